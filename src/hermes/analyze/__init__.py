@@ -1,0 +1,1 @@
+"""Pure functions from tables to measures: no files, no clock, no verdicts."""

@@ -1,0 +1,136 @@
+"""The measures that analyses return: frozen rows, integer nanoseconds, None for "not measured"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSplit:
+    """One step of one rank, split exactly: `window = compute + exposed comm + exposed copy + free`.
+
+    `window_kind` is `device` (from the first to the last compute or communication task that the step owns, as
+    Ascend's tools have it), `host` (the framework's step mark, as PyTorch's ProfilerStep) or `capture` (no step
+    was marked). The split is None throughout when the capture holds no device task. `preparing_ns` is the time from
+    the host mark to the first device task; `host_ns` the length of the host mark.
+    """
+
+    rank: int
+    step: int | None
+    window_kind: Literal["device", "host", "capture"]
+    start_ns: int
+    window_ns: int
+    compute_ns: int | None
+    comm_ns: int | None
+    exposed_comm_ns: int | None
+    overlapped_comm_ns: int | None
+    copy_ns: int | None
+    copy_exposed_ns: int | None
+    free_ns: int | None
+    preparing_ns: int | None
+    host_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AscendSplit:
+    """The step by the definition of Ascend's `step_trace_time`: copies count as free, marks of time are the device's.
+
+    `source` is `computed` (by Hermes from the tasks) or `reported` (by the profiler's own file).
+    """
+
+    rank: int
+    step: int | None
+    source: Literal["computed", "reported"]
+    compute_ns: int
+    exposed_comm_ns: int
+    overlapped_ns: int
+    comm_ns: int
+    free_ns: int
+    stage_ns: int
+    bubble_ns: int
+    preparing_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankTotal:
+    """All device rows of one rank's capture, without regard to steps.
+
+    `span` runs from the first start to the last end; `idle = span - busy`; `task_ns` adds durations without merging.
+    """
+
+    rank: int
+    tasks: int
+    span_ns: int
+    busy_ns: int
+    idle_ns: int
+    compute_ns: int
+    comm_ns: int
+    exposed_comm_ns: int
+    copy_ns: int
+    copy_exposed_ns: int
+    task_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBusy:
+    """How long one stream of one rank was busy, by component, over the capture."""
+
+    rank: int
+    stream: int | None
+    component: str
+    tasks: int
+    busy_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopRow:
+    """One line of a "top" table: rows of one name added up over all ranks and steps that were read.
+
+    `share` is of the total of its table. `detail` is the type of a kernel, the kind of a host call, the operation of
+    a collective.
+    """
+
+    name: str
+    detail: str
+    ranks: tuple[int, ...]
+    count: int
+    total_ns: int
+    share: float
+    min_ns: int
+    median_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerWait:
+    """How long one rank waited for one other inside communication (`Notify_Wait` tasks by peer)."""
+
+    rank: int
+    peer: int
+    peer_collected: bool
+    waits: int
+    total_ns: int
+    longest_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSpeed:
+    """Achieved speed of one transport of one rank: bytes over time of its transfers, 10^9 bytes a second."""
+
+    rank: int
+    transport: str
+    bytes: int
+    time_ns: int
+    gb_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockOffset:
+    """What must be added to a rank's times to bring them to the reference clock, and how sure that is."""
+
+    rank: int
+    offset_ns: int
+    error_ns: int | None
+    anchors: int
+    method: Literal["same host", "collectives", "assumed"]

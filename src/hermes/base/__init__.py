@@ -1,0 +1,1 @@
+"""Units, intervals and errors: what every room may use and that knows nothing of profiles."""

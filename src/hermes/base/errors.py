@@ -1,0 +1,64 @@
+"""Errors and diagnostics: what happened, where, what is lost, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+class HermesError(Exception):
+    """A failure that a user can act on.
+
+    `what` says what happened, `where` names the file and the place in it, `lost` what the result lacks because of
+    it, `hint` what to do. Only `cli` prints one.
+    """
+
+    def __init__(self, what: str, *, where: str = "", lost: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.lost = lost
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = [f"{self.where}: {self.what}" if self.where else self.what]
+        if self.lost:
+            parts.append(f"lost: {self.lost}")
+        if self.hint:
+            parts.append(f"what to do: {self.hint}")
+        return "; ".join(parts)
+
+
+class InputError(HermesError):
+    """Nothing can be said about the input (exit code 2)."""
+
+
+class TraceFormatError(HermesError):
+    """One file cannot be read as the format it claims to be."""
+
+    def __init__(self, path: Path, what: str, *, place: str = "", lost: str = "", hint: str = "") -> None:
+        super().__init__(what, where=f"{path}{', ' + place if place else ''}", lost=lost, hint=hint)
+        self.path = path
+
+
+class InputChangedError(HermesError):
+    """A file was written while it was being read."""
+
+
+class QueryError(HermesError):
+    """The SQL or the name that the user gave is not valid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """Something that a reader of the report must know about its input.
+
+    `level`: `info` changes nothing, `degraded` means that data is missing or doubtful.
+    """
+
+    level: Literal["info", "degraded"]
+    message: str
+    where: str = ""
+    lost: str = ""
+    hint: str = ""

@@ -1,0 +1,39 @@
+"""Exact conversion of the times that profilers write into integer nanoseconds; never through a float."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+
+NS_PER_US = 1_000
+NS_PER_MS = 1_000_000
+INT64_MAX = 2**63 - 1
+
+
+def ns_of_us(text: str) -> int:
+    """Nanoseconds of a decimal text in microseconds, rounded half up.
+
+    `1736412474721169.590` gives 1736412474721169590. Raises `ValueError` for text that is no finite number, or
+    whose nanoseconds do not fit 64 bits.
+    """
+    return _scaled(text, 1_000)
+
+
+def ns_of_ms(text: str) -> int:
+    """Nanoseconds of a decimal text in milliseconds, rounded half up; raises as `ns_of_us`."""
+    return _scaled(text, 1_000_000)
+
+
+def bytes_of(text: str, unit: int) -> int:
+    """Bytes of a decimal text whose unit holds `unit` bytes, rounded half up; raises as `ns_of_us`."""
+    return _scaled(text, unit)
+
+
+def _scaled(text: str, factor: int) -> int:
+    try:
+        number = Decimal(text.strip()) * factor
+        whole = int(number.to_integral_value(rounding=ROUND_HALF_UP))
+    except (InvalidOperation, OverflowError, ValueError) as broken:
+        raise ValueError(f"not a finite decimal number: {text[:40]!r}") from broken
+    if abs(whole) > INT64_MAX:
+        raise ValueError(f"does not fit 64 bits: {text[:40]!r}")
+    return whole

@@ -1,0 +1,1 @@
+"""Rules: measures in, findings out. The only room with verdicts."""

@@ -1,0 +1,60 @@
+"""What a rule says: a finding with its evidence, cost, gain as a range, confidence and cure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Layer = Literal["io", "cpu", "compute", "communication", "memory", "parallelism", "environment"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One number behind a finding, against its threshold, and where it stands in the input."""
+
+    what: str
+    value: float
+    unit: str
+    threshold: float | None
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One thing to do, how to see that it helped, what it risks, and where the advice comes from."""
+
+    title: str
+    do: str
+    verify: str
+    risk: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What removing the cause would give, in nanoseconds per step, as a range; `method` says how it was reckoned."""
+
+    low_ns: int
+    high_ns: int
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One cause of lost time. `cost_ns` is per step (median over steps, worst rank), `share` of the step window.
+
+    `blames` names ranks (also ranks that were not collected), links or source lines.
+    """
+
+    code: str
+    layer: Layer
+    cause: str
+    title: str
+    ranks: tuple[int, ...]
+    blames: tuple[str, ...]
+    cost_ns: int
+    share: float
+    gain: Gain
+    confidence: float
+    evidence: tuple[Evidence, ...]
+    actions: tuple[Action, ...]

@@ -1,0 +1,1 @@
+"""Formats in, canonical tables out; no opinion about what the numbers mean."""

@@ -1,0 +1,1 @@
+"""Draws a report as text, HTML or JSON; computes nothing but the layout."""

@@ -1,0 +1,93 @@
+"""Everything that a report shows, as one value; `workflow` fills it, the renderers draw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hermes.analyze.measures import (
+    AscendSplit,
+    ClockOffset,
+    LinkSpeed,
+    PeerWait,
+    RankTotal,
+    StepSplit,
+    StreamBusy,
+    TopRow,
+)
+from hermes.base.errors import Diagnostic
+from hermes.diagnose.finding import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One capture that was read."""
+
+    path: str
+    format: str
+    rank: int
+    capture: str
+    level: str | None
+    chip: str | None
+    vendor: str
+    degraded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What the numbers rest on. `missing` is a list of sentences, the gravest first."""
+
+    ranks_seen: tuple[int, ...]
+    ranks_expected: int | None
+    ranks_expected_source: str
+    steps: tuple[int, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answer in one sentence, the component that bounds the step, and the split it rests on.
+
+    `bound` is `compute`, `communication`, `copy`, `host` (the device is free) or `unknown`.
+    """
+
+    bound: str
+    sentence: str
+    rank: int | None
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Top:
+    """The four "top" tables."""
+
+    kernels: tuple[TopRow, ...]
+    operators: tuple[TopRow, ...]
+    host_calls: tuple[TopRow, ...]
+    communication: tuple[TopRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One analysis of one input."""
+
+    version: str
+    title: str
+    verdict: Verdict
+    inputs: tuple[Input, ...]
+    coverage: Coverage
+    steps: tuple[StepSplit, ...]
+    ascend: tuple[AscendSplit, ...]
+    ascend_note: str
+    totals: tuple[RankTotal, ...]
+    streams: tuple[StreamBusy, ...]
+    clocks: tuple[ClockOffset, ...]
+    waits: tuple[PeerWait, ...]
+    links: tuple[LinkSpeed, ...]
+    top: Top
+    findings: tuple[Finding, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def degraded(self) -> bool:
+        """Whether any input was incomplete or doubtful."""
+        return any(note.level == "degraded" for note in self.diagnostics)
