@@ -123,14 +123,3 @@ class LinkSpeed:
     bytes: int
     time_ns: int
     gb_per_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockOffset:
-    """What must be added to a rank's times to bring them to the reference clock, and how sure that is."""
-
-    rank: int
-    offset_ns: int
-    error_ns: int | None
-    anchors: int
-    method: Literal["same host", "collectives", "assumed"]

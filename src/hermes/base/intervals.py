@@ -44,12 +44,14 @@ class Intervals:
         return _sweep(self, other, both=False)
 
     def clip(self, start: int, end: int) -> Intervals:
-        """The part inside `[start, end)`."""
-        if not len(self.starts) or start >= end:
+        """The part inside `[start, end)`; O(log n) and the size of the result."""
+        if start >= end:
             return EMPTY
-        starts, ends = np.maximum(self.starts, start), np.minimum(self.ends, end)
-        keep = starts < ends
-        return Intervals(starts[keep], ends[keep])
+        first = int(np.searchsorted(self.ends, start, side="right"))
+        last = int(np.searchsorted(self.starts, end, side="left"))
+        if first >= last:
+            return EMPTY
+        return Intervals(np.maximum(self.starts[first:last], start), np.minimum(self.ends[first:last], end))
 
 
 def flat(starts: Ints, ends: Ints) -> Intervals:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hermes.align.offsets import ClockOffset
 from hermes.analyze.measures import (
     AscendSplit,
-    ClockOffset,
     LinkSpeed,
     PeerWait,
     RankTotal,

@@ -233,7 +233,7 @@ _FLOW = Table(
     "one arrow between two points of the trace",
     (
         _RANK,
-        Column("kind", "text", "`launch` (host to device), `queue` (enqueue to dequeue), `forward_backward`, `mark`."),
+        Column("kind", "text", "`launch` (runtime call to device task), `operator` (framework operator to device task), `queue` (enqueue to dequeue), `forward_backward`, `mark`."),
         Column("flow_id", "text", "Identity as recorded; it may exceed 64 bits."),
         Column("src_pid", "int", "Process the arrow leaves.", null="not a number"),
         Column("src_tid", "int", "Thread the arrow leaves.", null="not a number"),
@@ -344,6 +344,8 @@ _STATISTIC = Table(
         Column("total_ns", "int", "Total time.", "ns", null="not reported"),
         Column("min_ns", "int", "Shortest.", "ns", null="not reported"),
         Column("max_ns", "int", "Longest.", "ns", null="not reported"),
+        Column("value", "real", "What the line gives when it is no time; `unit` names it.", null="the line is a time"),
+        Column("unit", "text", "Unit of `value` as the file names it.", null="the line is a time"),
     ),
 )
 

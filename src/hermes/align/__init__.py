@@ -1,0 +1,1 @@
+"""Brings all ranks to one clock and one step axis."""

@@ -1,0 +1,234 @@
+"""Splits steps, ranks and streams into compute, communication, copies and free time by exact interval algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from hermes.analyze.measures import AscendSplit, RankTotal, StepSplit, StreamBusy
+from hermes.base.intervals import EMPTY, Intervals, flat, window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What a device did, as three sets of intervals."""
+
+    compute: Intervals
+    comm: Intervals
+    copy: Intervals
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """From the first to the last compute or communication; copies alone open no window, as in Ascend's tools."""
+        return (self.compute | self.comm).span or self.copy.span
+
+
+def step_splits(vendor: str, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[StepSplit, ...]:
+    """One row per step of one rank, in step order; one row for the whole capture when no step was marked.
+
+    On Ascend a step's window is the device's, and holds the work that the step launched. Elsewhere it is the host's
+    mark, and holds what the device did in that time. See docs/decisions/0003.
+    """
+    rank = _rank(step, kernel, comm_op)
+    if rank is None:
+        return ()
+    tasks = _tasks(kernel, comm_op)
+    if not step.height and tasks["step"].null_count() == tasks.height:
+        return _capture_split(rank, _work(tasks)) if tasks.height else ()
+    if vendor == "ascend":
+        return tuple(_device_splits(rank, step, tasks))
+    return tuple(_host_splits(rank, step, tasks))
+
+
+def ascend_splits(step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[AscendSplit, ...]:
+    """One row per step by the definition of `step_trace_time` (docs/decisions/0003), computed from the tasks."""
+    rank = _rank(step, kernel, comm_op)
+    tasks = _tasks(kernel, comm_op).filter(pl.col("component") != "copy")
+    if rank is None or not tasks.height:
+        return ()
+    starts = dict(step.select("step", "start_ns").iter_rows())
+    waits = comm_op.filter(pl.col("op") == "recv").group_by("step").agg(pl.col("dur_ns").sum())
+    bubbles: dict[int | None, int] = dict(waits.iter_rows())
+    return tuple(
+        _ascend(rank, number, _work(rows), bubbles.get(number, 0), starts.get(number))
+        for number, rows in _by_step(tasks)
+    )  # fmt: skip
+
+
+def reported_splits(step_reported: pl.DataFrame) -> tuple[AscendSplit, ...]:
+    """The rows of the profiler's own file, as the same measure."""
+    return tuple(
+        AscendSplit(
+            rank=row["rank"], step=row["step"], source="reported", compute_ns=row["compute_ns"],
+            exposed_comm_ns=row["exposed_comm_ns"], overlapped_ns=row["overlapped_ns"], comm_ns=row["comm_ns"],
+            free_ns=row["free_ns"], stage_ns=row["stage_ns"], bubble_ns=row["bubble_ns"], preparing_ns=row["preparing_ns"],
+        )
+        for row in step_reported.sort("rank", "step").iter_rows(named=True)
+    )  # fmt: skip
+
+
+def rank_total(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> RankTotal | None:
+    """All device rows of one rank together; None when there are none."""
+    tasks = _tasks(kernel, comm_op)
+    rank = _rank(kernel, comm_op)
+    if rank is None or not tasks.height:
+        return None
+    work = _work(tasks)
+    busy = work.compute | work.comm | work.copy
+    # A task of no length still opens and closes the span.
+    ends = tasks["start_ns"] + tasks["dur_ns"]
+    span_ns = int(ends.max()) - int(tasks["start_ns"].min())  # type: ignore[call-overload]
+    return RankTotal(
+        rank=rank, tasks=tasks.height, span_ns=span_ns, busy_ns=busy.total, idle_ns=span_ns - busy.total,
+        compute_ns=work.compute.total, comm_ns=work.comm.total, exposed_comm_ns=(work.comm - work.compute).total,
+        copy_ns=work.copy.total, copy_exposed_ns=(work.copy - work.compute - work.comm).total,
+        task_ns=int(tasks["dur_ns"].sum()),
+    )  # fmt: skip
+
+
+def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:
+    """One row per stream and component of one rank."""
+    rank = _rank(kernel)
+    rows = kernel.filter(pl.col("component") != "other").partition_by("stream", "component", as_dict=True)
+    found = [
+        StreamBusy(rank=rank or 0, stream=stream, component=component, tasks=own.height, busy_ns=_flat(own).total)
+        for (stream, component), own in rows.items()
+    ]
+    return tuple(sorted(found, key=lambda row: (row.stream is None, row.stream or 0, row.component)))
+
+
+def _rank(*tables: pl.DataFrame) -> int | None:
+    return next((int(table["rank"][0]) for table in tables if table.height), None)
+
+
+def _tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:
+    """The device's work: kernels and copies, and communication as operations where they are recorded.
+
+    Ascend shows each collective as one operation and again as its transfers and waits on streams: only the
+    operation counts. Operations without any device row (gloo on a CPU) are no device work.
+    """
+    columns = ["component", "start_ns", "dur_ns", "step"]
+    if not kernel.height and "hccl" not in comm_op["library"]:
+        return kernel.select(columns)
+    work = ["compute", "copy"] if comm_op.height else ["compute", "copy", "comm"]
+    own = kernel.filter(pl.col("component").is_in(work)).select(columns)
+    comm = comm_op.select(pl.lit("comm").alias("component"), "start_ns", "dur_ns", "step")
+    return pl.concat([own, comm])
+
+
+def _work(tasks: pl.DataFrame) -> _Work:
+    parts = {name: _flat(tasks.filter(pl.col("component") == name)) for name in ("compute", "comm", "copy")}
+    return _Work(**parts)
+
+
+def _flat(rows: pl.DataFrame) -> Intervals:
+    starts = rows["start_ns"].to_numpy()
+    return flat(starts, starts + rows["dur_ns"].to_numpy()) if len(starts) else EMPTY
+
+
+def _by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
+    """Each step's rows, in step order; the rows of no step, as None, only where there is no step at all."""
+    parts = tasks.partition_by("step", as_dict=True)
+    numbers = sorted(number for (number,) in parts if number is not None)
+    for number in numbers or [None]:
+        yield number, parts[(number,)]
+
+
+def _capture_split(rank: int, work: _Work) -> tuple[StepSplit, ...]:
+    span = (work.compute | work.comm | work.copy).span
+    return (_split(rank, None, "capture", span, work, None, None),) if span else ()
+
+
+def _device_splits(rank: int, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepSplit]:
+    marks = {number: (start, start + length) for number, start, length in step.select("step", "start_ns", "dur_ns").iter_rows()}
+    owned = dict(_by_step(tasks))
+    for number in sorted({*marks, *(number for number in owned if number is not None)}):
+        mark = marks.get(number)
+        work = _work(owned[number]) if number in owned else _Work(compute=EMPTY, comm=EMPTY, copy=EMPTY)
+        if work.span:
+            yield _split(rank, number, "device", work.span, work, mark, work.span[0])
+        elif mark:
+            yield _split(rank, number, "host", mark, work if tasks.height else None, mark, None)
+
+
+def _host_splits(rank: int, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepSplit]:
+    work = _work(tasks)
+    owned = tasks.filter(pl.col("step").is_not_null()).group_by("step").agg(pl.col("start_ns").min())
+    firsts: dict[int, int] = dict(owned.iter_rows())
+    for number, start, length in step.sort("start_ns").select("step", "start_ns", "dur_ns").iter_rows():
+        mark = (start, start + length)
+        yield _split(rank, number, "host", mark, work if tasks.height else None, mark, firsts.get(number))
+
+
+def _split(
+    rank: int,
+    step: int | None,
+    kind: Literal["device", "host", "capture"],
+    span: tuple[int, int],
+    work: _Work | None,
+    mark: tuple[int, int] | None,
+    first_ns: int | None,
+) -> StepSplit:
+    start, end = span
+    host_ns = mark[1] - mark[0] if mark else None
+    if work is None:
+        return StepSplit(
+            rank=rank, step=step, window_kind=kind, start_ns=start, window_ns=end - start, compute_ns=None, comm_ns=None,
+            exposed_comm_ns=None, overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None,
+            preparing_ns=None, host_ns=host_ns,
+        )  # fmt: skip
+    compute, comm, copy = (part.clip(start, end) for part in (work.compute, work.comm, work.copy))
+    exposed = comm - compute
+    return StepSplit(
+        rank=rank, step=step, window_kind=kind, start_ns=start, window_ns=end - start, compute_ns=compute.total,
+        comm_ns=comm.total, exposed_comm_ns=exposed.total, overlapped_comm_ns=(comm & compute).total, copy_ns=copy.total,
+        copy_exposed_ns=(copy - compute - comm).total,
+        free_ns=(window(start, end) - compute - comm - copy).total,
+        preparing_ns=first_ns - mark[0] if mark and first_ns is not None else None, host_ns=host_ns,
+    )  # fmt: skip
+
+
+def _ascend(rank: int, step: int | None, work: _Work, bubble_ns: int, host_start: int | None) -> AscendSplit:
+    busy = work.compute | work.comm
+    # A step whose tasks all have no length has an empty window.
+    start, end = busy.span or (0, 0)
+    return AscendSplit(
+        rank=rank, step=step, source="computed", compute_ns=work.compute.total,
+        exposed_comm_ns=(work.comm - work.compute).total, overlapped_ns=(work.comm & work.compute).total,
+        comm_ns=work.comm.total, free_ns=end - start - busy.total, stage_ns=end - start - bubble_ns, bubble_ns=bubble_ns,
+        preparing_ns=start - host_start if host_start is not None and busy.span else None,
+    )  # fmt: skip
+
+
+def exposed_by_op(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> dict[str, int]:
+    """Exposed nanoseconds of one rank by operation (`all_reduce`, …), each against compute alone."""
+    compute = _work(_tasks(kernel, comm_op)).compute
+    parts = comm_op.partition_by("op", as_dict=True)
+    return {str(op): (_flat(rows) - compute).total for (op,), rows in sorted(parts.items(), key=lambda part: str(part[0]))}
+
+
+def median_split(splits: tuple[StepSplit, ...]) -> StepSplit | None:
+    """The step of median window among those that were measured; None when none was."""
+    measured = sorted((split for split in splits if split.compute_ns is not None), key=lambda split: (split.window_ns, split.step or 0))
+    return measured[len(measured) // 2] if measured else None
+
+
+def worst_rank(splits: tuple[StepSplit, ...]) -> tuple[StepSplit, ...]:
+    """The splits of the rank with the longest median window."""
+    ranks = {split.rank for split in splits}
+    medians = {rank: median_split(tuple(split for split in splits if split.rank == rank)) for rank in ranks}
+    measured = [(split.window_ns, -rank) for rank, split in medians.items() if split]
+    worst = -max(measured)[1] if measured else None
+    return tuple(split for split in splits if split.rank == worst)
+
+
+def spread(values: list[int]) -> tuple[int, int, int]:
+    """Minimum, median and maximum of some nanoseconds; the median of an even count is the lower middle rounded half."""
+    array = np.sort(np.asarray(values, dtype=np.int64))
+    middle = len(array) // 2
+    median = int(array[middle]) if len(array) % 2 else int((array[middle - 1] + array[middle]) // 2)
+    return int(array[0]), median, int(array[-1])

@@ -1,0 +1,115 @@
+"""The files under what a user hands over, and the fingerprint of their content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.base.errors import InputChangedError, InputError
+
+_MAX_DEPTH = 12
+_SKIPPED = {"FRAMEWORK", "logs", ".git", "__pycache__", "node_modules", "mindstudio_profiler_log"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """Content hash of a list of files, and what `unchanged` needs to see that they were not touched since."""
+
+    digest: str
+    states: tuple[tuple[Path, tuple[int, int, int]], ...]
+
+
+def walk(paths: Sequence[Path]) -> list[Path]:
+    """All regular files below the paths, sorted, each once; symbolic links are followed, loops are not.
+
+    Raises `InputError` when a path does not exist or may not be read.
+    """
+    found: set[Path] = set()
+    for path in paths:
+        if not path.exists():
+            raise InputError("no such file or folder", where=str(path), hint="check the path")
+        if path.is_file():
+            found.add(path)
+            continue
+        try:
+            found.update(_below(path, frozenset(), 0))
+        except PermissionError as refused:
+            raise InputError(
+                "the folder may not be read", where=str(refused.filename), lost="everything in it", hint="check its permissions"
+            ) from refused
+    return sorted(found)
+
+
+def _below(folder: Path, above: frozenset[tuple[int, int]], depth: int) -> list[Path]:
+    here = folder.stat()
+    identity = (here.st_dev, here.st_ino)
+    # A folder that is its own ancestor is a loop of links.
+    if identity in above or depth > _MAX_DEPTH:
+        return []
+    files: list[Path] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                if entry.is_dir():
+                    if entry.name not in _SKIPPED:
+                        files.extend(_below(Path(entry.path), above | {identity}, depth + 1))
+                elif entry.is_file():
+                    files.append(Path(entry.path))
+            except OSError:
+                # A link that leads nowhere, or round in a circle.
+                continue
+    return files
+
+
+def fingerprint(files: Sequence[Path], *salt: str) -> Fingerprint:
+    """SHA-256 over the salt and the name, size and content of each file.
+
+    Raises `InputError` when a file may not be read. Reading at over a gigabyte a second makes a stamp of times and
+    sizes unnecessary, which could be stale.
+    """
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        try:
+            digests = list(pool.map(_digest, files))
+        except OSError as refused:
+            raise InputError(
+                f"cannot be read ({refused.strerror or refused})", where=str(refused.filename), lost="the file",
+                hint="check its permissions",
+            ) from refused  # fmt: skip
+    whole = hashlib.sha256("\0".join(salt).encode("utf-8", "surrogatepass"))
+    for path, (digest, _) in zip(files, digests, strict=True):
+        whole.update(f"\0{path}\0{digest}".encode("utf-8", "surrogatepass"))
+    return Fingerprint(
+        digest=whole.hexdigest(), states=tuple((path, state) for path, (_, state) in zip(files, digests, strict=True))
+    )
+
+
+def refuse_changed(before: Fingerprint) -> None:
+    """Raise `InputChangedError` if a file was written, replaced or removed since its fingerprint was taken."""
+    for path, state in before.states:
+        try:
+            same = _state(path) == state
+        except OSError:
+            same = False
+        if not same:
+            raise InputChangedError(
+                "the file changed while it was being read", where=str(path), lost="this capture",
+                hint="wait until the profiler has finished writing, then run again",
+            )  # fmt: skip
+
+
+def _state(path: Path) -> tuple[int, int, int]:
+    now = path.stat()
+    return now.st_size, now.st_mtime_ns, now.st_ino
+
+
+def _digest(path: Path) -> tuple[str, tuple[int, int, int]]:
+    state = _state(path)
+    hashed = hashlib.sha256()
+    with path.open("rb") as raw:
+        while block := raw.read(1 << 20):
+            hashed.update(block)
+    return hashed.hexdigest(), state

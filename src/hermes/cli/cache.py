@@ -1,0 +1,21 @@
+"""`hermes cache`: see and clear what Hermes keeps of profiles it has read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def run(clear: Annotated[bool, typer.Option("--clear", help="Remove all entries.")] = False) -> None:
+    """Show where the cache is, what is in it and how large it is."""
+    from hermes.cli.show import open_cache, plain
+
+    cache = open_cache()
+    if clear:
+        print(f"removed {cache.clear()} entries from {cache.root}")
+        return
+    entries = cache.entries()
+    print(f"{cache.root}: {len(entries)} entries, {sum(entry.bytes for entry in entries) / 1e6:.1f} MB")
+    for entry in entries:
+        print(plain(f"  {entry.bytes / 1e6:8.1f} MB  rank {entry.manifest.get('rank')}  {entry.manifest.get('format')}  {entry.manifest.get('root')}"))

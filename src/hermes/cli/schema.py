@@ -1,0 +1,23 @@
+"""`hermes schema`: what each table and column means."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def run(table: Annotated[str | None, typer.Argument(help="Name of one table; all names without it.")] = None) -> None:
+    """List the tables, or the columns of one with types, units and meaning."""
+    from hermes.tables import TABLES, lookup
+
+    if table is None:
+        for known in TABLES.values():
+            print(f"{known.name:<14} {known.row}")
+        return
+    chosen = lookup(TABLES, table)
+    print(f"{chosen.name}: a row is {chosen.row}\n")
+    for column in chosen.columns:
+        unit = f" [{column.unit}]" if column.unit else ""
+        null = f" Null: {column.null}." if column.null else ""
+        print(f"  {column.name:<16} {column.kind:<5} {column.doc}{unit}{null}")

@@ -1,0 +1,33 @@
+"""What all commands print alike: errors, and where the cache is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermes.base.errors import HermesError
+
+if TYPE_CHECKING:
+    from hermes.bundle.cache import Cache
+
+
+def show_error(error: HermesError) -> None:
+    """What, where, what is lost, what to do, on stderr."""
+    print(f"hermes: {plain(error.what)}", file=sys.stderr)
+    for label, text in (("where", error.where), ("lost", error.lost), ("what to do", error.hint)):
+        if text:
+            print(f"  {label + ':':<12}{plain(text)}", file=sys.stderr)
+
+
+def plain(text: str) -> str:
+    """Text from a file without control characters, so that it cannot steer the terminal."""
+    return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
+
+
+def open_cache() -> Cache:
+    """The cache of this user."""
+    from hermes.bundle.cache import Cache, default_root
+
+    return Cache(default_root(os.environ, Path.home()))

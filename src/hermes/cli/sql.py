@@ -1,0 +1,74 @@
+"""`hermes sql` and `hermes tables`: the tables behind the report, with DuckDB."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Format(str, enum.Enum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def run(
+    path: Annotated[Path, typer.Argument(help="Folder or file with profiles.")],
+    query: Annotated[str, typer.Argument(help="SQL, such as: select name, sum(dur_ns) from kernel group by 1 order by 2 desc")],
+    form: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.TABLE,
+    capture: Annotated[str, typer.Option(help="Which capture, where a rank has several.")] = "",
+) -> None:
+    """Ask the tables of a profile in SQL; `hermes schema` lists them."""
+    from hermes.cli.show import open_cache
+    from hermes.workflow.load import load
+    from hermes.workflow.query import query as ask
+
+    _print(ask(load([path], open_cache(), capture=capture), query), form)
+
+
+def tables(
+    path: Annotated[Path, typer.Argument(help="Folder or file with profiles.")],
+    capture: Annotated[str, typer.Option(help="Which capture, where a rank has several.")] = "",
+) -> None:
+    """List the tables of a profile with their number of rows."""
+    from hermes.cli.show import open_cache
+    from hermes.workflow.load import load
+    from hermes.workflow.query import sizes
+
+    loaded = load([path], open_cache(), capture=capture)
+    for name, rows, row in sizes(loaded):
+        print(f"{name:<14} {rows:>10}  {row}")
+    print(f"\nParquet files: {', '.join(str(rank.folder) for rank in loaded.ranks[:4])}{' …' if len(loaded.ranks) > 4 else ''}")
+
+
+def _print(rows: pl.DataFrame, form: Format) -> None:
+    if form is Format.CSV:
+        sys.stdout.write(rows.write_csv())
+    elif form is Format.JSON:
+        sys.stdout.write(rows.write_json() + "\n")
+    else:
+        _table(rows)
+
+
+def _table(rows: pl.DataFrame) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from hermes.cli.show import plain
+
+    shown = Table(box=None, pad_edge=False)
+    for name, kind in rows.schema.items():
+        shown.add_column(Text(plain(name)), justify="right" if kind.is_numeric() else "left", overflow="fold")
+    for row in rows.iter_rows():
+        shown.add_row(*(Text("" if value is None else plain(str(value))) for value in row))
+    Console().print(shown)

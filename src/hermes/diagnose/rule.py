@@ -1,0 +1,50 @@
+"""What a rule is made of: a code, a page (its module's docstring), thresholds with sources, and a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from hermes.analyze.measures import PeerWait, StepSplit, TopRow
+from hermes.diagnose.finding import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """Everything a rule may look at; each part may be empty.
+
+    `host_calls` and `operators` are added up over `steps` steps of `ranks` ranks.
+    """
+
+    splits: tuple[StepSplit, ...]
+    waits: tuple[PeerWait, ...]
+    steps_of_rank: Mapping[int, int]
+    exposed_by_op: Mapping[int, Mapping[str, int]]
+    host_calls: tuple[TopRow, ...]
+    operators: tuple[TopRow, ...]
+    inputs: Mapping[int, str]
+    certainty: float
+    """1 for a whole input, less where something was missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """A number that decides, with its unit and where it comes from."""
+
+    value: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule: its code, the text of its page, and what finds."""
+
+    code: str
+    page: str
+    find: Callable[[Measures], Iterator[Finding]]
+
+
+def by_share(threshold: Threshold, share: float) -> bool:
+    """Whether a share of the window is beyond the threshold."""
+    return share > threshold.value

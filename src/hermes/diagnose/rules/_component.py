@@ -1,0 +1,51 @@
+"""The shape that three rules share: a component's exposed share of the window, on every rank that is beyond a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hermes.analyze.breakdown import median_split
+from hermes.analyze.measures import StepSplit
+from hermes.diagnose.finding import Evidence
+from hermes.diagnose.rule import Measures, Threshold, by_share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """The ranks on which a component costs more than its limit, and the worst of them."""
+
+    ranks: tuple[int, ...]
+    worst: StepSplit
+    cost_ns: int
+    share: float
+    evidence: tuple[Evidence, ...]
+
+
+def loss(measures: Measures, what: str, limit: Threshold, cost: Callable[[StepSplit], int | None]) -> Loss | None:
+    """Per rank the step of median window; None when no rank is beyond the limit."""
+    beyond: list[tuple[int, StepSplit]] = []
+    for rank in sorted({split.rank for split in measures.splits}):
+        split = median_split(tuple(one for one in measures.splits if one.rank == rank))
+        ns = cost(split) if split else None
+        if split and ns is not None and split.window_ns and by_share(limit, ns / split.window_ns):
+            beyond.append((ns, split))
+    if not beyond:
+        return None
+    ns, worst = max(beyond, key=lambda one: (one[0], -one[1].rank))
+    return Loss(
+        ranks=tuple(split.rank for _, split in beyond), worst=worst, cost_ns=ns, share=ns / worst.window_ns,
+        evidence=(
+            Evidence(
+                what=what, value=round(ns / worst.window_ns, 6), unit="of window", threshold=limit.value,
+                where=place(measures, worst),
+            ),
+            Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=place(measures, worst)),
+        ),
+    )  # fmt: skip
+
+
+def place(measures: Measures, split: StepSplit) -> str:
+    """Where a step stands: rank, step, moment, and the input it was read from."""
+    step = "whole capture" if split.step is None else f"step {split.step}"
+    return f"rank {split.rank}, {step}, from {split.start_ns} ns for {split.window_ns} ns ({measures.inputs.get(split.rank, '')})"

@@ -1,0 +1,81 @@
+"""Communication runs while nothing is computed.
+
+## What it detects
+
+The part of a step's window in which a collective or a transfer between ranks runs and no compute kernel does, as a
+share of the window, on the step of median length of each rank.
+
+## Why it costs you
+
+The device's compute units stand still. Hidden behind compute, the same communication would cost nothing.
+
+## When it is not a problem
+
+When most of it is waiting for another rank: then COM002 names that rank, and making communication faster will not help.
+When the capture holds a single step at an odd place (the first step, a step with evaluation).
+
+## What to do
+
+Start gradient collectives while backward still computes, in buckets large enough to use the link; use a faster
+algorithm or fewer bytes; see who is waited for first.
+
+## How to check
+
+Profile the same step again: exposed communication per step must fall, and the window with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._component import loss
+
+LIMIT = Threshold(value=0.05, unit="of window", source="system rule of TraceLens 0.1: exposed communication above 5 % of the time")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """One finding for all ranks that are beyond the limit."""
+    found = loss(measures, "exposed communication", LIMIT, lambda split: split.exposed_comm_ns)
+    if found is None:
+        return
+    by_op = measures.exposed_by_op.get(found.worst.rank, {})
+    steps = measures.steps_of_rank.get(found.worst.rank) or 1
+    waiting = max((wait.longest_ns for wait in measures.waits if wait.rank == found.worst.rank), default=0) // steps
+    parts = tuple(
+        Evidence(what=f"exposed {op}", value=float(ns // steps), unit="ns", threshold=None, where=f"rank {found.worst.rank}, mean per step")
+        for op, ns in sorted(by_op.items(), key=lambda part: -part[1])[:3]
+        if ns
+    )
+    yield Finding(
+        code="COM001",
+        layer="communication",
+        cause="exposed communication",
+        title=f"{found.share:.0%} of the step is communication with nothing computed beside it",
+        ranks=found.ranks,
+        blames=(),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        # What is waiting for another rank does not go away by overlapping: it bounds the low end.
+        gain=Gain(
+            low_ns=0,
+            high_ns=max(0, found.cost_ns - min(waiting, found.cost_ns)),
+            method="bound: all exposed communication that is not the longest wait for one rank is hidden",
+        ),
+        confidence=round(0.9 * measures.certainty, 2),
+        evidence=(*found.evidence, *parts),
+        actions=(
+            Action(
+                title="Overlap collectives with backward",
+                do="Keep gradient buckets of 25 to 100 MB (DistributedDataParallel bucket_cap_mb) and find_unused_parameters off, "
+                "so that each bucket's all-reduce starts while backward still runs.",
+                verify="Profile again: exposed communication falls, overlapped communication rises.",
+                risk="Larger buckets need more memory and start later.",
+                source="PyTorch documentation of DistributedDataParallel",
+            ),
+        ),
+    )
+
+
+RULE = Rule(code="COM001", page=__doc__ or "", find=find)

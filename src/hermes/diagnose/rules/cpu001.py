@@ -1,0 +1,68 @@
+"""The device is free: it waits for the host.
+
+## What it detects
+
+The part of a step's window in which the device neither computes, communicates nor copies, as a share of the window, on
+the step of median length of each rank.
+
+## Why it costs you
+
+Free time is time in which the host has not yet handed over the next task: Python, operator dispatch, compilation,
+synchronising calls, data loading, garbage collection, or a busy processor.
+
+## When it is not a problem
+
+When the profiler itself slows the host: Python stacks and memory recording can multiply host time. Compare with a
+capture at a lower level before acting on a small share.
+
+## What to do
+
+See which host calls fill the gaps (CPU002, CPU003 and the table of host calls), then remove the largest.
+
+## How to check
+
+Profile again: free time per step must fall, and the window with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._component import loss
+
+LIMIT = Threshold(value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """One finding for all ranks that are beyond the limit."""
+    found = loss(measures, "free device time", LIMIT, lambda split: split.free_ns)
+    if found is None:
+        return
+    yield Finding(
+        code="CPU001",
+        layer="cpu",
+        cause="device starved by the host",
+        title=f"The device has nothing to do for {found.share:.0%} of the step",
+        ranks=found.ranks,
+        blames=(),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the host is always ahead of the device"),
+        confidence=round(0.8 * measures.certainty, 2),
+        evidence=found.evidence,
+        actions=(
+            Action(
+                title="Look at the host calls of this step",
+                do="Start with the longest rows of the tables of host calls and operators; capture once more without "
+                "with_stack and profile_memory to see how much of the gap the profiler itself makes.",
+                verify="Free time per step falls.",
+                risk="none",
+                source="definition of free time in docs/concepts.md",
+            ),
+        ),
+    )
+
+
+RULE = Rule(code="CPU001", page=__doc__ or "", find=find)

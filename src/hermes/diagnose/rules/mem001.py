@@ -1,0 +1,65 @@
+"""Copies run while the device does nothing else.
+
+## What it detects
+
+The part of a step's window in which a copy or a fill of memory runs and neither compute nor communication does, as a
+share of the window, on the step of median length of each rank.
+
+## Why it costs you
+
+The copy engines work beside the compute units. A copy that nothing runs beside delays the step by its whole length.
+
+## When it is not a problem
+
+For the first batch of a capture.
+
+## What to do
+
+Use pinned memory and non-blocking copies, and fetch the next batch while this one computes.
+
+## How to check
+
+Profile again: exposed copies per step must fall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._component import loss
+
+LIMIT = Threshold(value=0.05, unit="of window", source="system rule of TraceLens 0.1: copies between host and device above 5 % of the time")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """One finding for all ranks that are beyond the limit."""
+    found = loss(measures, "exposed copies", LIMIT, lambda split: split.copy_exposed_ns)
+    if found is None:
+        return
+    yield Finding(
+        code="MEM001",
+        layer="memory",
+        cause="exposed copies",
+        title=f"{found.share:.0%} of the step is copying with nothing else running",
+        ranks=found.ranks,
+        blames=(),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: every copy runs beside compute"),
+        confidence=round(0.8 * measures.certainty, 2),
+        evidence=found.evidence,
+        actions=(
+            Action(
+                title="Copy ahead, from pinned memory",
+                do="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True), one batch ahead on a stream of its own.",
+                verify="Copies overlap compute in the next profile.",
+                risk="Pinned memory cannot be swapped out: keep the number of batches in flight small.",
+                source="PyTorch documentation of DataLoader and Tensor.to",
+            ),
+        ),
+    )
+
+
+RULE = Rule(code="MEM001", page=__doc__ or "", find=find)

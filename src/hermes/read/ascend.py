@@ -1,0 +1,118 @@
+"""Ascend profiles: text export, database export, or both merged; PyTorch and MindSpore."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import polars as pl
+
+from hermes.base.errors import TraceFormatError
+from hermes.read.ascend_db import read_database
+from hermes.read.ascend_folder import Capture, captures
+from hermes.read.ascend_info import read_info
+from hermes.read.ascend_text import read_text
+from hermes.read.sink import Sink
+from hermes.read.source import Source
+from hermes.tables import TABLES
+
+# Tables that refer to each other by row number must come from the same side.
+_TOGETHER: tuple[tuple[str, ...], ...] = (
+    ("kernel", "pmu"), ("comm_op", "comm_task"), ("host_op", "stack", "flow"), ("step",), ("gc",), ("memory",), ("allocation",),
+    ("comm_traffic",), ("comm_link",), ("comm_reported",), ("step_reported",), ("statistic",), ("input_queue",), ("group",),
+)  # fmt: skip
+_FROM_TEXT = ("counter", "setting")
+
+
+class AscendReader:
+    """Finds `*_ascend_pt` and `*_ascend_ms` folders, lone output folders, lone files; reads what is there."""
+
+    name: ClassVar[str] = "ascend"
+    version: ClassVar[int] = 1
+
+    def claim(self, files: Sequence[Path]) -> list[Source]:
+        """The captures among these files."""
+        return [_source(capture) for capture in captures(files)]
+
+    def read(self, source: Source, rank: int, sink: Sink) -> None:
+        """Text alone, databases alone, or both merged table by table."""
+        capture = captures(source.files)[0]
+        if not capture.databases:
+            read_text(capture, rank, sink)
+        elif not capture.has_text:
+            _read_database(capture, rank, sink)
+        else:
+            _read_both(capture, rank, sink)
+
+
+def _source(capture: Capture) -> Source:
+    kinds = [kind for kind, there in (("text", capture.has_text), ("db", bool(capture.databases))) if there]
+    return Source(
+        reader=AscendReader.name, format=f"ascend-{'+'.join(kinds)}", root=capture.root, files=capture.files, rank=capture.rank,
+        capture=capture.stamp,
+    )  # fmt: skip
+
+
+def _read_database(capture: Capture, rank: int, sink: Sink) -> None:
+    read_database(capture.databases, rank, sink)
+    row = sink.read("rank").drop("rank")
+    sink.frame("rank", row.with_columns(pl.lit(capture.stamp).alias("capture")))
+
+
+def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
+    """Database for what it alone has or has better, text for counters and settings; says what came from where."""
+    parts: dict[str, Sink] = {}
+    for side in ("text", "db"):
+        part = Sink(sink.scratch / side, rank)
+        try:
+            if side == "text":
+                read_text(capture, rank, part)
+            else:
+                read_database(capture.databases, rank, part)
+        except TraceFormatError as broken:
+            sink.note("degraded", broken.what, where=broken.where, lost=broken.lost, hint=broken.hint)
+            continue
+        finally:
+            shutil.rmtree(part.scratch, ignore_errors=True)
+        parts[side] = part
+    if not parts:
+        raise TraceFormatError(capture.root, "neither the text nor the database export can be read", lost="the capture")
+    chosen = _merge(parts, sink)
+    for side, part in parts.items():
+        for note in part.notes:
+            # What one side lacks and the other has is no loss.
+            if note.level == "degraded" and "missing" in note.message and len(parts) == 2:
+                continue
+            sink.notes.append(note)
+        shutil.rmtree(sink.scratch / side, ignore_errors=True)
+    if len(parts) == 2:
+        sink.note("info", f"text and database of one run were merged: {chosen}", where=str(capture.root))
+
+
+def _merge(parts: dict[str, Sink], sink: Sink) -> str:
+    taken: dict[str, list[str]] = {"text": [], "db": []}
+    rows = {(side, name): part.read(name).height for side, part in parts.items() for name in TABLES}
+    for group in (*_TOGETHER, *((name,) for name in _FROM_TEXT)):
+        order = ("text", "db") if group[0] in _FROM_TEXT else ("db", "text")
+        side = next((side for side in order if rows.get((side, group[0]))), next(iter(parts)))
+        for name in group:
+            if rows.get((side, name)):
+                sink.frame(name, parts[side].read(name).drop("rank"))
+        if rows.get((side, group[0])):
+            taken[side].append(group[0])
+    sink.frame("rank", _rank_row(parts))
+    return "; ".join(f"{', '.join(names)} from the {side}" for side, names in taken.items() if names)
+
+
+def _rank_row(parts: dict[str, Sink]) -> pl.DataFrame:
+    rows = [part.read("rank").drop("rank") for part in parts.values()]
+    merged = rows[0] if len(rows) == 1 else pl.DataFrame(
+        {name: [next((value for row in rows if (value := row[name][0]) is not None), None)] for name in rows[0].columns},
+        schema=rows[0].schema,
+    )  # fmt: skip
+    return merged.with_columns(pl.lit("ascend-text+db" if len(rows) == 2 else merged["format"][0]).alias("format"))
+
+
+__all__ = ["AscendReader", "read_info"]

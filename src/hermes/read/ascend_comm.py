@@ -1,0 +1,229 @@
+"""Communication of an Ascend text export: group operations, the tasks on their planes, and the profiler's own sums.
+
+Traps: group lanes carry an index (old) or the hash (new), operation names only the last three digits of the hash;
+source and destination ranks are places within the group; `communication.json` loses nanoseconds in its start times;
+its SDMA entry is the sum of HCCS, PCIE and SIO; Level0 has the operations but no tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from hermes.base.units import bytes_of, ns_of_ms, ns_of_us
+from hermes.knowledge.ascend import BYTES_OF_DTYPE, op_of_hccl
+from hermes.read.ascend_folder import load_json
+from hermes.read.ascend_info import Group, Job
+from hermes.read.sink import Sink
+from hermes.read.steps import own_device
+
+_MB = 1_000_000
+
+
+def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
+    """Write comm_reported, comm_traffic and comm_link from `communication.json` and `communication_matrix.json`."""
+    reported: list[dict[str, Any]] = []
+    traffic: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
+    for path in paths:
+        content = load_json(path)
+        if content is None:
+            sink.note(
+                "degraded", "not a readable JSON object", where=str(path),
+                lost="the profiler's own sums of communication", hint="was the job killed while the profiler was writing?",
+            )  # fmt: skip
+            continue
+        bad = 0
+        for step, kind, name, record in _records(content):
+            try:
+                if path.name == "communication_matrix.json":
+                    links.extend(_links(step, name, record))
+                else:
+                    reported.append(_reported(step, kind, name, record))
+                    traffic.extend(_traffic(step, name, record))
+            except (KeyError, TypeError, ValueError, AttributeError):
+                bad += 1
+        if bad:
+            sink.note("degraded", f"{bad} operations have an unknown form", where=str(path), lost="these operations")
+    for table, rows in (("comm_reported", reported), ("comm_traffic", traffic), ("comm_link", links)):
+        if rows:
+            sink.frame(table, pl.DataFrame(rows, infer_schema_length=None))
+
+
+def _records(content: Mapping[str, Any]) -> Iterator[tuple[int | None, str, str, Any]]:
+    for label, kinds in content.items():
+        digits = label.removeprefix("step")
+        for kind, operations in kinds.items() if isinstance(kinds, dict) else ():
+            for name, record in operations.items() if isinstance(operations, dict) else ():
+                yield int(digits) if digits.isdigit() else None, kind, name, record
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    operation, _, group = name.partition("@")
+    return operation, group or None
+
+
+def _reported(step: int | None, kind: str, name: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    times = record["Communication Time Info"]
+    operation, group = _split(name)
+    start = times.get("Start Timestamp(us)")
+    return {
+        "step": step, "name": operation, "group": group, "kind": kind,
+        "start_ns": ns_of_us(str(start)) if start and str(start) != "0" else None,
+        "elapse_ns": ns_of_ms(str(times["Elapse Time(ms)"])), "transit_ns": ns_of_ms(str(times["Transit Time(ms)"])),
+        "wait_ns": ns_of_ms(str(times["Wait Time(ms)"])), "sync_ns": ns_of_ms(str(times["Synchronization Time(ms)"])),
+        "idle_ns": ns_of_ms(str(times["Idle Time(ms)"])),
+    }  # fmt: skip
+
+
+def _traffic(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    operation, group = _split(name)
+    for transport, sums in record.get("Communication Bandwidth Info", {}).items():
+        size, time = Decimal(str(sums["Transit Size(MB)"])), Decimal(str(sums["Transit Time(ms)"]))
+        if not size and not time:
+            continue
+        base = {"step": step, "name": operation, "group": group, "transport": transport}
+        yield base | {
+            "packet_bytes": None, "packets": None, "bytes": bytes_of(str(size), _MB), "time_ns": ns_of_ms(str(time)),
+        }  # fmt: skip
+        for packet, (count, total) in (sums.get("Size Distribution") or {}).items():
+            one = bytes_of(packet, _MB)
+            yield base | {
+                "packet_bytes": one, "packets": int(count), "bytes": one * int(count), "time_ns": ns_of_ms(str(total)),
+            }  # fmt: skip
+
+
+def _links(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    operation, group = _split(name)
+    for pair, sums in record.items():
+        source, _, target = pair.partition("-")
+        yield {
+            "step": step, "name": operation, "group": group, "src_rank": int(source), "dst_rank": int(target),
+            "transport": sums.get("Transport Type"), "bytes": bytes_of(str(sums["Transit Size(MB)"]), _MB),
+            "time_ns": ns_of_ms(str(sums["Transit Time(ms)"])),
+        }  # fmt: skip
+
+
+def read_operations(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, job: Job, rank: int, sink: Sink, *, traced: bool) -> None:
+    """Write comm_op, comm_task and group, from the trace or, without one, from kernel_details."""
+    if traced:
+        rows = con.sql(
+            "SELECT g.* EXCLUDE (launch_ns), coalesce(launch_ns, call_ns) AS launch_ns FROM group_op g LEFT JOIN call USING (correlation)"
+        ).pl()
+    else:
+        rows = con.sql(
+            "SELECT name, NULL::VARCHAR AS lane, start_ns, dur_ns, NULL::BIGINT AS correlation, NULL::BIGINT AS launch_ns, "
+            "NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count FROM detail "
+            "WHERE coalesce(core, '') IN ('HCCL', 'COMMUNICATION') OR name LIKE 'hcom_%'"
+        ).pl()
+    hashes = {*job.groups, *_hashes(sink)}
+    operations = _operations(rows, step, hashes)
+    sink.frame("comm_op", operations.drop("lane"))
+    tasks = _tasks(con.sql("SELECT * FROM plane_task").pl(), operations) if traced else None
+    groups = _groups(job, operations, tasks, rank, sink)
+    if groups.height:
+        sink.frame("group", groups)
+    if tasks is not None and tasks.height:
+        members = groups.select("group", "member", "global_rank")
+        sink.frame("comm_task", _with_peers(tasks, members))
+
+
+def _hashes(sink: Sink) -> set[str]:
+    known = {*sink.read("comm_reported")["group"], *sink.read("comm_link")["group"]}
+    return {group for group in known if group}
+
+
+def _operations(rows: pl.DataFrame, step: pl.DataFrame, hashes: set[str]) -> pl.DataFrame:
+    lanes = {}
+    for lane, name in rows.select("lane", "name").unique().sort("lane", "name").iter_rows():
+        lanes[(lane, name)] = _group_of(lane, name, hashes)
+    keys = [lanes[pair] for pair in rows.select("lane", "name").iter_rows()]
+    rows = rows.with_columns(
+        pl.Series("group", keys, dtype=pl.String),
+        pl.Series("op", [op_of_hccl(name) for name in rows["name"]], dtype=pl.String),
+        pl.lit("hccl").alias("library"),
+        (pl.col("count") * pl.col("dtype").replace_strict(BYTES_OF_DTYPE, default=None, return_dtype=pl.Int64)).alias("bytes"),
+    ).sort("start_ns", "name")
+    rows = rows.with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("comm_id"),
+        pl.when(pl.col("group").is_not_null()).then(pl.int_range(pl.len(), dtype=pl.Int64).over("group")).alias("sequence"),
+    )
+    return own_device(step, rows)
+
+
+def _group_of(lane: str | None, name: str, hashes: set[str]) -> str | None:
+    """Key of a group: its hash by the lane, by the digits in the name if they fit one hash only, else what is known."""
+    if lane and lane.isdigit() and len(lane) > 6:
+        return lane
+    digits = name.split("__")[1].split("_")[0] if "__" in name else ""
+    fitting = [known for known in hashes if digits and int(known) % 1000 == int(digits)] if digits.isdigit() else []
+    if len(fitting) == 1:
+        return fitting[0]
+    return f"group {lane}" if lane else (f"group …{digits}" if digits else None)
+
+
+def _tasks(rows: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
+    """Give each task the operation of its lane that it lies in."""
+    holders = operations.select(
+        "lane", "comm_id", "group", pl.col("start_ns").alias("op_ns"), (pl.col("start_ns") + pl.col("dur_ns")).alias("op_end")
+    ).sort("op_ns")
+    rows = rows.sort("start_ns").join_asof(
+        holders, left_on="start_ns", right_on="op_ns", by="lane", strategy="backward", check_sortedness=False
+    )
+    inside = pl.col("start_ns") < pl.col("op_end")
+    return rows.with_columns(
+        pl.when(inside).then(pl.col("comm_id")).alias("comm_id"),
+        pl.when(inside).then(pl.col("group")).alias("group"),
+        pl.col("name").str.to_lowercase().str.replace_all(" ", "_").str.replace("reduce_inline", "reduce").alias("task"),
+        pl.when(pl.col("link") != "INVALID_TYPE").then(pl.col("link")).alias("link"),
+    ).drop("lane", "name", "op_ns", "op_end")
+
+
+def _groups(job: Job, operations: pl.DataFrame, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> pl.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for key in {*job.groups, *(group for group in operations["group"] if group)}:
+        known = job.groups.get(key, Group(communicator="", name=None, members=()))
+        members: tuple[int | None, ...] = known.members or _inferred(key, tasks, rank, sink)
+        rows.extend(
+            {
+                "group": key, "name": known.name, "communicator": known.communicator or None, "member": place, "global_rank": member,
+            }
+            for place, member in enumerate(members)
+        )  # fmt: skip
+    schema = {"group": pl.String, "name": pl.String, "communicator": pl.String, "member": pl.Int64, "global_rank": pl.Int64}
+    return pl.DataFrame(rows, schema=schema).sort("group", "member")
+
+
+def _inferred(key: str, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> tuple[int | None, ...]:
+    """Members of a group that no file lists: its size from the places that tasks and links name.
+
+    Only a group in which this rank's place equals its global rank can be the world; its members are then themselves.
+    """
+    links = sink.read("comm_link").filter(pl.col("group") == key)
+    places = [*links["src_rank"], *links["dst_rank"]]
+    own: set[int] = set()
+    if tasks is not None:
+        mine = tasks.filter(pl.col("group") == key)
+        places += [*mine["src_rank"].drop_nulls(), *mine["dst_rank"].drop_nulls()]
+        own = set(mine["src_rank"].drop_nulls())
+    if not places:
+        return ()
+    size = max(places) + 1
+    if own == {rank}:
+        sink.note(
+            "info",
+            f"the members of group {key} are not recorded; its {size} places are taken for ranks 0 to {size - 1}, "
+            f"since rank {rank} is at place {rank}",
+        )
+        return tuple(range(size))
+    return (None,) * size
+
+
+def _with_peers(tasks: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    peers = members.rename({"member": "dst_rank", "global_rank": "peer_rank"})
+    return tasks.join(peers, on=["group", "dst_rank"], how="left", maintain_order="left")

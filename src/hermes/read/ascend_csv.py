@@ -1,0 +1,214 @@
+"""Ascend's CSV files to tables, by header and not by name: each file is optional, columns come and go by version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from hermes.read import csvfile
+from hermes.read.csvfile import Csv, clean, ns_of_us, real, scaled, whole
+from hermes.read.sink import Sink
+
+_MB = 1024 * 1024
+
+
+def read_csvs(con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> None:
+    """Write memory, allocation, statistic, step_reported, input_queue; leaves temporary table `l2_cache` if there is one."""
+    parts: dict[str, list[pl.DataFrame]] = {}
+    for number, path in enumerate(paths):
+        file = csvfile.load(con, path, f"csv_{number}", sink)
+        if file is None:
+            continue
+        for headers, table, query in _KNOWN:
+            if file.has(*headers):
+                rows = con.sql(query(file, mindspore)).pl()
+                kept = _kept(table, rows, file, sink)
+                parts.setdefault(table, []).append(kept)
+                break
+        else:
+            if not file.has("Hit Rate", "Victim Rate"):
+                sink.note(
+                    "degraded", f"no known set of columns ({', '.join(file.columns)[:200]})",
+                    where=f"{path}, line 1", lost="the whole file", hint="was a column renamed?",
+                )  # fmt: skip
+            else:
+                con.execute(
+                    f"CREATE TEMP TABLE l2_cache AS SELECT {whole(file.pick('Stream Id'))} AS stream, "
+                    f"{whole(file.pick('Task Id'))} AS task_id, {real(file.pick('Hit Rate'))} AS hit, "
+                    f"{real(file.pick('Victim Rate'))} AS victim FROM {file.relation}"
+                )
+        con.execute(f"DROP TABLE {file.relation}")
+    for table, frames in parts.items():
+        # The trace may have written counters already.
+        before = [sink.read(table).drop("rank")] if table == "counter" else []
+        sink.frame(table, pl.concat([*before, *frames], how="diagonal_relaxed"))
+
+
+def _kept(table: str, rows: pl.DataFrame, file: Csv, sink: Sink) -> pl.DataFrame:
+    """The rows whose `key` could be read; says how many could not."""
+    bad = rows["bad"].sum() if "bad" in rows.columns and rows.height else 0
+    if bad:
+        first = int(rows.with_row_index("line", offset=2).filter(pl.col("bad"))["line"][0])
+        sink.note(
+            "degraded", f"{bad} rows have a cell that cannot be read", where=f"{file.path}, first about row {first}",
+            lost=f"these rows of table {table}",
+        )  # fmt: skip
+    return rows.filter(~pl.col("bad")).drop("bad") if "bad" in rows.columns else rows
+
+
+def _memory_record(file: Csv, mindspore: bool) -> str:
+    def size(what: str) -> str:
+        if file.has(f"{what}(KB)"):
+            return scaled(file.pick(f"{what}(KB)"), 1024)
+        # MindSpore turns KB into MB by 1000, torch_npu by 1024.
+        return scaled(file.pick(f"{what}(MB)"), 1000 * 1024 if mindspore else _MB)
+
+    return f"""
+        SELECT coalesce({clean(file.pick("Component"))}, 'unknown') AS component, {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
+               {size("Total Allocated")} AS allocated_bytes, {size("Total Reserved")} AS reserved_bytes,
+               {size("Total Active")} AS active_bytes, {_device(file)} AS device_id, ts_ns IS NULL AS bad FROM {file.relation}"""
+
+
+def _module_memory(file: Csv, mindspore: bool) -> str:
+    column = "Total Reserved(KB)" if file.has("Total Reserved(KB)") else "Total Reserved(MB)"
+    return f"""
+        SELECT {clean(file.pick("Component"))} AS component, {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
+               {scaled(file.pick(column), 1024 if "KB" in column else _MB)} AS reserved_bytes, {_device(file)} AS device_id,
+               ts_ns IS NULL OR component IS NULL AS bad
+        FROM {file.relation} WHERE coalesce(reserved_bytes, 0) >= 0"""
+
+
+def _device(file: Csv) -> str:
+    given = f"regexp_extract({file.pick('Device Type', 'Device')}, '(\\d+)\\s*$', 1)"
+    return f"coalesce({whole(file.pick('Device_id'))}, TRY_CAST(nullif({given}, '') AS BIGINT))"
+
+
+def _operator_memory(file: Csv, mindspore: bool) -> str:
+    return f"""
+        SELECT coalesce({clean(file.pick("Name"))}, 'unknown') AS name, {scaled(file.pick("Size(KB)"), 1024)} AS bytes,
+               {ns_of_us(file.pick("Allocation Time(us)"))} AS alloc_ns, {ns_of_us(file.pick("Release Time(us)"))} AS release_ns,
+               {_device(file)} AS device_id, alloc_ns IS NULL OR bytes IS NULL AS bad FROM {file.relation}
+        WHERE {clean(file.pick("Allocation Time(us)"))} IS NOT NULL"""
+
+
+def _step_trace(file: Csv, mindspore: bool) -> str:
+    def ns(name: str) -> str:
+        return f"coalesce({ns_of_us(file.pick(name))}, 0)"
+
+    return f"""
+        SELECT {whole(file.pick("Step"))} AS step, {ns_of_us(file.pick("Computing"))} AS compute_ns,
+               {ns("Communication(Not Overlapped)")} AS exposed_comm_ns, {ns("Overlapped")} AS overlapped_ns,
+               {ns("Communication")} AS comm_ns, {ns_of_us(file.pick("Free"))} AS free_ns, {ns("Stage")} AS stage_ns,
+               {ns("Bubble")} AS bubble_ns, {ns_of_us(file.pick("Preparing"))} AS preparing_ns,
+               compute_ns IS NULL OR free_ns IS NULL AS bad FROM {file.relation}"""
+
+
+def _api_statistic(file: Csv, mindspore: bool) -> str:
+    return _summary(file, "api", "API Name", "Level", "Time(us)")
+
+
+def _op_statistic(file: Csv, mindspore: bool) -> str:
+    source = "op" if file.has("Core Type") else "communication"
+    return _summary(file, source, "OP Type", "Core Type", "Total Time(us)")
+
+
+def _summary(file: Csv, source: str, name: str, level: str, total: str) -> str:
+    return f"""
+        SELECT '{source}' AS source, coalesce({clean(file.pick(name))}, 'unknown') AS name, {clean(file.pick(level))} AS level,
+               {whole(file.pick("Count"))} AS count, {ns_of_us(file.pick(total))} AS total_ns,
+               {ns_of_us(file.pick("Min(us)", "Min Time(us)"))} AS min_ns, {ns_of_us(file.pick("Max(us)", "Max Time(us)"))} AS max_ns,
+               total_ns IS NULL AS bad FROM {file.relation}"""
+
+
+def _operator_details(file: Csv, mindspore: bool) -> str:
+    columns = [column for column in file.columns if column.endswith("Duration(us)") or "Duration With" in column]
+    parts = [
+        f"SELECT 'operator' AS source, coalesce({clean(file.pick('Name'))}, 'unknown') AS name, '{column.split(' Duration')[0].lower()}' AS level, "
+        f"count(*) AS count, sum(ns)::BIGINT AS total_ns, min(ns) AS min_ns, max(ns) AS max_ns, false AS bad "
+        f"FROM (SELECT *, {ns_of_us(file.pick(column))} AS ns FROM {file.relation}) GROUP BY ALL"
+        for column in columns
+        if "With" not in column
+    ]
+    nothing = f"SELECT 'operator' AS source, {clean(file.pick('Name'))} AS name, count(*) AS count, name IS NULL AS bad FROM {file.relation} GROUP BY ALL"
+    return " UNION ALL ".join(parts) or nothing
+
+
+def _aicpu(file: Csv, mindspore: bool) -> str:
+    return f"""
+        SELECT 'aicpu' AS source, coalesce({clean(file.pick("Node"))}, 'unknown') AS name, count(*) AS count,
+               sum({ns_of_us(file.pick("Total_time(us)"))})::BIGINT AS total_ns, min({ns_of_us(file.pick("Total_time(us)"))}) AS min_ns,
+               max({ns_of_us(file.pick("Total_time(us)"))}) AS max_ns, false AS bad FROM {file.relation} GROUP BY ALL"""
+
+
+def _network(file: Csv, mindspore: bool) -> str:
+    series = [name for name in file.columns if name not in ("Device_id", "Timestamp(us)", "funcId")]
+    source = file.path.name.split("_")[0].split(".")[0]
+    parts = [
+        f"SELECT '{source.upper()}' AS source, coalesce('Port ' || {clean(file.pick('funcId'))}, 'Port') AS name, '{name}' AS series, "
+        f"{ns_of_us(file.pick('Timestamp(us)'))} AS ts_ns, {real(file.pick(name))} AS value, {whole(file.pick('Device_id'))} AS device_id, "
+        f"ts_ns IS NULL AS bad FROM {file.relation} WHERE {real(file.pick(name))} IS NOT NULL"
+        for name in series
+    ]
+    return " UNION ALL ".join(parts)
+
+
+def _averages(file: Csv, mindspore: bool) -> str:
+    source = file.path.name.split("_")[0].split(".")[0]
+    parts = [
+        f"SELECT '{source}' AS source, coalesce({clean(file.pick('Mode'))}, 'unknown') AS name, '{name.lower()}' AS level, "
+        f"{real(file.pick(name))} AS value, 'as written' AS unit, false AS bad FROM {file.relation}"
+        for name in ("Min", "Max", "Avg", "Average")
+        if file.has(name)
+    ]
+    return " UNION ALL ".join(parts)
+
+
+def _soc_pmu(file: Csv, mindspore: bool) -> str:
+    return f"""
+        SELECT 'soc_pmu' AS source, coalesce({clean(file.pick("Op Name"))}, 'unknown') AS name, 'tlb hit rate' AS level, count(*) AS count,
+               avg({real(file.pick("TLB Hit Rate"))}) AS value, 'ratio' AS unit, false AS bad FROM {file.relation} GROUP BY ALL"""
+
+
+def _static_memory(file: Csv, mindspore: bool) -> str:
+    return f"""
+        SELECT 'static_op_mem' AS source, coalesce({clean(file.pick("Op Name"))}, 'unknown') AS name, {clean(file.pick("Graph ID"))} AS level,
+               {real(file.pick("Size(KB)"))} AS value, 'KB' AS unit, false AS bad FROM {file.relation}"""
+
+
+def _dataset(file: Csv, mindspore: bool) -> str:
+    return f"""
+        SELECT 'dataset' AS source, coalesce({clean(file.pick("Operation"))}, 'unknown') AS name, {clean(file.pick("Stage"))} AS level,
+               {whole(file.pick("Occurrences"))} AS count, {ns_of_us(file.pick("Avg. time(us)"))} * coalesce({whole(file.pick("Occurrences"))}, 1) AS total_ns,
+               false AS bad FROM {file.relation}"""
+
+
+def _minddata(file: Csv, mindspore: bool) -> str:
+    return f"""
+        SELECT {whole(file.pick("op_id"))} AS op_id, coalesce({clean(file.pick("op_type"))}, 'unknown') AS op,
+               {whole(file.pick("num_workers"))} AS workers, {whole(file.pick("output_queue_size"))} AS queue_size,
+               {real(file.pick("output_queue_average_size"))} AS queue_average, {real(file.pick("output_queue_usage_rate"))} AS queue_usage,
+               {whole(file.pick("parent_id"))} AS parent_id, op_id IS NULL AS bad FROM {file.relation}"""
+
+
+_Query = Callable[[Csv, bool], str]
+# By header, the most telling first: what must be there, the table it goes to, the query.
+_KNOWN: tuple[tuple[tuple[str, ...], str, _Query], ...] = (
+    (("Computing", "Free"), "step_reported", _step_trace),
+    (("API Name", "Time(us)"), "statistic", _api_statistic),
+    (("OP Type", "Total Time(us)"), "statistic", _op_statistic),
+    (("Name", "Input Shapes"), "statistic", _operator_details),
+    (("Allocation Time(us)", "Size(KB)"), "allocation", _operator_memory),
+    (("Component", "Timestamp(us)", "Total Allocated(MB)"), "memory", _memory_record),
+    (("Component", "Timestamp(us)", "Total Allocated(KB)"), "memory", _memory_record),
+    (("Component", "Timestamp(us)"), "memory", _module_memory),
+    (("Node", "Total_time(us)"), "statistic", _aicpu),
+    (("Timestamp(us)", "Bandwidth(MB/s)"), "counter", _network),
+    (("TLB Hit Rate", "Op Name"), "statistic", _soc_pmu),
+    (("Mode",), "statistic", _averages),
+    (("Op Name", "Size(KB)"), "statistic", _static_memory),
+    (("Operation", "Occurrences"), "statistic", _dataset),
+    (("op_id", "op_type"), "input_queue", _minddata),
+)

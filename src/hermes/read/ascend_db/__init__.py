@@ -1,0 +1,10 @@
+"""Ascend profiler databases: what torch_npu, MindSpore and msprof write as SQLite.
+
+Files of one capture: `ascend_pytorch_profiler[_{rank}].db` or `ascend_mindspore_profiler[_{rank}].db` or
+`msprof_*.db`, and beside it `analysis.db` or `communication_analyzer.db` with the sums of the profiler's own
+tool.
+"""
+
+from hermes.read.ascend_db.reader import AscendDbReader, read_database
+
+__all__ = ["AscendDbReader", "read_database"]

@@ -1,0 +1,352 @@
+"""Chrome trace JSON to columns: the engine under the Ascend text reader and the Kineto reader.
+
+Traps met here: two outer forms (array, object with `traceEvents`); keys before and after the events; `ts` as text, as
+number, and as a number with more digits than a double holds; ids beyond 64 bits; a file cut off by a killed job;
+illegal bytes; gzip. DuckDB parses the events straight to columns; what it refuses goes through `chrome_repair`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import shutil
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from hermes.base.errors import TraceFormatError
+from hermes.read.chrome_repair import repair
+from hermes.read.query import one
+from hermes.read.sink import Sink
+from hermes.read.slice import slice_url
+
+_HEAD_LIMIT = 64 << 20
+_TAIL_LIMIT = 8 << 20
+_MIN_FREE_DISK = 1 << 30
+# A double holds whole nanoseconds of this many microseconds; beyond, a numeric `ts` with a fraction must stay text.
+_EXACT_US = 2**53 // 1000
+# Twice this still fits 64 bits: no start plus duration can overflow.
+_LATEST_NS = 2**62
+_LONG_TS = re.compile(rb'"ts"\s*:\s*(\d{13,})\.(\d*[1-9])')
+_BARE_TS = re.compile(rb'(?<!\\)"ts"(\s*:\s*)(-?\d+\.\d+)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """The events of one file as a Parquet file, and the keys beside them.
+
+    `events` is a SQL expression with the columns `ph, name, cat, pid, tid, ts_ns, dur_ns, id, args`: text but for the
+    integer nanoseconds; `args` a struct of the arguments asked for, as text (lists and objects as JSON text).
+    `header` holds the other top-level keys of an object-form file.
+    """
+
+    con: duckdb.DuckDBPyConnection
+    events: str
+    header: dict[str, Any]
+
+
+def sniff(head: bytes) -> bool:
+    """Whether the first bytes of a (decompressed) file may open a Chrome trace."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text.startswith(b"["):
+        return text[1:].lstrip()[:1] in (b"{", b"]", b"")
+    return text.startswith(b"{") and (b'"traceEvents"' in text or b'"schemaVersion"' in text)
+
+
+def head_of(path: Path, size: int = 1 << 16) -> bytes:
+    """The first bytes of a file, decompressed if it is gzip; empty when it cannot be read."""
+    try:
+        with path.open("rb") as raw:
+            magic = raw.read(2)
+        if magic == b"\x1f\x8b":
+            with gzip.open(path) as packed:
+                return packed.read(size)
+        with path.open("rb") as raw:
+            return raw.read(size)
+    except (OSError, EOFError, zlib.error):
+        return b""
+
+
+def scan(path: Path, arguments: Sequence[str], sink: Sink, spellings: Mapping[str, str] | None = None) -> Scan:
+    """Read the events of a trace, with these keys of `args`.
+
+    `spellings` maps another spelling of a key to the one in `arguments`, equally long: SQL cannot hold two keys that
+    differ in case alone.
+
+    Raises `TraceFormatError` when not one event can be read. A damaged file is read up to and after the damage, with
+    a degraded note that counts what was lost.
+    """
+    plain = _decompressed(path, sink)
+    place = _place(path, plain)
+    out = sink.scratch / "event.parquet"
+    con = sink.connect()
+    if place is not None and _needs_exact_ts(plain, place.start):
+        plain, place = _with_text_ts(plain, place, sink.scratch / "exact.json")
+    header = place.header if place else {}
+    try:
+        if place is None:
+            raise duckdb.InvalidInputException("the list of events has no end")
+        _extract(con, slice_url(con, plain, place.start, place.end, spellings), arguments, out)
+    except (duckdb.Error, UnicodeDecodeError) as refused:
+        header = _salvage(con, path, plain, (arguments, spellings), out, sink, refused) | header
+    events = f"read_parquet('{str(out).replace(chr(39), chr(39) * 2)}')"
+    _count_bad_times(con, events, path, sink)
+    good = f"(ts_ns BETWEEN -{_LATEST_NS} AND {_LATEST_NS} OR ph = 'M') AND dur_ns BETWEEN 0 AND {_LATEST_NS}"
+    return Scan(con=con, events=f"(SELECT * FROM {events} WHERE {good})", header=header)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where the array of events lies in a file: `[start, end)`, brackets included."""
+
+    start: int
+    end: int
+    header: dict[str, Any]
+
+
+def _decompressed(path: Path, sink: Sink) -> Path:
+    with path.open("rb") as raw:
+        if raw.read(2) != b"\x1f\x8b":
+            return path
+    plain = sink.scratch / "plain.json"
+    try:
+        with gzip.open(path) as packed, plain.open("wb") as out:
+            while block := packed.read(1 << 22):
+                out.write(block)
+                if shutil.disk_usage(sink.scratch).free < _MIN_FREE_DISK:
+                    raise TraceFormatError(
+                        path, "unpacking it would fill the disk", lost="the whole file",
+                        hint="free some space, or point the cache elsewhere with HERMES_CACHE_DIR",
+                    )  # fmt: skip
+    except (EOFError, OSError, zlib.error) as cut:
+        if not plain.stat().st_size:
+            raise TraceFormatError(
+                path, f"not a readable gzip file ({cut})", lost="the whole file", hint="copy it again from the job"
+            ) from cut
+        sink.note(
+            "degraded", "the gzip file is cut off or damaged",
+            where=f"{path}, after {plain.stat().st_size} unpacked bytes", lost="the events behind that place",
+            hint="copy it again from the job",
+        )  # fmt: skip
+    return plain
+
+
+def head_keys(text: str) -> tuple[dict[str, Any], int] | None:
+    """The top-level keys before `traceEvents`, and where the value of that key starts; None if it is not there.
+
+    `text` is the start of an object-form file and may end anywhere.
+    """
+    keys, at, found = _pairs(text, text.find("{") + 1, until="traceEvents")
+    return (keys, at) if found else None
+
+
+def _pairs(text: str, at: int, *, until: str = "") -> tuple[dict[str, Any], int, bool]:
+    """The `"key": value` pairs from `at` on: the keys, where they end, and whether the key `until` ended them."""
+    decoder = json.JSONDecoder(strict=False)
+    keys: dict[str, Any] = {}
+    at = _skip(text, at)
+    try:
+        while text[at : at + 1] == '"':
+            key, colon = decoder.raw_decode(text, at)
+            colon = _skip(text, colon)
+            if text[colon : colon + 1] != ":":
+                break
+            value = _skip(text, colon + 1)
+            if until and key == until:
+                return keys, value, True
+            keys[key], at = decoder.raw_decode(text, value)
+            at = _skip(text, at)
+            if text[at : at + 1] != ",":
+                break
+            at = _skip(text, at + 1)
+    except (json.JSONDecodeError, RecursionError, IndexError):
+        return keys, at, False
+    return keys, at, False
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _place(path: Path, plain: Path) -> _Place | None:
+    """Where the events are; None when the file has no proper end. Raises when it has no proper start."""
+    size = plain.stat().st_size
+    if not size:
+        raise TraceFormatError(path, "the file is empty", lost="the whole file", hint="was the job killed before it wrote?")
+    with plain.open("rb") as raw:
+        head = raw.read(1 << 20)
+        opening = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        if opening == b"[":
+            return _array_place(raw, head.index(b"["), size)
+        if opening != b"{":
+            raise TraceFormatError(
+                path, "neither a JSON array nor an object", place="at its start", lost="the whole file",
+                hint="Chrome traces start with [ or {; is this another kind of file?",
+            )  # fmt: skip
+        keys, start = _object_start(path, raw, head)
+        if start is None:
+            return None
+        tail = _object_end(raw, start, size)
+    return None if tail is None else _Place(start=start, end=tail[0], header=keys | tail[1])
+
+
+def _array_place(raw: io.BufferedReader, start: int, size: int) -> _Place | None:
+    raw.seek(max(0, size - 4096))
+    tail = raw.read().rstrip(b" \t\r\n\x00")
+    if not tail.endswith(b"]"):
+        return None
+    return _Place(start=start, end=max(0, size - 4096) + len(tail), header={})
+
+
+def _object_start(path: Path, raw: io.BufferedReader, head: bytes) -> tuple[dict[str, Any], int | None]:
+    while True:
+        # latin-1 keeps one character a byte, so that places in the text are places in the file.
+        found = head_keys(head.decode("latin-1"))
+        if found is not None:
+            keys = {k: _utf8(v) for k, v in found[0].items()}
+            opens = head[found[1] : found[1] + 1] == b"["
+            if not opens:
+                raise TraceFormatError(path, "traceEvents is not a list", lost="the whole file", hint="is it a trace?")
+            return keys, found[1]
+        more = raw.read(len(head)) if len(head) < _HEAD_LIMIT else b""
+        if not more:
+            break
+        head += more
+    if b'"traceEvents"' in head:
+        return {}, None
+    raise TraceFormatError(
+        path, "no traceEvents in it", lost="the whole file", hint="is it a trace? Chrome traces hold a list traceEvents"
+    )
+
+
+def _utf8(value: Any) -> Any:
+    """Undo the latin-1 reading of a header value."""
+    if isinstance(value, str):
+        return value.encode("latin-1", "replace").decode("utf-8", "replace")
+    if isinstance(value, list):
+        return [_utf8(item) for item in value]
+    if isinstance(value, dict):
+        return {_utf8(key): _utf8(item) for key, item in value.items()}
+    return value
+
+
+def _object_end(raw: io.BufferedReader, start: int, size: int) -> tuple[int, dict[str, Any]] | None:
+    """End of the events and the keys behind them: the first `]` from which the rest is a proper end of an object."""
+    length = 1 << 14
+    while True:
+        begin = max(start, size - length)
+        raw.seek(begin)
+        tail = raw.read().decode("latin-1").rstrip(" \t\r\n\x00")
+        if not tail.endswith("}"):
+            return None
+        for match in re.finditer(r'\]\s*(?=\}\Z|,\s*"[^"]*"\s*:)', tail):
+            keys, at, _ = _pairs(tail, match.end() + 1) if tail[match.end()] == "," else ({}, match.end(), False)
+            if at == len(tail) - 1:
+                return begin + match.start() + 1, {key: _utf8(value) for key, value in keys.items()}
+        if begin == start or length >= _TAIL_LIMIT:
+            return None
+        length *= 8
+
+
+def _needs_exact_ts(plain: Path, start: int) -> bool:
+    with plain.open("rb") as raw:
+        raw.seek(start)
+        sample = raw.read(1 << 22)
+    return any(int(match.group(1)) > _EXACT_US for match in _LONG_TS.finditer(sample))
+
+
+def _with_text_ts(plain: Path, place: _Place, out: Path) -> tuple[Path, _Place]:
+    """A copy of the events in which each fractional `ts` is text, so that no parser makes a double of it."""
+    left = place.end - place.start
+    with plain.open("rb") as raw, out.open("wb") as copy:
+        raw.seek(place.start)
+        rest = b""
+        while left or rest:
+            block = raw.read(min(left, 1 << 23))
+            left -= len(block)
+            block = rest + block
+            cut = block.rfind(b"{") if left else len(block)
+            cut = cut if cut > 0 else len(block)
+            rest = block[cut:]
+            copy.write(_BARE_TS.sub(rb'"ts"\1"\2"', block[:cut]))
+        end = copy.tell()
+    return out, _Place(start=0, end=end, header=place.header)
+
+
+def _extract(con: duckdb.DuckDBPyConnection, url: str, arguments: Sequence[str], out: Path) -> None:
+    keys = ", ".join(f'"{name}" VARCHAR' for name in arguments)
+    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id"))
+    source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'STRUCT({keys})'}})"
+    target = str(out).replace("'", "''")
+    con.execute("SET preserve_insertion_order = false")
+    con.execute(
+        f"COPY (SELECT ph, name, cat, pid, tid, {_ns('ts')} AS ts_ns, "
+        f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({_ns('dur')}, -1) END AS dur_ns, id, args FROM {source}) "
+        f"TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
+    )
+
+
+def _ns(column: str) -> str:
+    """SQL for nanoseconds of a decimal text in microseconds, rounded half up; null for text that is no number."""
+    # 34 digits and the 4 of the factor make 38, DuckDB's widest decimal: a wider one overflows with an error.
+    return f"TRY_CAST(round(TRY_CAST({column} AS DECIMAL(34, 9)) * 1000) AS BIGINT)"
+
+
+def _salvage(
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    plain: Path,
+    wanted: tuple[Sequence[str], Mapping[str, str] | None],
+    out: Path,
+    sink: Sink,
+    refused: Exception,
+) -> dict[str, Any]:
+    repaired = sink.scratch / "repaired.json"
+    found = repair(plain, repaired)
+    if not found.events:
+        raise TraceFormatError(
+            path, f"no readable event in it ({_first_line(refused)})", lost="the whole file",
+            hint="was the job killed while it was writing? Profile again and stop the profiler before the job ends",
+        ) from refused  # fmt: skip
+    try:
+        _extract(con, slice_url(con, repaired, spellings=wanted[1]), wanted[0], out)
+    except duckdb.Error as still:
+        raise TraceFormatError(
+            path, f"cannot be read even after repair ({_first_line(still)})", lost="the whole file",
+            hint="send the first lines of the file with a bug report",
+        ) from still  # fmt: skip
+    sink.note(
+        "degraded", f"the trace is not legal JSON ({found.reason or _first_line(refused)}); read {found.events} events of it",
+        where=f"{path}, byte {found.first_fault}", lost=found.lost,
+        hint="was the job killed while it was writing? Stop the profiler before the job ends",
+    )  # fmt: skip
+    return found.header
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
+
+
+def _count_bad_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: Sink) -> None:
+    timeless, backward, events_read = one(
+        con,
+        f"SELECT count(*) FILTER (ph <> 'M' AND (ts_ns IS NULL OR ts_ns NOT BETWEEN -{_LATEST_NS} AND {_LATEST_NS})), "
+        f"count(*) FILTER (dur_ns NOT BETWEEN 0 AND {_LATEST_NS}), count(*) FROM {events}",
+    )
+    if not events_read:
+        sink.note("degraded", "the trace holds no event", where=str(path), lost="all of it", hint="profile again")
+    if timeless:
+        sink.note("degraded", f"{timeless} events have no possible time", where=f"{path}, key ts", lost="these events")
+    if backward:
+        sink.note(
+            "degraded", f"{backward} events have a duration that is negative, endless or no number", where=f"{path}, key dur",
+            lost="these events",
+        )  # fmt: skip

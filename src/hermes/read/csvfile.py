@@ -1,0 +1,124 @@
+"""Profiler CSV files as DuckDB relations of text: any header, cells of many lines, TABs, cut ends, illegal bytes."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from hermes.read.query import one
+from hermes.read.sink import Sink
+from hermes.read.slice import slice_url
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Csv:
+    """One CSV file, loaded into the temporary table `relation`; all columns are text, absent values null."""
+
+    path: Path
+    relation: str
+    columns: tuple[str, ...]
+    rows: int
+
+    def pick(self, *names: str) -> str:
+        """SQL for the first of these columns that the file has, else a null text."""
+        for name in names:
+            if name in self.columns:
+                return '"' + name.replace('"', '""') + '"'
+        return "NULL::VARCHAR"
+
+    def has(self, *names: str) -> bool:
+        """Whether the file has all these columns."""
+        return all(name in self.columns for name in names)
+
+
+def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) -> Csv | None:
+    """Load a file; None with a degraded note when nothing can be read from it.
+
+    A row shorter than the header (a file cut off) is kept with nulls at its end: whoever needs those cells counts it.
+    """
+    columns = _header(path, sink)
+    if columns is None:
+        return None
+    try:
+        _load(con, path, relation, columns)
+    except duckdb.Error as refused:
+        plain = sink.scratch / f"{relation}.csv"
+        with path.open("rb") as raw, plain.open("w", encoding="utf-8", newline="") as copy:
+            while block := raw.readline(1 << 24):
+                copy.write(block.replace(b"\x00", b"").decode("utf-8", "replace"))
+        sink.note(
+            "degraded", f"the file is not legal CSV ({str(refused).splitlines()[0][:120]})", where=str(path),
+            lost="illegal bytes were replaced and rows that do not fit were left out",
+        )  # fmt: skip
+        _load(con, plain, relation, columns, lenient=True)
+    rows = int(one(con, f"SELECT count(*) FROM {relation}")[0])
+    if not rows:
+        sink.note("degraded", "the file holds only a header", where=str(path), lost="its table", hint="profile again")
+    elif _cut(path):
+        sink.note(
+            "degraded", "the file ends in the middle of a line", where=f"{path}, last line", lost="what stood behind it",
+            hint="was the job killed while the profiler was writing?",
+        )  # fmt: skip
+    return Csv(path=path, relation=relation, columns=tuple(columns), rows=rows)
+
+
+def clean(column: str) -> str:
+    """SQL for a cell without TABs, spaces and quotes around it; empty and `N/A` become null."""
+    return f"nullif(nullif(trim({column}, E' \\t\\r\\n\"'), ''), 'N/A')"
+
+
+def ns_of_us(column: str) -> str:
+    """SQL for nanoseconds of a cell in microseconds, rounded half up; null when it is no number."""
+    return scaled(column, 1000)
+
+
+def scaled(column: str, factor: int) -> str:
+    """SQL for a cell times an integer, rounded half up, as BIGINT; null when it is no number."""
+    return f"TRY_CAST(round(TRY_CAST({clean(column)} AS DECIMAL(38, 9)) * {factor}) AS BIGINT)"
+
+
+def whole(column: str) -> str:
+    """SQL for a cell as BIGINT; null when it is no whole number."""
+    return f"TRY_CAST({clean(column)} AS BIGINT)"
+
+
+def real(column: str) -> str:
+    """SQL for a cell as DOUBLE; null when it is no finite number. Not for times."""
+    cast = f"TRY_CAST({clean(column)} AS DOUBLE)"
+    return f"CASE WHEN isfinite({cast}) THEN {cast} END"
+
+
+def _header(path: Path, sink: Sink) -> list[str] | None:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+        try:
+            first = next(csv.reader([text.readline(1 << 20)]), [])
+        except csv.Error:
+            first = []
+    names: list[str] = []
+    for name in (cell.strip() for cell in first):
+        names.append(name if name and name not in names else f"{name} {len(names)}")
+    if not any(first):
+        sink.note("degraded", "the file has no header line", where=f"{path}, line 1", lost="the whole file")
+        return None
+    return names
+
+
+def _load(
+    con: duckdb.DuckDBPyConnection, path: Path, relation: str, columns: list[str], *, lenient: bool = False
+) -> None:
+    listed = ", ".join("'" + name.replace("'", "''") + "': 'VARCHAR'" for name in columns)
+    options = ", strict_mode=false, ignore_errors=true" if lenient else ""
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE {relation} AS SELECT * FROM read_csv('{slice_url(con, path)}', header=true, "
+        f"auto_detect=false, delim=',', quote='\"', escape='\"', null_padding=true, parallel=false, "
+        f"max_line_size=16000000, columns={{{listed}}}{options})"
+    )
+
+
+def _cut(path: Path) -> bool:
+    with path.open("rb") as raw:
+        raw.seek(max(0, path.stat().st_size - 1))
+        return raw.read(1) not in (b"\n", b"\r", b"")

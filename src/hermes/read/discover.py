@@ -1,0 +1,113 @@
+"""Which captures of which ranks are in a tree of files; ranks come from the files, never from the order of folders."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from hermes.base.errors import Diagnostic, InputError
+from hermes.read.ascend import AscendReader
+from hermes.read.kineto import KinetoReader
+from hermes.read.source import Reader, Source
+
+READERS: tuple[Reader, ...] = (AscendReader(), KinetoReader())
+"""Asked in this order; a file belongs to the first reader that claims it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One capture with the rank it goes by."""
+
+    source: Source
+    rank: int
+
+
+def reader_of(source: Source) -> Reader:
+    """The reader that claimed a source."""
+    return next(reader for reader in READERS if reader.name == source.reader)
+
+
+def discover(files: Sequence[Path], *, capture: str = "") -> tuple[list[Found], list[Diagnostic]]:
+    """The captures to analyse, one for each rank, in rank order, and what must be said of the choice.
+
+    Of several captures of one rank the latest is taken, or the one whose name contains `capture`. Raises
+    `InputError` when there is none.
+    """
+    sources: list[Source] = []
+    left = list(files)
+    for reader in READERS:
+        claimed = reader.claim(left)
+        sources.extend(claimed)
+        taken = {path for source in claimed for path in source.files}
+        left = [path for path in left if path not in taken]
+    if not sources:
+        raise InputError(
+            _nothing(files), lost="everything",
+            hint="give a folder with *_ascend_pt or *_ascend_ms folders, an ascend_*_profiler.db, or Kineto *.json[.gz] traces",
+        )  # fmt: skip
+    notes = [note for source in sources for note in source.notes]
+    named, more = _with_ranks(sources)
+    chosen, most = _one_each(named, capture)
+    return chosen, [*notes, *more, *most]
+
+
+def _nothing(files: Sequence[Path]) -> str:
+    if not files:
+        return "the folder is empty"
+    names = ", ".join(path.name for path in files[:3])
+    return f"no profile among {len(files)} files ({names}{', …' if len(files) > 3 else ''})"
+
+
+def _with_ranks(sources: Sequence[Source]) -> tuple[list[Found], list[Diagnostic]]:
+    used = {source.rank for source in sources if source.rank is not None}
+    found: list[Found] = []
+    notes: list[Diagnostic] = []
+    free = (number for number in range(len(sources) + len(used)) if number not in used)
+    unknown = [source for source in sources if source.rank is None]
+    for source in sources:
+        rank = source.rank if source.rank is not None else next(free)
+        found.append(Found(source=source, rank=rank))
+        if source.rank is None:
+            notes.append(
+                Diagnostic(
+                    level="degraded" if len(unknown) > 1 or used else "info", where=str(source.root),
+                    message=f"no file says which rank this is; it goes by rank {rank}",
+                    lost="the rank" if len(unknown) > 1 or used else "",
+                    hint="keep profiler_info_*.json, or the rank in the name of the file, with the trace",
+                )
+            )  # fmt: skip
+    return found, notes
+
+
+def _one_each(found: Sequence[Found], capture: str) -> tuple[list[Found], list[Diagnostic]]:
+    by_rank: dict[int, list[Found]] = {}
+    for one in found:
+        if not capture or capture in one.source.capture or capture in str(one.source.root):
+            by_rank.setdefault(one.rank, []).append(one)
+    if not by_rank:
+        known = ", ".join(sorted({one.source.capture for one in found})[:5])
+        raise InputError(f"no capture is called {capture!r}", hint=f"there are: {known}")
+    chosen: list[Found] = []
+    notes: list[Diagnostic] = []
+    for rank in sorted(by_rank):
+        several = sorted(by_rank[rank], key=lambda one: (one.source.capture, str(one.source.root)))
+        chosen.append(several[-1])
+        if len(several) > 1:
+            notes.append(_several(rank, several))
+    return chosen, notes
+
+
+def _several(rank: int, several: Sequence[Found]) -> Diagnostic:
+    stamps = [one.source.capture for one in several]
+    if len(set(stamps)) == len(stamps):
+        return Diagnostic(
+            level="info", where=str(several[-1].source.root),
+            message=f"rank {rank} was captured {len(several)} times; the latest is analysed ({stamps[-1]})",
+            hint=f"choose another with --capture, such as --capture {stamps[0]}",
+        )  # fmt: skip
+    return Diagnostic(
+        level="degraded", where=", ".join(str(one.source.root) for one in several),
+        message=f"{len(several)} captures all say that they are rank {rank}", lost="all of them but the last",
+        hint="analyse them one by one, or mend the rank in profiler_info_*.json",
+    )  # fmt: skip

@@ -1,0 +1,124 @@
+"""PyTorch's Kineto traces (`*.pt.trace.json`, `.json`, `.json.gz`) of CUDA, ROCm and CPU jobs.
+
+Traps of the format: category names changed (`Kernel` became `kernel`); the stream is `"stream 7"` or 7; the same
+argument is `external id` and `External id`; copies and allocations spell `bytes` and `Bytes`; times are whole
+microseconds since 1970, or fractions of them since `baseTimeNanoseconds`; Python rows of an unknown thread have process
+and thread 0; `cuda_sync` rows lie on streams and are no work; `f` ends of flows stand on host threads too; kernels at
+the start were launched before the capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import duckdb
+
+from hermes.read.chrome import Scan, scan
+from hermes.read.kineto_about import write_about
+from hermes.read.kineto_comm import write_comm
+from hermes.read.kineto_device import write_kernels
+from hermes.read.kineto_files import capture_of, claimed, host_of
+from hermes.read.kineto_host import write_host, write_steps
+from hermes.read.kineto_marks import write_flows, write_memory
+from hermes.read.query import one
+from hermes.read.sink import Sink
+from hermes.read.source import Source
+
+_ARGUMENTS = (
+    "External id", "correlation", "stream", "device", "grid", "bytes", "kind", "cuda_sync_kind",
+    "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Name",
+    "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank", "Input Dims", "Input type", "Sequence number", "Fwd thread id", "Call stack",
+    "Python id", "Python parent id", "Addr", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
+)  # fmt: skip
+_SPELLINGS = {"external id": "External id", "Bytes": "bytes"}
+
+# Lower-case category to what the row is. `overhead` is time that CUPTI itself takes on the host.
+_KIND = {
+    "cpu_op": "op", "operator": "op", "user_annotation": "mark", "python_function": "python",
+    "cuda_runtime": "runtime", "runtime": "runtime", "hip_runtime": "runtime", "xpu_runtime": "runtime",
+    "mtia_runtime": "runtime", "privateuse1_runtime": "runtime", "glow_runtime": "runtime", "overhead": "runtime",
+    "cuda_driver": "driver", "xpu_driver": "driver", "privateuse1_driver": "driver",
+    "kernel": "kernel", "concurrent_kernel": "kernel", "gpu_memcpy": "memcpy", "memcpy": "memcpy",
+    "gpu_memset": "memset", "memset": "memset", "cuda_sync": "sync",
+    "gpu_user_annotation": "ignored", "trace": "ignored",
+}  # fmt: skip
+
+
+class KinetoReader:
+    """Reads one Kineto file into the tables of one rank."""
+
+    name: ClassVar[str] = "kineto"
+    version: ClassVar[int] = 1
+
+    def claim(self, files: Sequence[Path]) -> list[Source]:
+        """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
+        return claimed(self.name, files)
+
+    def read(self, source: Source, rank: int, sink: Sink) -> None:
+        """Write all tables of the trace; raises `TraceFormatError` when no event of it can be read."""
+        path = source.files[0]
+        events = scan(path, _ARGUMENTS, sink, _SPELLINGS)
+        try:
+            _sort_out(events)
+            _note_strangers(events.con, path, sink)
+            step = write_steps(events.con, sink)
+            write_kernels(events.con, step, sink)
+            write_comm(events.con, step, sink)
+            write_host(events.con, step, sink)
+            write_flows(events.con, sink)
+            write_memory(events.con, sink)
+            write_about(events, source.capture or capture_of(path), host_of(path), sink)
+            _note_gaps(path, sink)
+        finally:
+            events.con.close()
+
+
+def _sort_out(events: Scan) -> None:
+    """The view `event`: the events with `what` they are and with numbers for the keys that every table needs."""
+    kinds = " ".join(f"WHEN '{category}' THEN '{kind}'" for category, kind in _KIND.items())
+    events.con.execute(
+        "CREATE TEMP VIEW event AS SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, "
+        f"CASE WHEN ph = 'X' THEN CASE lower(cat) {kinds} END END AS what, "
+        "TRY_CAST(pid AS BIGINT) AS pid_number, TRY_CAST(tid AS BIGINT) AS tid_number, "
+        'TRY_CAST(args."External id" AS BIGINT) AS external, '
+        "nullif(TRY_CAST(args.correlation AS BIGINT), 0) AS correlation "
+        f"FROM {events.events}"
+    )
+
+
+def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> None:
+    rows = con.execute(
+        "SELECT coalesce(cat, 'none'), count(*) FROM event WHERE ph = 'X' AND what IS NULL GROUP BY 1 ORDER BY 2 DESC, 1"
+    ).fetchall()
+    if rows:
+        names = ", ".join(str(name)[:40] for name, _ in rows[:5]) + (", …" if len(rows) > 5 else "")
+        sink.note(
+            "degraded", f"{sum(count for _, count in rows)} events have a category that is not known ({names})",
+            where=str(path), lost="these events", hint="is it a PyTorch trace? If so, report the category",
+        )  # fmt: skip
+
+
+def _note_gaps(path: Path, sink: Sink) -> None:
+    """What the tables cannot hold because the trace has not got it."""
+    with duckdb.connect() as con:
+        kernels, unlaunched, host = one(
+            con,
+            "SELECT count(*) FILTER (component <> 'wait'), "
+            "count(*) FILTER (component <> 'wait' AND launch_ns IS NULL), "
+            f"(SELECT count(*) FROM read_parquet('{_quoted(sink, 'host_op')}')) "
+            f"FROM read_parquet('{_quoted(sink, 'kernel')}')",
+        )
+    if not kernels:
+        sink.note("info", "no work of a device is in the trace", where=str(path), lost="everything about the device",
+                  hint="a CPU job? Else add ProfilerActivity.CUDA to the profiler's activities")  # fmt: skip
+    if not host:
+        sink.note("degraded", "no host operation is in the trace", where=str(path), lost="causes on the host",
+                  hint="add ProfilerActivity.CPU to the profiler's activities")  # fmt: skip
+    if kernels and unlaunched:
+        sink.note("info", f"{unlaunched} of {kernels} device tasks were launched outside the capture", where=str(path))
+
+
+def _quoted(sink: Sink, table: str) -> str:
+    return str(sink.folder / f"{table}.parquet").replace("'", "''")

@@ -1,0 +1,113 @@
+"""The device rows of a Kineto trace: kernels, copies, sets and the waits that `cuda_sync` records."""
+
+from __future__ import annotations
+
+import duckdb
+import polars as pl
+
+from hermes.knowledge.collectives import is_local, of_kernel
+from hermes.read.sink import Sink
+from hermes.read.steps import own_device
+
+_DIRECTION = (
+    ("htod", "h2d"), ("dtoh", "d2h"), ("dtod", "d2d"), ("ptop", "p2p"), ("htoh", "h2h"), ("htoa", "h2d"),
+    ("atoh", "d2h"), ("atoa", "d2d"), ("atod", "d2d"), ("dtoa", "d2d"), ("hosttodevice", "h2d"),
+    ("devicetohost", "d2h"), ("devicetodevice", "d2d"), ("peertopeer", "p2p"), ("hosttohost", "h2h"),
+)  # fmt: skip
+
+SHAPES = """nullif(regexp_replace(translate(replace(translate({0}, ' ', ''), '],[', ';'), '[]"', ''), '^;*$', ''), '')"""
+"""SQL: `[[2, 3], [4]]` to `2,3;4`; null when no tensor has a dimension."""
+
+TYPES = """nullif(regexp_replace(translate(replace(replace({0}, '", "', ';'), '","', ';'), '[]"', ''), '^;*$', ''), '')"""
+"""SQL: `["float", "int"]` to `float;int`; null when none is named."""
+
+
+def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> None:
+    """The table `kernel`; leaves the temporary tables `kernel_name` and `launch` for the communication operations."""
+    _launches(con)
+    _names(con)
+    rows = con.sql(_query()).pl().sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)
+    rows = own_device(step, rows).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"))
+    sink.frame("kernel", rows)
+
+
+def _launches(con: duckdb.DuckDBPyConnection) -> None:
+    """One launch a correlation: the first, when runtime and driver both recorded it."""
+    con.execute(
+        "CREATE TEMP TABLE launch AS SELECT correlation, min(ts_ns) AS launch_ns, arg_min(args.grid, ts_ns) AS grid "
+        "FROM event WHERE what IN ('runtime', 'driver') AND correlation IS NOT NULL GROUP BY correlation"
+    )
+
+
+def _names(con: duckdb.DuckDBPyConnection) -> None:
+    """What each distinct kernel name is: a handful of names, however many kernels there are."""
+    amd = con.execute(
+        "SELECT 1 FROM event WHERE what = 'runtime' AND name LIKE 'hip%' LIMIT 1"
+    ).fetchall()
+    names = [name for (name,) in con.execute("SELECT DISTINCT name FROM event WHERE what = 'kernel'").fetchall()]
+    found = [of_kernel(name, "amd" if amd else "") for name in names]
+    frame = pl.DataFrame(
+        {
+            "name": names,
+            "op": [kind.op if kind else None for kind in found],
+            "library": [kind.library if kind else None for kind in found],
+            "local": [is_local(name) for name in names],
+        },
+        schema={"name": pl.String, "op": pl.String, "library": pl.String, "local": pl.Boolean},
+    )
+    con.register("kernel_name_frame", frame)
+    con.execute("CREATE TEMP TABLE kernel_name AS SELECT * FROM kernel_name_frame")
+    con.unregister("kernel_name_frame")
+
+
+def _query() -> str:
+    # A collective's own call may launch local helpers too (a copy into a flat buffer): those stay compute.
+    comm = """what = 'kernel' AND (k.library IS NOT NULL OR (args."Collective name" IS NOT NULL AND NOT k.local))"""
+    directions = " ".join(
+        f"WHEN contains(moved, '{word}') THEN '{direction}'" for word, direction in _DIRECTION
+    )
+    return f"""
+        WITH asked AS (SELECT DISTINCT external FROM event WHERE what = 'kernel'),
+        operator AS (
+            SELECT external, first(name) AS type, first({SHAPES.format('args."Input Dims"')}) AS shapes,
+                first({TYPES.format('args."Input type"')}) AS types
+            FROM event SEMI JOIN asked USING (external) WHERE what = 'op' GROUP BY external
+        ),
+        device AS (
+            SELECT *, lower(replace(coalesce(args.kind, '') || name, ' ', '')) AS moved
+            FROM event WHERE what IN ('kernel', 'memcpy', 'memset', 'sync')
+        )
+        SELECT name, CASE WHEN what = 'kernel' THEN type END AS type,
+            CASE what WHEN 'sync' THEN 'wait' WHEN 'kernel' THEN CASE WHEN {comm} THEN 'comm' ELSE 'compute' END
+                ELSE 'copy' END AS component,
+            CASE what WHEN 'sync' THEN 'wait' WHEN 'kernel' THEN CASE WHEN {comm} THEN 'comm' ELSE 'sm' END
+                ELSE 'copy' END AS unit,
+            coalesce(args.cuda_sync_kind, cat) AS task_type,
+            coalesce(TRY_CAST(args.device AS BIGINT), pid_number) AS device_id,
+            {STREAM} AS stream,
+            ts_ns AS start_ns, dur_ns, correlation, launch_ns,
+            CASE WHEN what = 'kernel' THEN shapes END AS input_shapes,
+            CASE WHEN what = 'kernel' THEN types END AS input_dtypes,
+            {_blocks('coalesce(args.grid, launch.grid)')} AS blocks,
+            CASE WHEN what IN ('memcpy', 'memset') THEN greatest(TRY_CAST(args.bytes AS BIGINT), 0) END AS bytes,
+            CASE what WHEN 'memset' THEN 'set' WHEN 'memcpy' THEN CASE {directions} END END AS direction
+        FROM device LEFT JOIN launch USING (correlation) LEFT JOIN operator USING (external)
+            LEFT JOIN kernel_name AS k USING (name)
+    """
+
+
+# `"stream": 7`, `"tid": 7` or `"tid": "stream 7"`; -1 is the host or a whole context.
+STREAM = (
+    "CASE WHEN coalesce(TRY_CAST(args.stream AS BIGINT), tid_number, "
+    "TRY_CAST(regexp_extract(tid, '(\\d+)$', 1) AS BIGINT)) >= 0 "
+    "THEN coalesce(TRY_CAST(args.stream AS BIGINT), tid_number, TRY_CAST(regexp_extract(tid, '(\\d+)$', 1) AS BIGINT)) END"
+)
+"""SQL: the stream of a device event."""
+
+
+def _blocks(grid: str) -> str:
+    """SQL: the product of `[17888, 1, 1]`, null when it is not three numbers or beyond 64 bits."""
+    parts = " * ".join(
+        f"TRY_CAST(trim(split_part(translate({grid}, '[]', ''), ',', {place})) AS HUGEINT)" for place in (1, 2, 3)
+    )
+    return f"CASE WHEN what = 'kernel' AND regexp_full_match({grid}, '\\[\\s*\\d{{1,10}}\\s*(,\\s*\\d{{1,10}}\\s*){{2}}\\]') THEN TRY_CAST({parts} AS BIGINT) END"

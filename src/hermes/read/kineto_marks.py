@@ -1,0 +1,119 @@
+"""The flows of a Kineto trace and what its `[memory]` marks tell of the allocators."""
+
+from __future__ import annotations
+
+import duckdb
+import polars as pl
+
+from hermes.read.sink import Sink
+
+_FLOW_KIND = {
+    "ac2g": "launch", "async": "launch", "async_cpu_to_gpu": "launch", "async_gpu": "launch", "launch": "launch",
+    "fwdbwd": "forward_backward", "fwd_bwd": "forward_backward", "forward_backward": "forward_backward",
+}  # fmt: skip
+
+# c10/core/DeviceType.h
+_DEVICE_TYPE = {0: "cpu", 1: "cuda", 6: "hip", 9: "xla", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "privateuse1"}
+
+
+def write_flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
+    """The table `flow`: each end with the start of its id.
+
+    Kineto also writes ends on the host thread that launched, and ends without a start; they are no arrows.
+    """
+    kinds = " ".join(f"WHEN '{name}' THEN '{kind}'" for name, kind in _FLOW_KIND.items())
+    stream = "coalesce(tid_number, TRY_CAST(regexp_extract(tid, '(\\d+)$', 1) AS BIGINT))"
+    sink.sql(
+        con, "flow",
+        f"""
+        WITH point AS (
+            SELECT ph, coalesce(CASE lower(name) {kinds} END, CASE lower(cat) {kinds} END, 'mark') AS kind,
+                id, pid_number AS pid, {stream} AS tid, ts_ns AS ns
+            FROM event WHERE ph IN ('s', 'f') AND id IS NOT NULL
+        ),
+        source AS (
+            SELECT kind, id, min(ns) AS ns, arg_min(pid, ns) AS pid, arg_min(tid, ns) AS tid
+            FROM point WHERE ph = 's' GROUP BY kind, id
+        )
+        SELECT kind, id AS flow_id, s.pid AS src_pid, s.tid AS src_tid, s.ns AS src_ns,
+            f.pid AS dst_pid, f.tid AS dst_tid, f.ns AS dst_ns
+        FROM (SELECT * FROM point WHERE ph = 'f') AS f JOIN source AS s USING (kind, id)
+        WHERE NOT (kind = 'launch' AND f.pid IS NOT DISTINCT FROM s.pid AND f.tid IS NOT DISTINCT FROM s.tid)
+        """,
+    )  # fmt: skip
+
+
+def write_memory(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
+    """The tables `memory` and `allocation`; needs the table `host_op` to name who took a block."""
+    types = " ".join(f"WHEN {number} THEN '{name}'" for number, name in _DEVICE_TYPE.items())
+    con.execute(
+        f"""
+        CREATE TEMP VIEW mark AS
+        SELECT coalesce(CASE device_type {types} END, 'device type ' || device_type, 'unknown') AS component, *
+        FROM (
+            SELECT ts_ns, pid_number AS pid, tid_number AS tid, args.Addr AS address,
+                TRY_CAST(args."Device Type" AS BIGINT) AS device_type, TRY_CAST(args.bytes AS BIGINT) AS bytes,
+                CASE WHEN TRY_CAST(args."Device Id" AS BIGINT) >= 0 THEN TRY_CAST(args."Device Id" AS BIGINT) END AS device_id,
+                TRY_CAST(args."Total Allocated" AS BIGINT) AS allocated_bytes,
+                TRY_CAST(args."Total Reserved" AS BIGINT) AS reserved_bytes
+            FROM event WHERE ph IN ('i', 'I') AND name = '[memory]'
+        )
+        """
+    )
+    sink.sql(
+        con, "memory",
+        "SELECT component, ts_ns, allocated_bytes, reserved_bytes, device_id FROM mark "
+        "WHERE allocated_bytes IS NOT NULL OR reserved_bytes IS NOT NULL ORDER BY component, device_id, ts_ns",
+    )  # fmt: skip
+    _write_allocations(con, sink)
+
+
+def _write_allocations(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
+    rows = con.sql(
+        """
+        SELECT bytes, alloc_ns, CASE WHEN next_bytes < 0 THEN next_ns END AS release_ns, device_id, pid, tid FROM (
+            SELECT bytes, ts_ns AS alloc_ns, device_id, pid, tid,
+                lead(ts_ns) OVER block AS next_ns, lead(bytes) OVER block AS next_bytes
+            FROM mark WHERE device_type <> 0 AND address IS NOT NULL AND bytes IS NOT NULL
+            WINDOW block AS (PARTITION BY device_type, device_id, address ORDER BY ts_ns, bytes)
+        ) WHERE bytes > 0 ORDER BY alloc_ns
+        """
+    ).pl()
+    if not rows.height:
+        return
+    op = (
+        pl.scan_parquet(sink.folder / "host_op.parquet")
+        .filter(pl.col("kind") == "op")
+        .select("pid", "tid", "start_ns", "dur_ns", "name")
+        .collect()
+    )
+    named = rows.with_columns(innermost(op, rows.rename({"alloc_ns": "ts_ns"})).fill_null("unknown").alias("name"))
+    sink.frame("allocation", named.drop("pid", "tid"))
+
+
+def innermost(op: pl.DataFrame, moment: pl.DataFrame) -> pl.Series:
+    """For each row of `moment` (`pid`, `tid`, `ts_ns`, by time) the name of the innermost `op` that is open then.
+
+    The operator that started last is it, if still open. If not, the open one holds another operator: leave out those
+    that hold none and look again.
+    """
+    lane = ["pid", "tid"]
+    op = op.drop_nulls(lane).sort(*lane, "start_ns", "dur_ns", descending=[False, False, False, True])
+    op = op.with_columns((pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
+    left = moment.select(*lane, "ts_ns").with_row_index("row").sort("ts_ns")
+    found: list[pl.DataFrame] = []
+    while left.height and op.height:
+        hit = left.join_asof(
+            op.sort("start_ns", maintain_order=True).select(*lane, "start_ns", "end_ns", "name"),
+            left_on="ts_ns", right_on="start_ns", by=lane, strategy="backward", check_sortedness=False,
+        )  # fmt: skip
+        found.append(hit.filter(pl.col("ts_ns") < pl.col("end_ns")).select("row", "name"))
+        # Nothing on the thread had started before: no operator of a smaller set has either.
+        left = hit.filter(pl.col("ts_ns") >= pl.col("end_ns")).select("row", *lane, "ts_ns")
+        holds = (pl.col("start_ns").shift(-1) < pl.col("end_ns")) & pl.all_horizontal(
+            pl.col(name) == pl.col(name).shift(-1) for name in lane
+        )
+        op = op.filter(holds.fill_null(False))
+    names = pl.concat(found) if found else pl.DataFrame(schema={"row": pl.get_index_type(), "name": pl.String})
+    order = pl.DataFrame({"row": pl.int_range(moment.height, dtype=pl.get_index_type(), eager=True)})
+    return order.join(names, on="row", how="left", maintain_order="left")["name"]

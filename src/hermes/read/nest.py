@@ -1,0 +1,47 @@
+"""Nesting of calls on a thread: depth and self time, for every reader alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+
+def nest(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows by start (longer first), with `op_id`, `depth` and `self_ns`.
+
+    Needs `pid`, `tid`, `start_ns`, `dur_ns`. A row is inside another of its thread when it starts before that one
+    ends. Rounded times can make a child end a little after its parent: only the part inside is taken from the
+    parent's self time. Linear after the sort.
+    """
+    rows = rows.sort("pid", "tid", "start_ns", "dur_ns", descending=[False, False, False, True], maintain_order=True)
+    lanes = rows.select(pl.struct("pid", "tid").rle_id()).to_series().to_numpy()
+    starts, durations = rows["start_ns"].to_numpy(), rows["dur_ns"].to_numpy()
+    depth, own = _walk(lanes.tolist(), starts.tolist(), durations.tolist())
+    nested = rows.with_columns(pl.Series("depth", depth), pl.Series("self_ns", own))
+    nested = nested.sort("start_ns", "dur_ns", descending=[False, True], maintain_order=True)
+    return nested.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("op_id"))
+
+
+def _walk(
+    lanes: list[int], starts: list[int], durations: list[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    depth = [0] * len(starts)
+    own = durations.copy()
+    open_rows: list[int] = []
+    open_ends: list[int] = []
+    lane = -1
+    for row, start in enumerate(starts):
+        if lanes[row] != lane:
+            lane = lanes[row]
+            open_rows, open_ends = [], []
+        while open_ends and open_ends[-1] <= start:
+            open_ends.pop()
+            open_rows.pop()
+        end = start + durations[row]
+        if open_ends:
+            own[open_rows[-1]] -= min(end, open_ends[-1]) - start
+        depth[row] = len(open_rows)
+        open_rows.append(row)
+        open_ends.append(end)
+    return np.asarray(depth, dtype=np.int64), np.asarray(own, dtype=np.int64)

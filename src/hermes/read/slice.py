@@ -1,0 +1,124 @@
+"""Shows DuckDB a stretch of one file under a plain name.
+
+A Kineto file holds its events inside an object; DuckDB reads arrays only. And a user's path may hold `*`, `?` or `[`,
+which DuckDB would take for a pattern.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from fsspec.spec import AbstractFileSystem
+
+
+def slice_url(
+    con: duckdb.DuckDBPyConnection,
+    path: Path,
+    start: int = 0,
+    end: int | None = None,
+    spellings: Mapping[str, str] | None = None,
+) -> str:
+    """The name under which `con` can read the bytes `[start, end)` of the file; one file at a time.
+
+    Each JSON key in `spellings` reads as its value there, which must be equally long.
+    """
+    if "slice" in con.list_filesystems():
+        con.unregister_filesystem("slice")
+    con.register_filesystem(_SliceFileSystem(path, start, path.stat().st_size if end is None else end, spellings or {}))
+    return f"slice://{path.suffix.removeprefix('.') or 'file'}"
+
+
+class _SliceFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """The file system that holds one stretch of one file."""
+
+    protocol = "slice"
+    cachable = False
+
+    def __init__(self, path: Path, start: int, end: int, spellings: Mapping[str, str]) -> None:
+        super().__init__()
+        self._slice = (path, start, end, spellings)
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """Size and type, as fsspec asks for them."""
+        _, start, end, _ = self._slice
+        return {"name": path, "size": end - start, "type": "file"}
+
+    def glob(self, path: str, **_: Any) -> list[str]:
+        """The one file."""
+        return [path]
+
+    def exists(self, path: str, **_: Any) -> bool:
+        """Always."""
+        return True
+
+    def modified(self, path: str) -> datetime.datetime:
+        """A fixed moment: the slice is made for one read."""
+        return datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> _Slice:
+        return _Slice(*self._slice)
+
+
+class _Slice(io.RawIOBase):
+    """A read-only stretch `[start, end)` of a file."""
+
+    def __init__(self, path: Path, start: int, end: int, spellings: Mapping[str, str]) -> None:
+        self._raw = path.open("rb", buffering=0)
+        self._start, self.size = start, end - start
+        self._at = 0
+        self._spellings = [(f'"{other}":'.encode(), f'"{usual}":'.encode()) for other, usual in spellings.items()]
+        self._margin = max((len(other) - 1 for other, _ in self._spellings), default=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self.size - self._at)
+        length = left if size is None or size < 0 else min(size, left)
+        self._raw.seek(self._start + self._at)
+        block = self._raw.read(length) or b""
+        for other, usual in self._spellings:
+            if other in block:
+                block = block.replace(other, usual)
+        if self._spellings and block:
+            block = self._mended(block)
+        self._at += len(block)
+        return block
+
+    def _mended(self, block: bytes) -> bytes:
+        """The block with the keys that lie across its edges spelt alike; both neighbours of an edge see the same."""
+        edge = min(self._margin, len(block))
+        before = min(self._margin, self._start + self._at)
+        first = self._start + self._at - before
+        start = os.pread(self._raw.fileno(), before, first) + block[:edge]
+        end = block[-edge:] + os.pread(self._raw.fileno(), self._margin, self._start + self._at + len(block))
+        for other, usual in self._spellings:
+            if other in start:
+                start = start.replace(other, usual)
+                block = start[before:] + block[edge:]
+                end = block[-edge:] + end[edge:]
+            if other in end:
+                end = end.replace(other, usual)
+                block = block[:-edge] + end[:edge]
+        return block
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()

@@ -1,0 +1,215 @@
+"""The report's charts as whole-number geometry: stacked bars by step, small multiples by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hermes.analyze.measures import StepSplit
+from hermes.report.format import NOT_MEASURED, counted, duration, ranks, share
+from hermes.report.model import Coverage, Report
+from hermes.report.shape import COMPONENTS, WINDOW_KINDS, extremes, parts, place, typical
+
+WIDTH = 10_000
+HEIGHT = 1_000
+SLOTS = 128
+_STEP_ROWS = 12
+_RANK_ROWS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One part of a stacked bar: `x` and `width` in `WIDTH`ths of the scale."""
+
+    kind: str
+    name: str
+    x: int
+    width: int
+    text: str
+    share: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepBar:
+    """One row of the split; no segments when not measured. `extent` is the window on the common scale."""
+
+    label: str
+    window: str
+    extent: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def spoken(self) -> str:
+        """The bar in words."""
+        split = ", ".join(f"{part.name} {part.text} {part.share}".rstrip() for part in self.segments)
+        return f"{self.label}: {self.window}; {split or f'split {NOT_MEASURED}'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepChart:
+    """The stacked bars on one scale, from 0 to `longest`; `about` says which steps these are."""
+
+    bars: tuple[StepBar, ...]
+    longest: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One rank, or a few neighbouring ranks, in a small multiple; `height` None: nothing known."""
+
+    slot: int
+    height: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankChart:
+    """One measure over all ranks, from 0 to `top`; `median` is the height of the median line."""
+
+    kind: str
+    name: str
+    slots: int
+    columns: tuple[Column, ...]
+    top: str
+    median: int
+    summary: str
+    first: str
+    last: str
+
+
+def step_chart(report: Report) -> StepChart:
+    """All steps when they are few, else each rank's median step, else the slowest to the fastest rank."""
+    rows, about = _chosen(report.steps)
+    longest = max((row.window_ns for _, row in rows), default=0)
+    kinds = [words for kind, words in WINDOW_KINDS if any(row.window_kind == kind for _, row in rows)]
+    return StepChart(
+        bars=tuple(_bar(label, row, longest) for label, row in rows),
+        longest=duration(longest),
+        about=f"{about} Window: {' or '.join(kinds)}." if rows else "",
+    )
+
+
+def _chosen(steps: Sequence[StepSplit]) -> tuple[list[tuple[str, StepSplit]], str]:
+    if len(steps) <= _STEP_ROWS:
+        return [(place(row.rank, row.step), row) for row in steps], "Every step that was captured."
+    chosen = typical(steps)
+    of = f"of {counted(len(steps), 'step')} on {counted(len(chosen), 'rank')}"
+    if len(chosen) <= _RANK_ROWS:
+        return [(place(row.rank, row.step), row) for row in chosen], f"Each rank's median step {of}."
+    rows = [(f"{word}: {place(row.rank, row.step)}", row) for word, row in extremes(chosen)]
+    return rows, f"The slowest, the median and the fastest rank by each rank's median step, {of}."
+
+
+def _bar(label: str, row: StepSplit, longest: int) -> StepBar:
+    measured = parts(row)
+    segments = []
+    done = 0
+    for (kind, name), ns in zip(COMPONENTS, measured or (), strict=measured is not None):
+        start = WIDTH * done // longest if longest else 0
+        done += ns
+        end = WIDTH * done // longest if longest else 0
+        segments.append(
+            Segment(
+                kind=kind,
+                name=name,
+                x=start,
+                width=end - start,
+                text=duration(ns),
+                share=share(ns, row.window_ns),
+            )
+        )
+    return StepBar(
+        label=label,
+        window=duration(row.window_ns),
+        extent=WIDTH * row.window_ns // longest if longest else 0,
+        segments=tuple(segments),
+    )
+
+
+_MEASURES: tuple[tuple[str, str, Callable[[StepSplit], int | None]], ...] = (
+    ("window", "window", lambda row: row.window_ns),
+    ("compute", "compute", lambda row: row.compute_ns),
+    ("comm", "exposed comm", lambda row: row.exposed_comm_ns),
+    ("copy", "exposed copy", lambda row: row.copy_exposed_ns),
+    ("free", "free", lambda row: row.free_ns),
+)
+
+
+def rank_charts(report: Report) -> tuple[RankChart, ...]:
+    """A chart for each measure over the ranks' median steps; none for a job of one rank or without steps."""
+    chosen = typical(report.steps)
+    slots = _slots(report.coverage, [row.rank for row in chosen])
+    if not chosen or len(slots) < 2:
+        return ()
+    charts = (_rank_chart(kind, name, of, chosen, slots) for kind, name, of in _MEASURES)
+    return tuple(chart for chart in charts if chart is not None)
+
+
+def _slots(coverage: Coverage, seen: Sequence[int]) -> list[range]:
+    """The ranks that share a column, at most `SLOTS` columns; ranks not collected keep their place."""
+    end = coverage.ranks_expected
+    if end is None or not all(0 <= rank < end for rank in seen):
+        return _neighbours(seen)
+    width = -(-end // SLOTS)
+    return [range(start, min(start + width, end)) for start in range(0, end, width)]
+
+
+def _neighbours(seen: Sequence[int]) -> list[range]:
+    """Columns over the ranks that were seen alone, for when it is not known how many there should be."""
+    width = -(-len(seen) // SLOTS) or 1
+    groups = [seen[at : at + width] for at in range(0, len(seen), width)]
+    return [range(group[0], group[-1] + 1) for group in groups]
+
+
+def _rank_chart(
+    kind: str,
+    name: str,
+    of: Callable[[StepSplit], int | None],
+    chosen: Sequence[StepSplit],
+    slots: Sequence[range],
+) -> RankChart | None:
+    values = [(value, row.rank) for row in chosen if (value := of(row)) is not None]
+    if not values:
+        return None
+    ordered = sorted(values)
+    most, median, least = ordered[-1], ordered[(len(ordered) - 1) // 2], ordered[0]
+    return RankChart(
+        kind=kind,
+        name=name,
+        slots=len(slots),
+        columns=tuple(_columns(values, slots, most[0])),
+        top=duration(most[0]),
+        median=HEIGHT * median[0] // most[0] if most[0] else 0,
+        summary=(
+            f"most {duration(most[0])} (rank {most[1]}), median {duration(median[0])}, "
+            f"least {duration(least[0])} (rank {least[1]})"
+        ),
+        first=f"rank {slots[0].start}",
+        last=str(slots[-1].stop - 1),
+    )
+
+
+def _columns(values: Sequence[tuple[int, int]], slots: Sequence[range], most: int) -> list[Column]:
+    found: list[list[tuple[int, int]]] = [[] for _ in slots]
+    starts = [slot.start for slot in slots]
+    at = 0
+    for value, rank in sorted(values, key=lambda pair: pair[1]):
+        while at + 1 < len(starts) and rank >= starts[at + 1]:
+            at += 1
+        found[at].append((value, rank))
+    columns = []
+    for at, (slot, here) in enumerate(zip(slots, found, strict=True)):
+        if not here:
+            columns.append(
+                Column(slot=at, height=None, text=f"{_span(slot)}: not collected or {NOT_MEASURED}")
+            )
+            continue
+        value, rank = max(here, key=lambda pair: (pair[0], -pair[1]))
+        text = f"rank {rank}: {duration(value)}" + (f", the most of {_span(slot)}" if len(slot) > 1 else "")
+        columns.append(Column(slot=at, height=HEIGHT * value // most if most else 0, text=text))
+    return columns
+
+
+def _span(slot: range) -> str:
+    return f"ranks {slot.start} to {slot.stop - 1}" if len(slot) > 2 else ranks(slot)

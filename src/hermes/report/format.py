@@ -1,0 +1,164 @@
+"""How the report writes values: durations by scale, shares, ranks, and text from traces made harmless."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+NOT_MEASURED = "not measured"
+MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+
+_UNITS = (("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000))
+_RUNS_SHOWN = 6
+
+
+def clean(text: str) -> str:
+    """One line of text that can neither move a cursor nor turn the writing direction.
+
+    Line breaks and tabs become a space; every other control, format (bidi override, zero width) or surrogate
+    character becomes U+FFFD.
+    """
+    return text if text.isprintable() else "".join(map(_harmless, text))
+
+
+def _harmless(character: str) -> str:
+    if character.isspace() or character == "\x85":
+        return " "
+    return MISSING_CHARACTER if unicodedata.category(character) in {"Cc", "Cf", "Cs"} else character
+
+
+def clip(text: str, limit: int) -> str:
+    """The text, or its first `limit` characters and how many more there were."""
+    over = len(text) - limit
+    return text if over <= 0 else f"{text[:limit]}… ({over} more characters)"
+
+
+def duration(ns: int | None) -> str:
+    """A time with three significant digits, unit by scale: `301 ms`, `12.4 us`; None is "not measured"."""
+    if ns is None:
+        return NOT_MEASURED
+    if ns < 0:
+        return f"-{duration(-ns)}"
+    if ns < 1_000:
+        return f"{ns} ns" if ns else "0"
+    for unit, factor in _UNITS:
+        digits = _three_digits(ns, factor)
+        if len(digits) < 4 or "." in digits:
+            return f"{digits} {unit}"
+    return f"{digits} {unit}"
+
+
+def _three_digits(value: int, factor: int) -> str:
+    """`value / factor` to three significant digits, four only from 1000 on; integers throughout."""
+    scaled = decimals = 0
+    for decimals in (2, 1, 0):
+        scaled = (value * 10**decimals + factor // 2) // factor
+        if scaled < 1_000:
+            break
+    if not decimals:
+        return str(scaled)
+    whole, part = divmod(scaled, 10**decimals)
+    return f"{whole}.{part:0{decimals}d}"
+
+
+def between(low_ns: int, high_ns: int) -> str:
+    """A range of times: `60.0 to 80.0 ms`, the unit named once where both share it."""
+    low, high = duration(low_ns), duration(high_ns)
+    if low == high:
+        return low
+    same_unit = low.partition(" ")[2] == high.partition(" ")[2]
+    return f"{low.partition(' ')[0] if same_unit else low} to {high}"
+
+
+def microseconds(ns: int | None) -> str:
+    """Microseconds with three decimals and no separators, as Ascend's files have them; exact."""
+    if ns is None:
+        return NOT_MEASURED
+    whole, part = divmod(abs(ns), 1_000)
+    return f"{'-' if ns < 0 else ''}{whole}.{part:03d}"
+
+
+def share(part: int | None, whole: int) -> str:
+    """Per cent of the whole; what is there but rounds to nothing is `<0.1%`; empty if unknown."""
+    if part is None or whole <= 0:
+        return ""
+    tenths = (2_000 * part + whole) // (2 * whole)
+    if part > 0 and tenths == 0:
+        return "<0.1%"
+    return f"{tenths // 10}.{tenths % 10}%"
+
+
+def fraction(value: float) -> str:
+    """A fraction of one as per cent, `not measured` when it is no number."""
+    if not math.isfinite(value):
+        return NOT_MEASURED
+    return "<0.1%" if 0 < value < 0.0005 else f"{value:.1%}"
+
+
+def number(value: float | None, unit: str = "") -> str:
+    """A value with its unit: `ns` and `bytes` by scale, whole numbers whole, others to three digits."""
+    if value is None or not math.isfinite(value):
+        return NOT_MEASURED
+    if unit == "ns":
+        return duration(round(value))
+    if unit == "bytes" and value >= 0:
+        return size(round(value))
+    digits = f"{value:.0f}" if value == int(value) or abs(value) >= 1_000 else f"{value:.3g}"
+    return f"{digits} {unit}" if unit else digits
+
+
+def size(count: int) -> str:
+    """Bytes in decimal units with three significant digits: `37.8 MB`."""
+    if count < 1_000:
+        return f"{count} B"
+    for unit, factor in (("kB", 10**3), ("MB", 10**6), ("GB", 10**9), ("TB", 10**12)):
+        digits = _three_digits(count, factor)
+        if len(digits) < 4 or "." in digits:
+            return f"{digits} {unit}"
+    return f"{digits} {unit}"
+
+
+def confidence(value: float) -> str:
+    """A confidence as a word and its number: `high (0.90)`."""
+    if not math.isfinite(value):
+        return "not stated"
+    word = "high" if value >= 0.8 else "medium" if value >= 0.5 else "low"
+    return f"{word} ({value:.2f})"
+
+
+def listing(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Whole numbers, runs of three shortened: `0 to 7, 9 and 12`; a long list ends with how many more."""
+    ordered = sorted(set(values))
+    runs: list[list[int]] = []
+    for value in ordered:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    words: list[str] = []
+    for run in runs:
+        words += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(value) for value in run]
+    if len(words) <= _RUNS_SHOWN:
+        return listing(words)
+    shown = sum(len(run) for run in runs[: _RUNS_SHOWN // 2])
+    kept = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[: _RUNS_SHOWN // 2]]
+    return f"{', '.join(kept)} and {len(ordered) - shown} more"
+
+
+def ranks(values: Iterable[int]) -> str:
+    """`rank 3`, `ranks 0 and 1`, `ranks 0 to 63`; `no rank`."""
+    distinct = set(values)
+    if not distinct:
+        return "no rank"
+    return f"{'rank' if len(distinct) == 1 else 'ranks'} {numbers(distinct)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,116 @@
+"""The report as one HTML file that needs no network: written out by Jinja2, only enhanced by its script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from hermes.report import charts, format, palette, shape, tables
+from hermes.report.model import Report
+
+_TEMPLATE = "report.html.j2"
+_BOUNDS = {
+    "compute": "compute",
+    "communication": "comm",
+    "copy": "copy",
+    "host": "host",
+}
+_LAYERS = {
+    "compute": "compute",
+    "communication": "comm",
+    "cpu": "host",
+    "io": "host",
+    "memory": "copy",
+    "parallelism": "wait",
+    "environment": "host",
+}
+_GAPS_FIRST = 6
+_NOTES_FIRST = 5
+
+
+def render_html(report: Report) -> str:
+    """The page. Every text of the report is escaped; the page's policy forbids all but its own script."""
+    css, script = Markup(palette.style() + _asset("report.css")), Markup(_asset("report.js"))
+    degraded = [note for note in report.diagnostics if note.level == "degraded"]
+    all_tables = tables.tables(report)
+    return (
+        _environment()
+        .get_template(_TEMPLATE)
+        .render(
+            report=report,
+            css=css,
+            script=script,
+            policy=_policy(css, script),
+            gaps=shape.coverage_sentences(report.coverage),
+            degraded=degraded,
+            gaps_first=_GAPS_FIRST,
+            notes_first=_NOTES_FIRST,
+            bound=_BOUNDS.get(report.verdict.bound, "free"),
+            layers=_LAYERS,
+            place=shape.place(report.verdict.rank, report.verdict.step),
+            split=charts.step_chart(report),
+            components=shape.COMPONENTS,
+            multiples=charts.rank_charts(report),
+            width=charts.WIDTH,
+            height=charts.HEIGHT,
+            tables=[table for table in all_tables if table.rows],
+            absent=[table.title.lower() for table in all_tables if not table.rows],
+            ascend=tables.ascend_table(report),
+            inputs=tables.inputs_table(report),
+            differences=[
+                (pair.place, sentence)
+                for pair in shape.ascend_pairs(report)[: tables.LIMIT]
+                if (sentence := shape.difference_sentence(pair))
+            ],
+        )
+    )
+
+
+def _policy(css: str, script: str) -> str:
+    """The Content-Security-Policy: nothing but this very style and this very script; no network at all."""
+    return (
+        f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _asset(name: str) -> str:
+    return (files("hermes.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_harmless,
+    )
+    environment.filters.update(
+        duration=format.duration,
+        fraction=format.fraction,
+        number=format.number,
+        ranks=format.ranks,
+        confidence=format.confidence,
+        listing=format.listing,
+        whole=format.numbers,
+        clip=format.clip,
+    )
+    environment.globals.update(between=format.between, counted=format.counted, text_limit=tables.NAME_LIMIT)
+    return environment
+
+
+def _harmless(value: object) -> object:
+    """What every expression of the template passes through before it is escaped."""
+    return format.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

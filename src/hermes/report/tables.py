@@ -1,0 +1,305 @@
+"""The report's tables as rows of written cells, each with the exact value it sorts and copies by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from hermes.align.offsets import ClockOffset
+from hermes.analyze.measures import LinkSpeed, PeerWait, RankTotal, StepSplit, StreamBusy, TopRow
+from hermes.report.format import (
+    NOT_MEASURED,
+    clip,
+    counted,
+    duration,
+    fraction,
+    microseconds,
+    number,
+    numbers,
+    share,
+    size,
+)
+from hermes.report.model import Input, Report
+from hermes.report.shape import ASCEND_FIELDS, AscendPair, ascend_pairs, ascend_values
+
+LIMIT = 200
+NAME_LIMIT = 2_000
+_LONG = 25
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """What is shown, and the exact value behind it (empty when it is the text or nothing was measured)."""
+
+    text: str
+    value: str = ""
+    note: str = ""
+    kind: str = "number"
+
+    @property
+    def long(self) -> bool:
+        """Whether the text may be cut where it is shown, on a narrow screen or in a narrow column."""
+        return self.kind == "name" and len(self.text) > _LONG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(Generic[Row]):
+    """A column: its heading, the unit of the exact values, and the cell of a row."""
+
+    title: str
+    cell: Callable[[Row], Cell]
+    unit: str = ""
+    words: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """A column as the page shows it."""
+
+    title: str
+    unit: str
+    words: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table to draw; `more` says how many rows were left out."""
+
+    key: str
+    title: str
+    about: str
+    headings: tuple[Heading, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    more: int
+
+    @property
+    def rest(self) -> str:
+        """What the page does not show, in words."""
+        return f"{counted(self.more, 'more row')} in report.json" if self.more else ""
+
+
+def tables(report: Report) -> tuple[Table, ...]:
+    """All tables, in the order of the page; a table without rows is there too."""
+    top = report.top
+    return (
+        _table(
+            "steps", "Steps", "Each step of each rank; the parts add up to the window.", _STEPS, report.steps
+        ),
+        _table(
+            "totals",
+            "Totals",
+            "All device tasks of each capture, without regard to steps.",
+            _TOTALS,
+            report.totals,
+        ),
+        _table(
+            "waits",
+            "Waits by peer",
+            "How long a rank waited inside communication, by the rank it waited for.",
+            _WAITS,
+            sorted(report.waits, key=lambda row: (-row.total_ns, row.rank, row.peer)),
+        ),
+        _table(
+            "links",
+            "Links",
+            "Speed that transfers achieved, by transport (10^9 bytes a second).",
+            _LINKS,
+            report.links,
+        ),
+        _top("kernels", "Kernels", "Type", top.kernels),
+        _top("communication", "Communication", "Operation", top.communication),
+        _top("operators", "Operators", "Kind", top.operators),
+        _top("host-calls", "Host calls", "Kind", top.host_calls),
+        _table(
+            "streams", "Streams", "How long each stream was busy over the capture.", _STREAMS, report.streams
+        ),
+        _table(
+            "clocks",
+            "Clocks",
+            "What was added to each rank's times to bring all to one clock.",
+            _CLOCKS,
+            report.clocks,
+        ),
+    )
+
+
+def ascend_table(report: Report) -> Table:
+    """The steps by Ascend's definition in microseconds, with the differences to the profiler's own file."""
+    rows = [line for pair in ascend_pairs(report) for line in _ascend_lines(pair)]
+    headings = [
+        Heading(title=title, unit="", words=title == "Source") for title in ("Rank", "Step", "Source")
+    ]
+    headings += [Heading(title=name, unit="us", words=False) for _, name in ASCEND_FIELDS]
+    return Table(
+        key="step-trace-time",
+        title="step_trace_time",
+        about="In microseconds, with the column names of the profiler's own file.",
+        headings=tuple(headings),
+        rows=tuple(rows[:LIMIT]),
+        more=max(len(rows) - LIMIT, 0),
+    )
+
+
+def inputs_table(report: Report) -> Table:
+    """The captures that were read."""
+    return _table("captures", "Captures", "What was read, one capture a row.", _INPUTS, report.inputs)
+
+
+def _ascend_lines(pair: AscendPair) -> list[tuple[Cell, ...]]:
+    lines = []
+    for row in (pair.computed, pair.reported):
+        if row is not None:
+            lines.append(_ascend_line(pair, row.source, ascend_values(row)))
+    if pair.differences:
+        known = [] if pair.reported is None else ascend_values(pair.reported)
+        gaps = dict(pair.differences)
+        fields = zip(ASCEND_FIELDS, known, strict=True)
+        values = tuple(gaps.get(word, None if ns is None else 0) for (word, _), ns in fields)
+        lines.append(_ascend_line(pair, "reported - computed", values))
+    return lines
+
+
+def _ascend_line(pair: AscendPair, source: str, values: Sequence[int | None]) -> tuple[Cell, ...]:
+    return (_whole(pair.rank), _whole(pair.step), _words(source), *(_micro(ns) for ns in values))
+
+
+def _table(key: str, title: str, about: str, columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
+    return Table(
+        key=key,
+        title=title,
+        about=about,
+        headings=tuple(Heading(title=c.title, unit=c.unit, words=c.words) for c in columns),
+        rows=tuple(tuple(column.cell(row) for column in columns) for row in rows[:LIMIT]),
+        more=max(len(rows) - LIMIT, 0),
+    )
+
+
+def _top(key: str, title: str, detail: str, rows: Sequence[TopRow]) -> Table:
+    columns: tuple[Column[TopRow], ...] = (
+        Column(title="Name", cell=lambda row: _name(row.name), words=True),
+        Column(title=detail, cell=lambda row: _name(row.detail), words=True),
+        Column(title="Total", cell=lambda row: _time(row.total_ns), unit="ns"),
+        Column(title="Share", cell=lambda row: _fraction(row.share)),
+        Column(title="Count", cell=lambda row: _whole(row.count)),
+        Column(title="Median", cell=lambda row: _time(row.median_ns), unit="ns"),
+        Column(title="Least", cell=lambda row: _time(row.min_ns), unit="ns"),
+        Column(title="Most", cell=lambda row: _time(row.max_ns), unit="ns"),
+        Column(title="Ranks", cell=lambda row: _words(numbers(row.ranks)), words=True),
+    )
+    return _table(
+        key, title, "Rows of one name added up over all ranks and steps that were read.", columns, rows
+    )
+
+
+def _name(text: str) -> Cell:
+    return Cell(text=clip(text, NAME_LIMIT), kind="name")
+
+
+def _words(text: str) -> Cell:
+    return Cell(text=clip(text, NAME_LIMIT), kind="words")
+
+
+def _absent() -> Cell:
+    return Cell(text=NOT_MEASURED, kind="absent")
+
+
+def _time(ns: int | None, whole: int = 0) -> Cell:
+    return _absent() if ns is None else Cell(text=duration(ns), value=str(ns), note=share(ns, whole))
+
+
+def _micro(ns: int | None) -> Cell:
+    return _absent() if ns is None else Cell(text=microseconds(ns), value=microseconds(ns))
+
+
+def _known(text: str | None) -> Cell:
+    return Cell(text="not recorded", kind="absent") if text is None else _name(text)
+
+
+def _whole(value: int | None) -> Cell:
+    return Cell(text="none", kind="absent") if value is None else Cell(text=str(value), value=str(value))
+
+
+def _fraction(value: float) -> Cell:
+    text = fraction(value)
+    return _absent() if text == NOT_MEASURED else Cell(text=text, value=repr(value))
+
+
+def _decimal(value: float) -> Cell:
+    text = number(value)
+    return _absent() if text == NOT_MEASURED else Cell(text=text, value=repr(value))
+
+
+_STEPS: tuple[Column[StepSplit], ...] = (
+    Column(title="Rank", cell=lambda row: _whole(row.rank)),
+    Column(title="Step", cell=lambda row: _whole(row.step)),
+    Column(title="Window", cell=lambda row: _time(row.window_ns), unit="ns"),
+    Column(title="Compute", cell=lambda row: _time(row.compute_ns, row.window_ns), unit="ns"),
+    Column(title="Exposed comm", cell=lambda row: _time(row.exposed_comm_ns, row.window_ns), unit="ns"),
+    Column(title="Exposed copy", cell=lambda row: _time(row.copy_exposed_ns, row.window_ns), unit="ns"),
+    Column(title="Free", cell=lambda row: _time(row.free_ns, row.window_ns), unit="ns"),
+    Column(title="Comm", cell=lambda row: _time(row.comm_ns), unit="ns"),
+    Column(title="Hidden comm", cell=lambda row: _time(row.overlapped_comm_ns), unit="ns"),
+    Column(title="Copy", cell=lambda row: _time(row.copy_ns), unit="ns"),
+    Column(title="Preparing", cell=lambda row: _time(row.preparing_ns), unit="ns"),
+    Column(title="Host mark", cell=lambda row: _time(row.host_ns), unit="ns"),
+    Column(title="Window is", cell=lambda row: _words(row.window_kind), words=True),
+)
+_TOTALS: tuple[Column[RankTotal], ...] = (
+    Column(title="Rank", cell=lambda row: _whole(row.rank)),
+    Column(title="Tasks", cell=lambda row: _whole(row.tasks)),
+    Column(title="Span", cell=lambda row: _time(row.span_ns), unit="ns"),
+    Column(title="Busy", cell=lambda row: _time(row.busy_ns, row.span_ns), unit="ns"),
+    Column(title="Idle", cell=lambda row: _time(row.idle_ns, row.span_ns), unit="ns"),
+    Column(title="Compute", cell=lambda row: _time(row.compute_ns, row.span_ns), unit="ns"),
+    Column(title="Comm", cell=lambda row: _time(row.comm_ns), unit="ns"),
+    Column(title="Exposed comm", cell=lambda row: _time(row.exposed_comm_ns), unit="ns"),
+    Column(title="Copy", cell=lambda row: _time(row.copy_ns), unit="ns"),
+    Column(title="Exposed copy", cell=lambda row: _time(row.copy_exposed_ns), unit="ns"),
+    Column(title="Task time", cell=lambda row: _time(row.task_ns), unit="ns"),
+)
+_WAITS: tuple[Column[PeerWait], ...] = (
+    Column(title="Rank", cell=lambda row: _whole(row.rank)),
+    Column(title="Waited for rank", cell=lambda row: _whole(row.peer)),
+    Column(
+        title="That rank",
+        cell=lambda row: _words("collected" if row.peer_collected else "not collected"),
+        words=True,
+    ),
+    Column(title="Total", cell=lambda row: _time(row.total_ns), unit="ns"),
+    Column(title="Longest", cell=lambda row: _time(row.longest_ns), unit="ns"),
+    Column(title="Waits", cell=lambda row: _whole(row.waits)),
+)
+_LINKS: tuple[Column[LinkSpeed], ...] = (
+    Column(title="Rank", cell=lambda row: _whole(row.rank)),
+    Column(title="Transport", cell=lambda row: _name(row.transport), words=True),
+    Column(title="GB/s", cell=lambda row: _decimal(row.gb_per_s)),
+    Column(title="Size", cell=lambda row: Cell(text=size(row.bytes), value=str(row.bytes)), unit="bytes"),
+    Column(title="Time", cell=lambda row: _time(row.time_ns), unit="ns"),
+)
+_STREAMS: tuple[Column[StreamBusy], ...] = (
+    Column(title="Rank", cell=lambda row: _whole(row.rank)),
+    Column(title="Stream", cell=lambda row: _whole(row.stream)),
+    Column(title="Component", cell=lambda row: _name(row.component), words=True),
+    Column(title="Busy", cell=lambda row: _time(row.busy_ns), unit="ns"),
+    Column(title="Tasks", cell=lambda row: _whole(row.tasks)),
+)
+_INPUTS: tuple[Column[Input], ...] = (
+    Column(title="Path", cell=lambda row: _name(row.path), words=True),
+    Column(title="Rank", cell=lambda row: _whole(row.rank)),
+    Column(title="Format", cell=lambda row: _name(row.format), words=True),
+    Column(title="Capture", cell=lambda row: _name(row.capture), words=True),
+    Column(title="Level", cell=lambda row: _known(row.level), words=True),
+    Column(title="Vendor", cell=lambda row: _name(row.vendor), words=True),
+    Column(title="Chip", cell=lambda row: _known(row.chip), words=True),
+    Column(title="Degraded", cell=lambda row: _name("; ".join(row.degraded) or "no"), words=True),
+)
+_CLOCKS: tuple[Column[ClockOffset], ...] = (
+    Column(title="Rank", cell=lambda row: _whole(row.rank)),
+    Column(title="Offset", cell=lambda row: _time(row.offset_ns), unit="ns"),
+    Column(title="Error", cell=lambda row: _time(row.error_ns), unit="ns"),
+    Column(title="Anchors", cell=lambda row: _whole(row.anchors)),
+    Column(title="Method", cell=lambda row: _words(row.method), words=True),
+)

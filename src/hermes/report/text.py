@@ -1,0 +1,362 @@
+"""The report on one screen of a terminal: what is missing, the answer, the split of the step, the losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from hermes.analyze.measures import StepSplit, TopRow
+from hermes.diagnose.finding import Finding
+from hermes.report.format import (
+    NOT_MEASURED,
+    between,
+    clean,
+    confidence,
+    counted,
+    duration,
+    fraction,
+    microseconds,
+    ranks,
+    share,
+)
+from hermes.report.model import Report
+from hermes.report.shape import (
+    ASCEND_FIELDS,
+    COMPONENTS,
+    WINDOW_KINDS,
+    AscendPair,
+    ascend_pairs,
+    ascend_values,
+    coverage_sentences,
+    difference_sentence,
+    extremes,
+    parts,
+    place,
+    typical,
+)
+
+_WARNINGS = 3
+_NOTES = 3
+_FINDINGS = 4
+_FINDINGS_WITH_CURE = 3
+_TOP = 5
+_ASCEND_STEPS = 2
+_RANKS_TWO_LINES = 3
+_RANKS_ONE_LINE = 8
+_WIDE = 96
+_NAME_AT_LEAST = 24
+
+_STYLES = {"compute": "blue", "comm": "yellow", "copy": "cyan", "free": "bright_black"}
+_GLYPHS = {"compute": "█", "comm": "▓", "copy": "▒", "free": "░"}
+_ASCII_GLYPHS = {"compute": "#", "comm": "=", "copy": "+", "free": "."}
+
+
+def render_text(report: Report, console: Console, *, written: Sequence[str] = ()) -> None:
+    """Draw the report on `console`; `written` names the files that hold all of it, if any were written."""
+    screen = _Screen(console)
+    _coverage(screen, report)
+    screen.line(report.verdict.sentence, style="bold", hang=0)
+    _split(screen, report.steps)
+    _ascend(screen, report)
+    _losses(screen, report)
+    screen.gap()
+    _top(screen, "Top kernels", report.top.kernels)
+    _top(screen, "Top communication", report.top.communication)
+    _notes(screen, report)
+    if written:
+        screen.gap()
+        screen.line(f"All of it: {', '.join(written)}", style="dim")
+
+
+Piece = str | tuple[str, str]
+"""Text, or text and its style."""
+
+
+class _Screen:
+    """A console that gets harmless single lines, in ASCII when it can show no more."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.width = max(console.width, 40)
+        self.ascii = console.options.ascii_only
+        self.glyphs = _ASCII_GLYPHS if self.ascii else _GLYPHS
+
+    def say(self, text: str) -> str:
+        """The text as this console may show it."""
+        harmless = clean(text)
+        if self.ascii:
+            harmless = (
+                harmless.replace("…", "...").replace("–", "-").encode("ascii", "replace").decode("ascii")
+            )
+        return harmless
+
+    def text(self, *pieces: Piece) -> Text:
+        """Text of plain and (text, style) pieces; markup in them is just characters."""
+        made = Text()
+        for piece in pieces:
+            content, style = (piece, "") if isinstance(piece, str) else piece
+            made.append(self.say(content), style=style)
+        return made
+
+    def line(self, *pieces: Piece, style: str = "", indent: int = 0, hang: int = 2, most: int = 3) -> None:
+        """Print the pieces in at most `most` lines; all but the first are indented `hang` columns more."""
+        text = self.text(*pieces)
+        text.stylize(style)
+        room = self.width - indent
+        first = text.wrap(self._console, room, overflow="fold")[0]
+        self._print(first, indent)
+        rest = text[len(first.plain) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+        if not rest.plain:
+            return
+        lines = rest.wrap(self._console, room - hang, overflow="fold")
+        for at, line in enumerate(lines[: most - 1], start=2):
+            if at == most and len(lines) >= most:
+                line = Text(self.shorten(line.plain + " " * room, room - hang - 1), style=style)
+            self._print(line, indent + hang)
+
+    def items(self, items: Iterable[Sequence[Piece]], *, indent: int, style: str = "") -> None:
+        """Print items side by side, as many to a line as fit; none is broken that fits a line."""
+        line, used = Text(), 0
+        for item in items:
+            text = self.text(*item)
+            text.stylize(style)
+            if used and indent + used + 2 + text.cell_len > self.width:
+                self._print(line, indent)
+                line, used = Text(), 0
+            line += Text("  " if used else "") + text
+            used += text.cell_len + (2 if used else 0)
+        for part in line.wrap(self._console, self.width - indent, overflow="fold"):
+            self._print(part, indent)
+
+    def gap(self) -> None:
+        """One empty line."""
+        self._console.print()
+
+    def shorten(self, text: str, width: int) -> str:
+        """The text in at most `width` columns: its middle gives way, both ends tell names apart."""
+        harmless = self.say(text)
+        if cell_len(harmless) <= width:
+            return harmless
+        dots = "..." if self.ascii else "…"
+        room = width - len(dots)
+        return _head(harmless, room - room // 3) + dots + _head(harmless[::-1], room // 3)[::-1]
+
+    def _print(self, text: Text, indent: int) -> None:
+        text.rstrip()
+        self._console.print(Text(" " * indent) + text, highlight=False, soft_wrap=True)
+
+
+def _head(text: str, width: int) -> str:
+    """As many first characters as fit into `width` columns."""
+    used = 0
+    for at, character in enumerate(text):
+        used += cell_len(character)
+        if used > width:
+            return text[:at]
+    return text
+
+
+def _coverage(screen: _Screen, report: Report) -> None:
+    sentences = coverage_sentences(report.coverage)
+    for sentence in sentences[:_WARNINGS]:
+        screen.line(f"Coverage: {sentence}", style="bold yellow", most=2)
+    if len(sentences) > _WARNINGS:
+        screen.line(f"Coverage: {len(sentences) - _WARNINGS} more gaps, see the report", style="bold yellow")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One line of the split."""
+
+    label: str
+    step: StepSplit
+
+
+def _split(screen: _Screen, steps: Sequence[StepSplit]) -> None:
+    screen.gap()
+    if not steps:
+        screen.line("Step split: not measured (no step and no device task was found)")
+        return
+    chosen = typical(steps)
+    wide = screen.width >= _WIDE
+    if len(chosen) <= (_RANKS_ONE_LINE if wide else _RANKS_TWO_LINES):
+        labelled = [("", step) for step in chosen]
+    else:
+        labelled = [(f"{word}: ", step) for word, step in extremes(chosen)]
+    same = len({step.step for step in chosen}) == 1
+    rows = [_Row(label=f"{word}{place(s.rank, None if same else s.step)}", step=s) for word, s in labelled]
+    _split_heading(screen, steps, chosen)
+    label = max(cell_len(row.label) for row in rows)
+    longest = max(row.step.window_ns for row in rows)
+    if wide and len(rows) > _RANKS_TWO_LINES:
+        _one_line_rows(screen, rows, label, longest)
+    else:
+        _two_line_rows(screen, rows, label, longest)
+
+
+def _split_heading(screen: _Screen, steps: Sequence[StepSplit], chosen: Sequence[StepSplit]) -> None:
+    kinds = [words for kind, words in WINDOW_KINDS if any(step.window_kind == kind for step in chosen)]
+    numbers = {step.step for step in chosen}
+    which = f"step {chosen[0].step}, " if len(numbers) == 1 and chosen[0].step is not None else ""
+    several = f", of {counted(len(steps), 'step')} each rank's median" if len(steps) > len(chosen) else ""
+    screen.line(
+        ("Step split", "bold"),
+        f" ({which}{' or '.join(kinds)}{several}; comm and copy: the exposed part)",
+    )
+
+
+def _two_line_rows(screen: _Screen, rows: Iterable[_Row], label: int, longest: int) -> None:
+    room = max(screen.width - label - 14, 10)
+    for row in rows:
+        measured = parts(row.step)
+        head = f"  {row.label:<{label}}  {duration(row.step.window_ns):>8}  "
+        if measured is None:
+            screen.line(head, (f"split {NOT_MEASURED}", "dim"))
+            continue
+        screen.line(head, *_bar(screen, measured, row.step.window_ns, longest, room))
+        screen.items(
+            [
+                [(screen.glyphs[key], _STYLES[key]), f" {key} {duration(ns)} {share(ns, row.step.window_ns)}"]
+                for (key, _), ns in zip(COMPONENTS, measured, strict=True)
+            ],
+            indent=4,
+        )
+
+
+def _one_line_rows(screen: _Screen, rows: Iterable[_Row], label: int, longest: int) -> None:
+    room = max(screen.width - label - 12 - 4 * 16, 8)
+    heads: list[Piece] = [f"  {'':<{label}}  {'window':>8}  {'':<{room}}"]
+    for key, _ in COMPONENTS:
+        heads += [" " * (14 - len(key)), (screen.glyphs[key], _STYLES[key]), f" {key}"]
+    screen.line(*heads)
+    for row in rows:
+        measured = parts(row.step)
+        head = f"  {row.label:<{label}}  {duration(row.step.window_ns):>8}  "
+        if measured is None:
+            screen.line(head, (f"split {NOT_MEASURED}", "dim"))
+            continue
+        bar = _bar(screen, measured, row.step.window_ns, longest, room)
+        pad = " " * (room - sum(len(text) for text, _ in bar))
+        cells = "".join(f"{duration(ns):>9}{share(ns, row.step.window_ns):>7}" for ns in measured)
+        screen.line(head, *bar, pad + cells)
+
+
+def _bar(
+    screen: _Screen, measured: Sequence[int], window_ns: int, longest: int, room: int
+) -> list[tuple[str, str]]:
+    """Runs of glyphs: the bar is as long as the window on the scale of `longest`, its runs add up to it."""
+    length = max(room * window_ns // longest, 1) if longest else 0
+    done = drawn = 0
+    runs = []
+    for (key, _), ns in zip(COMPONENTS, measured, strict=True):
+        done += ns
+        upto = (2 * length * done + window_ns) // (2 * window_ns) if window_ns else 0
+        runs.append((screen.glyphs[key] * (upto - drawn), _STYLES[key]))
+        drawn = upto
+    return runs
+
+
+def _ascend(screen: _Screen, report: Report) -> None:
+    pairs = ascend_pairs(report)
+    if not pairs:
+        return
+    screen.gap()
+    for pair in pairs[:_ASCEND_STEPS]:
+        _ascend_pair(screen, pair)
+    if len(pairs) > _ASCEND_STEPS:
+        screen.line(f"and {counted(len(pairs) - _ASCEND_STEPS, 'more step')} in the report", indent=2)
+    if report.ascend_note:
+        screen.line(report.ascend_note, style="dim", indent=2)
+
+
+def _ascend_pair(screen: _Screen, pair: AscendPair) -> None:
+    row = pair.computed or pair.reported
+    if row is None:
+        return
+    # Communication is the sum of exposed and overlapped; a bubble exists only with pipeline parallelism.
+    values = [
+        (word, ns)
+        for (word, _), ns in zip(ASCEND_FIELDS, ascend_values(row), strict=True)
+        if ns is not None and word != "communication" and (ns or word != "bubble")
+    ]
+    screen.line(
+        ("step_trace_time", "bold"),
+        f" (Ascend's definition, us), {pair.place}, {row.source} by {_by(row.source)}:",
+    )
+    screen.items([[f"{word} {microseconds(ns)}"] for word, ns in values], indent=2)
+    difference = difference_sentence(pair)
+    if difference:
+        screen.line(difference, indent=2, style="yellow")
+    elif pair.computed and pair.reported:
+        screen.line("the profiler's own file says the same, to the nanosecond", indent=2, style="dim")
+
+
+def _by(source: str) -> str:
+    return "Hermes" if source == "computed" else "the profiler"
+
+
+def _losses(screen: _Screen, report: Report) -> None:
+    findings = report.findings
+    screen.gap()
+    if not findings:
+        screen.line(("Losses", "bold"), "  no rule found one in what was collected")
+        return
+    screen.line(("Losses", "bold"), "  (cost per step and share of it, largest expected gain first)")
+    for at, finding in enumerate(findings[:_FINDINGS], start=1):
+        cost = f"{at}. {duration(finding.cost_ns)} {fraction(finding.share)}"
+        screen.line((cost, "bold"), f"  {finding.title}", indent=2, hang=3, most=2)
+        facts = [
+            f"gain {between(finding.gain.low_ns, finding.gain.high_ns)}",
+            f"confidence {confidence(finding.confidence)}",
+            screen.shorten(finding.code, 12),
+            screen.shorten(_who(finding, report), screen.width - 20),
+        ]
+        screen.items([[fact] for fact in facts], indent=5, style="dim")
+        if finding.actions and at <= _FINDINGS_WITH_CURE:
+            screen.line(("do: ", "green"), finding.actions[0].title, indent=5, most=2)
+    if len(findings) > _FINDINGS:
+        screen.line(f"and {len(findings) - _FINDINGS} more in the report", indent=2)
+
+
+def _who(finding: Finding, report: Report) -> str:
+    seen = report.coverage.ranks_seen
+    who = "all collected ranks" if len(seen) > 1 and set(finding.ranks) == set(seen) else ranks(finding.ranks)
+    if not finding.blames:
+        return who
+    more = f" and {len(finding.blames) - 2} more" if len(finding.blames) > 2 else ""
+    return f"{who}, blames {', '.join(finding.blames[:2])}{more}"
+
+
+def _top(screen: _Screen, title: str, rows: Sequence[TopRow]) -> None:
+    if not rows:
+        screen.line((title, "bold"), f"  {NOT_MEASURED}")
+        return
+    more = f"; {_TOP} of {len(rows)}" if len(rows) > _TOP else ""
+    screen.line((title, "bold"), f"  (total, share, count{more})")
+    for row in rows[:_TOP]:
+        numbers = f"{duration(row.total_ns):>8} {fraction(row.share):>6} {f'x{row.count}':>7}  "
+        room = max(screen.width - len(numbers) - 3, _NAME_AT_LEAST)
+        detail = f"  {row.detail}" if row.detail and row.detail != row.name else ""
+        name = screen.shorten(row.name, max(room - cell_len(detail), _NAME_AT_LEAST))
+        left = room - cell_len(name)
+        screen.line(f"  {numbers}", name, (screen.shorten(detail, left) if left > 4 else "", "dim"))
+
+
+def _notes(screen: _Screen, report: Report) -> None:
+    notes = [note for note in report.diagnostics if note.level == "degraded"]
+    if not notes:
+        return
+    screen.gap()
+    screen.line((f"Degraded: {counted(len(notes), 'note')} on the input", "bold yellow"))
+    for note in notes[:_NOTES]:
+        tail = "".join(
+            [f"; lost: {note.lost}" if note.lost else "", f"; what to do: {note.hint}" if note.hint else ""]
+        )
+        screen.line(f"{f'{note.where}: ' if note.where else ''}{note.message}{tail}", indent=2, most=2)
+    if len(notes) > _NOTES:
+        screen.line(f"and {len(notes) - _NOTES} more in the report", indent=2)

@@ -1,0 +1,223 @@
+"""From loaded tables to a report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import polars as pl
+
+from hermes.align.offsets import ClockOffset, clock_offsets
+from hermes.analyze import breakdown, comm, top
+from hermes.analyze.measures import AscendSplit, PeerWait, RankTotal, StepSplit, StreamBusy, TopRow
+from hermes.base.errors import Diagnostic
+from hermes.diagnose.judge import find_all, judge
+from hermes.diagnose.rule import Measures
+from hermes.report.model import Coverage, Input, Report, Top, Verdict
+from hermes.version import __version__
+from hermes.workflow.load import Loaded, RankData
+
+_TOP_ROWS = 500
+_EXACT_NS = 10
+"""Ascend's own file keeps picoseconds of double noise and Stage in quarters of a microsecond."""
+
+
+class _Gathered:
+    """What one pass over the ranks collects; each rank's tables are let go before the next is loaded."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Input] = []
+        self.splits: list[StepSplit] = []
+        self.ascend: list[AscendSplit] = []
+        self.totals: list[RankTotal] = []
+        self.streams: list[StreamBusy] = []
+        self.tasks: list[pl.DataFrame] = []
+        self.traffic: list[pl.DataFrame] = []
+        self.waits: list[PeerWait] = []
+        self.links: list[comm.LinkSpeed] = []
+        self.comm_op: dict[int, pl.DataFrame] = {}
+        self.hosts: dict[int, str | None] = {}
+        self.tops: dict[str, list[TopRow]] = {"kernels": [], "operators": [], "host_calls": [], "communication": []}
+        self.exposed: dict[int, Mapping[str, int]] = {}
+        self.worlds: Counter[int] = Counter()
+        self.groups: Counter[int] = Counter()
+
+
+def analyze(loaded: Loaded) -> Report:
+    """The whole analysis; deterministic for the same input."""
+    gathered = _Gathered()
+    collected = tuple(rank.rank for rank in loaded.ranks)
+    for rank in loaded.ranks:
+        _gather(rank, collected, gathered)
+    notes = list(loaded.notes)
+    coverage = _coverage(gathered, collected, notes)
+    measures = _measures(gathered, notes, coverage)
+    findings = find_all(measures)
+    judged = judge(tuple(gathered.splits), findings)
+    return Report(
+        version=__version__,
+        title=_title(loaded),
+        verdict=Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step),
+        inputs=tuple(gathered.inputs),
+        coverage=coverage,
+        steps=tuple(gathered.splits),
+        ascend=tuple(gathered.ascend),
+        ascend_note=_difference(gathered.ascend, gathered.splits),
+        totals=tuple(gathered.totals),
+        streams=tuple(gathered.streams),
+        clocks=_clocks(gathered),
+        waits=tuple(sorted(gathered.waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))),
+        links=tuple(gathered.links),
+        top=Top(**{name: _merged(rows, notes, name) for name, rows in gathered.tops.items()}),
+        findings=findings,
+        diagnostics=tuple(sorted(notes, key=lambda note: (note.level != "degraded",))),
+    )
+
+
+def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
+    row = rank.table("rank").row(0, named=True)
+    step, kernel, comm_op = rank.table("step"), rank.table("kernel"), rank.table("comm_op")
+    into.inputs.append(
+        Input(
+            path=str(rank.root), format=row["format"], rank=rank.rank, capture=row["capture"], level=row["level"], chip=row["chip"],
+            vendor=row["vendor"], degraded=tuple(note.message for note in rank.notes if note.level == "degraded"),
+        )
+    )  # fmt: skip
+    into.splits.extend(breakdown.step_splits(row["vendor"], step, kernel, comm_op))
+    if row["vendor"] == "ascend":
+        into.ascend.extend(breakdown.ascend_splits(step, kernel, comm_op))
+        into.ascend.extend(breakdown.reported_splits(rank.table("step_reported")))
+    total = breakdown.rank_total(kernel, comm_op)
+    into.totals.extend([total] if total else [])
+    into.streams.extend(breakdown.stream_busy(kernel))
+    task = rank.table("comm_task")
+    into.waits.extend(comm.peer_waits(task, collected))
+    into.links.extend(comm.link_speeds(task, rank.table("comm_traffic")))
+    group = rank.table("group")
+    into.exposed[rank.rank] = breakdown.exposed_by_op(kernel, comm_op)
+    into.comm_op[rank.rank] = comm_op.select("op", "group", "name", "sequence", "start_ns", "dur_ns")
+    into.hosts[rank.rank] = row["host"]
+    into.tops["kernels"].extend(top.top_kernels(kernel))
+    into.tops["communication"].extend(top.top_communication(comm_op, group))
+    host_op = rank.table("host_op").select("rank", "kind", "name", "dur_ns", "self_ns")
+    into.tops["operators"].extend(top.top_operators(host_op))
+    into.tops["host_calls"].extend(top.top_calls(host_op))
+    if row["world_size"]:
+        into.worlds[row["world_size"]] += 1
+    # A group may name its members or only be known by its size.
+    members = [int(value) for value in (group["global_rank"].max(), group["member"].max()) if isinstance(value, int)]
+    if members:
+        into.groups[max(members) + 1] += 1
+
+
+def _coverage(gathered: _Gathered, collected: tuple[int, ...], notes: list[Diagnostic]) -> Coverage:
+    candidates = {"world size recorded by the job": max(gathered.worlds, default=0), "members of its process groups": max(gathered.groups, default=0)}
+    source, expected = max(candidates.items(), key=lambda pair: pair[1])
+    missing: list[str] = []
+    if expected > len(collected):
+        missing.append(f"only {_ranks(collected)} of {expected} {'was' if len(collected) == 1 else 'were'} collected")
+    measured = {split.rank for split in gathered.splits if split.compute_ns is not None}
+    blind = [rank for rank in collected if rank not in measured]
+    if blind:
+        missing.append(f"no device task was recorded on {_ranks(blind)}")
+    if not any(split.step is not None for split in gathered.splits):
+        missing.append("no step was marked: the capture is taken as a whole")
+    elif len({frozenset(split.step for split in gathered.splits if split.rank == rank) for rank in collected}) > 1:
+        missing.append("the ranks were not captured on the same steps")
+    missing.extend(f"{note.message}: lost {note.lost}" for note in notes if note.level == "degraded" and note.lost)
+    return Coverage(
+        ranks_seen=collected,
+        ranks_expected=expected if expected >= len(collected) and expected else None,
+        ranks_expected_source=source if expected >= len(collected) and expected else "not recorded",
+        steps=tuple(sorted({split.step for split in gathered.splits if split.step is not None})),
+        missing=tuple(missing),
+    )
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if len(ranks) > 4 and list(ranks) == list(range(ranks[0], ranks[-1] + 1)):
+        return f"ranks {ranks[0]} to {ranks[-1]}"
+    shown = ", ".join(map(str, ranks[:-1][:8]))
+    return f"ranks {shown} and {ranks[-1]}" if len(ranks) < 10 else f"{len(ranks)} ranks ({shown}, …)"
+
+
+def _measures(gathered: _Gathered, notes: Sequence[Diagnostic], coverage: Coverage) -> Measures:
+    degraded = any(note.level == "degraded" for note in notes)
+    partial = bool(coverage.ranks_expected and coverage.ranks_expected > len(coverage.ranks_seen))
+    steps = Counter(split.rank for split in gathered.splits)
+    return Measures(
+        splits=tuple(gathered.splits),
+        waits=tuple(gathered.waits),
+        steps_of_rank=dict(steps),
+        exposed_by_op=gathered.exposed,
+        host_calls=_summed(gathered.tops["host_calls"]),
+        operators=_summed(gathered.tops["operators"]),
+        inputs={one.rank: one.path for one in gathered.inputs},
+        certainty=(0.7 if degraded else 1.0) * (0.9 if partial else 1.0),
+    )
+
+
+def _clocks(gathered: _Gathered) -> tuple[ClockOffset, ...]:
+    return clock_offsets(gathered.hosts, gathered.comm_op) if len(gathered.hosts) > 1 else ()
+
+
+def _summed(rows: Sequence[TopRow]) -> tuple[TopRow, ...]:
+    """Rows of single ranks with the same name added up; the median is the median of the ranks' medians."""
+    parts: dict[tuple[str, str], list[TopRow]] = {}
+    for row in rows:
+        parts.setdefault((row.name, row.detail), []).append(row)
+    total = sum(row.total_ns for row in rows) or 1
+    summed = [
+        TopRow(
+            name=name, detail=detail, ranks=tuple(sorted({rank for row in own for rank in row.ranks})), count=sum(row.count for row in own),
+            total_ns=(ns := sum(row.total_ns for row in own)), share=ns / total, min_ns=min(row.min_ns for row in own),
+            median_ns=breakdown.spread([row.median_ns for row in own])[1], max_ns=max(row.max_ns for row in own),
+        )
+        for (name, detail), own in parts.items()
+    ]  # fmt: skip
+    return tuple(sorted(summed, key=lambda row: (-row.total_ns, row.name, row.detail)))
+
+
+def _merged(rows: Sequence[TopRow], notes: list[Diagnostic], name: str) -> tuple[TopRow, ...]:
+    summed = _summed(rows)
+    if len(summed) > _TOP_ROWS:
+        notes.append(
+            Diagnostic(
+                level="info", message=f"the table of {name.replace('_', ' ')} shows the first {_TOP_ROWS} of {len(summed)} names",
+                hint="`hermes sql` reaches all rows",
+            )
+        )  # fmt: skip
+    return summed[:_TOP_ROWS]
+
+
+def _difference(rows: Sequence[AscendSplit], splits: Sequence[StepSplit]) -> str:
+    """Says how Ascend's definition differs from ours, and where the reported numbers differ from the computed ones."""
+    if not rows:
+        return ""
+    said = [
+        "Ascend's step_trace_time counts copies as free time, and the time before the first device task apart, as preparing; "
+        "Hermes splits copies off free time."
+    ]
+    copies = [split.copy_exposed_ns for split in splits if split.copy_exposed_ns]
+    if copies:
+        said.append(f"Exposed copies here: at most {max(copies) / 1e6:.3f} ms per step.")
+    reported = {(row.rank, row.step): row for row in rows if row.source == "reported"}
+    parts: tuple[tuple[str, Callable[[AscendSplit], int]], ...] = (
+        ("compute", lambda row: row.compute_ns), ("exposed communication", lambda row: row.exposed_comm_ns),
+        ("overlapped", lambda row: row.overlapped_ns), ("free", lambda row: row.free_ns), ("stage", lambda row: row.stage_ns),
+        ("preparing", lambda row: row.preparing_ns or 0),
+    )  # fmt: skip
+    pairs = [(row, other) for row in rows if row.source == "computed" and (other := reported.get((row.rank, row.step)))]
+    worst = {name: max((abs(value(row) - value(other)) for row, other in pairs), default=0) for name, value in parts}
+    for name, gap in worst.items():
+        if gap > 250:
+            said.append(f"Reported and computed {name} differ by up to {gap / 1e3:.3f} us.")
+        elif gap > _EXACT_NS:
+            said.append(f"Reported {name} is off by up to {gap / 1e3:.3f} us: the profiler rounds times of the epoch to quarters of a microsecond.")
+    return " ".join(said)
+
+
+def _title(loaded: Loaded) -> str:
+    return ", ".join(path.name or str(path) for path in loaded.paths)

@@ -1,0 +1,103 @@
+"""From paths to cached tables, one folder of Parquet per rank."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from hermes.base.errors import Diagnostic, HermesError, InputError
+from hermes.bundle.cache import Cache, Entry
+from hermes.bundle.files import fingerprint, refuse_changed, walk
+from hermes.read.discover import Found, discover, reader_of
+from hermes.read.sink import Sink
+from hermes.tables import TABLES, empty, schema_of
+from hermes.version import __version__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankData:
+    """The tables of one capture of one rank, and what was noted when it was read."""
+
+    rank: int
+    root: Path
+    format: str
+    folder: Path
+    notes: tuple[Diagnostic, ...]
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A table of this rank."""
+        path = self.folder / f"{name}.parquet"
+        return pl.read_parquet(path) if path.exists() else empty(TABLES[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """All ranks that could be read, in rank order, and everything that must be said of the input."""
+
+    paths: tuple[Path, ...]
+    ranks: tuple[RankData, ...]
+    notes: tuple[Diagnostic, ...]
+
+
+def load(paths: Sequence[Path], cache: Cache, *, capture: str = "") -> Loaded:
+    """Read what is not in the cache yet. Raises `InputError` when no rank can be read."""
+    found, notes = discover(walk(paths), capture=capture)
+    ranks: list[RankData] = []
+    failed: list[HermesError] = []
+    for one in found:
+        try:
+            ranks.append(_rank(one, cache))
+        except HermesError as broken:
+            failed.append(broken)
+    if not ranks:
+        first = failed[0]
+        more = f" (and {len(failed) - 1} more like it)" if len(failed) > 1 else ""
+        raise InputError(f"{first.what}{more}", where=first.where, lost=first.lost, hint=first.hint) from first
+    for error in failed:
+        notes.append(Diagnostic(level="degraded", message=error.what, where=error.where, lost=error.lost or "this rank", hint=error.hint))
+    # The same note about every rank is one note.
+    said = dict.fromkeys([*notes, *(note for rank in ranks for note in rank.notes)])
+    return Loaded(paths=tuple(paths), ranks=tuple(ranks), notes=tuple(said))
+
+
+def _rank(one: Found, cache: Cache) -> RankData:
+    reader = reader_of(one.source)
+    print_ = fingerprint(one.source.files, reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture)
+    entry = cache.find(print_.digest)
+    if entry is None:
+        with cache.making() as folder:
+            sink = Sink(folder, one.rank)
+            reader.read(one.source, one.rank, sink)
+            sink.fill()
+            refuse_changed(print_)
+            entry = cache.keep(print_.digest, folder, _manifest(one, sink))
+    return RankData(rank=one.rank, root=one.source.root, format=one.source.format, folder=entry.folder, notes=_notes(entry))
+
+
+def _manifest(one: Found, sink: Sink) -> Mapping[str, object]:
+    return {
+        "root": str(one.source.root),
+        "format": one.source.format,
+        "rank": one.rank,
+        "capture": one.source.capture,
+        "notes": [
+            {"level": note.level, "message": note.message, "where": note.where, "lost": note.lost, "hint": note.hint} for note in sink.notes
+        ],
+    }
+
+
+def _notes(entry: Entry) -> tuple[Diagnostic, ...]:
+    listed = entry.manifest.get("notes")
+    return tuple(Diagnostic(**note) for note in listed) if isinstance(listed, list) else ()
+
+
+def _schema_digest() -> str:
+    text = "\n".join(f"{table.name} {schema_of(table)}" for table in TABLES.values())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_SCHEMA = _schema_digest()

@@ -1,0 +1,55 @@
+"""SQL over the cached tables of an input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from hermes.base.errors import QueryError
+from hermes.tables import TABLES
+from hermes.workflow.load import Loaded
+
+
+@contextmanager
+def database(loaded: Loaded) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB connection with one view per table over all ranks, that can reach no file but those."""
+    con = duckdb.connect()
+    try:
+        for name in TABLES:
+            listed = ", ".join(_text(rank.folder / f"{name}.parquet") for rank in loaded.ranks)
+            con.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}])')
+        folders = ", ".join(_text(rank.folder) for rank in loaded.ranks)
+        con.execute(f"SET allowed_directories = [{folders}]")
+        con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
+        yield con
+    finally:
+        con.close()
+
+
+def query(loaded: Loaded, sql: str) -> pl.DataFrame:
+    """The result of one query; raises `QueryError` with the database's own words."""
+    with database(loaded) as con:
+        try:
+            relation = con.sql(sql)
+            return relation.pl() if relation is not None else pl.DataFrame()
+        except duckdb.Error as wrong:
+            raise QueryError(
+                str(wrong).strip(), where="the query", hint='`hermes schema` lists tables and columns; "group" needs quotes'
+            ) from wrong
+
+
+def sizes(loaded: Loaded) -> list[tuple[str, int, str]]:
+    """Name, rows over all ranks, and meaning of a row, for every table."""
+    return [
+        (name, sum(pl.scan_parquet(rank.folder / f"{name}.parquet").select(pl.len()).collect().item() for rank in loaded.ranks), table.row)
+        for name, table in TABLES.items()
+    ]
+
+
+def _text(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"

@@ -1,0 +1,488 @@
+"""Reports to draw: a real one, a hostile one, one of many ranks, one without a measure, an empty one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hermes.align.offsets import ClockOffset
+from hermes.analyze.measures import (
+    AscendSplit,
+    LinkSpeed,
+    PeerWait,
+    RankTotal,
+    StepSplit,
+    StreamBusy,
+    TopRow,
+)
+from hermes.base.errors import Diagnostic
+from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.report.model import Coverage, Input, Report, Top, Verdict
+
+MS = 1_000_000
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "' autofocus onfocus=alert(1) x='",
+    "[bold red]markup[/bold red] [/nonsense] [link=https://example.com]x[/link]",
+    "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "line one\nline two\r\x9b2J",
+    "user\u202egpj.exe\u2066\u200b",
+    "{{ 7 * 7 }}{% raw %}",
+    "=HYPERLINK(1)",
+    "a|b`c\\d<e>",
+    "broken \udcff byte",
+)
+
+
+def top_row(name: str, detail: str, count: int, total_ns: int, share: float) -> TopRow:
+    mean = total_ns // count
+    return TopRow(
+        name=name,
+        detail=detail,
+        ranks=(0, 1),
+        count=count,
+        total_ns=total_ns,
+        share=share,
+        min_ns=mean // 2,
+        median_ns=mean,
+        max_ns=mean * 2,
+    )
+
+
+def step(rank: int, number: int | None, window: int, compute: int, comm: int, copy: int) -> StepSplit:
+    return StepSplit(
+        rank=rank,
+        step=number,
+        window_kind="device",
+        start_ns=1_736_412_474_721_169_590,
+        window_ns=window,
+        compute_ns=compute,
+        comm_ns=comm + 4_011_262,
+        exposed_comm_ns=comm,
+        overlapped_comm_ns=4_011_262,
+        copy_ns=copy,
+        copy_exposed_ns=copy,
+        free_ns=window - compute - comm - copy,
+        preparing_ns=17_483_750,
+        host_ns=147_346_625,
+    )
+
+
+def _finding() -> Finding:
+    return Finding(
+        code="COM004",
+        layer="communication",
+        cause="late_peer",
+        title="All collected ranks wait in the first all_reduce for a rank that was not collected",
+        ranks=(0, 1),
+        blames=("rank 5 (not collected)",),
+        cost_ns=86_470_907,
+        share=0.666,
+        gain=Gain(
+            low_ns=60 * MS, high_ns=84 * MS, method="median over ranks of the wait, minus the transfer time"
+        ),
+        confidence=0.72,
+        evidence=(
+            Evidence(
+                what="longest wait for one peer",
+                value=86_221_407.0,
+                unit="ns",
+                threshold=5_000_000.0,
+                where="communication.json, hcom_allReduce__271_0_1",
+            ),
+            Evidence(
+                what="waits that end together", value=0.97, unit="of waits", threshold=0.9, where="rank 0"
+            ),
+        ),
+        actions=(
+            Action(
+                title="Profile rank 5 over the same step",
+                do="Start the profiler on rank 5 as well (schedule: wait 1, warmup 1, active 2).",
+                verify="The wait of rank 0 ends when rank 5 enters the collective.",
+                risk="None beyond the cost of the profiler on one more rank.",
+                source="https://www.hiascend.com/document",
+            ),
+            Action(
+                title="Check the data loader of rank 5",
+                do="Raise num_workers to 8 and set pin_memory.",
+                verify="hermes compare before after: exposed communication falls by 60 to 84 ms a step.",
+                risk="More host memory.",
+                source="Hermes, docs/evidence/com004.md",
+            ),
+        ),
+    )
+
+
+def _second_finding() -> Finding:
+    return replace(
+        _finding(),
+        code="CMP003",
+        layer="compute",
+        cause="format_conversion",
+        title="57 TransData kernels convert tensor formats back and forth",
+        blames=(),
+        cost_ns=1_393_328,
+        share=0.011,
+        gain=Gain(low_ns=400_000, high_ns=1_200_000, method="the share of conversions that cancel out"),
+        confidence=0.9,
+        evidence=(
+            Evidence(
+                what="TransData of compute", value=0.157, unit="", threshold=0.05, where="kernel_details.csv"
+            ),
+        ),
+    )
+
+
+def _ascend(rank: int, source: str) -> AscendSplit:
+    reported = source == "reported"
+    return AscendSplit(
+        rank=rank,
+        step=50,
+        source="reported" if reported else "computed",
+        compute_ns=8_868_240,
+        exposed_comm_ns=95_962_016,
+        overlapped_ns=4_011_262,
+        comm_ns=99_973_278,
+        free_ns=25_032_619,
+        stage_ns=129_862_750 if reported else 129_862_875,
+        bubble_ns=0,
+        preparing_ns=17_483_750 if reported else 17_483_712,
+    )
+
+
+def _kernels() -> tuple[TopRow, ...]:
+    return (
+        top_row(
+            "aclnnForeachAddListV2_ForeachAddListV2_ForeachAddList", "ForeachAddList", 6, 3_903_839, 0.2197
+        ),
+        top_row("trans_TransData_12", "TransData", 114, 2_786_656, 0.1568),
+        top_row("aclnnInplaceCopy_TensorMoveAiCore_TensorMove", "TensorMove", 22, 1_150_680, 0.0648),
+        top_row("aclnnAddmm_MatMulCommon_MatMulV2", "MatMulV2", 6, 1_074_681, 0.0605),
+        top_row(
+            "aclnnMaxPool2dWithMask_MaxPoolWithArgmaxV1AiCore_MaxPoolWithArgmaxV1",
+            "MaxPoolWithArgmaxV1",
+            6,
+            825_996,
+            0.0465,
+        ),
+        top_row("aclnnMm_MatMulCommon_MatMulV2", "MatMulV2", 10, 822_056, 0.0463),
+        top_row(
+            "void at::native::" + "vectorized_elementwise_kernel<4, " * 20 + ">",
+            "Elementwise",
+            3,
+            12_400,
+            0.0007,
+        ),
+    )
+
+
+def _total(rank: int) -> RankTotal:
+    return RankTotal(
+        rank=rank,
+        tasks=1_204,
+        span_ns=129_862_875,
+        busy_ns=104_842_256,
+        idle_ns=25_020_619,
+        compute_ns=8_868_240,
+        comm_ns=99_973_278,
+        exposed_comm_ns=95_962_016,
+        copy_ns=12_000,
+        copy_exposed_ns=12_000,
+        task_ns=108_853_518,
+    )
+
+
+def _real() -> Report:
+    return Report(
+        version="0.1.0",
+        title="alexnet_text_level2",
+        verdict=Verdict(
+            bound="communication",
+            sentence=(
+                "Communication bounds the step: 96.0 ms of 130 ms (73.9%) is communication that nothing "
+                "hides, and 86.2 ms of it is waiting for a rank that was not collected."
+            ),
+            rank=0,
+            step=50,
+        ),
+        inputs=tuple(
+            Input(
+                path=f"alexnet_text_level2/rank{rank}_ascend_pt",
+                format="ascend-text",
+                rank=rank,
+                capture="20250109084754",
+                level="Level2",
+                chip="Ascend 910B",
+                vendor="ascend",
+                degraded=(),
+            )
+            for rank in (0, 1)
+        ),
+        coverage=Coverage(
+            ranks_seen=(0, 1),
+            ranks_expected=8,
+            ranks_expected_source="world size in profiler_metadata.json",
+            steps=(50,),
+            missing=(
+                "only ranks 0 and 1 of 8 were collected",
+                "one step per rank: no spread over steps is known",
+            ),
+        ),
+        steps=(
+            step(0, 50, 129_862_875, 8_868_240, 95_962_016, 12_000),
+            step(1, 50, 128_755_772, 8_902_301, 93_411_782, 12_400),
+        ),
+        ascend=tuple(_ascend(rank, source) for rank in (0, 1) for source in ("computed", "reported")),
+        ascend_note="Here copies count as free: free is 12.000 us more than in the split above.",
+        totals=(_total(0), _total(1)),
+        streams=tuple(
+            StreamBusy(rank=rank, stream=stream, component=component, tasks=tasks, busy_ns=busy)
+            for rank in (0, 1)
+            for stream, component, tasks, busy in (
+                (2, "compute", 214, 8_868_240),
+                (30, "comm", 8, 99_973_278),
+                (None, "copy", 1, 12_000),
+            )
+        ),
+        clocks=(
+            ClockOffset(rank=0, offset_ns=0, error_ns=None, anchors=0, method="same host"),
+            ClockOffset(rank=1, offset_ns=-2_310, error_ns=640, anchors=4, method="collectives"),
+        ),
+        waits=tuple(
+            PeerWait(
+                rank=0,
+                peer=peer,
+                peer_collected=peer < 2,
+                waits=48,
+                total_ns=(90 if peer == 5 else 2) * MS + peer * 7_013,
+                longest_ns=(86_221_407 if peer == 5 else 310_022),
+            )
+            for peer in range(1, 8)
+        ),
+        links=(
+            LinkSpeed(rank=0, transport="HCCS", bytes=264_241_152, time_ns=15_159_375, gb_per_s=17.43),
+            LinkSpeed(rank=0, transport="LOCAL", bytes=4_128_776, time_ns=8_320, gb_per_s=496.24),
+        ),
+        top=Top(
+            kernels=_kernels(),
+            operators=(
+                top_row("aten::_foreach_add_", "op", 6, 5_121_004, 0.12),
+                top_row("aten::mm", "op", 10, 900_000, 0.02),
+            ),
+            host_calls=(top_row("launch", "runtime", 2_100, 31_400_000, 0.31),),
+            communication=(
+                top_row("hcom_allReduce__271_0_1", "all_reduce", 2, 170_422_844, 0.864),
+                top_row("hcom_allReduce__271_3_1", "all_reduce", 2, 17_653_132, 0.089),
+                top_row("hcom_allReduce__271_2_1", "all_reduce", 2, 4_933_258, 0.025),
+                top_row("hcom_allReduce__271_1_1", "all_reduce", 2, 4_419_364, 0.022),
+            ),
+        ),
+        findings=(_finding(), _second_finding()),
+        diagnostics=(
+            Diagnostic(
+                level="degraded",
+                message="two transfers name no peer",
+                where="rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/communication.json",
+                lost="their share of the waits by peer",
+                hint="nothing; the totals hold them",
+            ),
+            Diagnostic(level="info", message="Python stacks were recorded", where="rank0_ascend_pt"),
+        ),
+    )
+
+
+@pytest.fixture
+def real() -> Report:
+    """Ranks 0 and 1 of 8 of a real AlexNet job on Ascend 910B (waits, findings and offsets are made up)."""
+    return _real()
+
+
+@pytest.fixture
+def hostile() -> Report:
+    """The same with names that try to leave their place, in every text there is."""
+    real = _real()
+    (bad, *_) = HOSTILE
+    everything = " ".join(HOSTILE)
+    rows = tuple(top_row(name, name, 2, MS * (20 - at), 0.1) for at, name in enumerate(HOSTILE))
+    long = top_row("".join(HOSTILE) + "K" * 5_000, bad, 1, 30 * MS, float("nan"))
+    finding = replace(
+        _finding(),
+        code=bad,
+        cause=everything,
+        title=everything,
+        blames=HOSTILE,
+        share=float("inf"),
+        confidence=float("nan"),
+        gain=Gain(low_ns=0, high_ns=5, method=everything),
+        evidence=(
+            Evidence(what=everything, value=float("nan"), unit=bad, threshold=float("inf"), where=everything),
+        ),
+        actions=(
+            Action(
+                title=everything,
+                do=everything,
+                verify=everything,
+                risk=everything,
+                source="javascript:alert(1)",
+            ),
+            Action(title=bad, do=bad, verify=bad, risk=bad, source='https://x/"onmouseover="alert(1)'),
+        ),
+    )
+    return replace(
+        real,
+        version=bad,
+        title=everything,
+        verdict=replace(real.verdict, bound=bad, sentence=everything),
+        inputs=(
+            replace(
+                real.inputs[0],
+                path=everything,
+                format=bad,
+                capture=bad,
+                level=bad,
+                chip=bad,
+                degraded=HOSTILE,
+            ),
+        ),
+        coverage=replace(real.coverage, missing=HOSTILE, ranks_expected_source=everything),
+        ascend_note=everything,
+        streams=tuple(replace(row, component=everything) for row in real.streams),
+        links=tuple(replace(row, transport=everything, gb_per_s=float("nan")) for row in real.links),
+        top=Top(kernels=(long, *rows), operators=rows, host_calls=rows, communication=rows),
+        findings=(finding,) * 3,
+        diagnostics=tuple(
+            Diagnostic(level="degraded", message=text, where=text, lost=text, hint=text) for text in HOSTILE
+        ),
+    )
+
+
+@pytest.fixture
+def many() -> Report:
+    """All 64 ranks of a job, eight steps each; rank 17 computes for longer and the others wait for it."""
+    real = _real()
+    steps = tuple(
+        step(
+            rank,
+            number,
+            400 * MS + number * 100_003 + rank,
+            (330 if rank == 17 else 240 + rank % 7) * MS,
+            (20 if rank == 17 else 105 - rank % 7) * MS,
+            2 * MS,
+        )
+        for rank in range(64)
+        for number in range(10, 18)
+    )
+    return replace(
+        real,
+        title="llama-64",
+        coverage=Coverage(
+            ranks_seen=tuple(range(64)),
+            ranks_expected=64,
+            ranks_expected_source="distributed_args",
+            steps=tuple(range(10, 18)),
+            missing=(),
+        ),
+        inputs=tuple(replace(real.inputs[0], rank=rank, path=f"llama-64/rank{rank}") for rank in range(64)),
+        steps=steps,
+        ascend=(),
+        ascend_note="",
+        totals=tuple(_total(rank) for rank in range(64)),
+        waits=tuple(
+            replace(real.waits[0], rank=rank, peer=17, total_ns=rank * MS) for rank in range(64) if rank != 17
+        ),
+        diagnostics=(),
+        findings=tuple(replace(_finding(), code=f"COM{at:03d}", ranks=tuple(range(64))) for at in range(6)),
+    )
+
+
+@pytest.fixture
+def unmeasured() -> Report:
+    """One rank on a CPU: there is a step mark, and no device task that could be split."""
+    real = _real()
+    only = StepSplit(
+        rank=34,
+        step=6,
+        window_kind="host",
+        start_ns=0,
+        window_ns=47_151_400,
+        compute_ns=None,
+        comm_ns=None,
+        exposed_comm_ns=None,
+        overlapped_comm_ns=None,
+        copy_ns=None,
+        copy_exposed_ns=None,
+        free_ns=None,
+        preparing_ns=None,
+        host_ns=47_151_400,
+    )
+    return replace(
+        real,
+        title="cpu_only_rank34.json",
+        verdict=Verdict(
+            bound="unknown",
+            sentence="No device task was captured: what bounds the step is not known.",
+            rank=34,
+            step=6,
+        ),
+        inputs=(
+            replace(
+                real.inputs[0],
+                path="cpu_only_rank34.json",
+                format="kineto",
+                rank=34,
+                level=None,
+                chip=None,
+                vendor="cpu",
+            ),
+        ),
+        coverage=Coverage(
+            ranks_seen=(34,),
+            ranks_expected=None,
+            ranks_expected_source="",
+            steps=(6,),
+            missing=(
+                "no device task was captured: nothing can be said about compute, communication or copies",
+            ),
+        ),
+        steps=(only,),
+        ascend=(),
+        ascend_note="",
+        totals=(),
+        streams=(),
+        clocks=(),
+        waits=(),
+        links=(),
+        top=Top(kernels=(), operators=real.top.operators, host_calls=(), communication=()),
+        findings=(),
+        diagnostics=(),
+    )
+
+
+@pytest.fixture
+def empty() -> Report:
+    """An input without one row."""
+    real = _real()
+    nothing = Coverage(
+        ranks_seen=(), ranks_expected=None, ranks_expected_source="", steps=(), missing=("nothing was read",)
+    )
+    return replace(
+        real,
+        title="empty",
+        verdict=Verdict(bound="unknown", sentence="Nothing was measured.", rank=None, step=None),
+        inputs=(),
+        coverage=nothing,
+        steps=(),
+        ascend=(),
+        ascend_note="",
+        totals=(),
+        streams=(),
+        clocks=(),
+        waits=(),
+        links=(),
+        top=Top(kernels=(), operators=(), host_calls=(), communication=()),
+        findings=(),
+        diagnostics=(Diagnostic(level="degraded", message="the folder holds no profile", where="empty"),),
+    )

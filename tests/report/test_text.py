@@ -1,0 +1,149 @@
+"""The report in a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from hermes.report.model import Report
+from hermes.report.text import render_text
+
+
+class _Ascii(io.StringIO):
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "ascii"
+
+
+def _draw(report: Report, width: int = 100, *, ascii_only: bool = False, written: Sequence[str] = ()) -> str:
+    file = _Ascii() if ascii_only else io.StringIO()
+    render_text(report, Console(file=file, width=width, color_system=None), written=written)
+    return file.getvalue()
+
+
+def test_missing_ranks_are_the_very_first_line(real: Report) -> None:
+    assert _draw(real).splitlines()[0] == "Coverage: only ranks 0 and 1 of 8 were collected"
+
+
+def test_missing_ranks_are_said_even_if_coverage_does_not(real: Report) -> None:
+    silent = replace(real, coverage=replace(real.coverage, missing=("one step",)))
+    assert _draw(silent).splitlines()[:2] == [
+        "Coverage: only ranks 0 and 1 of 8 were collected",
+        "Coverage: one step",
+    ]
+
+
+def test_the_verdict_follows_what_is_missing(real: Report) -> None:
+    assert _draw(real).splitlines()[2].startswith("Communication bounds the step: 96.0 ms of 130 ms")
+
+
+def test_a_complete_job_begins_with_the_verdict(many: Report) -> None:
+    assert _draw(many).startswith("Communication bounds the step")
+
+
+def test_the_split_of_a_rank_gives_time_and_share(real: Report) -> None:
+    text = _draw(real)
+    for part in ("compute 8.87 ms 6.8%", "comm 96.0 ms 73.9%", "copy 12.0 us <0.1%", "free 25.0 ms 19.3%"):
+        assert part in text
+
+
+def test_a_bar_is_divided_as_the_step_is(real: Report) -> None:
+    (bar,) = [line for line in _draw(real).splitlines() if line.startswith("  rank 0 ")]
+    length = sum(bar.count(glyph) for glyph in "█▓▒░")
+    assert abs(bar.count("▓") - length * 0.739) <= 1
+    assert abs(bar.count("█") - length * 0.068) <= 1
+    assert abs(bar.count("░") - length * 0.193) <= 1
+
+
+def test_ascends_definition_is_given_to_the_nanosecond(real: Report) -> None:
+    text = " ".join(_draw(real).split())
+    assert "step_trace_time (Ascend's definition, us), rank 0, step 50, computed by Hermes:" in text
+    assert (
+        "compute 8868.240 exposed comm 95962.016 overlapped 4011.262 free 25032.619 stage 129862.875" in text
+    )
+
+
+def test_a_difference_to_the_profilers_own_file_is_named(real: Report) -> None:
+    assert "differs in stage by -0.125 us, preparing by +0.038 us" in _draw(real)
+
+
+def test_agreement_with_the_profilers_own_file_is_said(real: Report) -> None:
+    same = tuple(replace(row, stage_ns=1, preparing_ns=2) for row in real.ascend)
+    assert "the profiler's own file says the same" in _draw(replace(real, ascend=same))
+
+
+def test_a_loss_gives_cost_gain_confidence_and_cure(real: Report) -> None:
+    text = " ".join(_draw(real).split())
+    assert "1. 86.5 ms 66.6% All collected ranks wait" in text
+    assert "gain 60.0 to 84.0 ms confidence medium (0.72) COM004" in text
+    assert "do: Profile rank 5 over the same step" in text
+
+
+def test_what_was_not_measured_is_said_and_not_zero(unmeasured: Report) -> None:
+    text = _draw(unmeasured)
+    assert "split not measured" in text
+    assert "Top kernels  not measured" in text
+    assert "0.0%" not in text
+
+
+def test_an_empty_report_is_drawn(empty: Report) -> None:
+    text = _draw(empty)
+    assert "Step split: not measured" in text
+    assert "the folder holds no profile" in text
+
+
+def test_many_ranks_become_the_slowest_the_median_and_the_fastest(many: Report) -> None:
+    text = _draw(many)
+    assert all(word in text for word in ("slowest: rank", "median: rank", "fastest: rank"))
+    assert "rank 40" not in text
+
+
+def test_eight_ranks_stand_one_to_a_line(many: Report) -> None:
+    eight = tuple(step for step in many.steps if step.rank < 8)
+    lines = [line for line in _draw(replace(many, steps=eight)).splitlines() if line.startswith("  rank ")]
+    assert len(lines) == 8
+    assert all("ms" in line and "%" in line for line in lines)
+
+
+def test_the_screen_is_short(real: Report, many: Report) -> None:
+    assert max(_draw(real).count("\n"), _draw(many).count("\n")) <= 48
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+@pytest.mark.parametrize("name", ["real", "hostile", "many", "unmeasured", "empty"])
+def test_no_line_is_wider_than_the_terminal(request: pytest.FixtureRequest, name: str, width: int) -> None:
+    text = _draw(request.getfixturevalue(name), width)
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_names_of_the_trace_are_text_and_never_markup(hostile: Report) -> None:
+    assert "[bold red]markup[/bold red]" in _draw(hostile, 200)
+
+
+def test_no_control_character_reaches_the_terminal(hostile: Report) -> None:
+    text = _draw(hostile).replace("\n", "")
+    assert all(character.isprintable() for character in text)
+    assert "\u202e" not in text
+
+
+def test_an_ascii_terminal_gets_ascii(hostile: Report, real: Report) -> None:
+    assert _draw(hostile, ascii_only=True).isascii()
+    assert "====" in _draw(real, ascii_only=True)
+
+
+def test_long_text_of_a_trace_cannot_push_the_rest_off_the_screen(hostile: Report) -> None:
+    flood = replace(hostile, verdict=replace(hostile.verdict, sentence="word " * 10_000))
+    assert _draw(flood).count("\n") < 80
+
+
+def test_a_long_name_keeps_both_its_ends(real: Report) -> None:
+    line = next(line for line in _draw(real, 80).splitlines() if "x6  aclnnMax" in line)
+    assert "…" in line
+
+
+def test_the_files_that_hold_everything_are_named_last(real: Report) -> None:
+    assert _draw(real, written=("out/report.html",)).rstrip().endswith("All of it: out/report.html")

@@ -1,0 +1,36 @@
+"""One modelled job in every format, written once, and the real profiles when they are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hermes.testing import Job, Options, generate
+from hermes.testing.generate import Format
+
+Written = Callable[[Format, Job, Options], Path]
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """Writes a job once a session for each combination and returns its folder."""
+    done: dict[tuple[Format, Job, Options], Path] = {}
+
+    def write(form: Format, job: Job, options: Options) -> Path:
+        key = (form, job, options)
+        if key not in done:
+            done[key] = generate(tmp_path_factory.mktemp("job"), job, formats=[form], options=options)
+        return done[key]
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real profiles beside the repository; skips where there is none."""
+    folder = Path(__file__).resolve().parents[2] / "../shared/data"
+    if not folder.is_dir():
+        pytest.skip("the real profiles are not on this machine")
+    return folder.resolve()
