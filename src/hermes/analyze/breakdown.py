@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -134,7 +134,7 @@ def _by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
     """Each step's rows, in step order; the rows of no step, as None, only where there is no step at all."""
     parts = tasks.partition_by("step", as_dict=True)
     numbers = sorted(number for (number,) in parts if number is not None)
-    for number in numbers or [None]:
+    for number in numbers or ([None] if tasks.height else []):
         yield number, parts[(number,)]
 
 
@@ -211,10 +211,16 @@ def exposed_by_op(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> dict[str, int]
     return {str(op): (_flat(rows) - compute).total for (op,), rows in sorted(parts.items(), key=lambda part: str(part[0]))}
 
 
-def median_split(splits: tuple[StepSplit, ...]) -> StepSplit | None:
-    """The step of median window among those that were measured; None when none was."""
-    measured = sorted((split for split in splits if split.compute_ns is not None), key=lambda split: (split.window_ns, split.step or 0))
-    return measured[len(measured) // 2] if measured else None
+def median_split(splits: Iterable[StepSplit]) -> StepSplit | None:
+    """The step of (lower) median window among those that were measured; None when none was."""
+    measured = [split for split in splits if split.compute_ns is not None]
+    return middle_split(measured) if measured else None
+
+
+def middle_split(splits: Iterable[StepSplit]) -> StepSplit:
+    """The step of (lower) median window of at least one, measured or not."""
+    ordered = sorted(splits, key=lambda split: (split.window_ns, split.start_ns))
+    return ordered[(len(ordered) - 1) // 2]
 
 
 def worst_rank(splits: tuple[StepSplit, ...]) -> tuple[StepSplit, ...]:

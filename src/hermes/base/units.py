@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 INT64_MAX = 2**63 - 1
+_MOST_DIGITS = 18
+# The usual context rounds a product to 28 digits: a longer text would be rounded twice.
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def ns_of_us(text: str) -> int:
@@ -30,10 +33,15 @@ def bytes_of(text: str, unit: int) -> int:
 
 def _scaled(text: str, factor: int) -> int:
     try:
-        number = Decimal(text.strip()) * factor
-        whole = int(number.to_integral_value(rounding=ROUND_HALF_UP))
-    except (InvalidOperation, OverflowError, ValueError) as broken:
+        number = Decimal(text.strip())
+    except InvalidOperation as broken:
         raise ValueError(f"not a finite decimal number: {text[:40]!r}") from broken
+    if not number.is_finite():
+        raise ValueError(f"not a finite decimal number: {text[:40]!r}")
+    # Before anything is worked out: `1e999999` would become a million digits.
+    if number and number.adjusted() > _MOST_DIGITS:
+        raise ValueError(f"does not fit 64 bits: {text[:40]!r}")
+    whole = int(_EXACT.multiply(number, factor).to_integral_value(rounding=ROUND_HALF_UP))
     if abs(whole) > INT64_MAX:
         raise ValueError(f"does not fit 64 bits: {text[:40]!r}")
     return whole

@@ -12,7 +12,6 @@ import polars as pl
 from hermes.base.errors import TraceFormatError
 from hermes.read.ascend_db import read_database
 from hermes.read.ascend_folder import Capture, captures
-from hermes.read.ascend_info import read_info
 from hermes.read.ascend_text import read_text
 from hermes.read.sink import Sink
 from hermes.read.source import Source
@@ -56,7 +55,8 @@ def _source(capture: Capture) -> Source:
 
 
 def _read_database(capture: Capture, rank: int, sink: Sink) -> None:
-    read_database(capture.databases, rank, sink)
+    beside = tuple(path for path in (capture.info, capture.metadata) if path)
+    read_database((*beside, *capture.databases), rank, sink)
     row = sink.read("rank").drop("rank")
     sink.frame("rank", row.with_columns(pl.lit(capture.stamp).alias("capture")))
 
@@ -70,7 +70,7 @@ def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
             if side == "text":
                 read_text(capture, rank, part)
             else:
-                read_database(capture.databases, rank, part)
+                _read_database(capture, rank, part)
         except TraceFormatError as broken:
             sink.note("degraded", broken.what, where=broken.where, lost=broken.lost, hint=broken.hint)
             continue
@@ -114,5 +114,3 @@ def _rank_row(parts: dict[str, Sink]) -> pl.DataFrame:
     )  # fmt: skip
     return merged.with_columns(pl.lit("ascend-text+db" if len(rows) == 2 else merged["format"][0]).alias("format"))
 
-
-__all__ = ["AscendReader", "read_info"]

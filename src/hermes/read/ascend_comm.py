@@ -23,6 +23,7 @@ from hermes.read.sink import Sink
 from hermes.read.steps import own_device
 
 _MB = 1_000_000
+_POINT_TO_POINT = ("send", "recv", "send_recv")
 
 
 def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
@@ -44,6 +45,9 @@ def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
                 if path.name == "communication_matrix.json":
                     links.extend(_links(step, name, record))
                 else:
+                    # A sum over the operations, which the database export does not keep either.
+                    if name == "Total Op Info":
+                        continue
                     reported.append(_reported(step, kind, name, record))
                     traffic.extend(_traffic(step, name, record))
             except (KeyError, TypeError, ValueError, AttributeError):
@@ -123,14 +127,17 @@ def read_operations(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, job: Job
         ).pl()
     hashes = {*job.groups, *_hashes(sink)}
     operations = _operations(rows, step, hashes)
-    sink.frame("comm_op", operations.drop("lane"))
     tasks = _tasks(con.sql("SELECT * FROM plane_task").pl(), operations) if traced else None
     groups = _groups(job, operations, tasks, rank, sink)
     if groups.height:
         sink.frame("group", groups)
+    operations = operations.drop("lane")
     if tasks is not None and tasks.height:
-        members = groups.select("group", "member", "global_rank")
-        sink.frame("comm_task", _with_peers(tasks, members))
+        tasks = _with_peers(tasks, groups.select("group", "member", "global_rank"))
+        sink.frame("comm_task", tasks)
+        operations = operations.join(_other_side(tasks), on="comm_id", how="left", maintain_order="left")
+        operations = operations.with_columns(pl.when(pl.col("op").is_in(_POINT_TO_POINT)).then("peer").alias("peer"))
+    sink.frame("comm_op", operations)
 
 
 def _hashes(sink: Sink) -> set[str]:
@@ -172,16 +179,21 @@ def _tasks(rows: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
     holders = operations.select(
         "lane", "comm_id", "group", pl.col("start_ns").alias("op_ns"), (pl.col("start_ns") + pl.col("dur_ns")).alias("op_end")
     ).sort("op_ns")
-    rows = rows.sort("start_ns").join_asof(
+    rows = rows.sort("start_ns").with_row_index("task_row")
+    near = rows.join_asof(
         holders, left_on="start_ns", right_on="op_ns", by="lane", strategy="backward", check_sortedness=False
-    )
-    inside = pl.col("start_ns") < pl.col("op_end")
+    ).filter(pl.col("start_ns") < pl.col("op_end"))
+    # Where operations of a lane overlap, the latest may have ended while an earlier one still runs.
+    rest = rows.join(near.select("task_row"), on="task_row", how="anti").join(holders, on="lane")
+    rest = rest.filter((pl.col("op_ns") <= pl.col("start_ns")) & (pl.col("start_ns") < pl.col("op_end")))
+    rest = rest.sort("op_ns").unique("task_row", keep="last")
+    found = pl.concat([near, rest]).select("task_row", "comm_id")
+    groups = holders.group_by("lane").agg(pl.col("group").first())
+    rows = rows.join(found, on="task_row", how="left").join(groups, on="lane", how="left").sort("task_row").drop("task_row")
     return rows.with_columns(
-        pl.when(inside).then(pl.col("comm_id")).alias("comm_id"),
-        pl.when(inside).then(pl.col("group")).alias("group"),
         pl.col("name").str.to_lowercase().str.replace_all(" ", "_").str.replace("reduce_inline", "reduce").alias("task"),
         pl.when(pl.col("link") != "INVALID_TYPE").then(pl.col("link")).alias("link"),
-    ).drop("lane", "name", "op_ns", "op_end")
+    ).drop("lane", "name")
 
 
 def _groups(job: Job, operations: pl.DataFrame, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> pl.DataFrame:
@@ -225,5 +237,15 @@ def _inferred(key: str, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> tu
 
 
 def _with_peers(tasks: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    """The other side of each task as a global rank: where it writes to or waits for, unless that is itself."""
     peers = members.rename({"member": "dst_rank", "global_rank": "peer_rank"})
-    return tasks.join(peers, on=["group", "dst_rank"], how="left", maintain_order="left")
+    joined = tasks.join(peers, on=["group", "dst_rank"], how="left", maintain_order="left")
+    itself = pl.col("dst_rank") == pl.col("src_rank")
+    return joined.with_columns(pl.when(~itself.fill_null(value=False)).then("peer_rank").alias("peer_rank"))
+
+
+def _other_side(tasks: pl.DataFrame) -> pl.DataFrame:
+    """`peer` of each operation whose tasks all name the same other rank."""
+    named = tasks.drop_nulls(["comm_id", "peer_rank"]).group_by("comm_id")
+    sides = named.agg(pl.col("peer_rank").first().alias("peer"), pl.col("peer_rank").n_unique().alias("sides"))
+    return sides.filter(pl.col("sides") == 1).drop("sides")

@@ -44,7 +44,9 @@ def read_csvs(con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], sink: Sin
     for table, frames in parts.items():
         # The trace may have written counters already.
         before = [sink.read(table).drop("rank")] if table == "counter" else []
-        sink.frame(table, pl.concat([*before, *frames], how="diagonal_relaxed"))
+        rows = pl.concat([*before, *frames], how="diagonal_relaxed")
+        # Sums come out of a hash table in any order; rows of a curve stay as they were written.
+        sink.frame(table, rows.sort("source", "name", "level") if table == "statistic" else rows)
 
 
 def _kept(table: str, rows: pl.DataFrame, file: Csv, sink: Sink) -> pl.DataFrame:

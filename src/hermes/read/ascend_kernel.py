@@ -35,7 +35,7 @@ def read_kernels(
         _no_trace(con)
     _to_trace_clock(con, sink)
     con.execute(_JOINED)
-    rows = con.sql("SELECT * FROM device_task ORDER BY start_ns, stream, name, task_id").pl()
+    rows = con.sql("SELECT * FROM device_task ORDER BY start_ns, stream, name, task_id, dur_ns, correlation").pl()
     rows = _classified(own_device(step, rows).with_columns(pl.coalesce("detail_step", "step").alias("step")))
     rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"))
     numbered = rows.select("kernel_id", "detail_row", "stream", "task_id")
@@ -111,6 +111,7 @@ def _no_trace(con: duckdb.DuckDBPyConnection) -> None:
                                 task_id BIGINT, correlation BIGINT, launch_ns BIGINT, bytes BIGINT, direction VARCHAR);
         CREATE TEMP TABLE exact (lane VARCHAR, ts_ns BIGINT, dur_ns BIGINT);
         CREATE TEMP TABLE call (correlation BIGINT, call_ns BIGINT);
+        CREATE TEMP TABLE sibling (correlation BIGINT, sibling_ns BIGINT);
     """)
 
 
@@ -131,18 +132,18 @@ _JOINED = """
     CREATE TEMP TABLE device_task AS
     WITH d AS (SELECT *, row_number() OVER (PARTITION BY name, start_ns ORDER BY detail_row) AS n FROM detail
                WHERE coalesce(core, '') NOT IN ('HCCL', 'COMMUNICATION') AND name NOT LIKE 'hcom_%'),
-         t AS (SELECT task.*, row_number() OVER (PARTITION BY name, start_ns ORDER BY stream, task_id) AS n FROM task)
+         t AS (SELECT task.*, row_number() OVER (PARTITION BY name, start_ns ORDER BY stream, task_id, dur_ns, correlation) AS n FROM task)
     SELECT coalesce(d.name, t.name) AS name, d.type, coalesce(t.task_type, d.core) AS task_type, d.core AS detail_core,
            d.detail_row IS NOT NULL AS is_detail, d.detail_row, d.detail_step,
            coalesce(d.device_id, t.device_id) AS device_id, coalesce(t.stream, d.stream) AS stream,
            coalesce(t.start_ns, d.start_ns) AS start_ns,
            CASE WHEN abs(x.dur_ns - coalesce(t.dur_ns, d.dur_ns)) <= 1 THEN x.dur_ns ELSE coalesce(t.dur_ns, d.dur_ns) END AS dur_ns,
-           coalesce(t.task_id, d.task_id) AS task_id, t.correlation, coalesce(t.launch_ns, call_ns) AS launch_ns,
+           coalesce(t.task_id, d.task_id) AS task_id, t.correlation, coalesce(t.launch_ns, sibling_ns, call_ns) AS launch_ns,
            t.bytes, t.direction, d.op_state, d.blocks, d.mix_blocks, d.input_shapes, d.input_dtypes, d.input_formats,
            d.output_shapes, d.output_dtypes, d.output_formats
     FROM t FULL JOIN d ON d.name = t.name AND d.start_ns = t.start_ns AND d.n = t.n
     LEFT JOIN (SELECT ts_ns, max(dur_ns) AS dur_ns FROM exact WHERE lane = 'Computing' GROUP BY 1) x ON x.ts_ns = coalesce(t.start_ns, d.start_ns)
-    LEFT JOIN call ON call.correlation = t.correlation
+    LEFT JOIN call ON call.correlation = t.correlation LEFT JOIN sibling ON sibling.correlation = t.correlation
 """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 import polars as pl
 
@@ -15,6 +17,8 @@ from hermes.read.ascend_trace import read_trace
 from hermes.read.sink import Sink
 from hermes.tables import TABLES, empty
 
+# The profiler's default name of a worker is {host}_{pid}.
+_WORKER = re.compile(r"^(.+)_\d+_\d{14,17}_ascend_(?:pt|ms)$")
 _UNIX_NS = 10**17
 """Times beyond are nanoseconds since 1970; smaller ones count from the start of the capture."""
 
@@ -62,6 +66,7 @@ def rank_row(capture: Capture, job: Job, first_ns: int | None, format_name: str)
         "framework": "mindspore" if capture.mindspore else "pytorch",
         "vendor": "ascend",
         "device_id": job.device_id,
+        "host": match.group(1) if (match := _WORKER.match(capture.root.name)) else None,
         "level": job.level,
         "world_size": job.world_size,
         "epoch_ns": 0 if first_ns is not None and first_ns > _UNIX_NS else None,

@@ -99,13 +99,16 @@ def _host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> Non
                WHEN cat = 'cpu_op' OR process IN ('MindSpore', 'CPU OP') THEN 'op'
                ELSE 'mark' END AS kind,
           regexp_replace(e.name, '^(AscendCL|Node|Runtime|Hccl|Communication|Model)@', '') AS name,
-          TRY_CAST(pid AS BIGINT) AS pid, TRY_CAST(tid AS BIGINT) AS tid, ts_ns AS start_ns, dur_ns,
-          TRY_CAST(coalesce(args."connection_id", args."correlation_id") AS BIGINT) AS correlation,
+          -- The process number of the CANN lanes is made up; its threads are those of the Python process.
+          CASE WHEN process = 'CANN' THEN coalesce((SELECT TRY_CAST(min(pid) AS BIGINT) FROM process WHERE process = 'Python' HAVING count(*) = 1),
+               TRY_CAST(pid AS BIGINT)) ELSE TRY_CAST(pid AS BIGINT) END AS pid,
+          TRY_CAST(tid AS BIGINT) AS tid, ts_ns AS start_ns, dur_ns, TRY_CAST(args."connection_id" AS BIGINT) AS correlation,
           nullif(regexp_replace(args."Input Dims", ';?\\r\\n', ';', 'g'), '') AS shapes,
           nullif(regexp_replace(args."Input type", ';?\\r\\n', ';', 'g'), '') AS dtypes,
           TRY_CAST(CASE WHEN args."Sequence number" NOT IN ({_NONE}) THEN args."Sequence number" END AS BIGINT) AS sequence,
           TRY_CAST(nullif(args."Fwd thread id", '0') AS BIGINT) AS forward_tid,
-          CASE WHEN args."Call stack" <> '' THEN hash(args."Call stack") END AS stack_hash
+          CASE WHEN args."Call stack" <> '' THEN hash(args."Call stack") END AS stack_hash,
+          hash(e.name) AS tie
         FROM event e LEFT JOIN process USING (pid)
         WHERE ph = 'X' AND cat IS DISTINCT FROM 'GC' AND (process IS NULL OR process IN ('Python', 'CANN', 'MindSpore', 'CPU OP', 'Scope Layer')
               OR process LIKE 'python%')
@@ -188,6 +191,9 @@ def _device_views(con: duckdb.DuckDBPyConnection) -> None:
         FROM event e JOIN plane p ON p.pid = e.pid AND p.tid = e.tid LEFT JOIN launch l ON l.pid = e.pid AND l.tid = e.tid AND l.start_ns = e.ts_ns
         LEFT JOIN exact x ON x.lane = 'Communication' AND x.ts_ns = e.ts_ns AND abs(x.dur_ns - e.dur_ns) <= 1
         WHERE ph = 'X' AND p.thread LIKE 'Group%';
+        CREATE TEMP TABLE sibling AS
+        SELECT correlation, min(launch_ns) AS sibling_ns FROM
+          (SELECT correlation, launch_ns FROM task UNION ALL SELECT correlation, launch_ns FROM group_op) GROUP BY 1;
         CREATE TEMP TABLE plane_task AS
         SELECT e.name, lane, plane, TRY_CAST(args."stream id" AS BIGINT) AS stream, ts_ns AS start_ns, dur_ns,
                TRY_CAST(CASE WHEN args."src rank" NOT IN ({_NONE}) THEN args."src rank" END AS BIGINT) AS src_rank,

@@ -7,16 +7,15 @@ illegal bytes; gzip. DuckDB parses the events straight to columns; what it refus
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import re
 import shutil
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import duckdb
 
@@ -26,6 +25,7 @@ from hermes.read.query import one
 from hermes.read.sink import Sink
 from hermes.read.slice import slice_url
 
+_GZIP = b"\x1f\x8b"
 _HEAD_LIMIT = 64 << 20
 _TAIL_LIMIT = 8 << 20
 _MIN_FREE_DISK = 1 << 30
@@ -61,19 +61,26 @@ def sniff(head: bytes) -> bool:
 
 def head_of(path: Path, size: int = 1 << 16) -> bytes:
     """The first bytes of a file, decompressed if it is gzip; empty when it cannot be read."""
+    head = b""
     try:
         with path.open("rb") as raw:
-            magic = raw.read(2)
-        if magic == b"\x1f\x8b":
-            with gzip.open(path) as packed:
-                return packed.read(size)
-        with path.open("rb") as raw:
-            return raw.read(size)
+            if raw.read(2) != _GZIP:
+                raw.seek(0)
+                return raw.read(size)
+            raw.seek(0)
+            for block in _unpacked(raw, size):
+                head += block
+                if len(head) >= size:
+                    break
     except (OSError, EOFError, zlib.error):
-        return b""
+        # What stands before the damage is still a head.
+        pass
+    return head[:size]
 
 
-def scan(path: Path, arguments: Sequence[str], sink: Sink, spellings: Mapping[str, str] | None = None) -> Scan:
+def scan(
+    path: Path, arguments: Sequence[str], sink: Sink, spellings: Mapping[str, str] | None = None
+) -> Scan:
     """Read the events of a trace, with these keys of `args`.
 
     `spellings` maps another spelling of a key to the one in `arguments`, equally long: SQL cannot hold two keys that
@@ -112,12 +119,12 @@ class _Place:
 
 def _decompressed(path: Path, sink: Sink) -> Path:
     with path.open("rb") as raw:
-        if raw.read(2) != b"\x1f\x8b":
+        if raw.read(2) != _GZIP:
             return path
     plain = sink.scratch / "plain.json"
     try:
-        with gzip.open(path) as packed, plain.open("wb") as out:
-            while block := packed.read(1 << 22):
+        with path.open("rb") as raw, plain.open("wb") as out:
+            for block in _unpacked(raw):
                 out.write(block)
                 if shutil.disk_usage(sink.scratch).free < _MIN_FREE_DISK:
                     raise TraceFormatError(
@@ -127,7 +134,10 @@ def _decompressed(path: Path, sink: Sink) -> Path:
     except (EOFError, OSError, zlib.error) as cut:
         if not plain.stat().st_size:
             raise TraceFormatError(
-                path, f"not a readable gzip file ({cut})", lost="the whole file", hint="copy it again from the job"
+                path,
+                f"not a readable gzip file ({cut})",
+                lost="the whole file",
+                hint="copy it again from the job",
             ) from cut
         sink.note(
             "degraded", "the gzip file is cut off or damaged",
@@ -135,6 +145,26 @@ def _decompressed(path: Path, sink: Sink) -> Path:
             hint="copy it again from the job",
         )  # fmt: skip
     return plain
+
+
+def _unpacked(raw: BinaryIO, block: int = 1 << 22) -> Iterator[bytes]:
+    """What a gzip file holds, up to the damage if there is one; then `EOFError` or `zlib.error`.
+
+    The module gzip loses the block in which a file is cut off.
+    """
+    engine = zlib.decompressobj(wbits=31)
+    packed = raw.read(1 << 20)
+    while packed:
+        yield engine.decompress(packed, block)
+        if engine.eof:
+            # Members may follow each other; zeros behind the last are padding.
+            packed = (engine.unused_data or raw.read(1 << 20)).lstrip(b"\x00")
+            engine = zlib.decompressobj(wbits=31)
+            if not packed:
+                return
+        else:
+            packed = engine.unconsumed_tail or raw.read(1 << 20)
+    raise EOFError("it ends before its end mark")
 
 
 def head_keys(text: str) -> tuple[dict[str, Any], int] | None:
@@ -180,7 +210,9 @@ def _place(path: Path, plain: Path) -> _Place | None:
     """Where the events are; None when the file has no proper end. Raises when it has no proper start."""
     size = plain.stat().st_size
     if not size:
-        raise TraceFormatError(path, "the file is empty", lost="the whole file", hint="was the job killed before it wrote?")
+        raise TraceFormatError(
+            path, "the file is empty", lost="the whole file", hint="was the job killed before it wrote?"
+        )
     with plain.open("rb") as raw:
         head = raw.read(1 << 20)
         opening = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
@@ -214,7 +246,9 @@ def _object_start(path: Path, raw: io.BufferedReader, head: bytes) -> tuple[dict
             keys = {k: _utf8(v) for k, v in found[0].items()}
             opens = head[found[1] : found[1] + 1] == b"["
             if not opens:
-                raise TraceFormatError(path, "traceEvents is not a list", lost="the whole file", hint="is it a trace?")
+                raise TraceFormatError(
+                    path, "traceEvents is not a list", lost="the whole file", hint="is it a trace?"
+                )
             return keys, found[1]
         more = raw.read(len(head)) if len(head) < _HEAD_LIMIT else b""
         if not more:
@@ -223,7 +257,10 @@ def _object_start(path: Path, raw: io.BufferedReader, head: bytes) -> tuple[dict
     if b'"traceEvents"' in head:
         return {}, None
     raise TraceFormatError(
-        path, "no traceEvents in it", lost="the whole file", hint="is it a trace? Chrome traces hold a list traceEvents"
+        path,
+        "no traceEvents in it",
+        lost="the whole file",
+        hint="is it a trace? Chrome traces hold a list traceEvents",
     )
 
 
@@ -248,7 +285,9 @@ def _object_end(raw: io.BufferedReader, start: int, size: int) -> tuple[int, dic
         if not tail.endswith("}"):
             return None
         for match in re.finditer(r'\]\s*(?=\}\Z|,\s*"[^"]*"\s*:)', tail):
-            keys, at, _ = _pairs(tail, match.end() + 1) if tail[match.end()] == "," else ({}, match.end(), False)
+            keys, at, _ = (
+                _pairs(tail, match.end() + 1) if tail[match.end()] == "," else ({}, match.end(), False)
+            )
             if at == len(tail) - 1:
                 return begin + match.start() + 1, {key: _utf8(value) for key, value in keys.items()}
         if begin == start or length >= _TAIL_LIMIT:
@@ -283,14 +322,16 @@ def _with_text_ts(plain: Path, place: _Place, out: Path) -> tuple[Path, _Place]:
 
 def _extract(con: duckdb.DuckDBPyConnection, url: str, arguments: Sequence[str], out: Path) -> None:
     keys = ", ".join(f'"{name}" VARCHAR' for name in arguments)
-    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id"))
+    columns = ", ".join(
+        f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id")
+    )
     source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'STRUCT({keys})'}})"
     target = str(out).replace("'", "''")
     con.execute("SET preserve_insertion_order = false")
     con.execute(
         f"COPY (SELECT ph, name, cat, pid, tid, {_ns('ts')} AS ts_ns, "
         f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({_ns('dur')}, -1) END AS dur_ns, id, args FROM {source}) "
-        f"TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
+        f"TO '{target}' (FORMAT parquet, COMPRESSION lz4)"
     )
 
 
@@ -342,9 +383,16 @@ def _count_bad_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, si
         f"count(*) FILTER (dur_ns NOT BETWEEN 0 AND {_LATEST_NS}), count(*) FROM {events}",
     )
     if not events_read:
-        sink.note("degraded", "the trace holds no event", where=str(path), lost="all of it", hint="profile again")
+        sink.note(
+            "degraded", "the trace holds no event", where=str(path), lost="all of it", hint="profile again"
+        )
     if timeless:
-        sink.note("degraded", f"{timeless} events have no possible time", where=f"{path}, key ts", lost="these events")
+        sink.note(
+            "degraded",
+            f"{timeless} events have no possible time",
+            where=f"{path}, key ts",
+            lost="these events",
+        )
     if backward:
         sink.note(
             "degraded", f"{backward} events have a duration that is negative, endless or no number", where=f"{path}, key dur",

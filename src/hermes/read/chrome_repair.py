@@ -56,9 +56,18 @@ def repair(path: Path, out: Path) -> Repaired:
                 copy.write(json.dumps(value, ensure_ascii=False).replace("\ud800", "?"))
                 events += 1
         copy.write("]")
-    lost = f"{dropped} unreadable pieces" if dropped else "nothing that can be seen; the end of the list is missing"
+    lost = (
+        f"{dropped} unreadable pieces"
+        if dropped
+        else "nothing that can be seen; the end of the list is missing"
+    )
     return Repaired(
-        events=events, dropped=dropped, first_fault=size if fault is None else fault, lost=lost, reason=reason, header=header
+        events=events,
+        dropped=dropped,
+        first_fault=size if fault is None else fault,
+        lost=lost,
+        reason=reason,
+        header=header,
     )
 
 
@@ -68,7 +77,9 @@ def _start(raw: BinaryIO) -> tuple[dict[str, Any], int]:
     opening = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if opening == b"{" and key >= 0:
         try:
-            header = json.loads(head[:key].decode("utf-8", "replace").rstrip().rstrip(",") + "}", strict=False)
+            header = json.loads(
+                head[:key].decode("utf-8", "replace").rstrip().rstrip(",") + "}", strict=False
+            )
         except (json.JSONDecodeError, RecursionError):
             header = {}
         return header if isinstance(header, dict) else {}, head.find(b"[", key) + 1 or len(head)
@@ -138,18 +149,30 @@ def _join(text: bytes, begin: int, bounds: list[int], index: int) -> tuple[list[
 
 
 def _last_try(text: bytes, at: int, why: str) -> Iterator[tuple[int, list[Any] | None, str]]:
-    """The end of an object-form file: `… ], "traceName": …}` behind the last event."""
+    """The entries at the front, one by one up to the end of the list: `… ], "traceName": …}` may stand behind it."""
     decoder = json.JSONDecoder(strict=False, parse_float=str, parse_constant=str)
-    body = text.lstrip(b" \t\r\n,").decode("utf-8", "replace")
-    try:
-        value, end = decoder.raw_decode(body)
-    except (ValueError, RecursionError):
-        if body.strip(" \t\r\n,]}\x00"):
-            yield at, None, why
-        return
-    yield at, [value], ""
-    if not body[end:].lstrip().startswith("]") and body[end:].strip(" \t\r\n,]}\x00"):
-        yield at + end, None, "text between two events"
+    body = text.decode("utf-8", "replace")
+    place = _next_entry(body, 0)
+    values: list[Any] = []
+    fault = ""
+    while place < len(body) and body[place] != "]":
+        try:
+            value, place = decoder.raw_decode(body, place)
+        except (ValueError, RecursionError):
+            fault = why
+            break
+        values.append(value)
+        place = _next_entry(body, place)
+    if values:
+        yield at, values, ""
+    if fault and body[place:].strip(" \t\r\n,]}\x00"):
+        yield at + len(body[:place].encode("utf-8", "replace")), None, fault
+
+
+def _next_entry(body: str, place: int) -> int:
+    while place < len(body) and body[place] in " \t\r\n,":
+        place += 1
+    return place
 
 
 def _parse(text: bytes) -> tuple[list[Any] | None, str]:

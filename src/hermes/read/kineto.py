@@ -117,7 +117,11 @@ def _note_gaps(path: Path, sink: Sink) -> None:
         sink.note("degraded", "no host operation is in the trace", where=str(path), lost="causes on the host",
                   hint="add ProfilerActivity.CPU to the profiler's activities")  # fmt: skip
     if kernels and unlaunched:
-        sink.note("info", f"{unlaunched} of {kernels} device tasks were launched outside the capture", where=str(path))
+        sink.note(
+            "info",
+            f"{unlaunched} of {kernels} device tasks were launched outside the capture",
+            where=str(path),
+        )
 
 
 def _quoted(sink: Sink, table: str) -> str:

@@ -64,16 +64,20 @@ def _host_rows(con: duckdb.DuckDBPyConnection, *, with_device: bool) -> pl.DataF
         if rows.height:
             break
     ops = {name: op_of_words(name.rpartition(":")[2]) for name in rows["name"].unique()}
-    rows = rows.with_columns(pl.col("name").replace_strict(ops, default="unknown", return_dtype=pl.String).alias("op"))
+    rows = rows.with_columns(
+        pl.col("name").replace_strict(ops, default="unknown", return_dtype=pl.String).alias("op")
+    )
     # `c10d::` also holds calls that move nothing.
     return rows.filter((pl.col("op") != "unknown") | pl.col("Collective name").is_not_null())
 
 
 def _host_query(record: str) -> str:
-    facts = ", ".join(f'args."{fact}" AS "{fact}"' for fact in _FACTS if fact not in ("In msg nelems", "dtype"))
+    facts = ", ".join(
+        f'args."{fact}" AS "{fact}"' for fact in _FACTS if fact not in ("In msg nelems", "dtype")
+    )
     dims = "regexp_extract_all(regexp_extract(args.\"Input Dims\", '\\[[0-9, ]+\\]'), '\\d+')"
     product = f"list_aggregate(TRY_CAST({dims} AS DOUBLE[]), 'product')"
-    first_type = "nullif(regexp_extract(args.\"Input type\", '\"([^\"]+)\"', 1), '')"
+    first_type = 'nullif(regexp_extract(args."Input type", \'"([^"]+)"\', 1), \'\')'
     return f"""
         SELECT name, CASE WHEN contains(name, ':') AND NOT contains(name, '::') THEN split_part(name, ':', 1)
             END AS library, NULL::BIGINT AS stream, ts_ns AS start_ns, dur_ns, NULL::BIGINT AS correlation,
@@ -89,8 +93,11 @@ def _finished(rows: pl.DataFrame) -> pl.DataFrame:
     recorded = {name: op_of_words(name) for name in rows["Collective name"].drop_nulls().unique()}
     told = pl.col("Collective name").replace_strict(recorded, default="unknown", return_dtype=pl.String)
     known = told.is_not_null() & (told != "unknown")
-    size = pl.col("dtype").str.to_lowercase().str.strip_prefix("c10::").replace_strict(
-        dtypes(), default=None, return_dtype=pl.Int64
+    size = (
+        pl.col("dtype")
+        .str.to_lowercase()
+        .str.strip_prefix("c10::")
+        .replace_strict(dtypes(), default=None, return_dtype=pl.Int64)
     )
     sent, received = _number("In msg nelems"), _number("Out msg nelems")
     elements = pl.max_horizontal(sent, received)
@@ -109,7 +116,9 @@ def _finished(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(
         peer.alias("peer"),
         pl.int_range(pl.len(), dtype=pl.Int64).alias("comm_id"),
-        pl.when(pl.col("group").is_not_null()).then(pl.int_range(pl.len(), dtype=pl.Int64).over("group")).alias("sequence"),
+        pl.when(pl.col("group").is_not_null())
+        .then(pl.int_range(pl.len(), dtype=pl.Int64).over("group"))
+        .alias("sequence"),
     )
     return rows.drop([fact for fact in _FACTS if fact != "dtype"])
 

@@ -25,10 +25,12 @@ TYPES = """nullif(regexp_replace(translate(replace(replace({0}, '", "', ';'), '"
 def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> None:
     """The table `kernel`; leaves the temporary tables `kernel_name` and `launch` for the communication operations."""
     _launches(con)
-    _names(con)
+    names = _names(con)
     rows = con.sql(_query()).pl().sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)
     rows = own_device(step, rows).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"))
-    sink.frame("kernel", rows)
+    # The names are long and few: they join the rows last.
+    rows = rows.join(names.select("name_id", "name"), on="name_id", how="left", maintain_order="left")
+    sink.frame("kernel", rows.drop("name_id"))
 
 
 def _launches(con: duckdb.DuckDBPyConnection) -> None:
@@ -39,25 +41,34 @@ def _launches(con: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-def _names(con: duckdb.DuckDBPyConnection) -> None:
-    """What each distinct kernel name is: a handful of names, however many kernels there are."""
-    amd = con.execute(
-        "SELECT 1 FROM event WHERE what = 'runtime' AND name LIKE 'hip%' LIMIT 1"
+def _names(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    """What each distinct name of a device row is: a handful of names, however many rows there are."""
+    amd = con.execute("SELECT 1 FROM event WHERE what = 'runtime' AND name LIKE 'hip%' LIMIT 1").fetchall()
+    rows = con.execute(
+        "SELECT name, bool_or(what = 'kernel') FROM event WHERE what IN ('kernel', 'memcpy', 'memset', 'sync') "
+        "GROUP BY name ORDER BY name"
     ).fetchall()
-    names = [name for (name,) in con.execute("SELECT DISTINCT name FROM event WHERE what = 'kernel'").fetchall()]
-    found = [of_kernel(name, "amd" if amd else "") for name in names]
+    found = [of_kernel(name, "amd" if amd else "") if kernel else None for name, kernel in rows]
     frame = pl.DataFrame(
         {
-            "name": names,
+            "name_id": range(len(rows)),
+            "name": [name for name, _ in rows],
             "op": [kind.op if kind else None for kind in found],
             "library": [kind.library if kind else None for kind in found],
-            "local": [is_local(name) for name in names],
+            "local": [is_local(name) for name, _ in rows],
         },
-        schema={"name": pl.String, "op": pl.String, "library": pl.String, "local": pl.Boolean},
+        schema={
+            "name_id": pl.Int64,
+            "name": pl.String,
+            "op": pl.String,
+            "library": pl.String,
+            "local": pl.Boolean,
+        },
     )
     con.register("kernel_name_frame", frame)
     con.execute("CREATE TEMP TABLE kernel_name AS SELECT * FROM kernel_name_frame")
     con.unregister("kernel_name_frame")
+    return frame
 
 
 def _query() -> str:
@@ -77,7 +88,7 @@ def _query() -> str:
             SELECT *, lower(replace(coalesce(args.kind, '') || name, ' ', '')) AS moved
             FROM event WHERE what IN ('kernel', 'memcpy', 'memset', 'sync')
         )
-        SELECT name, CASE WHEN what = 'kernel' THEN type END AS type,
+        SELECT name_id, CASE WHEN what = 'kernel' THEN type END AS type,
             CASE what WHEN 'sync' THEN 'wait' WHEN 'kernel' THEN CASE WHEN {comm} THEN 'comm' ELSE 'compute' END
                 ELSE 'copy' END AS component,
             CASE what WHEN 'sync' THEN 'wait' WHEN 'kernel' THEN CASE WHEN {comm} THEN 'comm' ELSE 'sm' END
@@ -88,7 +99,7 @@ def _query() -> str:
             ts_ns AS start_ns, dur_ns, correlation, launch_ns,
             CASE WHEN what = 'kernel' THEN shapes END AS input_shapes,
             CASE WHEN what = 'kernel' THEN types END AS input_dtypes,
-            {_blocks('coalesce(args.grid, launch.grid)')} AS blocks,
+            {_blocks("coalesce(args.grid, launch.grid)")} AS blocks,
             CASE WHEN what IN ('memcpy', 'memset') THEN greatest(TRY_CAST(args.bytes AS BIGINT), 0) END AS bytes,
             CASE what WHEN 'memset' THEN 'set' WHEN 'memcpy' THEN CASE {directions} END END AS direction
         FROM device LEFT JOIN launch USING (correlation) LEFT JOIN operator USING (external)
@@ -108,6 +119,7 @@ STREAM = (
 def _blocks(grid: str) -> str:
     """SQL: the product of `[17888, 1, 1]`, null when it is not three numbers or beyond 64 bits."""
     parts = " * ".join(
-        f"TRY_CAST(trim(split_part(translate({grid}, '[]', ''), ',', {place})) AS HUGEINT)" for place in (1, 2, 3)
+        f"TRY_CAST(trim(split_part(translate({grid}, '[]', ''), ',', {place})) AS HUGEINT)"
+        for place in (1, 2, 3)
     )
     return f"CASE WHEN what = 'kernel' AND regexp_full_match({grid}, '\\[\\s*\\d{{1,10}}\\s*(,\\s*\\d{{1,10}}\\s*){{2}}\\]') THEN TRY_CAST({parts} AS BIGINT) END"

@@ -50,7 +50,9 @@ def _stacks(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
         "SELECT args.\"Call stack\" AS call, min(ts_ns) AS place FROM event WHERE what IN ('op', 'mark', 'runtime') "
         "AND coalesce(args.\"Call stack\", '') <> '' GROUP BY 1)"
     )
-    sink.sql(con, "stack", "SELECT stack_id, replace(call, ';', chr(10)) AS frames FROM stack ORDER BY stack_id")
+    sink.sql(
+        con, "stack", "SELECT stack_id, replace(call, ';', chr(10)) AS frames FROM stack ORDER BY stack_id"
+    )
 
 
 def _query() -> str:
@@ -90,7 +92,11 @@ def _nested(rows: pl.DataFrame) -> pl.DataFrame:
             pl.when(mine).then(pl.lit(owner[1], dtype=pl.Int64)).otherwise("tid").alias("tid"),
             pl.when(~mine).then("tree").otherwise(-1).alias("tree"),
         )
-    nested = nest(rows.with_columns(pl.when(pl.col("tree") >= 0).then(-2 - pl.col("tree")).otherwise("tid").alias("tid")))
+    nested = nest(
+        rows.with_columns(
+            pl.when(pl.col("tree") >= 0).then(-2 - pl.col("tree")).otherwise("tid").alias("tid")
+        )
+    )
     return nested.with_columns(pl.when(pl.col("tree") < 0).then("tid").alias("tid")).drop("tree")
 
 

@@ -13,7 +13,17 @@ _FLOW_KIND = {
 }  # fmt: skip
 
 # c10/core/DeviceType.h
-_DEVICE_TYPE = {0: "cpu", 1: "cuda", 6: "hip", 9: "xla", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "privateuse1"}
+_DEVICE_TYPE = {
+    0: "cpu",
+    1: "cuda",
+    6: "hip",
+    9: "xla",
+    12: "xpu",
+    13: "mps",
+    15: "hpu",
+    19: "mtia",
+    20: "privateuse1",
+}
 
 
 def write_flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
@@ -87,7 +97,9 @@ def _write_allocations(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
         .select("pid", "tid", "start_ns", "dur_ns", "name")
         .collect()
     )
-    named = rows.with_columns(innermost(op, rows.rename({"alloc_ns": "ts_ns"})).fill_null("unknown").alias("name"))
+    named = rows.with_columns(
+        innermost(op, rows.rename({"alloc_ns": "ts_ns"})).fill_null("unknown").alias("name")
+    )
     sink.frame("allocation", named.drop("pid", "tid"))
 
 
@@ -114,6 +126,8 @@ def innermost(op: pl.DataFrame, moment: pl.DataFrame) -> pl.Series:
             pl.col(name) == pl.col(name).shift(-1) for name in lane
         )
         op = op.filter(holds.fill_null(False))
-    names = pl.concat(found) if found else pl.DataFrame(schema={"row": pl.get_index_type(), "name": pl.String})
+    names = (
+        pl.concat(found) if found else pl.DataFrame(schema={"row": pl.get_index_type(), "name": pl.String})
+    )
     order = pl.DataFrame({"row": pl.int_range(moment.height, dtype=pl.get_index_type(), eager=True)})
     return order.join(names, on="row", how="left", maintain_order="left")["name"]

@@ -7,18 +7,26 @@ import polars as pl
 from numpy.typing import NDArray
 
 
+RUNTIME_KINDS = ("acl", "node", "model", "hccl", "runtime", "driver")
+"""Kinds of `host_op` that lie below the framework."""
+
+
 def nest(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows by start (longer first), with `op_id`, `depth` and `self_ns`.
 
-    Needs `pid`, `tid`, `start_ns`, `dur_ns`. A row is inside another of its thread when it starts before that one
-    ends. Rounded times can make a child end a little after its parent: only the part inside is taken from the
-    parent's self time. Linear after the sort.
+    Needs `kind`, `pid`, `tid`, `start_ns`, `dur_ns`; a column `tie` orders rows that are else equal, and is dropped. A row is inside another of its thread and layer when it
+    starts before that one ends; the layers are the framework (with Python and its queues) and the runtime below, so
+    that an operator's self time holds the runtime calls it makes, as profilers count it. Rounded times can make a
+    child end a little after its parent: only the part inside is taken from the parent's self time. Linear after the
+    sort.
     """
-    rows = rows.sort("pid", "tid", "start_ns", "dur_ns", descending=[False, False, False, True], maintain_order=True)
-    lanes = rows.select(pl.struct("pid", "tid").rle_id()).to_series().to_numpy()
+    rows = rows.with_columns(pl.col("kind").is_in(RUNTIME_KINDS).alias("below"))
+    order = ["pid", "tid", "below", "start_ns", "dur_ns", *(["tie"] if "tie" in rows.columns else [])]
+    rows = rows.sort(order, descending=[name == "dur_ns" for name in order], maintain_order=True)
+    lanes = rows.select(pl.struct("pid", "tid", "below").rle_id()).to_series().to_numpy()
     starts, durations = rows["start_ns"].to_numpy(), rows["dur_ns"].to_numpy()
     depth, own = _walk(lanes.tolist(), starts.tolist(), durations.tolist())
-    nested = rows.with_columns(pl.Series("depth", depth), pl.Series("self_ns", own))
+    nested = rows.drop("below", "tie", strict=False).with_columns(pl.Series("depth", depth), pl.Series("self_ns", own))
     nested = nested.sort("start_ns", "dur_ns", descending=[False, True], maintain_order=True)
     return nested.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("op_id"))
 

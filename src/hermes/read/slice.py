@@ -30,7 +30,9 @@ def slice_url(
     """
     if "slice" in con.list_filesystems():
         con.unregister_filesystem("slice")
-    con.register_filesystem(_SliceFileSystem(path, start, path.stat().st_size if end is None else end, spellings or {}))
+    con.register_filesystem(
+        _SliceFileSystem(path, start, path.stat().st_size if end is None else end, spellings or {})
+    )
     return f"slice://{path.suffix.removeprefix('.') or 'file'}"
 
 
@@ -42,7 +44,7 @@ class _SliceFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def __init__(self, path: Path, start: int, end: int, spellings: Mapping[str, str]) -> None:
         super().__init__()
-        self._slice = (path, start, end, spellings)
+        self._slice: tuple[Path, int, int, Mapping[str, str]] = (path, start, end, spellings)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Size and type, as fsspec asks for them."""
@@ -72,7 +74,9 @@ class _Slice(io.RawIOBase):
         self._raw = path.open("rb", buffering=0)
         self._start, self.size = start, end - start
         self._at = 0
-        self._spellings = [(f'"{other}":'.encode(), f'"{usual}":'.encode()) for other, usual in spellings.items()]
+        self._spellings = [
+            (f'"{other}":'.encode(), f'"{usual}":'.encode()) for other, usual in spellings.items()
+        ]
         self._margin = max((len(other) - 1 for other, _ in self._spellings), default=0)
 
     def readable(self) -> bool:
@@ -94,30 +98,30 @@ class _Slice(io.RawIOBase):
         length = left if size is None or size < 0 else min(size, left)
         self._raw.seek(self._start + self._at)
         block = self._raw.read(length) or b""
-        for other, usual in self._spellings:
-            if other in block:
-                block = block.replace(other, usual)
         if self._spellings and block:
-            block = self._mended(block)
+            block = self._mended(self._spelt(block))
         self._at += len(block)
         return block
 
     def _mended(self, block: bytes) -> bytes:
         """The block with the keys that lie across its edges spelt alike; both neighbours of an edge see the same."""
-        edge = min(self._margin, len(block))
-        before = min(self._margin, self._start + self._at)
-        first = self._start + self._at - before
-        start = os.pread(self._raw.fileno(), before, first) + block[:edge]
-        end = block[-edge:] + os.pread(self._raw.fileno(), self._margin, self._start + self._at + len(block))
-        for other, usual in self._spellings:
-            if other in start:
-                start = start.replace(other, usual)
-                block = start[before:] + block[edge:]
-                end = block[-edge:] + end[edge:]
-            if other in end:
-                end = end.replace(other, usual)
-                block = block[:-edge] + end[:edge]
+        here, edge = self._start + self._at, self._margin
+        before = min(edge, here)
+        if len(block) <= 2 * edge:
+            wide = self._spelt(os.pread(self._raw.fileno(), before + len(block) + edge, here - before))
+            return wide[before : before + len(block)]
+        start = os.pread(self._raw.fileno(), before, here - before) + block[:edge]
+        end = block[-edge:] + os.pread(self._raw.fileno(), edge, here + len(block))
+        if self._spelt(start) != start:
+            block = self._spelt(start)[before:] + block[edge:]
+        if self._spelt(end) != end:
+            block = block[:-edge] + self._spelt(end)[:edge]
         return block
+
+    def _spelt(self, text: bytes) -> bytes:
+        for other, usual in self._spellings:
+            text = text.replace(other, usual)
+        return text
 
     def close(self) -> None:
         self._raw.close()

@@ -12,7 +12,7 @@ _Ints = NDArray[np.int64]
 def own_host(step: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """`rows` with `step`: the mark of the table `step` that holds `start_ns`, else null."""
     marks = _Marks(step)
-    return rows.with_columns(_numbered(marks, marks.holding(rows["start_ns"].to_numpy()), "step"))
+    return rows.with_columns(_numbered(marks, marks.holding(rows["start_ns"].to_numpy())))
 
 
 def own_device(step: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
@@ -26,13 +26,13 @@ def own_device(step: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     starts = rows["start_ns"].to_numpy()
     launched = rows["launch_ns"].is_not_null().to_numpy() if "launch_ns" in rows.columns else np.zeros(len(starts), bool)
     if not launched.any():
-        return rows.with_columns(_numbered(marks, marks.holding(starts), "step"))
+        return rows.with_columns(_numbered(marks, marks.holding(starts)))
     owner = np.full(len(starts), -1, dtype=np.int64)
     owner[launched] = marks.holding(rows["launch_ns"].fill_null(0).to_numpy()[launched])
     ends = starts + rows["dur_ns"].to_numpy()
     orphans = ~launched
     owner[orphans] = marks.by_device_order(owner[launched], starts[launched], ends[launched], starts[orphans])
-    return rows.with_columns(_numbered(marks, owner, "step"))
+    return rows.with_columns(_numbered(marks, owner))
 
 
 class _Marks:
@@ -40,7 +40,7 @@ class _Marks:
 
     def __init__(self, step: pl.DataFrame) -> None:
         step = step.sort("start_ns")
-        self.numbers = step["step"].to_numpy()
+        self.numbers = step["step"]
         self.starts = step["start_ns"].to_numpy()
         self.ends = self.starts + step["dur_ns"].to_numpy()
 
@@ -69,8 +69,6 @@ class _Marks:
         return np.where((place >= 0) & (moments < lasts[index]), index, -1).astype(np.int64)
 
 
-def _numbered(marks: _Marks, index: _Ints, name: str) -> pl.Series:
-    if not len(marks.numbers):
-        return pl.Series(name, [None] * len(index), dtype=pl.Int64)
-    numbers = pl.Series(name, marks.numbers[np.maximum(index, 0)], dtype=pl.Int64)
-    return numbers.zip_with(pl.Series(index >= 0), pl.Series(name, [None], dtype=pl.Int64).extend_constant(None, len(index) - 1)) if len(index) else numbers
+def _numbered(marks: _Marks, index: _Ints) -> pl.Series:
+    places = pl.Series(index)
+    return marks.numbers.gather(places.set(places < 0, None)).alias("step")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hermes.analyze.breakdown import middle_split
 from hermes.analyze.measures import AscendSplit, StepSplit
 from hermes.report.format import microseconds, ranks
 from hermes.report.model import Coverage, Report
@@ -84,11 +85,7 @@ def typical(steps: Iterable[StepSplit]) -> tuple[StepSplit, ...]:
     by_rank: dict[int, list[StepSplit]] = {}
     for row in steps:
         by_rank.setdefault(row.rank, []).append(row)
-    chosen = []
-    for rank in sorted(by_rank):
-        ordered = sorted(by_rank[rank], key=lambda row: (row.window_ns, row.start_ns))
-        chosen.append(ordered[(len(ordered) - 1) // 2])
-    return tuple(chosen)
+    return tuple(middle_split(by_rank[rank]) for rank in sorted(by_rank))
 
 
 def extremes(rows: Sequence[StepSplit]) -> tuple[tuple[str, StepSplit], ...]:

@@ -59,8 +59,9 @@ class Host:
             host.percent = self._effects.host_percent(self._profile.rank, step)
             self._jitter.seed(f"{self._job.seed}/{self._profile.rank}/{step}")
             self._profile.frequency.append((host.clock, self._effects.mhz(self._profile.rank, step)))
-            started, used = host.clock, host.slow_ns
+            used = host.slow_ns
             opened = host.open(f"ProfilerStep#{step}", "step")
+            started = host.clock
             host.spend(60_000)
             for instruction in self._program.step(step):
                 yield from self._carry_out(instruction)

@@ -420,8 +420,8 @@ def test_two_databases_of_one_capture_are_read_as_one(tmp_path: Path, sink: Sink
         draft = Draft()
         draft.name(f"filler {device}") if device else None
         draft.kernel(1, name, 100 + device, 200)
-        draft.add("TASK_PMU_INFO", globalTaskId=1, name=draft.name("aic_mac_ratio"), value=device)
+        draft.add("TASK_PMU_INFO", globalTaskId=1, name=draft.name("aic_mac_ratio"), value=device + 1)
         paths.append(draft.save(tmp_path / f"PROF_{device}" / f"msprof_2025010100000000{device}.db"))
     read_database(paths, 0, sink)
     assert sink.read("kernel")["name"].to_list() == ["first", "second"]
-    assert sink.read("pmu").select("kernel_id", "value").rows() == [(0, 0.0), (1, 1.0)]
+    assert sink.read("pmu").select("kernel_id", "value").rows() == [(0, 1.0), (1, 2.0)]

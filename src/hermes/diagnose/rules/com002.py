@@ -37,8 +37,12 @@ LIMIT = Threshold(value=0.05, unit="of window", source="slow-card advice of Mind
 
 
 def find(measures: Measures) -> Iterator[Finding]:
-    """One finding per awaited rank."""
-    for peer in sorted({wait.peer for wait in measures.waits}):
+    """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
+    longest: dict[int, PeerWait] = {}
+    for wait in measures.waits:
+        if wait.rank not in longest or wait.longest_ns > longest[wait.rank].longest_ns:
+            longest[wait.rank] = wait
+    for peer in sorted({wait.peer for wait in longest.values()}):
         finding = _of_peer(measures, peer)
         if finding:
             yield finding

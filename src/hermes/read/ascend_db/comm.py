@@ -78,6 +78,7 @@ def read_comm(profile: Profile, tasks: Tasks) -> Comm:
         maintain_order="left",
     )
     kind = pl.coalesce("task", "task_type").str.to_lowercase().str.replace_all(" ", "_", literal=True)
+    kind = kind.str.replace("reduce_inline", "reduce", literal=True)
     numbers = ops.select("op_key", "comm_id").drop_nulls().unique("op_key", keep="first")
     inside = inside.with_columns(kind.alias("task")).join(
         numbers, on="op_key", how="left", maintain_order="left"

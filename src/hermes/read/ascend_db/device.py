@@ -120,10 +120,22 @@ def write_kernels(profile: Profile, host: Host, launches: Launches, tasks: Tasks
     )
     profile.write("kernel", rows.select(_KERNEL_COLUMNS))
     launches.write_flows(profile, rows.filter(~pl.col("transfer")))
-    counters = profile.read(_PMU).rename({"globalTaskId": "key"}).drop_nulls("value")
+    counters = profile.read(_PMU).rename({"globalTaskId": "key"})
+    # Zero is what the profiler writes for a unit that took no part, and null compares as no.
+    counters = counters.filter(pl.col("value") != 0)
     numbers = rows.select("key", "kernel_id").drop_nulls().unique("key", keep="first")
     counters = counters.join(numbers, on="key", how="inner", maintain_order="left")
-    profile.write("pmu", counters.select("kernel_id", "name", "value"))
+    profile.write("pmu", counters.select("kernel_id", *_as_in_text()))
+
+
+def _as_in_text() -> tuple[pl.Expr, pl.Expr]:
+    """Name and value of a counter as the text export has them: there, times are microseconds and say so."""
+    time = pl.col("name").str.ends_with("_time")
+    name = pl.col("name").replace({"aic_total_time": "aicore_time", "aiv_total_time": "aiv_time"})
+    return (
+        pl.when(time).then(name + "(us)").otherwise(name).alias("name"),
+        pl.when(time).then(pl.col("value") / 1000).otherwise("value").alias("value"),
+    )
 
 
 def _compute(profile: Profile) -> pl.DataFrame:
@@ -224,7 +236,7 @@ def _component() -> pl.Expr:
     unit = pl.col("unit")
     carries = pl.col("compute_name").str.contains(f"(?i){COMM_KERNEL.pattern}")
     return (
-        pl.when((unit == "wait") & pl.col("compute_name").is_null())
+        pl.when((unit == "wait") & pl.col("compute_name").is_null() & ~pl.col("transfer"))
         .then(pl.lit("wait"))
         .when(pl.col("transfer") | pl.col("schedule_name").is_not_null() | carries.fill_null(value=False))
         .then(pl.lit("comm"))

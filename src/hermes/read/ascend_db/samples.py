@@ -87,8 +87,8 @@ def write_samples(profile: Profile) -> None:
     profile.write("memory", _memory(profile))
     profile.write("allocation", _allocations(profile))
     counters = [_counter(profile, sampled) for sampled in _SAMPLED if sampled.table in profile.tables]
-    counters.append(_modules(profile))
-    profile.write("counter", pl.concat(counters))
+    if counters:
+        profile.write("counter", pl.concat(counters))
 
 
 def _memory(profile: Profile) -> pl.DataFrame:
@@ -117,7 +117,7 @@ def _memory(profile: Profile) -> pl.DataFrame:
         pl.col("hbm").alias("reserved_bytes"),
         pl.col("deviceId").alias("device_id"),
     )
-    parts = [curve, device]
+    parts = [curve, device, _modules(profile)]
     if curve.is_empty():
         parts.append(
             _engine_events(profile).select(
@@ -208,24 +208,21 @@ def _counter(profile: Profile, sampled: _Sampled) -> pl.DataFrame:
 
 
 def _modules(profile: Profile) -> pl.DataFrame:
-    """Memory that each software module took, in bytes."""
+    """Memory that each software module took; a negative size says that the module does not tell."""
     wanted = Wanted(
         table="NPU_MODULE_MEM",
-        ints=("moduleId", _MOMENT, "deviceId"),
-        reals=("totalReserved",),
-        required=("moduleId", _MOMENT),
+        ints=("moduleId", _MOMENT, "deviceId", "totalReserved"),
+        required=("moduleId", _MOMENT, "totalReserved"),
     )
     modules = profile.enum("ENUM_MODULE", {})
     name = pl.col("moduleId").replace_strict(modules, default=None, return_dtype=pl.String)
     return (
         profile.read(wanted)
-        .drop_nulls("totalReserved")
+        .filter(pl.col("totalReserved") >= 0)
         .select(
-            pl.lit("NPU Module Mem").alias("source"),
-            name.fill_null(pl.format("module {}", "moduleId")).alias("name"),
-            pl.lit("Total Reserved(B)").alias("series"),
+            name.fill_null(pl.format("module {}", "moduleId")).alias("component"),
             pl.col(_MOMENT).alias("ts_ns"),
-            pl.col("totalReserved").alias("value"),
+            pl.col("totalReserved").alias("reserved_bytes"),
             pl.col("deviceId").alias("device_id"),
         )
     )

@@ -1,0 +1,78 @@
+# Everything is run from here; `make` alone says what there is.
+
+PYTHON ?= python3
+VENV ?= .venv
+bin := $(VENV)/bin
+pip := $(bin)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
+demo := out/demo
+# What is planted: rank 5 compiles operators in every step, so that the others wait for it; every rank reads tensors back.
+faults := --fault recompilation:5 --fault synchronisation_calls
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: help demo test check lint format docs docs-check bench clean chromium
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
+	  printf '  %-16s %s\n' "$$target" "$$text"; done
+
+demo: $(demo)/job/truth.json ## generate an 8-rank job with planted faults and analyse it
+	@$(bin)/hermes analyze $(demo)/job -o $(demo)/report
+
+test: $(VENV)/.dev chromium ## run the tests
+	@$(bin)/python -m pytest
+
+check: lint docs-check test ## the gate: format, lint, types, imports, docs, tests
+
+lint: $(VENV)/.dev ## format, lint, types and imports, without changing a file
+	$(bin)/ruff format --check .
+	$(bin)/ruff check .
+	$(bin)/mypy
+	$(bin)/lint-imports
+
+format: $(VENV)/.dev ## format the code, and mend what ruff can mend
+	@$(bin)/ruff format .
+	@$(bin)/ruff check --fix .
+
+docs: $(VENV)/.package ## write the generated pages of docs/ anew
+	@$(bin)/python docs/generate.py
+
+docs-check: $(VENV)/.package ## say which generated pages of docs/ are out of date
+	@$(bin)/python docs/generate.py --check
+
+bench: $(VENV)/.dev ## measure time and memory on large inputs
+	@$(bin)/python benchmarks/run.py
+
+clean: ## remove what was generated; .venv stays
+	@rm -rf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(demo)/job/truth.json: $(VENV)/.package $(wildcard src/hermes/testing/*.py)
+	@rm -rf $(demo)/job
+	@$(bin)/python -m hermes.testing $(demo)/job --ranks 8 $(faults)
+
+$(bin)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo 'Hermes needs Python 3.10 or newer; name one: make PYTHON=python3.12 …' >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo 'no virtual environment: is python3-venv installed?' >&2; exit 1; }
+
+# The stamps are younger than all that they stand for; pip runs again only when pyproject.toml changes.
+$(VENV)/.package: pyproject.toml | $(bin)/python
+	@echo 'installing Hermes into $(VENV)'
+	@$(pip) install --editable .
+	@touch $@
+
+# --group came with pip 25.1.
+$(VENV)/.dev: $(VENV)/.package
+	@echo 'installing the tools of developers into $(VENV)'
+	@$(pip) install --upgrade 'pip>=25.1'
+	@$(pip) install --group dev
+	@touch $@
+
+# Browser tests need it; where it cannot be installed they are skipped and say so.
+chromium:
+	@if [ ! -x /usr/bin/chromium ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo 'installing chromium for the browser tests'; \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium; } \
+	    </dev/null >/dev/null 2>&1 || echo 'chromium could not be installed: browser tests will be skipped'; fi

@@ -1,0 +1,1 @@
+"""Benchmarks of Hermes against its budgets and its peers; `python benchmarks/run.py --help` says how to run them."""
