@@ -5,8 +5,8 @@ VENV ?= .venv
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 demo := out/demo
-# What is planted: rank 5 compiles operators in every step, so that the others wait for it; every rank reads tensors back.
-faults := --fault recompilation:5 --fault synchronisation_calls
+# What is planted: rank 5 compiles operators and collects garbage in every step, and the others wait for it.
+faults := --fault recompilation:5 --fault gc_pause:5
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -48,7 +48,7 @@ clean: ## remove what was generated; .venv stays
 	@rm -rf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(demo)/job/truth.json: $(VENV)/.package $(wildcard src/hermes/testing/*.py)
+$(demo)/job/truth.json: $(VENV)/.package $(wildcard src/hermes/testing/*.py) Makefile
 	@rm -rf $(demo)/job
 	@$(bin)/python -m hermes.testing $(demo)/job --ranks 8 $(faults)
 

@@ -65,9 +65,7 @@ class Bench:
         out = self.work / "runs" / str(self._runs)
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
-        sample = measure(
-            entrant.command(out), log=out / "log", environment=entrant.environment(out), folder=out
-        )
+        sample = measure(entrant.command(out), log=out / "log", environment=entrant.environment(out), folder=out)
         wall, cpu = sample.wall_ns / 1e9, sample.cpu_ns / 1e9
         memory = sample.together_bytes / 1e9
         state = f"exit {sample.exit_code}" if sample.failed else "ok"

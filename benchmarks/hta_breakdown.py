@@ -1,13 +1,15 @@
 """Loads one trace with HTA and asks for its temporal breakdown; runs in the environment of HTA, not in ours."""
 
+from __future__ import annotations
+
 import json
 import sys
 import time
 
 
-def main(path):
+def main(path: str) -> int:
     """Print what it took; 1 when the breakdown fails, which must not look like an answer."""
-    from hta.trace_analysis import TraceAnalysis
+    from hta.trace_analysis import TraceAnalysis  # type: ignore[import-not-found]
 
     start = time.perf_counter()
     analysis = TraceAnalysis(trace_files={0: path})

@@ -47,9 +47,7 @@ class Inputs:
 
     def _kineto(self, name: str, source: str) -> Path:
         tail = ("--target-mb", str(KINETO_MB))
-        return self._repeated(
-            name, "rank0.pt.trace.json", "make_big_kineto.py", SHARED / "data/kineto" / source, tail
-        )
+        return self._repeated(name, "rank0.pt.trace.json", "make_big_kineto.py", SHARED / "data/kineto" / source, tail)
 
     def _repeated(self, name: str, below: str, tool: str, source: Path, tail: Sequence[str]) -> Path:
         if name in self.given:

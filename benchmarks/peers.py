@@ -67,11 +67,6 @@ def install(peer: Peer, folder: Path, say: Callable[[str], None]) -> Path:
     return home / "bin"
 
 
-def frozen_of(peer: Peer, folder: Path) -> list[str]:
-    """What is installed in the peer's environment, one requirement each."""
-    return (folder / f"{peer.name}-{peer.version}/frozen.txt").read_text("utf-8").splitlines()
-
-
 def remark(sample: Sample) -> str:
     """What the peer's run says of itself, when it is our script; else why it failed; else nothing."""
     line = next((line for line in sample.tail.splitlines() if line.startswith(RESULT)), "")

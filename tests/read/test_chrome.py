@@ -79,6 +79,14 @@ def test_header_keys_before_and_after_the_events_are_read(tmp_path: Path) -> Non
     assert found.header == {"first": {"rank": 3}, "traceName": "née", "base": 1719853884000000000}
 
 
+@pytest.mark.parametrize("escaped", [True, False])
+@pytest.mark.parametrize("word", ["née", "中文", "plain"])
+def test_a_header_keeps_its_letters_written_out_or_escaped(tmp_path: Path, word: str, escaped: bool) -> None:
+    content = json.dumps({"name": word, "traceEvents": EVENTS, "after": {word: [word]}}, ensure_ascii=escaped)
+    found, _ = _scan(tmp_path, content)
+    assert found.header == {"name": word, "after": {word: [word]}}
+
+
 def test_a_header_of_megabytes_is_read(tmp_path: Path) -> None:
     found, _ = _scan(tmp_path, _wrapped(EVENTS, filler=["x" * 1000] * 3000, rank=5))
     assert found.header["rank"] == 5
@@ -96,7 +104,9 @@ def test_a_path_with_glob_characters_is_read(tmp_path: Path) -> None:
 
 
 def test_another_spelling_of_a_key_is_read_wherever_the_blocks_of_the_file_end(tmp_path: Path) -> None:
-    events = [{"ph": "X", "name": "a" * (number % 61), "ts": number, "args": {"Bytes": number}} for number in range(40_000)]
+    events = [
+        {"ph": "X", "name": "a" * (number % 61), "ts": number, "args": {"Bytes": number}} for number in range(40_000)
+    ]
     found, _ = _scan(tmp_path, _wrapped(events), spellings={"Bytes": "bytes"})
     assert _rows(found, "args.bytes") == [(str(number),) for number in range(40_000)]
 
@@ -177,7 +187,9 @@ def test_arguments_that_are_no_object_do_not_lose_the_event(tmp_path: Path, args
 
 
 def test_numbers_beyond_64_bits_and_double_keys_do_no_harm(tmp_path: Path) -> None:
-    found, _ = _scan(tmp_path, '[{"ph":"X","name":"a","name":"b","ts":1,"dur":1,"id":36893488147419103232,"args":{"k":1e400,"k":2}}]')
+    found, _ = _scan(
+        tmp_path, '[{"ph":"X","name":"a","name":"b","ts":1,"dur":1,"id":36893488147419103232,"args":{"k":1e400,"k":2}}]'
+    )
     assert len(_rows(found)) == 1
 
 
@@ -197,7 +209,9 @@ def test_what_is_no_trace_is_refused_with_its_name_and_advice(tmp_path: Path, co
 
 def test_a_deeply_nested_argument_does_not_break_the_reading(tmp_path: Path) -> None:
     deep = "[" * 100_000 + "]" * 100_000
-    found, _ = _scan(tmp_path, f'[{{"ph":"X","name":"a","ts":1,"dur":1}},{{"ph":"X","name":"b","ts":2,"args":{{"k":{deep}}}}}]')
+    found, _ = _scan(
+        tmp_path, f'[{{"ph":"X","name":"a","ts":1,"dur":1}},{{"ph":"X","name":"b","ts":2,"args":{{"k":{deep}}}}}]'
+    )
     assert _rows(found)[0] == ("a", 1_000, 1_000)
 
 
@@ -228,11 +242,15 @@ def test_head_keys_end_where_the_events_start() -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_damage_to_bytes_escapes_as_anything_but_our_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_no_damage_to_bytes_escapes_as_anything_but_our_error(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     content = bytearray(_wrapped(EVENTS * 3, schemaVersion=1).encode())
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(content) - 1))
-        patch = data.draw(st.sampled_from([b"", b"\x00", b"\xff", b'"', b"{", b"}", b"[", b"]", b"9" * 30, b"null", b"-"]))
+        patch = data.draw(
+            st.sampled_from([b"", b"\x00", b"\xff", b'"', b"{", b"}", b"[", b"]", b"9" * 30, b"null", b"-"])
+        )
         content[at : at + data.draw(st.integers(0, 4))] = patch
     try:
         found, _ = _scan(tmp_path_factory.mktemp("fuzz"), bytes(content))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def _span(cat: str, name: str, ts: float, dur: float, *, tid: Any = 10, pid: Any
     return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
 
 
-def _kernel(name: str, ts: float, dur: float, *, stream: int = 7, **args: Any) -> Event:
+def _kernel(name: str, ts: float, dur: float, stream: int = 7, /, **args: Any) -> Event:
     return _span("kernel", name, ts, dur, pid=0, tid=stream, device=0, stream=stream, **args)
 
 
@@ -63,7 +64,7 @@ def _comm(ts: float, dur: float, **args: Any) -> Event:
     facts = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "BFloat16",
              "Group size": 4, "Process Group Name": "2", "Process Group Description": "tp",
              "Process Group Ranks": "[4, 5, 6, 7]"}  # fmt: skip
-    return _kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(X)", ts, dur, stream=20, **facts | args)
+    return _kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(X)", ts, dur, 20, **facts | args)
 
 
 ALL_KINDS: list[Event] = [
@@ -192,13 +193,12 @@ def test_real_python_frames_of_an_unknown_thread_stay_apart_from_the_main_thread
     assert lost["depth"].to_list() == [0, 1, 2, 3, 4]
 
 
-def test_real_operators_enclose_their_launches(tmp_path: Path) -> None:
+def test_real_operators_nest(tmp_path: Path) -> None:
     sink, _ = _real(GPU_TRACES[0], tmp_path)
     host = sink.read("host_op")
     assert host["op_id"].to_list() == list(range(host.height))
-    assert host["self_ns"].min() is not None
-    launches = host.filter(pl.col("name") == "cudaLaunchKernel")
-    assert launches["depth"].min() >= 1  # type: ignore[operator]
+    # Every matrix product is called by a linear layer, below Python and the mark of the step.
+    assert host.filter(pl.col("name") == "aten::mm")["depth"].min() > 10  # type: ignore[operator]
 
 
 def test_the_old_categories_carry_stacks_and_shapes(tmp_path: Path) -> None:
@@ -255,8 +255,7 @@ def test_each_category_in_both_spellings_is_its_component(
 
 
 def test_the_direction_of_a_copy_may_stand_in_its_kind(read: Read) -> None:
-    sink = read([_span("gpu_memcpy", "CopyHostToDevice", 1, 1, kind="DtoH")])
-    assert sink.read("kernel")["direction"].to_list() == ["h2d"] or sink.read("kernel")["direction"].to_list() == ["d2h"]
+    assert read([_span("gpu_memcpy", "CopyAsync", 1, 1, kind="DtoH")]).read("kernel")["direction"].to_list() == ["d2h"]
 
 
 def test_a_range_of_the_user_on_the_device_is_no_kernel(read: Read) -> None:
@@ -324,7 +323,9 @@ def test_an_unknown_kernel_with_a_recorded_collective_is_communication(read: Rea
 
 
 def test_a_local_kernel_launched_inside_a_collective_stays_compute(read: Read) -> None:
-    sink = read([_comm(1, 1), _kernel("void at::native::copy_kernel<4>(int)", 5, 5, **{"Collective name": "allgather"})])
+    sink = read(
+        [_comm(1, 1), _kernel("void at::native::copy_kernel<4>(int)", 5, 5, **{"Collective name": "allgather"})]
+    )
     assert sink.read("kernel")["component"].to_list() == ["comm", "compute"]
     assert sink.read("comm_op").height == 1
 
@@ -417,14 +418,16 @@ def test_a_mark_of_the_profiler_is_a_step(read: Read, cat: str) -> None:
 
 
 def test_a_step_that_two_threads_marked_counts_once(read: Read) -> None:
-    sink = read([_span("user_annotation", "ProfilerStep#1", 10, 20), _span("user_annotation", "ProfilerStep#1", 12, 5, tid=11)])
+    sink = read(
+        [_span("user_annotation", "ProfilerStep#1", 10, 20), _span("user_annotation", "ProfilerStep#1", 12, 5, tid=11)]
+    )
     assert sink.read("step").select("start_ns", "dur_ns").rows() == [(10_000, 20_000)]
 
 
 def test_calls_nest_and_own_what_their_children_leave(read: Read) -> None:
     host = read(ALL_KINDS).read("host_op")
     assert host.select("name", "depth", "self_ns").rows() == [
-        ("ProfilerStep#4", 0, 70_000), ("aten::mm", 1, 29_000), ("cudaLaunchKernel", 2, 1_000),
+        ("ProfilerStep#4", 0, 70_000), ("aten::mm", 1, 30_000), ("cudaLaunchKernel", 0, 1_000),
     ]  # fmt: skip
 
 
@@ -435,7 +438,12 @@ def test_only_launches_carry_the_correlation(read: Read) -> None:
 
 def test_an_operator_has_shapes_types_and_its_sequence(read: Read) -> None:
     row = read(ALL_KINDS).read("host_op").row(1, named=True)
-    assert (row["shapes"], row["dtypes"], row["sequence"], row["forward_tid"]) == ("2,3;3,4;", "float;float;Scalar", 8, None)
+    assert (row["shapes"], row["dtypes"], row["sequence"], row["forward_tid"]) == (
+        "2,3;3,4;",
+        "float;float;Scalar",
+        8,
+        None,
+    )
 
 
 def test_python_frames_without_a_thread_go_to_the_thread_of_the_steps(read: Read) -> None:
@@ -453,7 +461,10 @@ def test_python_frames_without_a_thread_go_to_the_thread_of_the_steps(read: Read
 
 
 def test_frames_whose_parents_form_a_ring_do_not_hang(read: Read) -> None:
-    ring = [_span("python_function", "f", n, 1, pid=0, tid=0, **{"Python id": n, "Python parent id": (n + 1) % 3}) for n in range(3)]
+    ring = [
+        _span("python_function", "f", n, 1, pid=0, tid=0, **{"Python id": n, "Python parent id": (n + 1) % 3})
+        for n in range(3)
+    ]
     assert read(ring).read("host_op").height == 3
 
 
@@ -467,7 +478,13 @@ def test_a_collection_of_pythons_garbage_is_in_its_table(read: Read) -> None:
 
 def test_a_flow_joins_launch_and_kernel(read: Read) -> None:
     (row,) = read(ALL_KINDS).read("flow").to_dicts()
-    assert (row["kind"], row["flow_id"], row["src_ns"], row["dst_ns"], row["dst_tid"]) == ("launch", "77", 120_000, 150_000, 7)
+    assert (row["kind"], row["flow_id"], row["src_ns"], row["dst_ns"], row["dst_tid"]) == (
+        "launch",
+        "77",
+        120_000,
+        150_000,
+        7,
+    )
 
 
 def test_an_end_of_a_flow_on_the_launching_thread_is_no_arrow(read: Read) -> None:
@@ -476,13 +493,20 @@ def test_an_end_of_a_flow_on_the_launching_thread_is_no_arrow(read: Read) -> Non
 
 
 def test_forward_and_backward_are_joined_though_their_ids_equal_those_of_launches(read: Read) -> None:
-    both = [{"ph": ph, "cat": "fwdbwd", "name": "fwdbwd", "id": 77, "pid": 1, "tid": 10, "ts": ts} for ph, ts in (("s", 1), ("f", 9))]
+    both = [
+        {"ph": ph, "cat": "fwdbwd", "name": "fwdbwd", "id": 77, "pid": 1, "tid": 10, "ts": ts}
+        for ph, ts in (("s", 1), ("f", 9))
+    ]
     flow = read([*ALL_KINDS, *both]).read("flow").filter(pl.col("kind") == "forward_backward")
     assert flow.select("src_ns", "dst_ns").rows() == [(1_000, 9_000)]
 
 
 def test_many_flows_of_one_id_do_not_multiply(read: Read) -> None:
-    ends = [{"ph": ph, "cat": "ac2g", "name": "ac2g", "id": 1, "pid": at % 2, "tid": 10, "ts": at} for ph in "sf" for at in range(3_000)]
+    ends = [
+        {"ph": ph, "cat": "ac2g", "name": "ac2g", "id": 1, "pid": at % 2, "tid": 10, "ts": at}
+        for ph in "sf"
+        for at in range(3_000)
+    ]
     assert read(ends + ALL_KINDS[:1]).read("flow").height <= 3_000
 
 
@@ -535,7 +559,8 @@ def test_relative_times_without_a_base_have_no_epoch(read: Read) -> None:
 
 
 def test_times_with_a_fraction_of_a_microsecond_since_1970_are_exact(read: Read) -> None:
-    content = b'{"traceEvents": [{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts": 1712867402348256.123,"dur": 0.001}]}'
+    event = b'{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts": 1712867402348256.123,"dur": 0.001}'
+    content = b'{"traceEvents": [' + event + b"]}"
     kernel = read(content).read("kernel")
     assert kernel.select("start_ns", "dur_ns").row(0) == (1712867402348256123, 1)
 
@@ -543,7 +568,11 @@ def test_times_with_a_fraction_of_a_microsecond_since_1970_are_exact(read: Read)
 def test_settings_keep_versions_flags_and_the_job(read: Read) -> None:
     sink = read(ALL_KINDS, with_stack=1, cuda_runtime_version=12040, distributedInfo={"backend": "nccl", "rank": 0})
     rows = set(sink.read("setting").select("source", "name", "value").rows())
-    assert {("version", "cuda_runtime_version", "12040"), ("profiler", "with_stack", "1"), ("job", "backend", "nccl")} <= rows
+    assert {
+        ("version", "cuda_runtime_version", "12040"),
+        ("profiler", "with_stack", "1"),
+        ("job", "backend", "nccl"),
+    } <= rows
 
 
 @pytest.mark.parametrize("call", ["hipLaunchKernel", "cudaLaunchKernel"])
@@ -577,7 +606,9 @@ def test_the_array_form_and_gzip_give_the_same_tables(read: Read, tmp_path: Path
 def _claim(tmp_path: Path, name: str, content: bytes | None = None) -> list[Any]:
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(json.dumps({"schemaVersion": 1, "traceEvents": ALL_KINDS}).encode() if content is None else content)
+    path.write_bytes(
+        json.dumps({"schemaVersion": 1, "traceEvents": ALL_KINDS}).encode() if content is None else content
+    )
     return KinetoReader().claim([path])
 
 
@@ -612,15 +643,21 @@ def test_a_file_that_vanished_is_not_claimed(tmp_path: Path) -> None:
 
 def test_the_rank_stands_in_the_header_behind_megabytes_of_devices(tmp_path: Path) -> None:
     devices = [{"id": number, "name": "GPU", "padding": "x" * 200_000} for number in range(8)]
-    content = {"schemaVersion": 1, "deviceProperties": devices, "distributedInfo": {"rank": 11}, "traceEvents": ALL_KINDS}
+    content = {
+        "schemaVersion": 1,
+        "deviceProperties": devices,
+        "distributedInfo": {"rank": 11},
+        "traceEvents": ALL_KINDS,
+    }
     (source,) = _claim(tmp_path, "rank3.json", json.dumps(content).encode())
     assert source.rank == 11
 
 
 @pytest.mark.parametrize(
     ("name", "rank"),
-    [("rank3.json", 3), ("rank-12.json", 12), ("my_rank_7.pt.trace.json", 7), ("worker0.1699999999999.pt.trace.json", 0),
-     ("host_rank5.1699999999999.pt.trace.json.gz", 5), ("rank4/trace.json", 4), ("frank3.json", None), ("step10.json", None)],
+    [("rank3.json", 3), ("rank-12.json", 12), ("my_rank_7.pt.trace.json", 7),
+     ("worker0.1699999999999.pt.trace.json", 0), ("host_rank5.1699999999999.pt.trace.json.gz", 5),
+     ("rank4/trace.json", 4), ("frank3.json", None), ("step10.json", None)],
 )  # fmt: skip
 def test_else_the_name_tells_the_rank(tmp_path: Path, name: str, rank: int | None) -> None:
     content = json.dumps({"traceEvents": ALL_KINDS}).encode()
@@ -661,27 +698,28 @@ def test_of_a_file_and_its_gzip_one_is_claimed(tmp_path: Path) -> None:
 # --- damage
 
 
-ODD_VALUES = [None, True, -1, 2**70, 1e300, "x", "", [], {}, [[[]]], {"a": 1}, "\udc80", "NaN", "9" * 400]
+ODD_VALUES: list[Any] = [None, True, -1, 2**70, 1e300, "x", "", [], {}, [[[]]], {"a": 1}, "\udc80", "NaN", "9" * 400]
 
 
-@pytest.mark.parametrize("odd", ODD_VALUES, ids=range(len(ODD_VALUES)))
 @pytest.mark.parametrize("key", ["ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args"])
-def test_an_odd_value_of_any_key_is_borne(read: Read, key: str, odd: Any) -> None:
-    sink = read([*ALL_KINDS, *({**event, key: odd} for event in ALL_KINDS)])
+def test_odd_values_of_any_key_are_borne(read: Read, key: str) -> None:
+    sink = read([*ALL_KINDS, *({**event, key: odd} for event in ALL_KINDS for odd in ODD_VALUES)])
     assert sink.read("kernel").height >= 3
 
 
-@pytest.mark.parametrize("odd", ODD_VALUES, ids=range(len(ODD_VALUES)))
-def test_odd_arguments_are_borne(read: Read, odd: Any) -> None:
-    spoilt = [{**event, "args": dict.fromkeys(event["args"], odd)} for event in ALL_KINDS if "args" in event]
+def test_odd_arguments_are_borne(read: Read) -> None:
+    spoilt = [
+        {**event, "args": dict.fromkeys(event["args"], odd)}
+        for event in ALL_KINDS if "args" in event for odd in ODD_VALUES
+    ]  # fmt: skip
     sink = read([*ALL_KINDS, *spoilt])
-    assert sink.read("kernel").height == 6
+    assert sink.read("kernel").height == 3 + 3 * len(ODD_VALUES)
 
 
 @pytest.mark.parametrize("odd", ODD_VALUES, ids=range(len(ODD_VALUES)))
-@pytest.mark.parametrize("key", ["distributedInfo", "deviceProperties", "baseTimeNanoseconds", "with_stack"])
-def test_an_odd_header_is_borne(read: Read, key: str, odd: Any) -> None:
-    assert read(ALL_KINDS, **{key: odd}).read("kernel").height == 3
+def test_an_odd_header_is_borne(read: Read, odd: Any) -> None:
+    header = dict.fromkeys(("distributedInfo", "deviceProperties", "baseTimeNanoseconds", "with_stack"), odd)
+    assert read(ALL_KINDS, **header).read("kernel").height == 3
 
 
 @pytest.mark.parametrize("odd", ODD_VALUES, ids=range(len(ODD_VALUES)))
@@ -726,20 +764,22 @@ def _tables_of(folder: Path, content: bytes) -> Sink:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_no_damage_to_bytes_escapes_as_anything_but_our_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_no_damage_to_bytes_escapes_as_anything_but_our_error(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     content = bytearray(json.dumps({"schemaVersion": 1, "traceEvents": ALL_KINDS}).encode())
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(30, len(content) - 1))
-        patch = data.draw(st.sampled_from([b"", b"\x00", b"\xff", b'"', b"{", b"}", b"[", b"]", b"9" * 30, b"null", b"-"]))
+        patch = data.draw(
+            st.sampled_from([b"", b"\x00", b"\xff", b'"', b"{", b"}", b"[", b"]", b"9" * 30, b"null", b"-"])
+        )
         content[at : at + data.draw(st.integers(0, 4))] = patch
     folder = tmp_path_factory.mktemp("fuzz")
     path = folder / "a.json"
     path.write_bytes(bytes(content))
     for source in KinetoReader().claim([path]):
-        try:
+        with suppress(HermesError):
             KinetoReader().read(source, 0, Sink(folder / "out", 0))
-        except HermesError:
-            pass
 
 
 def test_intervals_of_an_empty_kernel_table_are_empty(read: Read) -> None:

@@ -80,8 +80,8 @@ def rank_total(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> RankTotal | None:
     work = _work(tasks)
     busy = work.compute | work.comm | work.copy
     # A task of no length still opens and closes the span.
-    ends = tasks["start_ns"] + tasks["dur_ns"]
-    span_ns = int(ends.max()) - int(tasks["start_ns"].min())  # type: ignore[call-overload]
+    starts = tasks["start_ns"].to_numpy()
+    span_ns = int((starts + tasks["dur_ns"].to_numpy()).max() - starts.min())
     return RankTotal(
         rank=rank, tasks=tasks.height, span_ns=span_ns, busy_ns=busy.total, idle_ns=span_ns - busy.total,
         compute_ns=work.compute.total, comm_ns=work.comm.total, exposed_comm_ns=(work.comm - work.compute).total,

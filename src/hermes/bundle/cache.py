@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.base.errors import HermesError
+
 _MANIFEST = "manifest.json"
 
 
@@ -40,13 +42,23 @@ class Cache:
             manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
         except (OSError, ValueError):
             return None
-        return Entry(folder=folder, manifest=manifest) if isinstance(manifest, dict) else None
+        whole = isinstance(manifest, dict) and _holds(folder, manifest.get("files"))
+        return Entry(folder=folder, manifest=manifest) if whole else None
 
     @contextmanager
     def making(self) -> Iterator[Path]:
-        """A new folder to make an entry in; it is gone afterwards unless `keep` moved it in."""
+        """A new folder to make an entry in; it is gone afterwards unless `keep` moved it in.
+
+        Raises `HermesError` when it cannot be made.
+        """
         aside = self.root / "making" / f"{os.getpid()}-{uuid.uuid4().hex}"
-        aside.mkdir(parents=True, mode=0o700)
+        try:
+            aside.mkdir(parents=True, mode=0o700)
+        except OSError as refused:
+            raise HermesError(
+                f"the cache cannot be written ({refused.strerror})", where=str(self.root), lost="everything that is not in it yet",
+                hint="set HERMES_CACHE_DIR to a folder that you may write",
+            ) from refused  # fmt: skip
         try:
             yield aside
         finally:
@@ -55,6 +67,9 @@ class Cache:
     def keep(self, key: str, made: Path, manifest: Mapping[str, object]) -> Entry:
         """Move a folder made under `making` in as the entry of that key."""
         shutil.rmtree(made / "scratch", ignore_errors=True)
+        # A cleaner of old files may take single ones later: the sizes tell.
+        sizes = {path.name: path.stat().st_size for path in sorted(made.iterdir()) if path.is_file()}
+        manifest = {**manifest, "files": sizes}
         (made / _MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False), "utf-8", errors="replace")
         folder = self._folder(key)
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +98,16 @@ class Cache:
 
     def _folder(self, key: str) -> Path:
         return self.root / "tables" / key[:2] / key
+
+
+def _holds(folder: Path, sizes: object) -> bool:
+    """Whether the files of an entry are all there and as long as they were written."""
+    if not isinstance(sizes, dict):
+        return False
+    try:
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except OSError:
+        return False
 
 
 def default_root(environment: Mapping[str, str], home: Path) -> Path:

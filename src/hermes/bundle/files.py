@@ -26,22 +26,36 @@ class Fingerprint:
 def walk(paths: Sequence[Path]) -> list[Path]:
     """All regular files below the paths, sorted, each once; symbolic links are followed, loops are not.
 
-    Raises `InputError` when a path does not exist or may not be read.
+    Of several ways to a file (a linked folder, a relative and an absolute name) the one without links is taken.
+    Raises `InputError` when a path does not exist, or a folder below it may not be read.
     """
     found: set[Path] = set()
     for path in paths:
-        if not path.exists():
-            raise InputError("no such file or folder", where=str(path), hint="check the path")
-        if path.is_file():
-            found.add(path)
-            continue
         try:
-            found.update(_below(path, frozenset(), 0))
+            found.update(_under(path))
         except PermissionError as refused:
             raise InputError(
-                "the folder may not be read", where=str(refused.filename), lost="everything in it", hint="check its permissions"
+                "the folder may not be read", where=str(refused.filename or path), lost="everything in it", hint="check its permissions"
             ) from refused
-    return sorted(found)
+    return _once(found)
+
+
+def _under(path: Path) -> list[Path]:
+    if not path.exists():
+        raise InputError("no such file or folder", where=str(path), hint="check the path")
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InputError("neither a file nor a folder", where=str(path), hint="check the path")
+    return _below(path, frozenset(), 0)
+
+
+def _once(found: set[Path]) -> list[Path]:
+    real = {folder: Path(os.path.realpath(folder)) for folder in {path.parent for path in found}}
+    once: dict[Path, Path] = {}
+    for path in sorted(found, key=lambda path: (real[path.parent] != path.parent.absolute(), path)):
+        once.setdefault(real[path.parent] / path.name, path)
+    return sorted(once.values())
 
 
 def _below(folder: Path, above: frozenset[tuple[int, int]], depth: int) -> list[Path]:
@@ -59,6 +73,8 @@ def _below(folder: Path, above: frozenset[tuple[int, int]], depth: int) -> list[
                         files.extend(_below(Path(entry.path), above | {identity}, depth + 1))
                 elif entry.is_file():
                     files.append(Path(entry.path))
+            except PermissionError:
+                raise
             except OSError:
                 # A link that leads nowhere, or round in a circle.
                 continue

@@ -5,11 +5,14 @@ from __future__ import annotations
 import enum
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermes.base.errors import InputError
+from hermes.base.errors import HermesError, InputError
+
+if TYPE_CHECKING:
+    from hermes.report.model import Report
 
 
 class Format(str, enum.Enum):
@@ -35,15 +38,7 @@ def run(
     from hermes.workflow.load import load
 
     report = analyze(load(paths, open_cache(), capture=capture))
-    written: list[str] = []
-    if out:
-        from hermes.report.document import to_json
-        from hermes.report.html import render_html
-
-        out.mkdir(parents=True, exist_ok=True)
-        for name, text in (("report.html", render_html(report)), ("report.json", to_json(report))):
-            (out / name).write_text(text, "utf-8")
-            written.append(str(out / name))
+    written = _write(report, out) if out else []
     if form is Format.TEXT:
         from rich.console import Console
 
@@ -62,11 +57,31 @@ def run(
         raise typer.Exit(3)
 
 
+def _write(report: Report, out: Path) -> list[str]:
+    from hermes.report.document import to_json
+    from hermes.report.html import render_html
+
+    written: list[str] = []
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in (("report.html", render_html(report)), ("report.json", to_json(report))):
+            (out / name).write_text(text, "utf-8")
+            written.append(str(out / name))
+    except OSError as refused:
+        raise HermesError(
+            f"the report cannot be written ({refused.strerror})", where=str(refused.filename or out), hint="give -o another folder"
+        ) from refused
+    return written
+
+
 def _refuse_inside(out: Path, paths: list[Path]) -> None:
     target = out.resolve()
+    if target.exists() and not target.is_dir():
+        raise InputError("the report goes into a folder, and this is a file", where=str(out), hint="give -o another folder")
     for path in paths:
         root = path.resolve()
-        if path.is_dir() and (target == root or root in target.parents):
+        inside = (target == root or root in target.parents) if path.is_dir() else target == root.parent
+        if inside:
             raise InputError(
                 "the report would be written into the profile", where=str(out), hint="give -o a folder outside of what is analysed"
             )

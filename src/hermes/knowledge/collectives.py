@@ -40,7 +40,8 @@ class _Entry(NamedTuple):
 
 # Local work that names like communication; looked at first.
 _LOCAL = re.compile(
-    r"^(void )?triton_(poi|red|per|tem|mm|bmm|for|foreach|spl|split|sort)\w*_fused"  # pytorch, torch/_inductor/codegen/triton.py
+    # pytorch/pytorch, torch/_inductor/codegen/triton.py.
+    r"^(void )?triton_(poi|red|per|tem|mm|bmm|for|foreach|spl|split|sort)\w*_fused"
     r"|\bat::native::|\bat_cuda_detail::|\bcutlass::|\bcub::|\bthrust::"  # pytorch's and NVIDIA's own compute
     r"|\bget_dispatch_layout\b"  # deepseek-ai/DeepEP, csrc/kernels/layout.cu
     r"|nvshmemi?_?init|nvshmemi_init_array_kernel"  # NVIDIA/nvshmem, src/device/init
@@ -58,11 +59,12 @@ _TABLE: tuple[_Entry, ...] = (
     # meta-pytorch/torchcomms, comms/ctran (ncclKernelAllToAllv, ncclKernelAllReduceCtranDirect, ncclKernelSendNotify).
     _Entry(r"\bncclx::|\bctran::|ncclKernel[A-Z]\w*", "ncclx"),
     # NVIDIA/nccl, src/device/generate.py (ncclDevKernel_*), src/device/symmetric/generate.py (ncclSymkDevKernel_*,
-    # ncclSymDevKernel_* in 2.27), src/collectives/device before 2.19 (ncclKernel_*), before 2.7 (ncclAllReduceRing…Kernel_*).
+    # ncclSymDevKernel_* in 2.27), src/collectives/device before 2.19 (ncclKernel_*) and before 2.7
+    # (ncclAllReduceRing…Kernel_*).
     _Entry(r"nccl(Dev|Sym|Symk|SymDev|SymkDev)?Kernel", "nccl"),
     _Entry(r"ncclSymk\w*", "nccl"),
     _Entry(r"nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Reduce|SendRecv)\w*Kernel", "nccl"),
-    # deepseek-ai/DeepEP, csrc/kernels/{intranode,internode,internode_ll}.cu; deepseek-ai/profile-data calls it dpsk::ep.
+    # deepseek-ai/DeepEP, csrc/kernels/{intranode,internode,internode_ll}.cu; dpsk::ep in deepseek-ai/profile-data.
     _Entry(r"\b(deep_ep|dpsk::ep)::.*\bbarrier\b|\b(intranode|internode)::barrier\b", "deepep", "barrier"),
     _Entry(r"\bdeep_ep::|\bdpsk::ep::|\bep::(intranode|internode|internode_ll)::", "deepep", "all_to_all"),
     _Entry(r"\b(intranode|internode|internode_ll)::(cached_)?(notify_)?(dispatch|combine)", "deepep", "all_to_all"),

@@ -27,7 +27,7 @@ _ARGUMENTS = (
     "name", "labels", "Sequence number", "Fwd thread id", "Input Dims", "Input type", "Call stack", "correlation_id",
     "level", "connection_id", "Task Type", "Physic Stream Id", "Task Id", "data size(Byte)", "size(B)",
     "memcpy direction", "operation", "data_type", "alg_type", "count", "src rank", "dst rank", "transport type",
-    "size(Byte)", "link type", "stream id", "acc_id", *_SERIES,
+    "size(Byte)", "link type", "stream id", "acc_id",
 )  # fmt: skip
 _NONE = "'4294967295', '18446744073709551615', '-1', 'N/A', 'None', ''"
 
@@ -47,14 +47,14 @@ class Trace:
 
 def read_trace(path: Path, sink: Sink) -> Trace:
     """Scan the trace; writes step, host_op, stack, flow, counter and gc. Raises `TraceFormatError` on a hopeless file."""
-    scanned = scan(path, _ARGUMENTS, sink)
+    scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES)
     con = scanned.con
     con.execute(f"CREATE VIEW event AS SELECT * FROM {scanned.events}")
     _lanes(con)
     step = _steps(con, sink)
     _host(con, step, sink)
     _flows(con, sink)
-    _counters(con, sink)
+    _counters(con, scanned.counters, sink)
     _device_views(con)
     return Trace(con=con, step=step, first_ns=one(con, "SELECT min(ts_ns) FROM event WHERE ph = 'X'")[0])
 
@@ -147,19 +147,22 @@ def _flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
     )  # fmt: skip
 
 
-def _counters(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
-    known = ", ".join(f'args."{name}" AS "{name}"' for name in _SERIES)
+def _counters(con: duckdb.DuckDBPyConnection, again: str, sink: Sink) -> None:
+    """Most samples have one known series; a file with others is read once more for all of its series."""
+    plain = one(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND (key IS NULL OR more)")[0]
+    label = "CASE WHEN {0} IS NULL THEN name ELSE name || ' ' || {0} END AS name"
+    samples = f"""SELECT pid, {label.format('args."acc_id"')}, ts_ns, key AS series, text FROM event WHERE ph = 'C'"""
+    if not plain:
+        samples = f"""SELECT pid, {label.format("args['acc_id']")}, ts_ns, unnest(map_keys(args)) AS series,
+                             unnest(map_values(args)) AS text FROM {again}"""
     sink.sql(
         con, "counter",
-        f"""SELECT coalesce(process, 'unknown') AS source, coalesce(name, '') AS name, series, ts_ns, TRY_CAST(text AS DOUBLE) AS value, device_id
-            FROM (UNPIVOT (SELECT pid, CASE WHEN args."acc_id" IS NULL THEN name ELSE name || ' ' || args."acc_id" END AS name, ts_ns, {known}
-                           FROM event WHERE ph = 'C') ON COLUMNS(* EXCLUDE (pid, name, ts_ns)) INTO NAME series VALUE text)
-            LEFT JOIN process USING (pid) WHERE isfinite(TRY_CAST(text AS DOUBLE)) ORDER BY ts_ns, source, name, series""",
+        f"""SELECT coalesce(process, 'unknown') AS source, coalesce(name, '') AS name, series, ts_ns,
+                   TRY_CAST(text AS DOUBLE) AS value, device_id
+            FROM ({samples}) LEFT JOIN process USING (pid)
+            WHERE series <> 'acc_id' AND ts_ns IS NOT NULL AND isfinite(TRY_CAST(text AS DOUBLE))
+            ORDER BY ts_ns, source, name, series, value""",
     )  # fmt: skip
-    blank = " AND ".join(f'args."{name}" IS NULL' for name in _SERIES)
-    row = one(con, f"SELECT count(*), any_value(name) FROM event WHERE ph = 'C' AND {blank}")
-    if row[0]:
-        sink.note("info", f"{row[0]} counter samples of series that Hermes does not know (such as {row[1]}) were left out")
 
 
 def _device_views(con: duckdb.DuckDBPyConnection) -> None:

@@ -21,7 +21,7 @@ import duckdb
 
 from hermes.base.errors import TraceFormatError
 from hermes.read.chrome_repair import repair
-from hermes.read.query import one
+from hermes.read.query import ns_sql, one
 from hermes.read.sink import Sink
 from hermes.read.slice import slice_url
 
@@ -33,6 +33,8 @@ _MIN_FREE_DISK = 1 << 30
 _EXACT_US = 2**53 // 1000
 # Twice this still fits 64 bits: no start plus duration can overflow.
 _LATEST_NS = 2**62
+# No capture lasts that long: an event further off the others, or longer, is damage that would stretch every window.
+_LONGEST_NS = 86_400 * 10**9
 _LONG_TS = re.compile(rb'"ts"\s*:\s*(\d{13,})\.(\d*[1-9])')
 _BARE_TS = re.compile(rb'(?<!\\)"ts"(\s*:\s*)(-?\d+\.\d+)')
 
@@ -43,11 +45,13 @@ class Scan:
 
     `events` is a SQL expression with the columns `ph, name, cat, pid, tid, ts_ns, dur_ns, id, args`: text but for the
     integer nanoseconds; `args` a struct of the arguments asked for, as text (lists and objects as JSON text).
-    `header` holds the other top-level keys of an object-form file.
+    `counters` reads the file once more for its counter events, with the columns `name, pid, ts_ns` and `args` as a
+    map, while no other file is read through `con`. `header` holds the other top-level keys of an object-form file.
     """
 
     con: duckdb.DuckDBPyConnection
     events: str
+    counters: str
     header: dict[str, Any]
 
 
@@ -79,9 +83,17 @@ def head_of(path: Path, size: int = 1 << 16) -> bytes:
 
 
 def scan(
-    path: Path, arguments: Sequence[str], sink: Sink, spellings: Mapping[str, str] | None = None
+    path: Path,
+    arguments: Sequence[str],
+    sink: Sink,
+    spellings: Mapping[str, str] | None = None,
+    *,
+    one_of: Sequence[str] = (),
 ) -> Scan:
     """Read the events of a trace, with these keys of `args`.
+
+    Of the keys `one_of`, an event has one as a rule: they share the columns `key` and `text`, and `more` tells the
+    events that have several. That keeps the width of what is written down, which is most of the cost.
 
     `spellings` maps another spelling of a key to the one in `arguments`, equally long: SQL cannot hold two keys that
     differ in case alone.
@@ -91,6 +103,7 @@ def scan(
     """
     plain = _decompressed(path, sink)
     place = _place(path, plain)
+    wanted = _Wanted(arguments=arguments, one_of=one_of, spellings=spellings)
     out = sink.scratch / "event.parquet"
     con = sink.connect()
     if place is not None and _needs_exact_ts(plain, place.start):
@@ -99,13 +112,24 @@ def scan(
     try:
         if place is None:
             raise duckdb.InvalidInputException("the list of events has no end")
-        _extract(con, slice_url(con, plain, place.start, place.end, spellings), arguments, out)
+        url = _extract(con, plain, place.start, place.end, wanted, out)
     except (duckdb.Error, UnicodeDecodeError) as refused:
-        header = _salvage(con, path, plain, (arguments, spellings), out, sink, refused) | header
+        # A new name: DuckDB may still be deleting what it began to write under the old one.
+        out = sink.scratch / "rescued.parquet"
+        found, url = _salvage(con, path, plain, wanted, out, sink, refused)
+        header = _utf8(found) | header
     events = f"read_parquet('{str(out).replace(chr(39), chr(39) * 2)}')"
-    _count_bad_times(con, events, path, sink)
-    good = f"(ts_ns BETWEEN -{_LATEST_NS} AND {_LATEST_NS} OR ph = 'M') AND dur_ns BETWEEN 0 AND {_LATEST_NS}"
-    return Scan(con=con, events=f"(SELECT * FROM {events} WHERE {good})", header=header)
+    good = _sound_times(con, events, path, sink)
+    return Scan(con=con, events=f"(SELECT * FROM {events} WHERE {good})", counters=_counters(url), header=header)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What `scan` was asked for."""
+
+    arguments: Sequence[str]
+    one_of: Sequence[str]
+    spellings: Mapping[str, str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,9 +270,7 @@ def _object_start(path: Path, raw: io.BufferedReader, head: bytes) -> tuple[dict
             keys = {k: _utf8(v) for k, v in found[0].items()}
             opens = head[found[1] : found[1] + 1] == b"["
             if not opens:
-                raise TraceFormatError(
-                    path, "traceEvents is not a list", lost="the whole file", hint="is it a trace?"
-                )
+                raise TraceFormatError(path, "traceEvents is not a list", lost="the whole file", hint="is it a trace?")
             return keys, found[1]
         more = raw.read(len(head)) if len(head) < _HEAD_LIMIT else b""
         if not more:
@@ -267,7 +289,11 @@ def _object_start(path: Path, raw: io.BufferedReader, head: bytes) -> tuple[dict
 def _utf8(value: Any) -> Any:
     """Undo the latin-1 reading of a header value."""
     if isinstance(value, str):
-        return value.encode("latin-1", "replace").decode("utf-8", "replace")
+        try:
+            return value.encode("latin-1").decode("utf-8")
+        except UnicodeError:
+            # It was written with JSON's escapes; half of a surrogate pair among them has no UTF-8.
+            return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):
         return [_utf8(item) for item in value]
     if isinstance(value, dict):
@@ -285,9 +311,7 @@ def _object_end(raw: io.BufferedReader, start: int, size: int) -> tuple[int, dic
         if not tail.endswith("}"):
             return None
         for match in re.finditer(r'\]\s*(?=\}\Z|,\s*"[^"]*"\s*:)', tail):
-            keys, at, _ = (
-                _pairs(tail, match.end() + 1) if tail[match.end()] == "," else ({}, match.end(), False)
-            )
+            keys, at, _ = _pairs(tail, match.end() + 1) if tail[match.end()] == "," else ({}, match.end(), False)
             if at == len(tail) - 1:
                 return begin + match.start() + 1, {key: _utf8(value) for key, value in keys.items()}
         if begin == start or length >= _TAIL_LIMIT:
@@ -320,36 +344,47 @@ def _with_text_ts(plain: Path, place: _Place, out: Path) -> tuple[Path, _Place]:
     return out, _Place(start=0, end=end, header=place.header)
 
 
-def _extract(con: duckdb.DuckDBPyConnection, url: str, arguments: Sequence[str], out: Path) -> None:
-    keys = ", ".join(f'"{name}" VARCHAR' for name in arguments)
-    columns = ", ".join(
-        f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id")
-    )
+def _counters(url: str) -> str:
+    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "pid", "ts"))
+    source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'MAP(VARCHAR, VARCHAR)'}})"
+    return f"(SELECT name, pid, {ns_sql('ts')} AS ts_ns, args FROM {source} WHERE ph = 'C')"
+
+
+def _extract(
+    con: duckdb.DuckDBPyConnection, plain: Path, start: int, end: int | None, wanted: _Wanted, out: Path
+) -> str:
+    """Write the events between two places of a file to `out`; returns the name under which `con` can read them again."""
+    url = slice_url(con, plain, start, end, wanted.spellings)
+    arguments, one_of = wanted.arguments, wanted.one_of
+    keys = ", ".join(f'"{name}" VARCHAR' for name in (*arguments, *one_of))
+    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id"))
     source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'STRUCT({keys})'}})"
+    args = "args"
+    if one_of:
+        packed = ", ".join(f'"{name}" := args."{name}"' for name in arguments)
+        named = " ".join(f"""WHEN args."{name}" IS NOT NULL THEN '{name}'""" for name in one_of)
+        texts = ", ".join(f'args."{name}"' for name in one_of)
+        count = " + ".join(f'(args."{name}" IS NOT NULL)::INT' for name in one_of)
+        args = f"struct_pack({packed}) AS args, CASE {named} END AS key, coalesce({texts}) AS text, {count} > 1 AS more"
     target = str(out).replace("'", "''")
     con.execute("SET preserve_insertion_order = false")
     con.execute(
-        f"COPY (SELECT ph, name, cat, pid, tid, {_ns('ts')} AS ts_ns, "
-        f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({_ns('dur')}, -1) END AS dur_ns, id, args FROM {source}) "
+        f"COPY (SELECT ph, name, cat, pid, tid, {ns_sql('ts')} AS ts_ns, "
+        f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({ns_sql('dur')}, -1) END AS dur_ns, id, {args} FROM {source}) "
         f"TO '{target}' (FORMAT parquet, COMPRESSION lz4)"
     )
-
-
-def _ns(column: str) -> str:
-    """SQL for nanoseconds of a decimal text in microseconds, rounded half up; null for text that is no number."""
-    # 34 digits and the 4 of the factor make 38, DuckDB's widest decimal: a wider one overflows with an error.
-    return f"TRY_CAST(round(TRY_CAST({column} AS DECIMAL(34, 9)) * 1000) AS BIGINT)"
+    return url
 
 
 def _salvage(
     con: duckdb.DuckDBPyConnection,
     path: Path,
     plain: Path,
-    wanted: tuple[Sequence[str], Mapping[str, str] | None],
+    wanted: _Wanted,
     out: Path,
     sink: Sink,
     refused: Exception,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], str]:
     repaired = sink.scratch / "repaired.json"
     found = repair(plain, repaired)
     if not found.events:
@@ -358,43 +393,47 @@ def _salvage(
             hint="was the job killed while it was writing? Profile again and stop the profiler before the job ends",
         ) from refused  # fmt: skip
     try:
-        _extract(con, slice_url(con, repaired, spellings=wanted[1]), wanted[0], out)
+        url = _extract(con, repaired, 0, None, wanted, out)
     except duckdb.Error as still:
         raise TraceFormatError(
             path, f"cannot be read even after repair ({_first_line(still)})", lost="the whole file",
             hint="send the first lines of the file with a bug report",
         ) from still  # fmt: skip
     sink.note(
-        "degraded", f"the trace is not legal JSON ({found.reason or _first_line(refused)}); read {found.events} events of it",
+        "degraded",
+        f"the trace is not legal JSON ({found.reason or _first_line(refused)}); read {found.events} events of it",
         where=f"{path}, byte {found.first_fault}", lost=found.lost,
         hint="was the job killed while it was writing? Stop the profiler before the job ends",
     )  # fmt: skip
-    return found.header
+    return found.header, url
 
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
 
 
-def _count_bad_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: Sink) -> None:
+def _sound_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: Sink) -> str:
+    """SQL for the events that have a possible time; the others are counted in notes."""
+    # An estimate will do: its error is far below a day.
+    middle = one(con, f"SELECT approx_quantile(ts_ns, 0.5) FROM {events} WHERE ph = 'X' AND abs(ts_ns) <= {_LATEST_NS}")[0] or 0
+    time = f"coalesce(ts_ns BETWEEN {middle - _LONGEST_NS} AND {middle + _LONGEST_NS}, false)"
     timeless, backward, events_read = one(
         con,
-        f"SELECT count(*) FILTER (ph <> 'M' AND (ts_ns IS NULL OR ts_ns NOT BETWEEN -{_LATEST_NS} AND {_LATEST_NS})), "
-        f"count(*) FILTER (dur_ns NOT BETWEEN 0 AND {_LATEST_NS}), count(*) FROM {events}",
+        f"SELECT count(*) FILTER (ph <> 'M' AND NOT {time}), "
+        f"count(*) FILTER (dur_ns NOT BETWEEN 0 AND {_LONGEST_NS}), count(*) FROM {events}",
     )
     if not events_read:
-        sink.note(
-            "degraded", "the trace holds no event", where=str(path), lost="all of it", hint="profile again"
-        )
+        sink.note("degraded", "the trace holds no event", where=str(path), lost="all of it", hint="profile again")
     if timeless:
         sink.note(
             "degraded",
-            f"{timeless} events have no possible time",
+            f"{timeless} events have no possible time: none, or over a day off the others",
             where=f"{path}, key ts",
             lost="these events",
         )
     if backward:
         sink.note(
-            "degraded", f"{backward} events have a duration that is negative, endless or no number", where=f"{path}, key dur",
-            lost="these events",
+            "degraded", f"{backward} events have a duration that is negative, longer than a day or no number",
+            where=f"{path}, key dur", lost="these events",
         )  # fmt: skip
+    return f"(ph = 'M' OR {time}) AND dur_ns BETWEEN 0 AND {_LONGEST_NS}"

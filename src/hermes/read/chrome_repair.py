@@ -56,11 +56,7 @@ def repair(path: Path, out: Path) -> Repaired:
                 copy.write(json.dumps(value, ensure_ascii=False).replace("\ud800", "?"))
                 events += 1
         copy.write("]")
-    lost = (
-        f"{dropped} unreadable pieces"
-        if dropped
-        else "nothing that can be seen; the end of the list is missing"
-    )
+    lost = f"{dropped} unreadable pieces" if dropped else "nothing that can be seen; the end of the list is missing"
     return Repaired(
         events=events,
         dropped=dropped,
@@ -77,9 +73,7 @@ def _start(raw: BinaryIO) -> tuple[dict[str, Any], int]:
     opening = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if opening == b"{" and key >= 0:
         try:
-            header = json.loads(
-                head[:key].decode("utf-8", "replace").rstrip().rstrip(",") + "}", strict=False
-            )
+            header = json.loads(head[:key].decode("utf-8", "replace").rstrip().rstrip(",") + "}", strict=False)
         except (json.JSONDecodeError, RecursionError):
             header = {}
         return header if isinstance(header, dict) else {}, head.find(b"[", key) + 1 or len(head)

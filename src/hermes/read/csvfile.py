@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from hermes.read.query import one
+from hermes.read.query import ns_sql, one
 from hermes.read.sink import Sink
 from hermes.read.slice import slice_url
 
@@ -72,12 +72,15 @@ def clean(column: str) -> str:
 
 def ns_of_us(column: str) -> str:
     """SQL for nanoseconds of a cell in microseconds, rounded half up; null when it is no number."""
-    return scaled(column, 1000)
+    return ns_sql(clean(column))
 
 
 def scaled(column: str, factor: int) -> str:
     """SQL for a cell times an integer, rounded half up, as BIGINT; null when it is no number."""
-    return f"TRY_CAST(round(TRY_CAST({clean(column)} AS DECIMAL(38, 9)) * {factor}) AS BIGINT)"
+    cell = clean(column)
+    # Eighteen digits cast ten times faster than more.
+    number = f"coalesce(TRY_CAST({cell} AS DECIMAL(18, 9))::DECIMAL(31, 9), TRY_CAST({cell} AS DECIMAL(31, 9)))"
+    return f"TRY_CAST(round({number} * {factor}) AS BIGINT)"
 
 
 def whole(column: str) -> str:

@@ -29,7 +29,8 @@ from hermes.read.source import Source
 _ARGUMENTS = (
     "External id", "correlation", "stream", "device", "grid", "bytes", "kind", "cuda_sync_kind",
     "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Name",
-    "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank", "Input Dims", "Input type", "Sequence number", "Fwd thread id", "Call stack",
+    "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank",
+    "Input Dims", "Input type", "Sequence number", "Fwd thread id", "Call stack",
     "Python id", "Python parent id", "Addr", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
 )  # fmt: skip
 _SPELLINGS = {"external id": "External id", "Bytes": "bytes"}
@@ -90,7 +91,8 @@ def _sort_out(events: Scan) -> None:
 
 def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> None:
     rows = con.execute(
-        "SELECT coalesce(cat, 'none'), count(*) FROM event WHERE ph = 'X' AND what IS NULL GROUP BY 1 ORDER BY 2 DESC, 1"
+        "SELECT coalesce(cat, 'none'), count(*) FROM event WHERE ph = 'X' AND what IS NULL "
+        "GROUP BY 1 ORDER BY 2 DESC, 1"
     ).fetchall()
     if rows:
         names = ", ".join(str(name)[:40] for name, _ in rows[:5]) + (", …" if len(rows) > 5 else "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import duckdb
@@ -16,6 +18,7 @@ _INT64_MAX = 2**63 - 1
 _UNIX_NS = (10**18, 4 * 10**18)
 _LONGEST_VALUE = 4_096
 _LARGEST_GROUP = 1 << 20
+_MOST_MEMBERS = 1 << 21
 _NVIDIA = ("nvidia", "tesla", "geforce", "quadro", "rtx")
 _AMD = ("amd", "instinct", "radeon")
 
@@ -114,13 +117,14 @@ def _text(value: Any) -> str | None:
 
 
 def _write_groups(con: duckdb.DuckDBPyConnection, job: dict[str, Any], sink: Sink) -> None:
-    groups: dict[str, tuple[str | None, list[int] | int]] = {}
+    groups: dict[str, tuple[str | None, Sequence[int | None]]] = {}
     config = job.get("pg_config")
     for item in config if isinstance(config, list) else []:
         if isinstance(item, dict) and item.get("pg_name") is not None:
-            ranks = [rank for rank in _listed(item.get("ranks")) if _whole(rank) is not None]
-            size = _whole(item.get("pg_size")) or 0
-            groups[str(item["pg_name"])] = (_desc(item.get("pg_desc")), ranks or min(size, _LARGEST_GROUP))
+            listed = item.get("ranks")
+            ranks = [_whole(rank) for rank in listed] if isinstance(listed, list) else []
+            unknown = _unknown(_whole(item.get("pg_size")))
+            groups[str(item["pg_name"])] = (_desc(item.get("pg_desc")), ranks or unknown)
     recorded = con.execute(
         """
         SELECT args."Process Group Name", any_value(args."Process Group Description"),
@@ -129,13 +133,12 @@ def _write_groups(con: duckdb.DuckDBPyConnection, job: dict[str, Any], sink: Sin
         """
     ).fetchall()
     for name, desc, ranks, size in recorded:
-        if not isinstance(groups.get(name, (None, 0))[1], list):
+        if all(rank is None for rank in groups.get(name, (None, ()))[1]):
             groups[name] = (_desc(desc), _members(ranks, size))
-    rows = [
-        (name, desc, member, rank)
-        for name, (desc, members) in groups.items()
-        for member, rank in enumerate(members if isinstance(members, list) else [None] * members)
-    ]
+    members = (
+        (name, desc, member, rank) for name, (desc, ranks) in groups.items() for member, rank in enumerate(ranks)
+    )
+    rows = list(islice(members, _MOST_MEMBERS))
     schema = {"group": pl.String, "name": pl.String, "member": pl.Int64, "global_rank": pl.Int64}
     sink.frame("group", pl.DataFrame(rows, schema=schema, orient="row"))
 
@@ -144,11 +147,7 @@ def _desc(value: Any) -> str | None:
     return value if isinstance(value, str) and value not in ("", "undefined") else None
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _members(text: str | None, size: int | None) -> list[int] | int:
+def _members(text: str | None, size: int | None) -> Sequence[int | None]:
     """The global ranks of a group; only how many they are when the list was cut (`[0, 1, ..., 31]`)."""
     try:
         ranks = json.loads(text or "")
@@ -156,4 +155,8 @@ def _members(text: str | None, size: int | None) -> list[int] | int:
         ranks = None
     if isinstance(ranks, list) and ranks and all(_whole(rank) is not None for rank in ranks):
         return ranks
-    return min(max(size or 0, 0), _LARGEST_GROUP)
+    return _unknown(size)
+
+
+def _unknown(size: int | None) -> Sequence[None]:
+    return [None] * min(max(size or 0, 0), _LARGEST_GROUP)

@@ -60,21 +60,17 @@ def _host_rows(con: duckdb.DuckDBPyConnection, *, with_device: bool) -> pl.DataF
     if not with_device:
         records += ["what = 'op' AND name = 'record_param_comms'", "what = 'op' AND name LIKE 'c10d::%'"]
     for record in records:
-        rows = con.sql(_host_query(record)).pl()
+        rows: pl.DataFrame = con.sql(_host_query(record)).pl()
         if rows.height:
             break
     ops = {name: op_of_words(name.rpartition(":")[2]) for name in rows["name"].unique()}
-    rows = rows.with_columns(
-        pl.col("name").replace_strict(ops, default="unknown", return_dtype=pl.String).alias("op")
-    )
+    rows = rows.with_columns(pl.col("name").replace_strict(ops, default="unknown", return_dtype=pl.String).alias("op"))
     # `c10d::` also holds calls that move nothing.
     return rows.filter((pl.col("op") != "unknown") | pl.col("Collective name").is_not_null())
 
 
 def _host_query(record: str) -> str:
-    facts = ", ".join(
-        f'args."{fact}" AS "{fact}"' for fact in _FACTS if fact not in ("In msg nelems", "dtype")
-    )
+    facts = ", ".join(f'args."{fact}" AS "{fact}"' for fact in _FACTS if fact not in ("In msg nelems", "dtype"))
     dims = "regexp_extract_all(regexp_extract(args.\"Input Dims\", '\\[[0-9, ]+\\]'), '\\d+')"
     product = f"list_aggregate(TRY_CAST({dims} AS DOUBLE[]), 'product')"
     first_type = 'nullif(regexp_extract(args."Input type", \'"([^"]+)"\', 1), \'\')'

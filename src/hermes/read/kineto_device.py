@@ -15,10 +15,12 @@ _DIRECTION = (
     ("devicetohost", "d2h"), ("devicetodevice", "d2d"), ("peertopeer", "p2p"), ("hosttohost", "h2h"),
 )  # fmt: skip
 
-SHAPES = """nullif(regexp_replace(translate(replace(translate({0}, ' ', ''), '],[', ';'), '[]"', ''), '^;*$', ''), '')"""
+SHAPES = "nullif(regexp_replace(translate(replace(translate({0}, ' ', ''), '],[', ';'), '[]\"', ''), '^;*$', ''), '')"
 """SQL: `[[2, 3], [4]]` to `2,3;4`; null when no tensor has a dimension."""
 
-TYPES = """nullif(regexp_replace(translate(replace(replace({0}, '", "', ';'), '","', ';'), '[]"', ''), '^;*$', ''), '')"""
+TYPES = (
+    "nullif(regexp_replace(translate(replace(replace({0}, '\", \"', ';'), '\",\"', ';'), '[]\"', ''), '^;*$', ''), '')"
+)
 """SQL: `["float", "int"]` to `float;int`; null when none is named."""
 
 
@@ -74,9 +76,7 @@ def _names(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
 def _query() -> str:
     # A collective's own call may launch local helpers too (a copy into a flat buffer): those stay compute.
     comm = """what = 'kernel' AND (k.library IS NOT NULL OR (args."Collective name" IS NOT NULL AND NOT k.local))"""
-    directions = " ".join(
-        f"WHEN contains(moved, '{word}') THEN '{direction}'" for word, direction in _DIRECTION
-    )
+    directions = " ".join(f"WHEN contains(moved, '{word}') THEN '{direction}'" for word, direction in _DIRECTION)
     return f"""
         WITH asked AS (SELECT DISTINCT external FROM event WHERE what = 'kernel'),
         operator AS (
@@ -107,19 +107,23 @@ def _query() -> str:
     """
 
 
-# `"stream": 7`, `"tid": 7` or `"tid": "stream 7"`; -1 is the host or a whole context.
-STREAM = (
-    "CASE WHEN coalesce(TRY_CAST(args.stream AS BIGINT), tid_number, "
-    "TRY_CAST(regexp_extract(tid, '(\\d+)$', 1) AS BIGINT)) >= 0 "
-    "THEN coalesce(TRY_CAST(args.stream AS BIGINT), tid_number, TRY_CAST(regexp_extract(tid, '(\\d+)$', 1) AS BIGINT)) END"
-)
+def _stream() -> str:
+    # `"stream": 7`, `"tid": 7` or `"tid": "stream 7"`; -1 is the host or a whole context.
+    known = (
+        "coalesce(TRY_CAST(args.stream AS BIGINT), tid_number, TRY_CAST(regexp_extract(tid, '(\\d+)$', 1) AS BIGINT))"
+    )
+    return f"CASE WHEN {known} >= 0 THEN {known} END"
+
+
+STREAM = _stream()
 """SQL: the stream of a device event."""
 
 
 def _blocks(grid: str) -> str:
     """SQL: the product of `[17888, 1, 1]`, null when it is not three numbers or beyond 64 bits."""
     parts = " * ".join(
-        f"TRY_CAST(trim(split_part(translate({grid}, '[]', ''), ',', {place})) AS HUGEINT)"
-        for place in (1, 2, 3)
+        f"TRY_CAST(trim(split_part(translate({grid}, '[]', ''), ',', {place})) AS HUGEINT)" for place in (1, 2, 3)
     )
-    return f"CASE WHEN what = 'kernel' AND regexp_full_match({grid}, '\\[\\s*\\d{{1,10}}\\s*(,\\s*\\d{{1,10}}\\s*){{2}}\\]') THEN TRY_CAST({parts} AS BIGINT) END"
+    three = "\\[\\s*\\d{1,10}\\s*(,\\s*\\d{1,10}\\s*){2}\\]"
+    good = f"what = 'kernel' AND regexp_full_match({grid}, '{three}')"
+    return f"CASE WHEN {good} THEN TRY_CAST({parts} AS BIGINT) END"

@@ -19,14 +19,10 @@ _FOREIGN_NAME = re.compile(
     r"|ascend_timeline_display(_\d+)?|package|index|config)\.json(\.gz)?$|^msprof_",
     re.I,
 )
-_FOREIGN_FOLDER = re.compile(
-    r"^(ASCEND_PROFILER_OUTPUT|PROF_\d+.*|mindstudio_profiler_output|.*_ascend_(pt|ms))$"
-)
+_FOREIGN_FOLDER = re.compile(r"^(ASCEND_PROFILER_OUTPUT|PROF_\d+.*|mindstudio_profiler_output|.*_ascend_(pt|ms))$")
 _ASCEND_LANES = (b'"Ascend Hardware"', b'"async_npu"', b'"HostToDevice"', b'"CANN"')
 
-_RANK_IN_NAME = re.compile(
-    r"(?:^|[^A-Za-z])rank[-_]?(\d{1,7})(?!\d)|(?:^|[^A-Za-z])worker[-_]?(\d{1,7})(?=\.)", re.I
-)
+_RANK_IN_NAME = re.compile(r"(?:^|[^A-Za-z])rank[-_]?(\d{1,7})(?!\d)|(?:^|[^A-Za-z])worker[-_]?(\d{1,7})(?=\.)", re.I)
 _KINETO_NAME = re.compile(r"^(?P<worker>.+?)\.(?P<time>\d{10,20})\.pt\.trace\.json(\.gz)?$", re.I)
 _WORKER = re.compile(r"^(?P<host>.+)_(?P<pid>\d+)$")
 _RANK_IN_HEAD = re.compile(r'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,7})\b')

@@ -19,7 +19,7 @@ _TEXTS = ("name", "shapes", "dtypes")
 
 def write_steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
     """The table `step`, also returned: the longest mark of each number."""
-    step = con.sql(
+    step: pl.DataFrame = con.sql(
         "SELECT step, arg_max(ts_ns, dur_ns) AS start_ns, max(dur_ns) AS dur_ns, arg_max(name, dur_ns) AS name FROM ("
         f"SELECT TRY_CAST(regexp_extract(name, '{_STEP_NAME}', 1) AS BIGINT) AS step, ts_ns, dur_ns, name FROM event "
         "WHERE what IN ('mark', 'op')) WHERE step IS NOT NULL GROUP BY step ORDER BY start_ns"
@@ -32,7 +32,7 @@ def write_host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -
     """The tables `host_op`, `stack` and `gc`."""
     sink.sql(
         con, "gc",
-        "SELECT tid_number AS tid, ts_ns AS start_ns, dur_ns FROM event WHERE ph = 'X' AND what IN ('python', 'op', 'mark') "
+        "SELECT tid_number AS tid, ts_ns AS start_ns, dur_ns FROM event WHERE what IN ('python', 'op', 'mark') "
         "AND regexp_matches(name, '^python gc( |$)', 'i') ORDER BY start_ns",
     )  # fmt: skip
     _stacks(con, sink)
@@ -50,9 +50,7 @@ def _stacks(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
         "SELECT args.\"Call stack\" AS call, min(ts_ns) AS place FROM event WHERE what IN ('op', 'mark', 'runtime') "
         "AND coalesce(args.\"Call stack\", '') <> '' GROUP BY 1)"
     )
-    sink.sql(
-        con, "stack", "SELECT stack_id, replace(call, ';', chr(10)) AS frames FROM stack ORDER BY stack_id"
-    )
+    sink.sql(con, "stack", "SELECT stack_id, replace(call, ';', chr(10)) AS frames FROM stack ORDER BY stack_id")
 
 
 def _query() -> str:
@@ -61,7 +59,8 @@ def _query() -> str:
     return f"""
         SELECT CAST(CASE WHEN what IN ('op', 'mark') AND regexp_matches(name, '{_STEP_NAME}') THEN 'step' ELSE what END
                 AS ENUM ('step', 'op', 'python', 'mark', 'runtime', 'driver')) AS kind,
-            name, CASE WHEN NOT ({unknown}) THEN pid_number END AS pid, CASE WHEN NOT ({unknown}) THEN tid_number END AS tid,
+            name, CASE WHEN NOT ({unknown}) THEN pid_number END AS pid,
+            CASE WHEN NOT ({unknown}) THEN tid_number END AS tid,
             ts_ns AS start_ns, dur_ns, CASE WHEN what IN ('runtime', 'driver') THEN correlation END AS correlation,
             CASE WHEN {unknown} THEN TRY_CAST(args."Python id" AS BIGINT) END AS lane,
             CASE WHEN {unknown} THEN TRY_CAST(args."Python parent id" AS BIGINT) END AS parent,
@@ -93,9 +92,7 @@ def _nested(rows: pl.DataFrame) -> pl.DataFrame:
             pl.when(~mine).then("tree").otherwise(-1).alias("tree"),
         )
     nested = nest(
-        rows.with_columns(
-            pl.when(pl.col("tree") >= 0).then(-2 - pl.col("tree")).otherwise("tid").alias("tid")
-        )
+        rows.with_columns(pl.when(pl.col("tree") >= 0).then(-2 - pl.col("tree")).otherwise("tid").alias("tid"))
     )
     return nested.with_columns(pl.when(pl.col("tree") < 0).then("tid").alias("tid")).drop("tree")
 

@@ -63,7 +63,8 @@ def write_memory(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
         FROM (
             SELECT ts_ns, pid_number AS pid, tid_number AS tid, args.Addr AS address,
                 TRY_CAST(args."Device Type" AS BIGINT) AS device_type, TRY_CAST(args.bytes AS BIGINT) AS bytes,
-                CASE WHEN TRY_CAST(args."Device Id" AS BIGINT) >= 0 THEN TRY_CAST(args."Device Id" AS BIGINT) END AS device_id,
+                CASE WHEN TRY_CAST(args."Device Id" AS BIGINT) >= 0 THEN TRY_CAST(args."Device Id" AS BIGINT)
+                    END AS device_id,
                 TRY_CAST(args."Total Allocated" AS BIGINT) AS allocated_bytes,
                 TRY_CAST(args."Total Reserved" AS BIGINT) AS reserved_bytes
             FROM event WHERE ph IN ('i', 'I') AND name = '[memory]'
@@ -97,9 +98,7 @@ def _write_allocations(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
         .select("pid", "tid", "start_ns", "dur_ns", "name")
         .collect()
     )
-    named = rows.with_columns(
-        innermost(op, rows.rename({"alloc_ns": "ts_ns"})).fill_null("unknown").alias("name")
-    )
+    named = rows.with_columns(innermost(op, rows.rename({"alloc_ns": "ts_ns"})).fill_null("unknown").alias("name"))
     sink.frame("allocation", named.drop("pid", "tid"))
 
 
@@ -126,8 +125,6 @@ def innermost(op: pl.DataFrame, moment: pl.DataFrame) -> pl.Series:
             pl.col(name) == pl.col(name).shift(-1) for name in lane
         )
         op = op.filter(holds.fill_null(False))
-    names = (
-        pl.concat(found) if found else pl.DataFrame(schema={"row": pl.get_index_type(), "name": pl.String})
-    )
+    names = pl.concat(found) if found else pl.DataFrame(schema={"row": pl.get_index_type(), "name": pl.String})
     order = pl.DataFrame({"row": pl.int_range(moment.height, dtype=pl.get_index_type(), eager=True)})
     return order.join(names, on="row", how="left", maintain_order="left")["name"]

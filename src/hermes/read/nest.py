@@ -20,15 +20,18 @@ def nest(rows: pl.DataFrame) -> pl.DataFrame:
     child end a little after its parent: only the part inside is taken from the parent's self time. Linear after the
     sort.
     """
-    rows = rows.with_columns(pl.col("kind").is_in(RUNTIME_KINDS).alias("below"))
+    # Only what decides is sorted; the wide rows are put into their order once.
     order = ["pid", "tid", "below", "start_ns", "dur_ns", *(["tie"] if "tie" in rows.columns else [])]
-    rows = rows.sort(order, descending=[name == "dur_ns" for name in order], maintain_order=True)
-    lanes = rows.select(pl.struct("pid", "tid", "below").rle_id()).to_series().to_numpy()
-    starts, durations = rows["start_ns"].to_numpy(), rows["dur_ns"].to_numpy()
-    depth, own = _walk(lanes.tolist(), starts.tolist(), durations.tolist())
-    nested = rows.drop("below", "tie", strict=False).with_columns(pl.Series("depth", depth), pl.Series("self_ns", own))
-    nested = nested.sort("start_ns", "dur_ns", descending=[False, True], maintain_order=True)
-    return nested.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("op_id"))
+    narrow = rows.select(pl.col("kind").is_in(RUNTIME_KINDS).alias("below"), *(name for name in order if name != "below"))
+    narrow = narrow.with_row_index("place").sort(
+        order, descending=[name == "dur_ns" for name in order], maintain_order=True
+    )
+    lanes = narrow.select(pl.struct("pid", "tid", "below").rle_id()).to_series()
+    depth, own = _walk(lanes.to_list(), narrow["start_ns"].to_list(), narrow["dur_ns"].to_list())
+    narrow = narrow.select("place", "start_ns", "dur_ns", pl.Series("depth", depth), pl.Series("self_ns", own))
+    narrow = narrow.sort("start_ns", "dur_ns", descending=[False, True], maintain_order=True)
+    number = pl.int_range(pl.len(), dtype=pl.Int64).alias("op_id")
+    return rows.drop("tie", strict=False)[narrow["place"]].with_columns(narrow["depth"], narrow["self_ns"], number)
 
 
 def _walk(

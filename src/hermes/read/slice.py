@@ -30,9 +30,7 @@ def slice_url(
     """
     if "slice" in con.list_filesystems():
         con.unregister_filesystem("slice")
-    con.register_filesystem(
-        _SliceFileSystem(path, start, path.stat().st_size if end is None else end, spellings or {})
-    )
+    con.register_filesystem(_SliceFileSystem(path, start, path.stat().st_size if end is None else end, spellings or {}))
     return f"slice://{path.suffix.removeprefix('.') or 'file'}"
 
 
@@ -44,11 +42,11 @@ class _SliceFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def __init__(self, path: Path, start: int, end: int, spellings: Mapping[str, str]) -> None:
         super().__init__()
-        self._slice: tuple[Path, int, int, Mapping[str, str]] = (path, start, end, spellings)
+        self._stretch = (path, start, end, spellings)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Size and type, as fsspec asks for them."""
-        _, start, end, _ = self._slice
+        start, end = self._stretch[1:3]
         return {"name": path, "size": end - start, "type": "file"}
 
     def glob(self, path: str, **_: Any) -> list[str]:
@@ -64,7 +62,7 @@ class _SliceFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> _Slice:
-        return _Slice(*self._slice)
+        return _Slice(*self._stretch)
 
 
 class _Slice(io.RawIOBase):
@@ -74,9 +72,7 @@ class _Slice(io.RawIOBase):
         self._raw = path.open("rb", buffering=0)
         self._start, self.size = start, end - start
         self._at = 0
-        self._spellings = [
-            (f'"{other}":'.encode(), f'"{usual}":'.encode()) for other, usual in spellings.items()
-        ]
+        self._spellings = [(f'"{other}":'.encode(), f'"{usual}":'.encode()) for other, usual in spellings.items()]
         self._margin = max((len(other) - 1 for other, _ in self._spellings), default=0)
 
     def readable(self) -> bool:

@@ -13,6 +13,9 @@ from hermes.base.errors import QueryError
 from hermes.tables import TABLES
 from hermes.workflow.load import Loaded
 
+_ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI, duckdb.StatementType.CREATE)
+"""`MULTI` is how PIVOT comes; what CREATE makes lives in memory."""
+
 
 @contextmanager
 def database(loaded: Loaded) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -35,12 +38,23 @@ def query(loaded: Loaded, sql: str) -> pl.DataFrame:
     """The result of one query; raises `QueryError` with the database's own words."""
     with database(loaded) as con:
         try:
+            _refuse_writing(con, sql)
             relation = con.sql(sql)
-            return relation.pl() if relation is not None else pl.DataFrame()
+            rows: pl.DataFrame = relation.pl() if relation is not None else pl.DataFrame()
         except duckdb.Error as wrong:
             raise QueryError(
                 str(wrong).strip(), where="the query", hint='`hermes schema` lists tables and columns; "group" needs quotes'
             ) from wrong
+    return rows
+
+
+def _refuse_writing(con: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """The folders that may be read could else be written: `COPY … TO` would damage the cache."""
+    for statement in con.extract_statements(sql):
+        if statement.type not in _ALLOWED:
+            raise QueryError(
+                f"{statement.type.name} is not allowed: a query reads tables", where="the query", hint="use SELECT; print with --format csv"
+            )
 
 
 def sizes(loaded: Loaded) -> list[tuple[str, int, str]]:

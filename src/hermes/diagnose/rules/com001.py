@@ -42,7 +42,9 @@ def find(measures: Measures) -> Iterator[Finding]:
         return
     by_op = measures.exposed_by_op.get(found.worst.rank, {})
     steps = measures.steps_of_rank.get(found.worst.rank) or 1
-    waiting = max((wait.longest_ns for wait in measures.waits if wait.rank == found.worst.rank), default=0) // steps
+    # As in COM002: a capture of many steps must say the same as one of a single step.
+    waits = (wait for wait in measures.waits if wait.rank == found.worst.rank)
+    waiting = max((min(wait.longest_ns, wait.total_ns // steps) for wait in waits), default=0)
     parts = tuple(
         Evidence(what=f"exposed {op}", value=float(ns // steps), unit="ns", threshold=None, where=f"rank {found.worst.rank}, mean per step")
         for op, ns in sorted(by_op.items(), key=lambda part: -part[1])[:3]

@@ -40,12 +40,17 @@ def find(measures: Measures) -> Iterator[Finding]:
     """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
     longest: dict[int, PeerWait] = {}
     for wait in measures.waits:
-        if wait.rank not in longest or wait.longest_ns > longest[wait.rank].longest_ns:
+        if wait.rank not in longest or _size(wait) > _size(longest[wait.rank]):
             longest[wait.rank] = wait
     for peer in sorted({wait.peer for wait in longest.values()}):
         finding = _of_peer(measures, peer)
         if finding:
             yield finding
+
+
+def _size(wait: PeerWait) -> tuple[int, int, int]:
+    """Of equally long waits the greater sum counts, then the lower rank: the order of the rows must not matter."""
+    return wait.longest_ns, wait.total_ns, -wait.peer
 
 
 def _of_peer(measures: Measures, peer: int) -> Finding | None:

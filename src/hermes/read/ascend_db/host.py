@@ -85,11 +85,7 @@ def write_host(profile: Profile) -> Host:
 
 
 def _write_calls(profile: Profile, step: pl.DataFrame, rows: pl.DataFrame) -> None:
-    # The times alone are sorted and nested; the wide rows are put into that order once.
-    times = rows.select("kind", "pid", "tid", "start_ns", "dur_ns").with_row_index("place")
-    nested = nest(times)
-    rows = rows[nested["place"]].with_columns(nested["op_id"], nested["depth"], nested["self_ns"])
-    profile.write("host_op", own_host(step, rows))
+    profile.write("host_op", own_host(step, nest(rows)))
 
 
 def _new_marks(profile: Profile, calls: pl.DataFrame) -> pl.DataFrame:

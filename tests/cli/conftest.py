@@ -1,0 +1,48 @@
+"""The command line in this process: its exit code, and what it printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hermes.cli import main
+from hermes.testing import Job, generate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """How one command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Hermes = Callable[..., Ran]
+
+
+@pytest.fixture
+def hermes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Hermes:
+    """Runs `hermes` with arguments; its cache is kept for the session unless a test sets another."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["hermes", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+            sys.exit(0)
+        shown = capsys.readouterr()
+        return Ran(code=ended.value.code if isinstance(ended.value.code, int) else 0, out=shown.out, err=shown.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two ranks as Ascend databases; tests must leave them alone."""
+    return generate(tmp_path_factory.mktemp("cli") / "profile", Job(ranks=2, steps=2, layers=1), formats=["ascend-db"])

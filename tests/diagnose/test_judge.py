@@ -1,0 +1,149 @@
+"""The verdict, the order of findings, and what must not change any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hermes.analyze.measures import PeerWait, StepSplit, TopRow
+from hermes.diagnose.finding import Finding
+from hermes.diagnose.judge import find_all, judge
+from hermes.diagnose.rule import Measures
+
+Make = Callable[..., Measures]
+Split = Callable[..., StepSplit]
+Wait = Callable[..., PeerWait]
+Calls = Callable[..., TopRow]
+
+# Fixtures here only hold functions: they carry nothing from one example to the next.
+PROPERTY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+PART = st.integers(0, 250)
+STEPS = st.lists(st.tuples(st.integers(0, 2), PART, PART, PART), min_size=1, max_size=9)
+
+
+def said(findings: tuple[Finding, ...]) -> list[tuple[str, float, int, int, tuple[int, ...], tuple[str, ...]]]:
+    """What a user acts on, in the order of the report."""
+    return [(one.code, one.share, one.cost_ns, one.gain.high_ns, one.ranks, one.blames) for one in findings]
+
+
+def job(steps: list[tuple[int, int, int, int]], split: Split) -> list[StepSplit]:
+    return [
+        split(rank, number, exposed=exposed, copy=copy, free=free, window=1_000 + number, host=1_000)
+        for number, (rank, exposed, copy, free) in enumerate(steps)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "bound"), [("exposed", "communication"), ("free", "host"), ("copy", "copy"), (None, "compute")]
+)
+def test_the_largest_part_of_the_step_bounds_it(part: str | None, bound: str, split: Split) -> None:
+    judged = judge((split(3, 7, **({part: 900} if part else {})),), ())
+    assert (judged.bound, judged.rank, judged.step) == (bound, 3, 7)
+
+
+def test_the_slowest_rank_is_judged(split: Split) -> None:
+    judged = judge((split(0, free=900), split(1, window=2_000, exposed=1_900)), ())
+    assert (judged.bound, judged.rank) == ("communication", 1)
+
+
+def test_without_device_tasks_nothing_is_claimed(split: Split) -> None:
+    blind = replace(split(), compute_ns=None, exposed_comm_ns=None, copy_exposed_ns=None, free_ns=None)
+    for splits in ((), (blind,)):
+        judged = judge(splits, ())
+        assert (judged.bound, judged.rank) == ("unknown", None)
+        assert "cannot be said" in judged.sentence
+
+
+def test_the_sentence_names_the_rank_that_others_wait_for(measures: Make, split: Split, wait: Wait) -> None:
+    given_ = measures([split(exposed=800)], waits=[wait(0, 5, 700)])
+    assert "waiting for rank 5" in judge(given_.splits, find_all(given_)).sentence
+
+
+def test_a_step_without_findings_is_said_to_have_none(split: Split) -> None:
+    assert "no rule found a loss" in judge((split(),), ()).sentence
+
+
+def test_findings_come_by_the_most_they_promise(measures: Make, split: Split, wait: Wait) -> None:
+    found = find_all(measures([split(exposed=300, free=200, copy=100)], waits=[wait(0, 5, 250)]))
+    assert [one.code for one in found] == ["COM002", "CPU001", "MEM001", "COM001"]
+
+
+def test_what_is_missing_lowers_every_confidence(measures: Make, split: Split) -> None:
+    whole, partial = (find_all(measures([split(exposed=300, free=200)], certainty=value))[0] for value in (1.0, 0.7))
+    assert 0 < partial.confidence < whole.confidence <= 1
+
+
+@PROPERTY
+@given(steps=STEPS, item=st.integers(0, 400), compile_ns=st.integers(0, 400), wait_ns=st.integers(0, 90))
+def test_the_same_steps_132_times_change_no_finding(
+    steps: list[tuple[int, int, int, int]], item: int, compile_ns: int, wait_ns: int, measures: Make, split: Split, wait: Wait, calls: Calls
+) -> None:
+    splits = job(steps, split)
+    ranks = sorted({one.rank for one in splits})
+    count = {rank: sum(one.rank == rank for one in splits) for rank in ranks}
+
+    def times(number: int) -> Measures:
+        return measures(
+            splits * number,
+            waits=[wait(rank, 7, wait_ns, total=wait_ns * count[rank] * number, waits=count[rank] * number) for rank in ranks],
+            operators=[calls("aten::item", item * len(splits) * number, ranks=ranks)],
+            host_calls=[calls("aclopCompileAndExecute", compile_ns * len(splits) * number, ranks=ranks)],
+        )
+
+    assert said(find_all(times(132))) == said(find_all(times(1)))
+
+
+@PROPERTY
+@given(data=st.data(), steps=STEPS, waiting=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 400)), max_size=4))
+def test_the_order_of_ranks_and_steps_changes_no_finding(
+    data: st.DataObject, steps: list[tuple[int, int, int, int]], waiting: list[tuple[int, int]], measures: Make, split: Split, wait: Wait
+) -> None:
+    splits = job(steps, split)
+    waits = [wait(rank, 4 + place, ns) for place, (rank, ns) in enumerate(waiting)]
+    shuffled = measures(data.draw(st.permutations(splits)), waits=data.draw(st.permutations(waits)))
+    first, second = measures(splits, waits=waits), shuffled
+    assert said(find_all(first)) == said(find_all(second))
+    assert judge(first.splits, find_all(first)) == judge(second.splits, find_all(second))
+
+
+def test_equal_waits_blame_the_same_rank_in_any_order(measures: Make, split: Split, wait: Wait) -> None:
+    waits = [wait(0, 5, 300), wait(0, 4, 300)]
+    first, second = (find_all(measures([split()], waits=given_)) for given_ in (waits, waits[::-1]))
+    assert said(first) == said(second)
+
+
+@PROPERTY
+@given(steps=STEPS)
+def test_renamed_inputs_change_nothing_but_the_places(steps: list[tuple[int, int, int, int]], measures: Make, split: Split) -> None:
+    one = measures(job(steps, split))
+    other = replace(one, inputs={rank: f"/elsewhere/renamed-{rank}" for rank in one.inputs})
+    assert said(find_all(one)) == said(find_all(other))
+
+
+@PROPERTY
+@given(steps=STEPS, factor=st.integers(2, 10**6))
+def test_a_slower_clock_changes_no_share(steps: list[tuple[int, int, int, int]], factor: int, measures: Make, split: Split) -> None:
+    splits = job(steps, split)
+    slower = [
+        split(
+            one.rank, one.step, window=one.window_ns * factor, exposed=(one.exposed_comm_ns or 0) * factor,
+            copy=(one.copy_exposed_ns or 0) * factor, free=(one.free_ns or 0) * factor, host=(one.host_ns or 0) * factor,
+        )
+        for one in splits
+    ]  # fmt: skip
+    first, second = find_all(measures(splits)), find_all(measures(slower))
+    assert [(one.code, one.cost_ns * factor, one.ranks) for one in first] == [(one.code, one.cost_ns, one.ranks) for one in second]
+    assert [one.share for one in first] == pytest.approx([one.share for one in second])
+
+
+@PROPERTY
+@given(steps=STEPS)
+def test_no_finding_promises_more_than_it_costs(steps: list[tuple[int, int, int, int]], measures: Make, split: Split) -> None:
+    for finding in find_all(measures(job(steps, split))):
+        assert 0 <= finding.gain.low_ns <= finding.gain.high_ns <= finding.cost_ns
+        assert 0 < finding.confidence <= 1
+        assert 0 < finding.share <= 1

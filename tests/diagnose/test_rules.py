@@ -1,0 +1,173 @@
+"""Each rule fires beyond its limit, stays silent at it, and blames the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hermes.analyze.measures import PeerWait, StepSplit, TopRow
+from hermes.diagnose.finding import Finding
+from hermes.diagnose.rule import Measures, Rule
+from hermes.diagnose.rules import ALL, com001, com002, cpu001, cpu002, cpu003, mem001
+
+Make = Callable[..., Measures]
+Split = Callable[..., StepSplit]
+Wait = Callable[..., PeerWait]
+Calls = Callable[..., TopRow]
+
+
+def found(rule: Rule, measures: Measures) -> Finding:
+    (finding,) = rule.find(measures)
+    return finding
+
+
+def silent(rule: Rule, measures: Measures) -> bool:
+    return not list(rule.find(measures))
+
+
+# The three rules of a component ------------------------------------------------------------------------------------
+
+COMPONENT = pytest.mark.parametrize(
+    ("rule", "part", "limit"),
+    [(com001.RULE, "exposed", 50), (cpu001.RULE, "free", 100), (mem001.RULE, "copy", 50)],
+    ids=["COM001", "CPU001", "MEM001"],
+)
+
+
+@COMPONENT
+def test_a_component_beyond_its_limit_is_found_with_its_cost(rule: Rule, part: str, limit: int, measures: Make, split: Split) -> None:
+    finding = found(rule, measures([split(**{part: limit + 1})]))
+    assert (finding.code, finding.cost_ns, finding.ranks) == (rule.code, limit + 1, (0,))
+    assert finding.share == pytest.approx((limit + 1) / 1_000)
+    assert finding.gain.high_ns == limit + 1
+
+
+@COMPONENT
+def test_a_component_at_its_limit_is_no_finding(rule: Rule, part: str, limit: int, measures: Make, split: Split) -> None:
+    assert silent(rule, measures([split(**{part: limit})]))
+
+
+@COMPONENT
+def test_all_ranks_beyond_the_limit_are_in_one_finding_of_the_worst(
+    rule: Rule, part: str, limit: int, measures: Make, split: Split
+) -> None:
+    rows = [split(0, **{part: limit + 7}), split(1, **{part: limit}), split(2, **{part: limit + 9})]
+    finding = found(rule, measures(rows))
+    assert (finding.ranks, finding.cost_ns) == ((0, 2), limit + 9)
+    assert "rank 2" in finding.evidence[0].where
+
+
+@COMPONENT
+def test_one_odd_step_of_many_is_no_finding(rule: Rule, part: str, limit: int, measures: Make, split: Split) -> None:
+    rows = [split(step=0, window=5_000, **{part: 4_000}), *(split(step=number) for number in range(1, 6))]
+    assert silent(rule, measures(rows))
+
+
+@COMPONENT
+def test_steps_that_were_not_measured_are_no_finding(rule: Rule, part: str, limit: int, measures: Make) -> None:
+    blind = StepSplit(
+        rank=0, step=0, window_kind="host", start_ns=0, window_ns=1_000, compute_ns=None, comm_ns=None, exposed_comm_ns=None,
+        overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None, preparing_ns=None, host_ns=1_000,
+    )  # fmt: skip
+    assert silent(rule, measures([blind]))
+
+
+def test_a_window_without_length_is_no_finding(measures: Make, split: Split) -> None:
+    for rule in ALL:
+        assert silent(rule, measures([split(window=0)]))
+
+
+def test_no_measures_give_no_findings(measures: Make) -> None:
+    for rule in ALL:
+        assert silent(rule, measures([]))
+
+
+def test_exposed_communication_names_the_operations_that_make_it(measures: Make, split: Split) -> None:
+    by_op = {0: {"all_gather": 40, "all_reduce": 160, "broadcast": 0}}
+    finding = found(com001.RULE, measures([split(step=0, exposed=100), split(step=1, exposed=100)], exposed_by_op=by_op))
+    assert [(part.what, part.value) for part in finding.evidence[2:]] == [("exposed all_reduce", 80.0), ("exposed all_gather", 20.0)]
+
+
+def test_what_is_waiting_for_a_rank_cannot_be_hidden(measures: Make, split: Split, wait: Wait) -> None:
+    finding = found(com001.RULE, measures([split(exposed=300)], waits=[wait(0, 5, 250)]))
+    assert (finding.gain.low_ns, finding.gain.high_ns) == (0, 50)
+
+
+def test_waits_that_exceed_the_exposed_time_leave_no_gain(measures: Make, split: Split, wait: Wait) -> None:
+    assert found(com001.RULE, measures([split(exposed=300)], waits=[wait(0, 5, 900)])).gain.high_ns == 0
+
+
+# A slow rank -------------------------------------------------------------------------------------------------------
+
+
+def test_the_rank_that_others_wait_for_is_blamed_though_not_collected(measures: Make, split: Split, wait: Wait) -> None:
+    finding = found(com002.RULE, measures([split(0), split(1)], waits=[wait(0, 5, 300), wait(1, 5, 200)]))
+    assert (finding.blames, finding.ranks, finding.cost_ns, finding.share) == (("rank 5",), (0, 1), 300, 0.3)
+    assert "not collected" in finding.title
+
+
+def test_a_collected_slow_rank_is_not_called_missing(measures: Make, split: Split, wait: Wait) -> None:
+    finding = found(com002.RULE, measures([split(0), split(1)], waits=[wait(0, 1, 300, collected=True)]))
+    assert "not collected" not in finding.title
+
+
+def test_waits_up_to_the_limit_are_no_finding(measures: Make, split: Split, wait: Wait) -> None:
+    assert silent(com002.RULE, measures([split()], waits=[wait(0, 5, 50)]))
+
+
+def test_waits_on_several_planes_at_once_are_not_added(measures: Make, split: Split, wait: Wait) -> None:
+    assert silent(com002.RULE, measures([split()], waits=[wait(0, 5, 50, total=400, waits=8)]))
+
+
+def test_shorter_waits_beside_the_longest_blame_nobody_else(measures: Make, split: Split, wait: Wait) -> None:
+    finding = found(com002.RULE, measures([split()], waits=[wait(0, 5, 300), wait(0, 4, 290), wait(0, 3, 100)]))
+    assert finding.blames == ("rank 5",)
+
+
+def test_two_slow_ranks_are_two_findings(measures: Make, split: Split, wait: Wait) -> None:
+    waits = [wait(0, 5, 300), wait(1, 7, 200)]
+    assert [one.blames for one in com002.RULE.find(measures([split(0), split(1)], waits=waits))] == [("rank 5",), ("rank 7",)]
+
+
+# Calls on the host -------------------------------------------------------------------------------------------------
+
+
+def test_compilation_is_found_by_its_time(measures: Make, split: Split, calls: Calls) -> None:
+    finding = found(cpu002.RULE, measures([split(host=1_000)], host_calls=[calls("aclopCompileAndExecute", 96, count=19)]))
+    assert (finding.cost_ns, finding.share, finding.blames) == (96, 0.096, ("aclopCompileAndExecute",))
+    assert finding.evidence[0].what.startswith("19 calls")
+
+
+def test_many_calls_that_take_no_time_are_no_compilation(measures: Make, split: Split, calls: Calls) -> None:
+    assert silent(cpu002.RULE, measures([split(host=1_000)], host_calls=[calls("aclopCompileAndExecute", 10, count=10)]))
+
+
+def test_other_calls_are_no_compilation(measures: Make, split: Split, calls: Calls) -> None:
+    assert silent(cpu002.RULE, measures([split()], host_calls=[calls("aclrtSynchronizeStream", 900)]))
+
+
+def test_time_of_calls_is_told_per_step_and_rank(measures: Make, split: Split, calls: Calls) -> None:
+    rows = [split(rank, step) for rank in (0, 1) for step in range(5)]
+    finding = found(cpu002.RULE, measures(rows, host_calls=[calls("aclopCompileAndExecute", 1_000, ranks=(0, 1))]))
+    assert finding.cost_ns == 100
+
+
+def test_reading_a_tensor_back_is_found(measures: Make, split: Split, calls: Calls) -> None:
+    rows = [calls("aten::_local_scalar_dense", 300, count=3), calls("aten::item", 20)]
+    finding = found(cpu003.RULE, measures([split(free=200)], operators=rows))
+    assert (finding.cost_ns, finding.share) == (320, 0.32)
+    assert finding.blames == ("aten::_local_scalar_dense", "aten::item")
+
+
+def test_only_free_time_can_be_won_back_from_a_synchronising_call(measures: Make, split: Split, calls: Calls) -> None:
+    finding = found(cpu003.RULE, measures([split(free=200)], operators=[calls("aten::item", 300)]))
+    assert (finding.gain.low_ns, finding.gain.high_ns) == (0, 200)
+
+
+def test_reading_back_up_to_the_limit_is_no_finding(measures: Make, split: Split, calls: Calls) -> None:
+    assert silent(cpu003.RULE, measures([split()], operators=[calls("aten::item", 50)]))
+
+
+def test_calls_without_a_marked_step_have_no_share(measures: Make, split: Split, calls: Calls) -> None:
+    assert silent(cpu003.RULE, measures([split(host=0)], operators=[calls("aten::item", 500)]))

@@ -1,0 +1,52 @@
+"""Pages that repeat the code are up to date and complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hermes.cli.app import app
+from hermes.diagnose.rules import ALL
+from hermes.tables import TABLES, Table
+
+
+def test_generated_pages_say_what_the_code_says(generator: ModuleType) -> None:
+    assert generator.stale() == [], "run `make docs`"
+
+
+def test_a_page_that_was_edited_by_hand_is_found(
+    generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generator, "DOCS", tmp_path)
+    generator.write()
+    assert generator.stale() == []
+    (tmp_path / "cli.md").write_text("by hand", "utf-8")
+    (tmp_path / "rules" / "OLD001.md").write_text("a rule that is gone", "utf-8")
+    assert generator.stale() == ["cli.md", "rules/OLD001.md"]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)
+def test_every_table_has_a_section_with_all_its_columns(table: Table, pages: dict[str, str]) -> None:
+    section = pages["docs/tables.md"].split(f"\n## `{table.name}`\n")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.M) == list(table.names)
+
+
+def test_every_rule_has_a_page_with_its_limits_and_a_place_in_the_index(pages: dict[str, str]) -> None:
+    for rule in ALL:
+        page = pages[f"docs/rules/{rule.code}.md"]
+        assert rule.page.strip().splitlines()[0].rstrip(".") in page
+        assert "\n- more than " in page.split("## Limits")[1]
+        assert f"[{rule.code}]({rule.code}.md)" in pages["docs/rules/README.md"]
+
+
+def test_every_command_has_a_section(pages: dict[str, str]) -> None:
+    sections = re.findall(r"^## `hermes (\w+)`", pages["docs/cli.md"], re.M)
+    assert sections == [command.name for command in app.registered_commands]
+
+
+def test_options_are_spelled_as_they_are_typed(pages: dict[str, str]) -> None:
+    assert "| `-o PATH`, `--out PATH` |" in pages["docs/cli.md"]
+    assert "--format {text,json,html}" in pages["docs/cli.md"]

@@ -1,0 +1,127 @@
+"""Links lead somewhere, commands exist, decisions are numbered, and the JSON page names the fields that there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hermes.bundle.cache import Cache
+from hermes.cli.app import app
+from hermes.report.document import document
+from hermes.testing import Fault, Job, generate
+from hermes.workflow.analyze import analyze
+from hermes.workflow.load import load
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
+
+
+def test_every_relative_link_leads_to_a_file_and_a_heading(root: Path, pages: dict[str, str]) -> None:
+    broken = []
+    for name, text in pages.items():
+        for target in (match[1] or match[2] for match in _LINK.finditer(_prose(text))):
+            if "://" in target:
+                continue
+            path, _, anchor = target.partition("#")
+            found = (root / name).parent / path if path else root / name
+            if not found.exists() or (anchor and anchor not in _anchors(found.read_text("utf-8"))):
+                broken.append(f"{name}: {target}")
+    assert broken == []
+
+
+def test_every_page_is_reached_from_the_readme(root: Path, pages: dict[str, str]) -> None:
+    reached, ahead = set(), ["README.md"]
+    while ahead:
+        name = ahead.pop()
+        if name in reached or name not in pages:
+            continue
+        reached.add(name)
+        for match in _LINK.finditer(_prose(pages[name])):
+            target = (match[1] or match[2]).partition("#")[0]
+            if target and "://" not in target:
+                path = ((root / name).parent / target).resolve()
+                ahead.append(path.relative_to(root).as_posix())
+    assert sorted(pages.keys() - reached) == []
+
+
+def test_every_make_command_in_the_pages_is_a_target(root: Path, pages: dict[str, str]) -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (root / "Makefile").read_text("utf-8"), re.M))
+    named = {
+        target
+        for text in pages.values()
+        for target in re.findall(r"(?:`|^)make (?:PYTHON=\S+ )?([a-z][a-z-]*)", text, re.M)
+    }
+    assert {"demo", "test", "check"} <= named
+    assert named - targets == set()
+
+
+def test_every_hermes_command_in_the_pages_exists(pages: dict[str, str]) -> None:
+    known = {command.name for command in app.registered_commands} | {"COMMAND"}
+    named = {word for text in pages.values() for word in re.findall(r"(?:`|^)hermes (\w+)\b(?! \|)", text, re.M)}
+    assert "analyze" in named
+    assert named - known == set()
+
+
+def test_decisions_are_numbered_without_gaps_and_listed(root: Path, pages: dict[str, str]) -> None:
+    names = sorted(path.name for path in (root / "docs" / "decisions").glob("[0-9]*.md"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    for name in names:
+        page = pages[f"docs/decisions/{name}"]
+        assert page.startswith(f"# {name[:4]}: ")
+        assert re.findall(r"^## (.+)$", page, re.M) == [
+            "Context",
+            "Choice",
+            "Consequences",
+            "What would change our mind",
+        ]
+        assert f"]({name})" in pages["docs/decisions/README.md"]
+
+
+@pytest.fixture(scope="module")
+def fields(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Section to field names of a report that has something everywhere."""
+    folder = tmp_path_factory.mktemp("documented")
+    job = Job(ranks=2, steps=2, faults=(Fault(kind="recompilation", ranks=(1,)),))
+    generate(folder / "job", job, formats=["ascend-text"])
+    next((folder / "job").rglob("communication.json")).unlink()
+    return _sections("", document(analyze(load([folder / "job"], Cache(folder / "cache")))))
+
+
+def test_the_json_page_names_exactly_the_fields_of_a_report(fields: dict[str, set[str]], pages: dict[str, str]) -> None:
+    described = {}
+    for section in pages["docs/report-json.md"].split("\n## ")[1:]:
+        title = section.splitlines()[0].strip("`").replace("Top level", "")
+        described[title] = set(re.findall(r"^\| `(\w+)` \|", section, re.M))
+    assert described == fields
+
+
+def _sections(where: str, value: object) -> dict[str, set[str]]:
+    """The keys of every object in the document, by where it stands; the tables of `top` are alike."""
+    found: dict[str, set[str]] = {}
+    if isinstance(value, dict):
+        found[where] = set(value)
+        for key, inner in value.items():
+            step = "*" if where == "top" else key
+            _merge(found, _sections(f"{where}.{step}".lstrip("."), inner))
+    elif isinstance(value, list):
+        for item in value:
+            _merge(found, _sections(f"{where}[]", item))
+    return found
+
+
+def _merge(into: dict[str, set[str]], more: dict[str, set[str]]) -> None:
+    for where, keys in more.items():
+        into.setdefault(where, set()).update(keys)
+
+
+def _prose(text: str) -> str:
+    """The text without its code blocks."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+
+
+def _anchors(text: str) -> Iterator[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    for heading in re.findall(r"^#+ (.+)$", _prose(text), re.M):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -1,0 +1,61 @@
+"""What holds for the whole house: who may import whom, how long a module may be, what no file may say."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "hermes"
+MODULES = sorted(SOURCE.rglob("*.py"))
+LONGEST = 500
+
+EVERY = pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+
+
+def test_rooms_import_downwards_only() -> None:
+    script = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_package_itself_is_empty() -> None:
+    assert (SOURCE / "__init__.py").read_bytes() == b""
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (SOURCE / "py.typed").is_file()
+
+
+@EVERY
+def test_a_module_is_short_enough_to_read(module: Path) -> None:
+    assert len(module.read_text("utf-8").splitlines()) <= LONGEST
+
+
+@EVERY
+def test_the_first_line_of_a_module_says_what_lives_there(module: Path) -> None:
+    text = module.read_text("utf-8")
+    if module == SOURCE / "__init__.py":
+        return
+    assert text.startswith('"""')
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    assert docstring.splitlines()[0].endswith((".", ":"))
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no git checkout")
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    # Put together here, so that this file does not hold it either.
+    mark = ("/wo" + "rk/").encode()
+    assert [str(path.relative_to(ROOT)) for path in tracked() if mark in path.read_bytes()] == []
