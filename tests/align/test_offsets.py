@@ -58,7 +58,9 @@ def test_the_error_bar_holds_the_true_skew() -> None:
 
 
 def test_one_outlier_does_not_move_the_offset() -> None:
-    found = second({0: "a", 1: "b"}, {0: ops(0, series(*[0] * 5)), 1: ops(1, series(0, 0, 0, 0, 90_000_000, skew=SKEW))})
+    found = second(
+        {0: "a", 1: "b"}, {0: ops(0, series(*[0] * 5)), 1: ops(1, series(0, 0, 0, 0, 90_000_000, skew=SKEW))}
+    )
     assert (found.offset_ns, found.error_ns) == (SKEW, 0)
 
 
@@ -119,7 +121,11 @@ def test_a_rank_on_the_host_of_a_placed_one_moves_with_it() -> None:
     found = clock_offsets(
         {0: "a", 1: "b", 2: "b"}, {0: ops(0, series(0, 0)), 1: ops(1, series(0, 0, skew=SKEW)), 2: ops(2, {})}
     )
-    assert [(one.offset_ns, one.method) for one in found] == [(0, "same host"), (SKEW, "collectives"), (SKEW, "same host")]
+    assert [(one.offset_ns, one.method) for one in found] == [
+        (0, "same host"),
+        (SKEW, "collectives"),
+        (SKEW, "same host"),
+    ]
 
 
 def test_ranks_without_an_anchor_to_the_first_are_still_brought_together() -> None:

@@ -21,7 +21,7 @@ from hermes.analyze.breakdown import (
     worst_rank,
 )
 from hermes.analyze.measures import AscendSplit, RankTotal, StepSplit, StreamBusy
-from hermes.tables import TABLES, empty
+from hermes.tables import TABLES, empty, schema_of
 from hermes.testing import draw
 
 
@@ -246,7 +246,9 @@ def test_nothing_at_all_gives_no_splits() -> None:
 # The identity ------------------------------------------------------------------------------------------------------
 
 CELLS = st.text("#AB.", min_size=1, max_size=24)
-LANES = st.lists(st.tuples(st.sampled_from(["compute@1", "compute@2", "comm", "comm:tp@8", "copy", "wait"]), CELLS), max_size=5)
+LANES = st.lists(
+    st.tuples(st.sampled_from(["compute@1", "compute@2", "comm", "comm:tp@8", "copy", "wait"]), CELLS), max_size=5
+)
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(2, 9)), max_size=3).map(
     lambda parts: "".join("." * gap + "[" + "#" * (length - 2) + "]" for gap, length in parts)
 )
@@ -290,7 +292,8 @@ def test_by_ascends_definition_copies_are_free_time() -> None:
         rank0.comm     ....###..##...
     """)
     assert one == AscendSplit(
-        rank=0, step=5, source="computed", compute_ns=4, exposed_comm_ns=3, overlapped_ns=2, comm_ns=5, free_ns=2, stage_ns=9,
+        rank=0, step=5, source="computed", compute_ns=4, exposed_comm_ns=3, overlapped_ns=2, comm_ns=5, free_ns=2,
+        stage_ns=9,
         bubble_ns=0, preparing_ns=2,
     )  # fmt: skip
 
@@ -319,12 +322,12 @@ def test_a_capture_of_copies_alone_has_no_split_by_ascends_definition() -> None:
 
 
 def test_the_reported_rows_come_as_they_are() -> None:
-    row = {
-        "rank": 0, "step": 50, "compute_ns": 1, "exposed_comm_ns": 2, "overlapped_ns": 3, "comm_ns": 4, "free_ns": 5,
-        "stage_ns": 6, "bubble_ns": 7, "preparing_ns": None,
-    }  # fmt: skip
-    (one,) = reported_splits(pl.DataFrame([row], schema=empty(TABLES["step_reported"]).schema))
-    assert one == AscendSplit(source="reported", **row)
+    wanted = AscendSplit(
+        rank=0, step=50, source="reported", compute_ns=1, exposed_comm_ns=2, overlapped_ns=3, comm_ns=4, free_ns=5,
+        stage_ns=6, bubble_ns=7, preparing_ns=None,
+    )  # fmt: skip
+    schema = schema_of(TABLES["step_reported"])
+    assert reported_splits(pl.DataFrame([{name: getattr(wanted, name) for name in schema}], schema=schema)) == (wanted,)
 
 
 # Totals and streams ------------------------------------------------------------------------------------------------
@@ -352,7 +355,9 @@ def test_a_task_of_no_length_still_opens_the_span() -> None:
 
 
 def test_a_stream_is_busy_for_the_union_of_its_rows_of_one_component() -> None:
-    tables = draw("rank0.compute@3  ##..##\nrank0.compute@3  .##...\nrank0.copy@3  ....##\nrank0.comm@1  #.....", scale_ns=1)
+    tables = draw(
+        "rank0.compute@3  ##..##\nrank0.compute@3  .##...\nrank0.copy@3  ....##\nrank0.comm@1  #.....", scale_ns=1
+    )
     assert stream_busy(tables["kernel"]) == (
         StreamBusy(rank=0, stream=1, component="comm", tasks=1, busy_ns=1),
         StreamBusy(rank=0, stream=3, component="compute", tasks=3, busy_ns=5),
@@ -403,7 +408,13 @@ def test_of_equally_slow_ranks_the_lowest_is_the_worst() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "found"), [([5], (5, 5, 5)), ([4, 1, 9], (1, 4, 9)), ([1, 4], (1, 2, 4)), ([2**60, 2**60 + 2], (2**60, 2**60 + 1, 2**60 + 2))]
+    ("values", "found"),
+    [
+        ([5], (5, 5, 5)),
+        ([4, 1, 9], (1, 4, 9)),
+        ([1, 4], (1, 2, 4)),
+        ([2**60, 2**60 + 2], (2**60, 2**60 + 1, 2**60 + 2)),
+    ],
 )
 def test_the_spread_is_of_whole_nanoseconds(values: list[int], found: tuple[int, int, int]) -> None:
     assert spread(values) == found

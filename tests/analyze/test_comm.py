@@ -40,7 +40,8 @@ def test_waits_come_longest_first_then_by_rank_and_peer() -> None:
 
 def test_only_waits_that_name_another_rank_count() -> None:
     rows = tasks(
-        {"peer_rank": None, "dur_ns": 5}, {"peer_rank": 0, "dur_ns": 5}, {"peer_rank": 1, "dur_ns": 5, "task": "memcpy"},
+        {"peer_rank": None, "dur_ns": 5}, {"peer_rank": 0, "dur_ns": 5}, {"peer_rank": 1, "dur_ns": 5,
+        "task": "memcpy"},
     )  # fmt: skip
     assert peer_waits(rows, (0,)) == ()
 
@@ -52,7 +53,8 @@ def test_a_peer_is_known_to_be_collected_or_not() -> None:
 
 def test_a_link_runs_at_the_bytes_of_its_transfers_over_their_time() -> None:
     rows = tasks(
-        {"task": "memcpy", "bytes": 600, "dur_ns": 20, "link": "HCCS"}, {"task": "reduce", "bytes": 200, "dur_ns": 20, "link": "HCCS"},
+        {"task": "memcpy", "bytes": 600, "dur_ns": 20, "link": "HCCS"}, {"task": "reduce", "bytes": 200, "dur_ns": 20,
+        "link": "HCCS"},
     )  # fmt: skip
     assert link_speeds(rows, NO_TRAFFIC) == (LinkSpeed(rank=0, transport="HCCS", bytes=800, time_ns=40, gb_per_s=20.0),)
 
@@ -70,12 +72,20 @@ def test_a_transfer_without_a_link_goes_by_its_transport_or_as_unknown() -> None
 
 
 def test_transfers_without_bytes_or_time_have_no_speed() -> None:
-    rows = tasks({"bytes": 0, "dur_ns": 9, "link": "HCCS"}, {"bytes": 9, "dur_ns": 0, "link": "HCCS"}, {"dur_ns": 9, "link": "HCCS"})
+    rows = tasks(
+        {"bytes": 0, "dur_ns": 9, "link": "HCCS"},
+        {"bytes": 9, "dur_ns": 0, "link": "HCCS"},
+        {"dur_ns": 9, "link": "HCCS"},
+    )
     assert link_speeds(rows, NO_TRAFFIC) == ()
 
 
 def test_the_profilers_sums_serve_where_no_transfer_is_recorded() -> None:
-    sums = traffic({"bytes": 30, "time_ns": 2}, {"bytes": 10, "time_ns": 2}, {"rank": 1, "bytes": 1, "time_ns": 1, "transport": "RDMA"})
+    sums = traffic(
+        {"bytes": 30, "time_ns": 2},
+        {"bytes": 10, "time_ns": 2},
+        {"rank": 1, "bytes": 1, "time_ns": 1, "transport": "RDMA"},
+    )
     assert link_speeds(NO_TASKS, sums) == (
         LinkSpeed(rank=0, transport="HCCS", bytes=40, time_ns=4, gb_per_s=10.0),
         LinkSpeed(rank=1, transport="RDMA", bytes=1, time_ns=1, gb_per_s=1.0),

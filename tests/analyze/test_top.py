@@ -64,7 +64,10 @@ def test_framework_operators_are_no_calls_of_the_runtime() -> None:
 def test_collectives_are_told_by_operation_and_the_name_of_their_group() -> None:
     tables = draw("rank0.comm:tp  ##.##\nrank0.comm:dp@9  #....", scale_ns=1)
     rows = top_communication(tables["comm_op"], tables["group"])
-    assert [(row.name, row.detail, row.count, row.total_ns) for row in rows] == [("all_reduce", "tp", 2, 4), ("all_reduce", "dp", 1, 1)]
+    assert [(row.name, row.detail, row.count, row.total_ns) for row in rows] == [
+        ("all_reduce", "tp", 2, 4),
+        ("all_reduce", "dp", 1, 1),
+    ]
 
 
 def test_a_group_without_a_name_goes_by_its_key_and_none_is_said_so() -> None:

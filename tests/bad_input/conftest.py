@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from hermes.cli import main
 from hermes.testing import Job, generate
 

@@ -128,7 +128,11 @@ TRACE = "trace_view.json"
 KERNELS = "kernel_details.csv"
 DB = "ascend_pytorch_profiler_0.db"
 KINETO = "*.pt.trace.json"
-DEEP = b'[{"ph":"X","name":"a","ts":"1.0","dur":1,"pid":1,"tid":1,"args":' + nested(b'{"a":', b"}").replace(b":}", b":1}", 1) + b"}]"
+DEEP = (
+    b'[{"ph":"X","name":"a","ts":"1.0","dur":1,"pid":1,"tid":1,"args":'
+    + nested(b'{"a":', b"}").replace(b":}", b":1}", 1)
+    + b"}]"
+)
 
 CASES = (
     Case(name="half a trace", forms=TRACES, file=TRACE, harm=half),
@@ -179,7 +183,7 @@ CASES = (
         name="nested too deeply", forms=("kineto",), file=KINETO, harm=content(lambda data: data.replace(b"{", b'{"deep":' + nested(b"[", b"]") + b",", 1)),
         same=("steps", "totals"),
     ),
-    Case(name="no step", forms=("text", "kineto"), file="*trace*.json", harm=events(lambda listed: [e for e in listed if not is_step(e)]), says="nostep"),
+    Case(name="no step", forms=("text", "kineto"), file="*trace*.json", harm=events(lambda listed: [e for e in listed if not is_step(e)]), named="in", says="nostep"),
     Case(name="no step", forms=("db",), file=DB, harm=sql("DELETE FROM STEP_TIME", "DELETE FROM STRING_IDS WHERE value LIKE 'ProfilerStep#%'"), says="step"),
     Case(name="steps of no length", forms=("text", "kineto"), file="*trace*.json", harm=events(lambda listed: [e | {"dur": 0} if is_step(e) else e for e in listed]), named="in", says="nolength"),
     Case(name="steps that overlap", forms=("text", "kineto"), file="*trace*.json", harm=events(lambda listed: [e | {"dur": 10**6} if is_step(e) else e for e in listed]), named="in", says="overlap"),
@@ -269,7 +273,9 @@ def test_of_half_a_csv_and_no_trace_the_kernels_before_the_cut_are_read(profile:
     half(path)
     one(folder, TRACE).unlink()
     complete = path.read_bytes().count(b"\n") - 1
-    rows = hermes("sql", folder, "--format", "csv", "select count(*) as n from kernel where component = 'compute'").out.split()
+    rows = hermes(
+        "sql", folder, "--format", "csv", "select count(*) as n from kernel where component = 'compute'"
+    ).out.split()
     hccl = path.read_text().count("HCCL,")
     assert int(rows[1]) in (complete - hccl, complete - hccl + 1)
 

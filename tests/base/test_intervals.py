@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,7 +34,7 @@ def listed(intervals: Intervals) -> Pairs:
 def is_flat(intervals: Intervals) -> bool:
     """Sorted, nothing empty, a gap between every two."""
     edges = [edge for pair in listed(intervals) for edge in pair]
-    return all(before < after for before, after in zip(edges, edges[1:], strict=False))
+    return all(before < after for before, after in pairwise(edges))
 
 
 @given(PAIRS)

@@ -105,7 +105,9 @@ def test_what_is_neither_file_nor_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "below"])
-def test_a_folder_that_may_not_be_read_is_never_passed_over(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_read_is_never_passed_over(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "below" / "file")
     real = os.scandir
 
@@ -163,7 +165,9 @@ def test_another_name_changes_the_fingerprint(tmp_path: Path) -> None:
     assert fingerprint([one]).digest != fingerprint([two]).digest
 
 
-@pytest.mark.parametrize(("first", "second"), [(("a",), ("b",)), (("a",), ()), (("a", "b"), ("ab",)), (("a", "b"), ("b", "a"))])
+@pytest.mark.parametrize(
+    ("first", "second"), [(("a",), ("b",)), (("a",), ()), (("a", "b"), ("ab",)), (("a", "b"), ("b", "a"))]
+)
 def test_the_salt_counts(first: tuple[str, ...], second: tuple[str, ...], tmp_path: Path) -> None:
     file = write(tmp_path / "a")
     assert fingerprint([file], *first).digest != fingerprint([file], *second).digest

@@ -33,11 +33,13 @@ def hermes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
     def run(*arguments: object) -> Ran:
         monkeypatch.setattr(sys, "argv", ["hermes", *map(str, arguments)])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        try:
             main()
-            sys.exit(0)
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
         shown = capsys.readouterr()
-        return Ran(code=ended.value.code if isinstance(ended.value.code, int) else 0, out=shown.out, err=shown.err)
+        return Ran(code=code, out=shown.out, err=shown.err)
 
     return run
 

@@ -15,8 +15,10 @@ def _split(rank: int, step: int | None, parts: Mapping[str, int]) -> StepSplit:
     window = parts.get("window", 1_000)
     exposed, copy, free = (parts.get(name, 0) for name in ("exposed", "copy", "free"))
     return StepSplit(
-        rank=rank, step=step, window_kind="device", start_ns=0, window_ns=window, compute_ns=window - exposed - copy - free,
-        comm_ns=exposed, exposed_comm_ns=exposed, overlapped_comm_ns=0, copy_ns=copy, copy_exposed_ns=copy, free_ns=free,
+        rank=rank, step=step, window_kind="device", start_ns=0, window_ns=window,
+        compute_ns=window - exposed - copy - free,
+        comm_ns=exposed, exposed_comm_ns=exposed, overlapped_comm_ns=0, copy_ns=copy, copy_exposed_ns=copy,
+        free_ns=free,
         preparing_ns=0, host_ns=parts.get("host", 1_000),
     )  # fmt: skip
 
@@ -35,9 +37,16 @@ def split() -> Callable[..., StepSplit]:
 def wait() -> Callable[..., PeerWait]:
     """Makes a wait of one rank for another."""
 
-    def make(rank: int, peer: int, longest: int, *, total: int | None = None, waits: int = 1, collected: bool = False) -> PeerWait:
+    def make(
+        rank: int, peer: int, longest: int, *, total: int | None = None, waits: int = 1, collected: bool = False
+    ) -> PeerWait:
         return PeerWait(
-            rank=rank, peer=peer, peer_collected=collected, waits=waits, total_ns=longest if total is None else total, longest_ns=longest
+            rank=rank,
+            peer=peer,
+            peer_collected=collected,
+            waits=waits,
+            total_ns=longest if total is None else total,
+            longest_ns=longest,
         )
 
     return make
@@ -62,11 +71,13 @@ def measures() -> Callable[..., Measures]:
 
     def make(
         splits: Sequence[StepSplit], waits: Sequence[PeerWait] = (), host_calls: Sequence[TopRow] = (),
-        operators: Sequence[TopRow] = (), certainty: float = 1.0, exposed_by_op: Mapping[int, Mapping[str, int]] | None = None,
+        operators: Sequence[TopRow] = (), certainty: float = 1.0, exposed_by_op: Mapping[int, Mapping[str,
+        int]] | None = None,
     ) -> Measures:  # fmt: skip
         ranks = [split.rank for split in splits]
         return Measures(
-            splits=tuple(splits), waits=tuple(waits), steps_of_rank={rank: ranks.count(rank) for rank in sorted(set(ranks))},
+            splits=tuple(splits), waits=tuple(waits),
+            steps_of_rank={rank: ranks.count(rank) for rank in sorted(set(ranks))},
             exposed_by_op=exposed_by_op or {}, host_calls=tuple(host_calls), operators=tuple(operators),
             inputs={rank: f"rank{rank}_ascend_pt" for rank in sorted(set(ranks))}, certainty=certainty,
         )  # fmt: skip

@@ -80,7 +80,14 @@ def test_what_is_missing_lowers_every_confidence(measures: Make, split: Split) -
 @PROPERTY
 @given(steps=STEPS, item=st.integers(0, 400), compile_ns=st.integers(0, 400), wait_ns=st.integers(0, 90))
 def test_the_same_steps_132_times_change_no_finding(
-    steps: list[tuple[int, int, int, int]], item: int, compile_ns: int, wait_ns: int, measures: Make, split: Split, wait: Wait, calls: Calls
+    steps: list[tuple[int, int, int, int]],
+    item: int,
+    compile_ns: int,
+    wait_ns: int,
+    measures: Make,
+    split: Split,
+    wait: Wait,
+    calls: Calls,
 ) -> None:
     splits = job(steps, split)
     ranks = sorted({one.rank for one in splits})
@@ -89,7 +96,10 @@ def test_the_same_steps_132_times_change_no_finding(
     def times(number: int) -> Measures:
         return measures(
             splits * number,
-            waits=[wait(rank, 7, wait_ns, total=wait_ns * count[rank] * number, waits=count[rank] * number) for rank in ranks],
+            waits=[
+                wait(rank, 7, wait_ns, total=wait_ns * count[rank] * number, waits=count[rank] * number)
+                for rank in ranks
+            ],
             operators=[calls("aten::item", item * len(splits) * number, ranks=ranks)],
             host_calls=[calls("aclopCompileAndExecute", compile_ns * len(splits) * number, ranks=ranks)],
         )
@@ -100,7 +110,12 @@ def test_the_same_steps_132_times_change_no_finding(
 @PROPERTY
 @given(data=st.data(), steps=STEPS, waiting=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 400)), max_size=4))
 def test_the_order_of_ranks_and_steps_changes_no_finding(
-    data: st.DataObject, steps: list[tuple[int, int, int, int]], waiting: list[tuple[int, int]], measures: Make, split: Split, wait: Wait
+    data: st.DataObject,
+    steps: list[tuple[int, int, int, int]],
+    waiting: list[tuple[int, int]],
+    measures: Make,
+    split: Split,
+    wait: Wait,
 ) -> None:
     splits = job(steps, split)
     waits = [wait(rank, 4 + place, ns) for place, (rank, ns) in enumerate(waiting)]
@@ -118,7 +133,9 @@ def test_equal_waits_blame_the_same_rank_in_any_order(measures: Make, split: Spl
 
 @PROPERTY
 @given(steps=STEPS)
-def test_renamed_inputs_change_nothing_but_the_places(steps: list[tuple[int, int, int, int]], measures: Make, split: Split) -> None:
+def test_renamed_inputs_change_nothing_but_the_places(
+    steps: list[tuple[int, int, int, int]], measures: Make, split: Split
+) -> None:
     one = measures(job(steps, split))
     other = replace(one, inputs={rank: f"/elsewhere/renamed-{rank}" for rank in one.inputs})
     assert said(find_all(one)) == said(find_all(other))
@@ -126,23 +143,30 @@ def test_renamed_inputs_change_nothing_but_the_places(steps: list[tuple[int, int
 
 @PROPERTY
 @given(steps=STEPS, factor=st.integers(2, 10**6))
-def test_a_slower_clock_changes_no_share(steps: list[tuple[int, int, int, int]], factor: int, measures: Make, split: Split) -> None:
+def test_a_slower_clock_changes_no_share(
+    steps: list[tuple[int, int, int, int]], factor: int, measures: Make, split: Split
+) -> None:
     splits = job(steps, split)
     slower = [
         split(
             one.rank, one.step, window=one.window_ns * factor, exposed=(one.exposed_comm_ns or 0) * factor,
-            copy=(one.copy_exposed_ns or 0) * factor, free=(one.free_ns or 0) * factor, host=(one.host_ns or 0) * factor,
+            copy=(one.copy_exposed_ns or 0) * factor, free=(one.free_ns or 0) * factor,
+            host=(one.host_ns or 0) * factor,
         )
         for one in splits
     ]  # fmt: skip
     first, second = find_all(measures(splits)), find_all(measures(slower))
-    assert [(one.code, one.cost_ns * factor, one.ranks) for one in first] == [(one.code, one.cost_ns, one.ranks) for one in second]
+    assert [(one.code, one.cost_ns * factor, one.ranks) for one in first] == [
+        (one.code, one.cost_ns, one.ranks) for one in second
+    ]
     assert [one.share for one in first] == pytest.approx([one.share for one in second])
 
 
 @PROPERTY
 @given(steps=STEPS)
-def test_no_finding_promises_more_than_it_costs(steps: list[tuple[int, int, int, int]], measures: Make, split: Split) -> None:
+def test_no_finding_promises_more_than_it_costs(
+    steps: list[tuple[int, int, int, int]], measures: Make, split: Split
+) -> None:
     for finding in find_all(measures(job(steps, split))):
         assert 0 <= finding.gain.low_ns <= finding.gain.high_ns <= finding.cost_ns
         assert 0 < finding.confidence <= 1

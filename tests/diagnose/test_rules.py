@@ -36,7 +36,9 @@ COMPONENT = pytest.mark.parametrize(
 
 
 @COMPONENT
-def test_a_component_beyond_its_limit_is_found_with_its_cost(rule: Rule, part: str, limit: int, measures: Make, split: Split) -> None:
+def test_a_component_beyond_its_limit_is_found_with_its_cost(
+    rule: Rule, part: str, limit: int, measures: Make, split: Split
+) -> None:
     finding = found(rule, measures([split(**{part: limit + 1})]))
     assert (finding.code, finding.cost_ns, finding.ranks) == (rule.code, limit + 1, (0,))
     assert finding.share == pytest.approx((limit + 1) / 1_000)
@@ -44,7 +46,9 @@ def test_a_component_beyond_its_limit_is_found_with_its_cost(rule: Rule, part: s
 
 
 @COMPONENT
-def test_a_component_at_its_limit_is_no_finding(rule: Rule, part: str, limit: int, measures: Make, split: Split) -> None:
+def test_a_component_at_its_limit_is_no_finding(
+    rule: Rule, part: str, limit: int, measures: Make, split: Split
+) -> None:
     assert silent(rule, measures([split(**{part: limit})]))
 
 
@@ -67,7 +71,8 @@ def test_one_odd_step_of_many_is_no_finding(rule: Rule, part: str, limit: int, m
 @COMPONENT
 def test_steps_that_were_not_measured_are_no_finding(rule: Rule, part: str, limit: int, measures: Make) -> None:
     blind = StepSplit(
-        rank=0, step=0, window_kind="host", start_ns=0, window_ns=1_000, compute_ns=None, comm_ns=None, exposed_comm_ns=None,
+        rank=0, step=0, window_kind="host", start_ns=0, window_ns=1_000, compute_ns=None, comm_ns=None,
+        exposed_comm_ns=None,
         overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None, preparing_ns=None, host_ns=1_000,
     )  # fmt: skip
     assert silent(rule, measures([blind]))
@@ -85,8 +90,13 @@ def test_no_measures_give_no_findings(measures: Make) -> None:
 
 def test_exposed_communication_names_the_operations_that_make_it(measures: Make, split: Split) -> None:
     by_op = {0: {"all_gather": 40, "all_reduce": 160, "broadcast": 0}}
-    finding = found(com001.RULE, measures([split(step=0, exposed=100), split(step=1, exposed=100)], exposed_by_op=by_op))
-    assert [(part.what, part.value) for part in finding.evidence[2:]] == [("exposed all_reduce", 80.0), ("exposed all_gather", 20.0)]
+    finding = found(
+        com001.RULE, measures([split(step=0, exposed=100), split(step=1, exposed=100)], exposed_by_op=by_op)
+    )
+    assert [(part.what, part.value) for part in finding.evidence[2:]] == [
+        ("exposed all_reduce", 80.0),
+        ("exposed all_gather", 20.0),
+    ]
 
 
 def test_what_is_waiting_for_a_rank_cannot_be_hidden(measures: Make, split: Split, wait: Wait) -> None:
@@ -127,20 +137,27 @@ def test_shorter_waits_beside_the_longest_blame_nobody_else(measures: Make, spli
 
 def test_two_slow_ranks_are_two_findings(measures: Make, split: Split, wait: Wait) -> None:
     waits = [wait(0, 5, 300), wait(1, 7, 200)]
-    assert [one.blames for one in com002.RULE.find(measures([split(0), split(1)], waits=waits))] == [("rank 5",), ("rank 7",)]
+    assert [one.blames for one in com002.RULE.find(measures([split(0), split(1)], waits=waits))] == [
+        ("rank 5",),
+        ("rank 7",),
+    ]
 
 
 # Calls on the host -------------------------------------------------------------------------------------------------
 
 
 def test_compilation_is_found_by_its_time(measures: Make, split: Split, calls: Calls) -> None:
-    finding = found(cpu002.RULE, measures([split(host=1_000)], host_calls=[calls("aclopCompileAndExecute", 96, count=19)]))
+    finding = found(
+        cpu002.RULE, measures([split(host=1_000)], host_calls=[calls("aclopCompileAndExecute", 96, count=19)])
+    )
     assert (finding.cost_ns, finding.share, finding.blames) == (96, 0.096, ("aclopCompileAndExecute",))
     assert finding.evidence[0].what.startswith("19 calls")
 
 
 def test_many_calls_that_take_no_time_are_no_compilation(measures: Make, split: Split, calls: Calls) -> None:
-    assert silent(cpu002.RULE, measures([split(host=1_000)], host_calls=[calls("aclopCompileAndExecute", 10, count=10)]))
+    assert silent(
+        cpu002.RULE, measures([split(host=1_000)], host_calls=[calls("aclopCompileAndExecute", 10, count=10)])
+    )
 
 
 def test_other_calls_are_no_compilation(measures: Make, split: Split, calls: Calls) -> None:

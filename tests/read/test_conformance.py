@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 from hermes.analyze.breakdown import ascend_splits, rank_total
 from hermes.base.errors import HermesError
 from hermes.bundle.cache import Cache
@@ -116,7 +117,20 @@ def test_components_kinds_and_directions_are_of_the_known_words(loaded: Loaded) 
         units = {"cube", "vector", "mix", "ai_cpu", "dsa", "sm", "copy", "comm", "wait", "event", "other", None}
         assert set(kernel["unit"]) <= units
         assert set(kernel["direction"]) <= {"h2d", "d2h", "d2d", "h2h", "p2p", "set", None}
-        kinds = {"step", "op", "python", "enqueue", "dequeue", "mark", "acl", "node", "model", "hccl", "runtime", "driver"}
+        kinds = {
+            "step",
+            "op",
+            "python",
+            "enqueue",
+            "dequeue",
+            "mark",
+            "acl",
+            "node",
+            "model",
+            "hccl",
+            "runtime",
+            "driver",
+        }
         assert set(one.table("host_op")["kind"]) <= kinds
 
 
@@ -134,7 +148,8 @@ def test_the_steps_split_as_the_simulator_says(loaded: Loaded, made: Path) -> No
 
 def test_all_formats_give_the_same_device_work(made: Path, cache: Cache) -> None:
     totals = [
-        [rank_total(one.table("kernel"), one.table("comm_op")) for one in ranks(load([made / form], cache))] for form in FORMATS
+        [rank_total(one.table("kernel"), one.table("comm_op")) for one in ranks(load([made / form], cache))]
+        for form in FORMATS
     ]
     assert totals[0] == totals[1]
     # Kineto keeps only what CUDA has: not the empty marks of Ascend's streams, so tasks may differ, times may not.
@@ -172,7 +187,10 @@ def test_all_formats_give_the_same_rows(made: Path, cache: Cache, table: str, co
 def test_all_formats_give_the_same_compute_kernels(made: Path, cache: Cache) -> None:
     columns = ["start_ns", "dur_ns", "step", "component"]
     per_format = [
-        [_relative(one, "kernel", columns).filter(pl.col("component") == "compute") for one in ranks(load([made / form], cache))]
+        [
+            _relative(one, "kernel", columns).filter(pl.col("component") == "compute")
+            for one in ranks(load([made / form], cache))
+        ]
         for form in FORMATS
     ]
     for others in per_format[1:]:
@@ -215,7 +233,9 @@ def test_a_folder_with_both_exports_is_read_as_one_run(made: Path, cache: Cache,
     assert any("merged" in note.message for note in loaded.notes)
     for one, text in zip(ranks(loaded), ranks(load([made / "ascend-text"], cache)), strict=True):
         assert one.table("rank")["format"][0] == "ascend-text+db"
-        assert rank_total(one.table("kernel"), one.table("comm_op")) == rank_total(text.table("kernel"), text.table("comm_op"))
+        assert rank_total(one.table("kernel"), one.table("comm_op")) == rank_total(
+            text.table("kernel"), text.table("comm_op")
+        )
         assert one.table("counter").height == text.table("counter").height
 
 
@@ -264,7 +284,9 @@ NAMES = (
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("junk", JUNK)
 def test_junk_ends_in_a_message_that_names_the_file_or_in_a_degraded_note(name: str, junk: str, tmp_path: Path) -> None:
-    folder = tmp_path / "in" / "ASCEND_PROFILER_OUTPUT" if "pt.trace" not in name and "gz" not in name else tmp_path / "in"
+    folder = (
+        tmp_path / "in" / "ASCEND_PROFILER_OUTPUT" if "pt.trace" not in name and "gz" not in name else tmp_path / "in"
+    )
     folder.mkdir(parents=True)
     (folder / name).write_bytes(JUNK[junk])
     try:

@@ -16,7 +16,14 @@ BELOW = ("acl", "node", "model", "hccl", "runtime", "driver")
 CALLS = st.lists(st.tuples(LANE, st.integers(0, 30), st.integers(0, 12)), max_size=12).map(
     lambda rows: [(*lane, start, length) for lane, start, length in rows]
 )
-SCHEMA = {"pid": pl.Int64, "tid": pl.Int64, "kind": pl.String, "start_ns": pl.Int64, "dur_ns": pl.Int64, "name": pl.Int64}
+SCHEMA = {
+    "pid": pl.Int64,
+    "tid": pl.Int64,
+    "kind": pl.String,
+    "start_ns": pl.Int64,
+    "dur_ns": pl.Int64,
+    "name": pl.Int64,
+}
 
 
 def frame(calls: list[Call]) -> pl.DataFrame:
@@ -48,7 +55,9 @@ def model(calls: list[Call]) -> dict[int, tuple[int, int]]:
 @given(CALLS)
 def test_depth_and_self_time_agree_with_the_plain_model(calls: list[Call]) -> None:
     rows = nest(frame(calls))
-    assert {name: (depth, own) for name, depth, own in rows.select("name", "depth", "self_ns").iter_rows()} == model(calls)
+    assert {name: (depth, own) for name, depth, own in rows.select("name", "depth", "self_ns").iter_rows()} == model(
+        calls
+    )
 
 
 @given(CALLS)

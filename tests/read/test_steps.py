@@ -65,9 +65,9 @@ def test_a_row_launched_outside_every_mark_belongs_to_none() -> None:
 
 def test_a_row_without_launch_goes_with_the_step_whose_work_it_stands_in() -> None:
     # The device runs behind: at 150 it still works for step 5.
-    assert device(MARKS, (80, 10, 10), (200, 10, 20), (150, 5, None), (300, 10, 110), (350, 10, 120), (320, 5, None)) == [
-        5, 5, 5, 6, 6, 6,
-    ]  # fmt: skip
+    first = ((80, 10, 10), (200, 10, 20), (150, 5, None))
+    second = ((300, 10, 110), (350, 10, 120), (320, 5, None))
+    assert device(MARKS, *first, *second) == [5, 5, 5, 6, 6, 6]
 
 
 def test_a_row_before_the_first_launched_one_belongs_to_no_step() -> None:

@@ -81,9 +81,7 @@ def _finding() -> Finding:
         blames=("rank 5 (not collected)",),
         cost_ns=86_470_907,
         share=0.666,
-        gain=Gain(
-            low_ns=60 * MS, high_ns=84 * MS, method="median over ranks of the wait, minus the transfer time"
-        ),
+        gain=Gain(low_ns=60 * MS, high_ns=84 * MS, method="median over ranks of the wait, minus the transfer time"),
         confidence=0.72,
         evidence=(
             Evidence(
@@ -93,9 +91,7 @@ def _finding() -> Finding:
                 threshold=5_000_000.0,
                 where="communication.json, hcom_allReduce__271_0_1",
             ),
-            Evidence(
-                what="waits that end together", value=0.97, unit="of waits", threshold=0.9, where="rank 0"
-            ),
+            Evidence(what="waits that end together", value=0.97, unit="of waits", threshold=0.9, where="rank 0"),
         ),
         actions=(
             Action(
@@ -129,9 +125,7 @@ def _second_finding() -> Finding:
         gain=Gain(low_ns=400_000, high_ns=1_200_000, method="the share of conversions that cancel out"),
         confidence=0.9,
         evidence=(
-            Evidence(
-                what="TransData of compute", value=0.157, unit="", threshold=0.05, where="kernel_details.csv"
-            ),
+            Evidence(what="TransData of compute", value=0.157, unit="", threshold=0.05, where="kernel_details.csv"),
         ),
     )
 
@@ -155,9 +149,7 @@ def _ascend(rank: int, source: str) -> AscendSplit:
 
 def _kernels() -> tuple[TopRow, ...]:
     return (
-        top_row(
-            "aclnnForeachAddListV2_ForeachAddListV2_ForeachAddList", "ForeachAddList", 6, 3_903_839, 0.2197
-        ),
+        top_row("aclnnForeachAddListV2_ForeachAddListV2_ForeachAddList", "ForeachAddList", 6, 3_903_839, 0.2197),
         top_row("trans_TransData_12", "TransData", 114, 2_786_656, 0.1568),
         top_row("aclnnInplaceCopy_TensorMoveAiCore_TensorMove", "TensorMove", 22, 1_150_680, 0.0648),
         top_row("aclnnAddmm_MatMulCommon_MatMulV2", "MatMulV2", 6, 1_074_681, 0.0605),
@@ -317,9 +309,7 @@ def hostile() -> Report:
         share=float("inf"),
         confidence=float("nan"),
         gain=Gain(low_ns=0, high_ns=5, method=everything),
-        evidence=(
-            Evidence(what=everything, value=float("nan"), unit=bad, threshold=float("inf"), where=everything),
-        ),
+        evidence=(Evidence(what=everything, value=float("nan"), unit=bad, threshold=float("inf"), where=everything),),
         actions=(
             Action(
                 title=everything,
@@ -390,9 +380,7 @@ def many() -> Report:
         ascend=(),
         ascend_note="",
         totals=tuple(_total(rank) for rank in range(64)),
-        waits=tuple(
-            replace(real.waits[0], rank=rank, peer=17, total_ns=rank * MS) for rank in range(64) if rank != 17
-        ),
+        waits=tuple(replace(real.waits[0], rank=rank, peer=17, total_ns=rank * MS) for rank in range(64) if rank != 17),
         diagnostics=(),
         findings=tuple(replace(_finding(), code=f"COM{at:03d}", ranks=tuple(range(64))) for at in range(6)),
     )
@@ -443,9 +431,7 @@ def unmeasured() -> Report:
             ranks_expected=None,
             ranks_expected_source="",
             steps=(6,),
-            missing=(
-                "no device task was captured: nothing can be said about compute, communication or copies",
-            ),
+            missing=("no device task was captured: nothing can be said about compute, communication or copies",),
         ),
         steps=(only,),
         ascend=(),

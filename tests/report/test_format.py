@@ -62,9 +62,7 @@ def test_a_share_of_nothing_is_not_written() -> None:
 
 
 def test_a_number_that_is_none_is_not_measured() -> None:
-    assert {format.number(float("nan")), format.number(None), format.fraction(float("inf"))} == {
-        "not measured"
-    }
+    assert {format.number(float("nan")), format.number(None), format.fraction(float("inf"))} == {"not measured"}
 
 
 def test_runs_of_ranks_are_shortened() -> None:

@@ -96,9 +96,7 @@ def test_the_page_holds_one_script_and_one_style_and_policy_allows_just_these(an
 def test_nothing_is_loaded_and_no_handler_or_inline_style_is_written(any_report: Report) -> None:
     page = _Page(render_html(any_report))
     names = {name for name, _ in page.attributes}
-    assert not {
-        name for name in names if name.startswith("on") or name in {"src", "srcset", "style", "action"}
-    }
+    assert not {name for name in names if name.startswith("on") or name in {"src", "srcset", "style", "action"}}
     assert page.tags["img"] + page.tags["iframe"] + page.tags["object"] == 0
     assert (page.tags["script"], page.tags["style"], page.tags["link"]) == (1, 1, 1)
 
@@ -116,9 +114,7 @@ def test_names_of_the_trace_stay_text(hostile: Report) -> None:
 
 def test_only_https_sources_become_links(hostile: Report) -> None:
     page = _Page(render_html(hostile))
-    links = {
-        value for name, value in page.attributes if name == "href" and value and not value.startswith("#")
-    }
+    links = {value for name, value in page.attributes if name == "href" and value and not value.startswith("#")}
     assert links == {"data:,", 'https://x/"onmouseover="alert(1)'}
 
 
@@ -225,9 +221,7 @@ def test_a_very_long_name_is_cut_and_says_so(hostile: Report) -> None:
 
 def test_a_long_name_can_be_reached_by_keyboard_and_is_whole(real: Report) -> None:
     name = real.top.kernels[-1].name
-    assert f'<span tabindex="0" title="{name}"'.replace("<4", "&lt;4").replace('>"', '&gt;"') in render_html(
-        real
-    )
+    assert f'<span tabindex="0" title="{name}"'.replace("<4", "&lt;4").replace('>"', '&gt;"') in render_html(real)
 
 
 def _linear(channel: float) -> float:
@@ -240,9 +234,7 @@ def _rgb(colour: str) -> tuple[float, float, float]:
 
 
 def _contrast(one: str, other: str) -> float:
-    light, dark = sorted(
-        (0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in (_rgb(one), _rgb(other))), reverse=True
-    )
+    light, dark = sorted((0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in (_rgb(one), _rgb(other))), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -280,9 +272,7 @@ _SIGHT = {
 
 
 def _lab(colour: str, sight: str) -> tuple[float, float, float]:
-    r, g, b = (
-        min(max(sum(m * c for m, c in zip(row, _rgb(colour), strict=True)), 0), 1) for row in _SIGHT[sight]
-    )
+    r, g, b = (min(max(sum(m * c for m, c in zip(row, _rgb(colour), strict=True)), 0), 1) for row in _SIGHT[sight])
     x, y, z = (
         (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505,
         0.2126 * r + 0.7152 * g + 0.0722 * b,
@@ -294,11 +284,7 @@ def _lab(colour: str, sight: str) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("colours", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("sight", sorted(_SIGHT))
-@pytest.mark.parametrize(
-    ("one", "other"), list(combinations(["compute", "comm", "wait", "copy", "host", "free"], 2))
-)
-def test_meanings_differ_for_every_kind_of_sight(
-    colours: dict[str, str], sight: str, one: str, other: str
-) -> None:
+@pytest.mark.parametrize(("one", "other"), list(combinations(["compute", "comm", "wait", "copy", "host", "free"], 2)))
+def test_meanings_differ_for_every_kind_of_sight(colours: dict[str, str], sight: str, one: str, other: str) -> None:
     apart = zip(_lab(colours[one], sight), _lab(colours[other], sight), strict=True)
     assert sum((a - b) ** 2 for a, b in apart) ** 0.5 >= 15

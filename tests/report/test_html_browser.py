@@ -30,9 +30,7 @@ def browser() -> Iterator[object]:
 class Visit:
     """A page opened from a file, and everything it did that it should not."""
 
-    def __init__(
-        self, browser: object, path: Path, html: str, *, width: int = 1280, scheme: str = "light"
-    ) -> None:
+    def __init__(self, browser: object, path: Path, html: str, *, width: int = 1280, scheme: str = "light") -> None:
         path.write_text(html, encoding="utf-8")
         self.context = browser.new_context(  # type: ignore[attr-defined]
             viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
@@ -67,9 +65,7 @@ def visit(browser: object, tmp_path: Path) -> Iterator[object]:
     visits: list[Visit] = []
 
     def open_page(report: Report, *, width: int = 1280, scheme: str = "light") -> Visit:
-        visits.append(
-            Visit(browser, tmp_path / "report.html", render_html(report), width=width, scheme=scheme)
-        )
+        visits.append(Visit(browser, tmp_path / "report.html", render_html(report), width=width, scheme=scheme))
         return visits[-1]
 
     yield open_page
@@ -141,9 +137,7 @@ def test_a_copy_as_csv_holds_exact_values_of_the_rows_shown(visit: object, real:
     seen.page.get_by_text("Copied as CSV").wait_for(state="attached")
     copied = seen.page.evaluate("navigator.clipboard.readText()").splitlines()
     assert copied[0] == "Name,Type,Total (ns),Share,Count,Median (ns),Least (ns),Most (ns),Ranks"
-    assert copied[1:] == [
-        "aclnnAddmm_MatMulCommon_MatMulV2,MatMulV2,1074681,0.0605,6,179113,89556,358226,0 and 1"
-    ]
+    assert copied[1:] == ["aclnnAddmm_MatMulCommon_MatMulV2,MatMulV2,1074681,0.0605,6,179113,89556,358226,0 and 1"]
 
 
 def test_a_copied_name_is_no_formula_and_no_markdown(visit: object, hostile: Report) -> None:

@@ -62,9 +62,7 @@ def test_a_bar_is_divided_as_the_step_is(real: Report) -> None:
 def test_ascends_definition_is_given_to_the_nanosecond(real: Report) -> None:
     text = " ".join(_draw(real).split())
     assert "step_trace_time (Ascend's definition, us), rank 0, step 50, computed by Hermes:" in text
-    assert (
-        "compute 8868.240 exposed comm 95962.016 overlapped 4011.262 free 25032.619 stage 129862.875" in text
-    )
+    assert "compute 8868.240 exposed comm 95962.016 overlapped 4011.262 free 25032.619 stage 129862.875" in text
 
 
 def test_a_difference_to_the_profilers_own_file_is_named(real: Report) -> None:

@@ -89,11 +89,7 @@ CELLS = st.text(alphabet="#AB.", min_size=1, max_size=30)
 LANES = st.sampled_from(["step", "compute", "comm", "copy", "wait", "gc", "host", "python"])
 
 
-@given(
-    lines=st.lists(
-        st.tuples(st.integers(0, 3), LANES, CELLS), min_size=1, max_size=6, unique_by=lambda x: x[:2]
-    )
-)
+@given(lines=st.lists(st.tuples(st.integers(0, 3), LANES, CELLS), min_size=1, max_size=6, unique_by=lambda x: x[:2]))
 def test_every_drawing_is_valid_against_the_schema(lines: list[tuple[int, str, str]]) -> None:
     rows = [row for row in lines if row[1] != "python"]  # a Python call could cross a host call
     if not rows:

@@ -59,9 +59,7 @@ def test_another_seed_writes_other_times() -> None:
 def test_the_parts_of_a_step_add_up_to_its_window(job: Job) -> None:
     for profile in simulate(job).profiles:
         for row in steps_of(profile):
-            assert (
-                row.compute_ns + row.exposed_ns + row.free_ns == row.window_ns == row.stage_ns + row.bubble_ns
-            )
+            assert row.compute_ns + row.exposed_ns + row.free_ns == row.window_ns == row.stage_ns + row.bubble_ns
             assert row.comm_ns == row.exposed_ns + row.overlapped_ns
             assert min(row.compute_ns, row.exposed_ns, row.overlapped_ns, row.free_ns, row.preparing_ns) >= 0
 
@@ -223,10 +221,7 @@ def test_a_fault_that_adds_calls_adds_so_many_each_step(kind: FaultKind, name: s
 
 def test_unaligned_sizes_are_no_multiple_of_512() -> None:
     faulty, healthy = _only("unaligned_sizes")
-    sizes = [
-        {comm.bytes % 512 for comm in result.profiles[0].comms if comm.bytes > 4}
-        for result in (faulty, healthy)
-    ]
+    sizes = [{comm.bytes % 512 for comm in result.profiles[0].comms if comm.bytes > 4} for result in (faulty, healthy)]
     assert sizes == [{4}, {0}]
 
 

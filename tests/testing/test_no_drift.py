@@ -83,9 +83,7 @@ def test_a_csv_has_the_columns_and_kinds_of_values_of_a_real_one(
 
 
 def _value_kind(value: object) -> str:
-    return (
-        "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
-    )
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
 
 
 def _shapes(events: list[dict[str, object]]) -> dict[tuple[str, str, str], list[dict[str, object]]]:
@@ -112,13 +110,8 @@ def _args(events: list[dict[str, object]]) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_events_of_a_trace_have_the_keys_of_real_ones(
-    shared: Path, written: Written, level: Level
-) -> None:
-    real = (
-        shared
-        / f"ascend/alexnet_text_level{level[-1]}/rank0_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json"
-    )
+def test_the_events_of_a_trace_have_the_keys_of_real_ones(shared: Path, written: Written, level: Level) -> None:
+    real = shared / f"ascend/alexnet_text_level{level[-1]}/rank0_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json"
     made = _output(written("ascend-text", _job(level), Options())) / "trace_view.json"
     expected, found = _shapes(json.loads(real.read_text())), _shapes(json.loads(made.read_text()))
     assert set(found) <= set(expected)
@@ -150,9 +143,7 @@ def _paths(value: object, at: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["communication.json", "communication_matrix.json"])
-def test_the_sums_of_communication_have_the_keys_of_real_ones(
-    shared: Path, written: Written, name: str
-) -> None:
+def test_the_sums_of_communication_have_the_keys_of_real_ones(shared: Path, written: Written, name: str) -> None:
     real = shared / "ascend/alexnet_text_level2/rank0_ascend_pt/ASCEND_PROFILER_OUTPUT" / name
     made = _output(written("ascend-text", _job("Level2"), Options())) / name
     assert set(_paths(json.loads(made.read_text()))) == set(_paths(json.loads(real.read_text())))
@@ -168,10 +159,7 @@ def test_the_profiler_info_has_the_keys_of_a_real_one(shared: Path, written: Wri
 def _schema(path: Path) -> dict[str, list[tuple[str, str]]]:
     with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as con:
         tables = [row[0] for row in con.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return {
-            table: [(row[1], row[2]) for row in con.execute(f"PRAGMA table_info({table})")]
-            for table in tables
-        }
+        return {table: [(row[1], row[2]) for row in con.execute(f"PRAGMA table_info({table})")] for table in tables}
 
 
 def _stored(path: Path, table: str) -> dict[str, set[str]]:
@@ -246,9 +234,7 @@ def _compare_events(
 ) -> None:
     optional = {"finished", "Sequence number", "Fwd thread id"}
     for key in set(made) & set(real):
-        assert {tuple(sorted(event)) for event in made[key]} <= {
-            tuple(sorted(event)) for event in real[key]
-        }, key
+        assert {tuple(sorted(event)) for event in made[key]} <= {tuple(sorted(event)) for event in real[key]}, key
         assert set(_args(made[key])) - optional <= set(_args(real[key])), key
         kinds = {name: values for name, values in _args(made[key]).items() if name not in optional}
         for name, values in kinds.items():

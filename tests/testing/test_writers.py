@@ -182,9 +182,7 @@ def test_kineto_holds_the_same_compute_time(written: Written) -> None:
     events = _kineto(folder)["traceEvents"]
     kernels = [event for event in events if event.get("cat") == "kernel" and "nccl" not in str(event["name"])]
     spans = sorted((ns_of_us(str(event["ts"])), ns_of_us(str(event["dur"]))) for event in kernels)
-    assert sum(dur for _, dur in spans) == sum(
-        row["compute_ns"] for row in _truth(folder) if row["rank"] == 0
-    )
+    assert sum(dur for _, dur in spans) == sum(row["compute_ns"] for row in _truth(folder) if row["rank"] == 0)
 
 
 def test_a_collective_of_kineto_names_its_group(written: Written) -> None:

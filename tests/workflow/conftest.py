@@ -35,7 +35,7 @@ def traces(_modelled: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def loaded(_modelled: Path, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     """The two ranks, loaded once for tests that only look."""
-    return load([_modelled / "ascend-db"], Cache(tmp_path_factory.mktemp("looked-at") / "it's a \"cache\""))
+    return load([_modelled / "ascend-db"], Cache(tmp_path_factory.mktemp("looked-at") / 'it\'s a "cache"'))
 
 
 @pytest.fixture

@@ -128,7 +128,9 @@ def test_notes_of_the_reader_are_said_again_from_the_cache(traces: Path, store: 
 # Damage ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_rank_that_cannot_be_read_degrades_the_others(job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_cannot_be_read_degrades_the_others(
+    job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(source: Source) -> None:
         raise TraceFormatError(source.files[0], "it is broken", place="offset 12")
 
@@ -141,7 +143,9 @@ def test_a_rank_that_cannot_be_read_degrades_the_others(job: Path, store: Cache,
     assert analyze(loaded).degraded
 
 
-def test_when_no_rank_can_be_read_the_input_is_refused(job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_no_rank_can_be_read_the_input_is_refused(
+    job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(self: AscendReader, source: Source, rank: int, sink: Sink) -> None:
         raise TraceFormatError(source.files[0], "it is broken", hint="profile again")
 
@@ -152,7 +156,9 @@ def test_when_no_rank_can_be_read_the_input_is_refused(job: Path, store: Cache, 
     assert store.entries() == []
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_cached_and_said(job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_while_it_is_read_is_not_cached_and_said(
+    job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before_reading(monkeypatch, 1, lambda source: grow(source.files[0]))
     loaded = load([job], store)
     assert [rank.rank for rank in loaded.ranks] == [0]
@@ -160,7 +166,9 @@ def test_a_file_that_changes_while_it_is_read_is_not_cached_and_said(job: Path, 
     assert len(store.entries()) == 1
 
 
-def test_a_lone_file_that_changes_while_it_is_read_is_refused(job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lone_file_that_changes_while_it_is_read_is_refused(
+    job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before_reading(monkeypatch, 0, lambda source: source.files[0].touch())
     with pytest.raises(InputError, match="changed while it was being read"):
         load([folder(job, 0)], store)
@@ -168,7 +176,7 @@ def test_a_lone_file_that_changes_while_it_is_read_is_refused(job: Path, store: 
 
 def test_an_empty_folder_is_refused(tmp_path: Path, store: Cache) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="the folder is empty"):
+    with pytest.raises(InputError, match="there is no file in the folder"):
         load([tmp_path / "empty"], store)
 
 

@@ -60,7 +60,9 @@ def test_no_other_file_can_be_read(reader: str, loaded: Loaded, tmp_path: Path) 
         query(loaded, f"select * from {reader.format(secret)}")
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../../../../../../../../etc/passwd", "/proc/self/environ", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../../../../../../../../etc/passwd", "/proc/self/environ", "file:///etc/passwd"]
+)
 def test_files_of_the_system_cannot_be_read(path: str, loaded: Loaded) -> None:
     with pytest.raises(QueryError):
         query(loaded, f"select * from read_text('{path}')")
@@ -89,7 +91,9 @@ def test_nothing_can_be_written(statement: str, inside: bool, loaded: Loaded, tm
     assert sorted(target.iterdir()) == before
 
 
-@pytest.mark.parametrize("setting", ["set enable_external_access = true", "reset allowed_directories", "install httpfs", "load json"])
+@pytest.mark.parametrize(
+    "setting", ["set enable_external_access = true", "reset allowed_directories", "install httpfs", "load json"]
+)
 def test_the_lock_cannot_be_opened(setting: str, loaded: Loaded) -> None:
     with pytest.raises(QueryError):
         query(loaded, f"{setting}; select 1")

@@ -23,22 +23,33 @@ EXACT_NS = 10
 # The text export rounds moments of the epoch to a double's quarter of a microsecond.
 QUARTER_NS = 250
 
-ASCEND = [(f"alexnet_{form}_level{level}", rank) for form, levels in (("text", (0, 2)), ("db", (0, 2))) for level in levels for rank in (0, 1)]
+ASCEND = [
+    (f"alexnet_{form}_level{level}", rank)
+    for form, levels in (("text", (0, 2)), ("db", (0, 2)))
+    for level in levels
+    for rank in (0, 1)
+]
 KINETO = [
-    "h100_qwen1.5-0.5b.json.gz", "mi300_qwen1.5-0.5b.json.gz", "a100_alexnet_cuda_sync.json.gz", "v100_resnet50_num_workers_0.json.gz",
-]  # fmt: skip
+    "h100_qwen1.5-0.5b.json.gz",
+    "mi300_qwen1.5-0.5b.json.gz",
+    "a100_alexnet_cuda_sync.json.gz",
+    "v100_resnet50_num_workers_0.json.gz",
+]
 EVERY_ASCEND = pytest.mark.parametrize(("capture", "rank"), ASCEND)
 EVERY_KINETO = pytest.mark.parametrize("trace", KINETO)
 
 NAMES = {
     "compute_ns": "computing", "exposed_comm_ns": "communicationnotoverlapped", "overlapped_ns": "overlapped",
-    "comm_ns": "communication", "free_ns": "free", "stage_ns": "stage", "bubble_ns": "bubble", "preparing_ns": "preparing",
+    "comm_ns": "communication", "free_ns": "free", "stage_ns": "stage", "bubble_ns": "bubble",
+    "preparing_ns": "preparing",
 }  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def truth(shared: Path) -> dict[str, dict[str, dict[str, object]]]:
-    values: dict[str, dict[str, dict[str, object]]] = json.loads((shared / "truth.json").read_text(), parse_float=Decimal)
+    values: dict[str, dict[str, dict[str, object]]] = json.loads(
+        (shared / "truth.json").read_text(), parse_float=Decimal
+    )
     return values
 
 
@@ -86,7 +97,9 @@ def test_the_step_computed_from_tasks_is_that_of_the_profiler(
     step, wanted = wanted_split(truth, capture, rank)
     assert row.step == step
     rounded = {"stage_ns", "preparing_ns"} if "text" in capture else set()
-    beyond = {field: gap for field, gap in gaps(row, wanted).items() if gap > (QUARTER_NS if field in rounded else EXACT_NS)}
+    beyond = {
+        field: gap for field, gap in gaps(row, wanted).items() if gap > (QUARTER_NS if field in rounded else EXACT_NS)
+    }
     assert beyond == {}
 
 
@@ -106,7 +119,11 @@ def test_our_split_and_ascends_differ_by_the_exposed_copies_alone(capture: str, 
     tables = [data.table(name) for name in ("step", "kernel", "comm_op")]
     (ours,) = step_splits("ascend", *tables)
     (theirs,) = ascend_splits(*tables)
-    assert (ours.compute_ns, ours.comm_ns, ours.exposed_comm_ns) == (theirs.compute_ns, theirs.comm_ns, theirs.exposed_comm_ns)
+    assert (ours.compute_ns, ours.comm_ns, ours.exposed_comm_ns) == (
+        theirs.compute_ns,
+        theirs.comm_ns,
+        theirs.exposed_comm_ns,
+    )
     assert ours.free_ns is not None
     assert ours.copy_exposed_ns is not None
     assert ours.free_ns + ours.copy_exposed_ns == theirs.free_ns
@@ -114,7 +131,8 @@ def test_our_split_and_ascends_differ_by_the_exposed_copies_alone(capture: str, 
 
 
 FACTS = pytest.mark.parametrize(
-    ("capture", "slow", "rank0_ms", "rank1_ms"), [("alexnet_text_level2", 5, 95.42, 92.90), ("alexnet_db_level2", 4, 89.67, 95.93)]
+    ("capture", "slow", "rank0_ms", "rank1_ms"),
+    [("alexnet_text_level2", 5, 95.42, 92.90), ("alexnet_db_level2", 4, 89.67, 95.93)],
 )
 
 
@@ -161,24 +179,28 @@ def test_conversions_of_formats_are_counted_with_their_time(rank0: RankData) -> 
     assert (summed["count"], summed["total_ns"]) == (57, 1_393_328)
     kernels = rank0.table("kernel").filter(type="TransData")
     assert kernels.height == 57
-    assert abs(kernels["dur_ns"].sum() - 1_393_328) <= 100
+    assert kernels["dur_ns"].sum() == pytest.approx(1_393_328, abs=100)
 
 
 def test_the_host_time_of_reading_a_tensor_back_is_that_of_the_profiler(rank0: RankData) -> None:
-    (row,) = rank0.table("statistic").filter(source="operator", name="aten::_local_scalar_dense", level="host self").to_dicts()
-    assert row["total_ns"] / 1e6 == pytest.approx(86.77, abs=0.005)
+    (row,) = (
+        rank0.table("statistic")
+        .filter(source="operator", name="aten::_local_scalar_dense", level="host self")
+        .to_dicts()
+    )
+    assert row["total_ns"] == pytest.approx(86_770_000, abs=5_000)
 
 
 def test_our_own_count_of_that_time_agrees(rank0: RankData) -> None:
     ours = rank0.table("host_op").filter(name="aten::_local_scalar_dense", kind="op")["self_ns"].sum()
-    assert ours / 1e6 == pytest.approx(86.77, abs=0.01)
+    assert ours == pytest.approx(86_770_000, abs=10_000)
 
 
 def test_the_speed_of_the_links_is_that_of_the_profiler(rank0: RankData) -> None:
     sums = rank0.table("comm_traffic").filter(
         (pl.col("transport") == "SDMA") & pl.col("packet_bytes").is_null() & (pl.col("name") != "Total Op Info")
     )
-    assert sums["bytes"].sum() / sums["time_ns"].sum() == pytest.approx(15.0194, abs=0.00005)
+    assert int(sums["bytes"].sum()) / int(sums["time_ns"].sum()) == pytest.approx(15.0194, abs=0.00005)
 
 
 # Kineto ------------------------------------------------------------------------------------------------------------
@@ -192,12 +214,15 @@ def total_of(loaded: Loaded) -> RankTotal:
 
 
 @EVERY_KINETO
-def test_the_totals_of_a_kineto_trace_are_exact(trace: str, real: Real, truth: dict[str, dict[str, dict[str, object]]]) -> None:
+def test_the_totals_of_a_kineto_trace_are_exact(
+    trace: str, real: Real, truth: dict[str, dict[str, dict[str, object]]]
+) -> None:
     wanted = truth["kineto"][f"kineto/{trace}"]["values"]
     assert isinstance(wanted, dict)
     found = total_of(real(f"kineto/{trace}"))
     ours = {
-        "n": found.tasks, "span_us": found.span_ns, "busy_us": found.busy_ns, "idle_us": found.idle_ns, "comp_us": found.compute_ns,
+        "n": found.tasks, "span_us": found.span_ns, "busy_us": found.busy_ns, "idle_us": found.idle_ns,
+        "comp_us": found.compute_ns,
         "comm_us": found.comm_ns, "exposed_comm_us": found.exposed_comm_ns, "mem_us": found.copy_ns,
         "exposed_mem_us": found.copy_exposed_ns, "sum_kernel_us": found.task_ns,
     }  # fmt: skip
@@ -205,7 +230,9 @@ def test_the_totals_of_a_kineto_trace_are_exact(trace: str, real: Real, truth: d
 
 
 @EVERY_KINETO
-def test_the_steps_of_a_kineto_trace_have_their_length(trace: str, real: Real, truth: dict[str, dict[str, dict[str, object]]]) -> None:
+def test_the_steps_of_a_kineto_trace_have_their_length(
+    trace: str, real: Real, truth: dict[str, dict[str, dict[str, object]]]
+) -> None:
     values = truth["kineto"][f"kineto/{trace}"]["values"]
     assert isinstance(values, dict)
     (rank,) = real(f"kineto/{trace}").ranks
@@ -217,5 +244,6 @@ def test_the_steps_of_a_kineto_trace_have_their_length(trace: str, real: Real, t
     ]
     assert [f"ProfilerStep#{step}" for step, _ in found] == [name for name, _ in values["steps"]]
     assert all(
-        host_ns is not None and abs(host_ns - ns(us)) <= 100 for (_, host_ns), (_, us) in zip(found, values["steps"], strict=True)
+        host_ns is not None and abs(host_ns - ns(us)) <= 100
+        for (_, host_ns), (_, us) in zip(found, values["steps"], strict=True)
     )

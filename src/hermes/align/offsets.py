@@ -44,7 +44,13 @@ def clock_offsets(hosts: Mapping[int, str | None], comm_op: Mapping[int, pl.Data
     for root in ranks:
         if root in placed:
             continue
-        placed[root] = ClockOffset(rank=root, offset_ns=0, error_ns=0 if root == ranks[0] else None, anchors=0, method="same host" if root == ranks[0] else "assumed")
+        placed[root] = ClockOffset(
+            rank=root,
+            offset_ns=0,
+            error_ns=0 if root == ranks[0] else None,
+            anchors=0,
+            method="same host" if root == ranks[0] else "assumed",
+        )
         _spread(root, ranks, hosts, {rank: _ends(comm_op[rank]) for rank in ranks}, placed)
     return tuple(placed[rank] for rank in ranks)
 
@@ -81,9 +87,13 @@ def _between(
     gap = int(gaps[len(gaps) // 2])
     scatter = int(3 * _ROBUST * float(np.median(np.abs(gaps - gap)))) if len(gaps) > 1 else None
     if abs(gap) < SAME_CLOCK_NS and (hosts[rank] is None or hosts[near.rank] is None):
-        return ClockOffset(rank=rank, offset_ns=near.offset_ns, error_ns=abs(gap) + (scatter or 0), anchors=len(gaps), method="assumed")
+        return ClockOffset(
+            rank=rank, offset_ns=near.offset_ns, error_ns=abs(gap) + (scatter or 0), anchors=len(gaps), method="assumed"
+        )
     error = scatter + near.error_ns if scatter is not None and near.error_ns is not None else None
-    return ClockOffset(rank=rank, offset_ns=near.offset_ns + gap, error_ns=error, anchors=len(gaps), method="collectives")
+    return ClockOffset(
+        rank=rank, offset_ns=near.offset_ns + gap, error_ns=error, anchors=len(gaps), method="collectives"
+    )
 
 
 def _ends(comm_op: pl.DataFrame) -> dict[tuple[str, str], int]:

@@ -56,19 +56,27 @@ def ascend_splits(step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFram
     return tuple(
         _ascend(rank, number, _work(rows), bubbles.get(number, 0), starts.get(number))
         for number, rows in _by_step(tasks)
-    )  # fmt: skip
+    )
 
 
 def reported_splits(step_reported: pl.DataFrame) -> tuple[AscendSplit, ...]:
     """The rows of the profiler's own file, as the same measure."""
     return tuple(
         AscendSplit(
-            rank=row["rank"], step=row["step"], source="reported", compute_ns=row["compute_ns"],
-            exposed_comm_ns=row["exposed_comm_ns"], overlapped_ns=row["overlapped_ns"], comm_ns=row["comm_ns"],
-            free_ns=row["free_ns"], stage_ns=row["stage_ns"], bubble_ns=row["bubble_ns"], preparing_ns=row["preparing_ns"],
+            rank=row["rank"],
+            step=row["step"],
+            source="reported",
+            compute_ns=row["compute_ns"],
+            exposed_comm_ns=row["exposed_comm_ns"],
+            overlapped_ns=row["overlapped_ns"],
+            comm_ns=row["comm_ns"],
+            free_ns=row["free_ns"],
+            stage_ns=row["stage_ns"],
+            bubble_ns=row["bubble_ns"],
+            preparing_ns=row["preparing_ns"],
         )
         for row in step_reported.sort("rank", "step").iter_rows(named=True)
-    )  # fmt: skip
+    )
 
 
 def rank_total(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> RankTotal | None:
@@ -83,11 +91,18 @@ def rank_total(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> RankTotal | None:
     starts = tasks["start_ns"].to_numpy()
     span_ns = int((starts + tasks["dur_ns"].to_numpy()).max() - starts.min())
     return RankTotal(
-        rank=rank, tasks=tasks.height, span_ns=span_ns, busy_ns=busy.total, idle_ns=span_ns - busy.total,
-        compute_ns=work.compute.total, comm_ns=work.comm.total, exposed_comm_ns=(work.comm - work.compute).total,
-        copy_ns=work.copy.total, copy_exposed_ns=(work.copy - work.compute - work.comm).total,
+        rank=rank,
+        tasks=tasks.height,
+        span_ns=span_ns,
+        busy_ns=busy.total,
+        idle_ns=span_ns - busy.total,
+        compute_ns=work.compute.total,
+        comm_ns=work.comm.total,
+        exposed_comm_ns=(work.comm - work.compute).total,
+        copy_ns=work.copy.total,
+        copy_exposed_ns=(work.copy - work.compute - work.comm).total,
         task_ns=int(tasks["dur_ns"].sum()),
-    )  # fmt: skip
+    )
 
 
 def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:
@@ -144,7 +159,10 @@ def _capture_split(rank: int, work: _Work) -> tuple[StepSplit, ...]:
 
 
 def _device_splits(rank: int, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepSplit]:
-    marks = {number: (start, start + length) for number, start, length in step.select("step", "start_ns", "dur_ns").iter_rows()}
+    marks = {
+        number: (start, start + length)
+        for number, start, length in step.select("step", "start_ns", "dur_ns").iter_rows()
+    }
     owned = dict(_by_step(tasks))
     for number in sorted({*marks, *(number for number in owned if number is not None)}):
         mark = marks.get(number)
@@ -177,19 +195,39 @@ def _split(
     host_ns = mark[1] - mark[0] if mark else None
     if work is None:
         return StepSplit(
-            rank=rank, step=step, window_kind=kind, start_ns=start, window_ns=end - start, compute_ns=None, comm_ns=None,
-            exposed_comm_ns=None, overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None,
-            preparing_ns=None, host_ns=host_ns,
-        )  # fmt: skip
+            rank=rank,
+            step=step,
+            window_kind=kind,
+            start_ns=start,
+            window_ns=end - start,
+            compute_ns=None,
+            comm_ns=None,
+            exposed_comm_ns=None,
+            overlapped_comm_ns=None,
+            copy_ns=None,
+            copy_exposed_ns=None,
+            free_ns=None,
+            preparing_ns=None,
+            host_ns=host_ns,
+        )
     compute, comm, copy = (part.clip(start, end) for part in (work.compute, work.comm, work.copy))
     exposed = comm - compute
     return StepSplit(
-        rank=rank, step=step, window_kind=kind, start_ns=start, window_ns=end - start, compute_ns=compute.total,
-        comm_ns=comm.total, exposed_comm_ns=exposed.total, overlapped_comm_ns=(comm & compute).total, copy_ns=copy.total,
+        rank=rank,
+        step=step,
+        window_kind=kind,
+        start_ns=start,
+        window_ns=end - start,
+        compute_ns=compute.total,
+        comm_ns=comm.total,
+        exposed_comm_ns=exposed.total,
+        overlapped_comm_ns=(comm & compute).total,
+        copy_ns=copy.total,
         copy_exposed_ns=(copy - compute - comm).total,
         free_ns=(window(start, end) - compute - comm - copy).total,
-        preparing_ns=first_ns - mark[0] if mark and first_ns is not None else None, host_ns=host_ns,
-    )  # fmt: skip
+        preparing_ns=first_ns - mark[0] if mark and first_ns is not None else None,
+        host_ns=host_ns,
+    )
 
 
 def _ascend(rank: int, step: int | None, work: _Work, bubble_ns: int, host_start: int | None) -> AscendSplit:
@@ -197,18 +235,27 @@ def _ascend(rank: int, step: int | None, work: _Work, bubble_ns: int, host_start
     # A step whose tasks all have no length has an empty window.
     start, end = busy.span or (0, 0)
     return AscendSplit(
-        rank=rank, step=step, source="computed", compute_ns=work.compute.total,
-        exposed_comm_ns=(work.comm - work.compute).total, overlapped_ns=(work.comm & work.compute).total,
-        comm_ns=work.comm.total, free_ns=end - start - busy.total, stage_ns=end - start - bubble_ns, bubble_ns=bubble_ns,
+        rank=rank,
+        step=step,
+        source="computed",
+        compute_ns=work.compute.total,
+        exposed_comm_ns=(work.comm - work.compute).total,
+        overlapped_ns=(work.comm & work.compute).total,
+        comm_ns=work.comm.total,
+        free_ns=end - start - busy.total,
+        stage_ns=end - start - bubble_ns,
+        bubble_ns=bubble_ns,
         preparing_ns=start - host_start if host_start is not None and busy.span else None,
-    )  # fmt: skip
+    )
 
 
 def exposed_by_op(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> dict[str, int]:
     """Exposed nanoseconds of one rank by operation (`all_reduce`, …), each against compute alone."""
     compute = _work(_tasks(kernel, comm_op)).compute
     parts = comm_op.partition_by("op", as_dict=True)
-    return {str(op): (_flat(rows) - compute).total for (op,), rows in sorted(parts.items(), key=lambda part: str(part[0]))}
+    return {
+        str(op): (_flat(rows) - compute).total for (op,), rows in sorted(parts.items(), key=lambda part: str(part[0]))
+    }
 
 
 def median_split(splits: Iterable[StepSplit]) -> StepSplit | None:

@@ -16,18 +16,30 @@ def peer_waits(comm_task: pl.DataFrame, collected: Collection[int]) -> tuple[Pee
     time, so the sum can exceed the time that passed. `step` marks do not matter here.
     """
     waits = (
-        comm_task.filter((pl.col("task") == "notify_wait") & pl.col("peer_rank").is_not_null() & (pl.col("peer_rank") != pl.col("rank")))
+        comm_task.filter(
+            (pl.col("task") == "notify_wait")
+            & pl.col("peer_rank").is_not_null()
+            & (pl.col("peer_rank") != pl.col("rank"))
+        )
         .group_by("rank", "peer_rank")
-        .agg(pl.len().alias("waits"), pl.col("dur_ns").sum().alias("total_ns"), pl.col("dur_ns").max().alias("longest_ns"))
+        .agg(
+            pl.len().alias("waits"),
+            pl.col("dur_ns").sum().alias("total_ns"),
+            pl.col("dur_ns").max().alias("longest_ns"),
+        )
         .sort("total_ns", "rank", "peer_rank", descending=[True, False, False])
     )
     return tuple(
         PeerWait(
-            rank=row["rank"], peer=row["peer_rank"], peer_collected=row["peer_rank"] in collected, waits=row["waits"],
-            total_ns=row["total_ns"], longest_ns=row["longest_ns"],
+            rank=row["rank"],
+            peer=row["peer_rank"],
+            peer_collected=row["peer_rank"] in collected,
+            waits=row["waits"],
+            total_ns=row["total_ns"],
+            longest_ns=row["longest_ns"],
         )
         for row in waits.iter_rows(named=True)
-    )  # fmt: skip
+    )
 
 
 def link_speeds(comm_task: pl.DataFrame, comm_traffic: pl.DataFrame) -> tuple[LinkSpeed, ...]:
@@ -35,19 +47,34 @@ def link_speeds(comm_task: pl.DataFrame, comm_traffic: pl.DataFrame) -> tuple[Li
 
     From single transfers where they are recorded (a move within the chip is no link), else from the profiler's sums.
     """
-    moves = comm_task.filter((pl.col("bytes") > 0) & (pl.col("dur_ns") > 0) & (pl.col("link").fill_null("") != "ON_CHIP"))
+    moves = comm_task.filter(
+        (pl.col("bytes") > 0) & (pl.col("dur_ns") > 0) & (pl.col("link").fill_null("") != "ON_CHIP")
+    )
     moves = moves.filter(pl.col("transport").fill_null("") != "LOCAL").select(
-        "rank", pl.coalesce("link", "transport", pl.lit("unknown")).alias("transport"), "bytes", pl.col("dur_ns").alias("time_ns")
+        "rank",
+        pl.coalesce("link", "transport", pl.lit("unknown")).alias("transport"),
+        "bytes",
+        pl.col("dur_ns").alias("time_ns"),
     )
     if not moves.height:
         moves = comm_traffic.filter(
-            pl.col("packet_bytes").is_null() & (pl.col("name") != "Total Op Info") & (pl.col("transport") != "SDMA") & (pl.col("time_ns") > 0)
+            pl.col("packet_bytes").is_null()
+            & (pl.col("name") != "Total Op Info")
+            & (pl.col("transport") != "SDMA")
+            & (pl.col("time_ns") > 0)
         ).select("rank", "transport", "bytes", "time_ns")
-    summed = moves.group_by("rank", "transport").agg(pl.col("bytes").sum(), pl.col("time_ns").sum()).sort("rank", "transport")
+    summed = (
+        moves.group_by("rank", "transport")
+        .agg(pl.col("bytes").sum(), pl.col("time_ns").sum())
+        .sort("rank", "transport")
+    )
     return tuple(
         LinkSpeed(
-            rank=row["rank"], transport=row["transport"], bytes=row["bytes"], time_ns=row["time_ns"],
+            rank=row["rank"],
+            transport=row["transport"],
+            bytes=row["bytes"],
+            time_ns=row["time_ns"],
             gb_per_s=row["bytes"] / row["time_ns"],
         )
         for row in summed.iter_rows(named=True)
-    )  # fmt: skip
+    )

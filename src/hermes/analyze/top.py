@@ -30,7 +30,9 @@ def top_operators(host_op: pl.DataFrame) -> tuple[TopRow, ...]:
 
 def top_calls(host_op: pl.DataFrame) -> tuple[TopRow, ...]:
     """Runtime and driver calls by name, with all that runs inside them; `detail` is the layer."""
-    rows = host_op.filter(pl.col("kind").is_in(_CALLS)).select("rank", "name", pl.col("kind").alias("detail"), pl.col("dur_ns").alias("ns"))
+    rows = host_op.filter(pl.col("kind").is_in(_CALLS)).select(
+        "rank", "name", pl.col("kind").alias("detail"), pl.col("dur_ns").alias("ns")
+    )
     return _top(rows)
 
 
@@ -62,8 +64,15 @@ def _top(rows: pl.DataFrame) -> tuple[TopRow, ...]:
     )
     return tuple(
         TopRow(
-            name=row["name"], detail=row["detail"], ranks=tuple(row["ranks"]), count=row["count"], total_ns=row["total_ns"],
-            share=row["total_ns"] / total, min_ns=row["min_ns"], median_ns=row["median_ns"], max_ns=row["max_ns"],
+            name=row["name"],
+            detail=row["detail"],
+            ranks=tuple(row["ranks"]),
+            count=row["count"],
+            total_ns=row["total_ns"],
+            share=row["total_ns"] / total,
+            min_ns=row["min_ns"],
+            median_ns=row["median_ns"],
+            max_ns=row["max_ns"],
         )
         for row in summed.iter_rows(named=True)
-    )  # fmt: skip
+    )

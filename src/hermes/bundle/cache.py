@@ -1,4 +1,4 @@
-"""The cache of tables: one folder of Parquet files for each content, reader version and option, never beside the input."""
+"""The cache of tables: one folder of Parquet for each content, reader version and option, never beside the input."""
 
 from __future__ import annotations
 
@@ -56,9 +56,11 @@ class Cache:
             aside.mkdir(parents=True, mode=0o700)
         except OSError as refused:
             raise HermesError(
-                f"the cache cannot be written ({refused.strerror})", where=str(self.root), lost="everything that is not in it yet",
+                f"the cache cannot be written ({refused.strerror})",
+                where=str(self.root),
+                lost="everything that is not in it yet",
                 hint="set HERMES_CACHE_DIR to a folder that you may write",
-            ) from refused  # fmt: skip
+            ) from refused
         try:
             yield aside
         finally:

@@ -35,7 +35,10 @@ def walk(paths: Sequence[Path]) -> list[Path]:
             found.update(_under(path))
         except PermissionError as refused:
             raise InputError(
-                "the folder may not be read", where=str(refused.filename or path), lost="everything in it", hint="check its permissions"
+                "the folder may not be read",
+                where=str(refused.filename or path),
+                lost="everything in it",
+                hint="check its permissions",
             ) from refused
     return _once(found)
 
@@ -92,9 +95,11 @@ def fingerprint(files: Sequence[Path], *salt: str) -> Fingerprint:
             digests = list(pool.map(_digest, files))
         except OSError as refused:
             raise InputError(
-                f"cannot be read ({refused.strerror or refused})", where=str(refused.filename), lost="the file",
+                f"cannot be read ({refused.strerror or refused})",
+                where=str(refused.filename),
+                lost="the file",
                 hint="check its permissions",
-            ) from refused  # fmt: skip
+            ) from refused
     whole = hashlib.sha256("\0".join(salt).encode("utf-8", "surrogatepass"))
     for path, (digest, _) in zip(files, digests, strict=True):
         whole.update(f"\0{path}\0{digest}".encode("utf-8", "surrogatepass"))
@@ -112,9 +117,11 @@ def refuse_changed(before: Fingerprint) -> None:
             same = False
         if not same:
             raise InputChangedError(
-                "the file changed while it was being read", where=str(path), lost="this capture",
+                "the file changed while it was being read",
+                where=str(path),
+                lost="this capture",
                 hint="wait until the profiler has finished writing, then run again",
-            )  # fmt: skip
+            )
 
 
 def _state(path: Path) -> tuple[int, int, int]:

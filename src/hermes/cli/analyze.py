@@ -24,10 +24,16 @@ class Format(str, enum.Enum):
 
 
 def run(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Folders or files with profiles: one rank or many.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH…", help="Folders or files with profiles: one rank or many.")
+    ],
     form: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TEXT,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to write report.html and report.json into.")] = None,
-    capture: Annotated[str, typer.Option(help="Which capture, where a rank has several: part of its name or time.")] = "",
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder to write report.html and report.json into.")
+    ] = None,
+    capture: Annotated[
+        str, typer.Option(help="Which capture, where a rank has several: part of its name or time.")
+    ] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Exit 3 when the input is incomplete or doubtful.")] = False,
 ) -> None:
     """Break down every step of every rank, rank the losses, and say what bounds the step."""
@@ -69,7 +75,9 @@ def _write(report: Report, out: Path) -> list[str]:
             written.append(str(out / name))
     except OSError as refused:
         raise HermesError(
-            f"the report cannot be written ({refused.strerror})", where=str(refused.filename or out), hint="give -o another folder"
+            f"the report cannot be written ({refused.strerror})",
+            where=str(refused.filename or out),
+            hint="give -o another folder",
         ) from refused
     return written
 
@@ -77,11 +85,15 @@ def _write(report: Report, out: Path) -> list[str]:
 def _refuse_inside(out: Path, paths: list[Path]) -> None:
     target = out.resolve()
     if target.exists() and not target.is_dir():
-        raise InputError("the report goes into a folder, and this is a file", where=str(out), hint="give -o another folder")
+        raise InputError(
+            "the report goes into a folder, and this is a file", where=str(out), hint="give -o another folder"
+        )
     for path in paths:
         root = path.resolve()
         inside = (target == root or root in target.parents) if path.is_dir() else target == root.parent
         if inside:
             raise InputError(
-                "the report would be written into the profile", where=str(out), hint="give -o a folder outside of what is analysed"
+                "the report would be written into the profile",
+                where=str(out),
+                hint="give -o a folder outside of what is analysed",
             )

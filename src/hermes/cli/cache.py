@@ -18,4 +18,9 @@ def run(clear: Annotated[bool, typer.Option("--clear", help="Remove all entries.
     entries = cache.entries()
     print(f"{cache.root}: {len(entries)} entries, {sum(entry.bytes for entry in entries) / 1e6:.1f} MB")
     for entry in entries:
-        print(plain(f"  {entry.bytes / 1e6:8.1f} MB  rank {entry.manifest.get('rank')}  {entry.manifest.get('format')}  {entry.manifest.get('root')}"))
+        print(
+            plain(
+                f"  {entry.bytes / 1e6:8.1f} MB  rank {entry.manifest.get('rank')}  "
+                f"{entry.manifest.get('format')}  {entry.manifest.get('root')}"
+            )
+        )

@@ -23,7 +23,9 @@ class Format(str, enum.Enum):
 
 def run(
     path: Annotated[Path, typer.Argument(help="Folder or file with profiles.")],
-    query: Annotated[str, typer.Argument(help="SQL, such as: select name, sum(dur_ns) from kernel group by 1 order by 2 desc")],
+    query: Annotated[
+        str, typer.Argument(help="SQL, such as: select name, sum(dur_ns) from kernel group by 1 order by 2 desc")
+    ],
     form: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.TABLE,
     capture: Annotated[str, typer.Option(help="Which capture, where a rank has several.")] = "",
 ) -> None:
@@ -47,7 +49,10 @@ def tables(
     loaded = load([path], open_cache(), capture=capture)
     for name, rows, row in sizes(loaded):
         print(f"{name:<14} {rows:>10}  {row}")
-    print(f"\nParquet files: {', '.join(str(rank.folder) for rank in loaded.ranks[:4])}{' …' if len(loaded.ranks) > 4 else ''}")
+    print(
+        f"\nParquet files: "
+        f"{', '.join(str(rank.folder) for rank in loaded.ranks[:4])}{' …' if len(loaded.ranks) > 4 else ''}"
+    )
 
 
 def _print(rows: pl.DataFrame, form: Format) -> None:

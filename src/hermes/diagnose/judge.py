@@ -13,7 +13,10 @@ from hermes.diagnose.rules import ALL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What bounds the step: `compute`, `communication`, `copy`, `host` or `unknown`, in a sentence, on which rank and step."""
+    """What bounds the step, in a sentence, and on which rank and step.
+
+    `bound` is `compute`, `communication`, `copy`, `host` or `unknown`.
+    """
 
     bound: str
     sentence: str
@@ -34,9 +37,11 @@ def judge(splits: tuple[StepSplit, ...], findings: tuple[Finding, ...]) -> Judge
     split = median_split(worst_rank(splits))
     if split is None or not split.window_ns:
         return Judgement(
-            bound="unknown", rank=None, step=None,
+            bound="unknown",
+            rank=None,
+            step=None,
             sentence="What bounds the step cannot be said: no device task was recorded",
-        )  # fmt: skip
+        )
     parts = {
         "communication": split.exposed_comm_ns or 0,
         "compute": split.compute_ns or 0,

@@ -101,7 +101,9 @@ OP_OF_HCCL: dict[str, str] = {
 }
 
 # Kernels on AI CPU or vector cores that carry out a collective: communication, not compute.
-COMM_KERNEL = re.compile(r"^(hcom_|aiv_(all|reduce|broad)|.*(allreduce|allgather|reducescatter|alltoall|broadcast)Aicpu)", re.I)
+COMM_KERNEL = re.compile(
+    r"^(hcom_|aiv_(all|reduce|broad)|.*(allreduce|allgather|reducescatter|alltoall|broadcast)Aicpu)", re.I
+)
 
 BYTES_OF_DTYPE: dict[str, int] = {
     "INT8": 1, "UINT8": 1, "HIF8": 1, "FP8E4M3": 1, "FP8E5M2": 1, "FP8E8M0": 1,

@@ -19,9 +19,21 @@ from hermes.tables import TABLES
 
 # Tables that refer to each other by row number must come from the same side.
 _TOGETHER: tuple[tuple[str, ...], ...] = (
-    ("kernel", "pmu"), ("comm_op", "comm_task"), ("host_op", "stack", "flow"), ("step",), ("gc",), ("memory",), ("allocation",),
-    ("comm_traffic",), ("comm_link",), ("comm_reported",), ("step_reported",), ("statistic",), ("input_queue",), ("group",),
-)  # fmt: skip
+    ("kernel", "pmu"),
+    ("comm_op", "comm_task"),
+    ("host_op", "stack", "flow"),
+    ("step",),
+    ("gc",),
+    ("memory",),
+    ("allocation",),
+    ("comm_traffic",),
+    ("comm_link",),
+    ("comm_reported",),
+    ("step_reported",),
+    ("statistic",),
+    ("input_queue",),
+    ("group",),
+)
 _FROM_TEXT = ("counter", "setting")
 
 
@@ -49,9 +61,13 @@ class AscendReader:
 def _source(capture: Capture) -> Source:
     kinds = [kind for kind, there in (("text", capture.has_text), ("db", bool(capture.databases))) if there]
     return Source(
-        reader=AscendReader.name, format=f"ascend-{'+'.join(kinds)}", root=capture.root, files=capture.files, rank=capture.rank,
+        reader=AscendReader.name,
+        format=f"ascend-{'+'.join(kinds)}",
+        root=capture.root,
+        files=capture.files,
+        rank=capture.rank,
         capture=capture.stamp,
-    )  # fmt: skip
+    )
 
 
 def _read_database(capture: Capture, rank: int, sink: Sink) -> None:
@@ -78,7 +94,12 @@ def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
             shutil.rmtree(part.scratch, ignore_errors=True)
         parts[side] = part
     if not parts:
-        raise TraceFormatError(capture.root, "neither the text nor the database export can be read", lost="the capture")
+        raise TraceFormatError(
+            capture.root,
+            "neither the text nor the database export can be read",
+            lost="the capture",
+            hint="copy the profile again from where it was written",
+        )
     chosen = _merge(parts, sink)
     for side, part in parts.items():
         for note in part.notes:
@@ -108,9 +129,15 @@ def _merge(parts: dict[str, Sink], sink: Sink) -> str:
 
 def _rank_row(parts: dict[str, Sink]) -> pl.DataFrame:
     rows = [part.read("rank").drop("rank") for part in parts.values()]
-    merged = rows[0] if len(rows) == 1 else pl.DataFrame(
-        {name: [next((value for row in rows if (value := row[name][0]) is not None), None)] for name in rows[0].columns},
-        schema=rows[0].schema,
-    )  # fmt: skip
+    merged = (
+        rows[0]
+        if len(rows) == 1
+        else pl.DataFrame(
+            {
+                name: [next((value for row in rows if (value := row[name][0]) is not None), None)]
+                for name in rows[0].columns
+            },
+            schema=rows[0].schema,
+        )
+    )
     return merged.with_columns(pl.lit("ascend-text+db" if len(rows) == 2 else merged["format"][0]).alias("format"))
-

@@ -35,9 +35,12 @@ def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
         content = load_json(path)
         if content is None:
             sink.note(
-                "degraded", "not a readable JSON object", where=str(path),
-                lost="the profiler's own sums of communication", hint="was the job killed while the profiler was writing?",
-            )  # fmt: skip
+                "degraded",
+                "not a readable JSON object",
+                where=str(path),
+                lost="the profiler's own sums of communication",
+                hint="was the job killed while the profiler was writing?",
+            )
             continue
         bad = 0
         for step, kind, name, record in _records(content):
@@ -77,12 +80,17 @@ def _reported(step: int | None, kind: str, name: str, record: Mapping[str, Any])
     operation, group = _split(name)
     start = times.get("Start Timestamp(us)")
     return {
-        "step": step, "name": operation, "group": group, "kind": kind,
+        "step": step,
+        "name": operation,
+        "group": group,
+        "kind": kind,
         "start_ns": ns_of_us(str(start)) if start and str(start) != "0" else None,
-        "elapse_ns": ns_of_ms(str(times["Elapse Time(ms)"])), "transit_ns": ns_of_ms(str(times["Transit Time(ms)"])),
-        "wait_ns": ns_of_ms(str(times["Wait Time(ms)"])), "sync_ns": ns_of_ms(str(times["Synchronization Time(ms)"])),
+        "elapse_ns": ns_of_ms(str(times["Elapse Time(ms)"])),
+        "transit_ns": ns_of_ms(str(times["Transit Time(ms)"])),
+        "wait_ns": ns_of_ms(str(times["Wait Time(ms)"])),
+        "sync_ns": ns_of_ms(str(times["Synchronization Time(ms)"])),
         "idle_ns": ns_of_ms(str(times["Idle Time(ms)"])),
-    }  # fmt: skip
+    }
 
 
 def _traffic(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -93,13 +101,19 @@ def _traffic(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator
             continue
         base = {"step": step, "name": operation, "group": group, "transport": transport}
         yield base | {
-            "packet_bytes": None, "packets": None, "bytes": bytes_of(str(size), _MB), "time_ns": ns_of_ms(str(time)),
-        }  # fmt: skip
+            "packet_bytes": None,
+            "packets": None,
+            "bytes": bytes_of(str(size), _MB),
+            "time_ns": ns_of_ms(str(time)),
+        }
         for packet, (count, total) in (sums.get("Size Distribution") or {}).items():
             one = bytes_of(packet, _MB)
             yield base | {
-                "packet_bytes": one, "packets": int(count), "bytes": one * int(count), "time_ns": ns_of_ms(str(total)),
-            }  # fmt: skip
+                "packet_bytes": one,
+                "packets": int(count),
+                "bytes": one * int(count),
+                "time_ns": ns_of_ms(str(total)),
+            }
 
 
 def _links(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -107,21 +121,30 @@ def _links(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[d
     for pair, sums in record.items():
         source, _, target = pair.partition("-")
         yield {
-            "step": step, "name": operation, "group": group, "src_rank": int(source), "dst_rank": int(target),
-            "transport": sums.get("Transport Type"), "bytes": bytes_of(str(sums["Transit Size(MB)"]), _MB),
+            "step": step,
+            "name": operation,
+            "group": group,
+            "src_rank": int(source),
+            "dst_rank": int(target),
+            "transport": sums.get("Transport Type"),
+            "bytes": bytes_of(str(sums["Transit Size(MB)"]), _MB),
             "time_ns": ns_of_ms(str(sums["Transit Time(ms)"])),
-        }  # fmt: skip
+        }
 
 
-def read_operations(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, job: Job, rank: int, sink: Sink, *, traced: bool) -> None:
+def read_operations(
+    con: duckdb.DuckDBPyConnection, step: pl.DataFrame, job: Job, rank: int, sink: Sink, *, traced: bool
+) -> None:
     """Write comm_op, comm_task and group, from the trace or, without one, from kernel_details."""
     if traced:
         rows = con.sql(
-            "SELECT g.* EXCLUDE (launch_ns), coalesce(launch_ns, call_ns) AS launch_ns FROM group_op g LEFT JOIN call USING (correlation)"
+            "SELECT g.* EXCLUDE (launch_ns), coalesce(launch_ns, call_ns) AS launch_ns FROM group_op g "
+            "LEFT JOIN call USING (correlation)"
         ).pl()
     else:
         rows = con.sql(
-            "SELECT name, NULL::VARCHAR AS lane, start_ns, dur_ns, NULL::BIGINT AS correlation, NULL::BIGINT AS launch_ns, "
+            "SELECT name, NULL::VARCHAR AS lane, start_ns, dur_ns, NULL::BIGINT AS correlation, "
+            "NULL::BIGINT AS launch_ns, "
             "NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count FROM detail "
             "WHERE coalesce(core, '') IN ('HCCL', 'COMMUNICATION') OR name LIKE 'hcom_%'"
         ).pl()
@@ -154,11 +177,15 @@ def _operations(rows: pl.DataFrame, step: pl.DataFrame, hashes: set[str]) -> pl.
         pl.Series("group", keys, dtype=pl.String),
         pl.Series("op", [op_of_hccl(name) for name in rows["name"]], dtype=pl.String),
         pl.lit("hccl").alias("library"),
-        (pl.col("count") * pl.col("dtype").replace_strict(BYTES_OF_DTYPE, default=None, return_dtype=pl.Int64)).alias("bytes"),
+        (pl.col("count") * pl.col("dtype").replace_strict(BYTES_OF_DTYPE, default=None, return_dtype=pl.Int64)).alias(
+            "bytes"
+        ),
     ).sort("start_ns", "name")
     rows = rows.with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("comm_id"),
-        pl.when(pl.col("group").is_not_null()).then(pl.int_range(pl.len(), dtype=pl.Int64).over("group")).alias("sequence"),
+        pl.when(pl.col("group").is_not_null())
+        .then(pl.int_range(pl.len(), dtype=pl.Int64).over("group"))
+        .alias("sequence"),
     )
     return own_device(step, rows)
 
@@ -177,7 +204,11 @@ def _group_of(lane: str | None, name: str, hashes: set[str]) -> str | None:
 def _tasks(rows: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
     """Give each task the operation of its lane that it lies in."""
     holders = operations.select(
-        "lane", "comm_id", "group", pl.col("start_ns").alias("op_ns"), (pl.col("start_ns") + pl.col("dur_ns")).alias("op_end")
+        "lane",
+        "comm_id",
+        "group",
+        pl.col("start_ns").alias("op_ns"),
+        (pl.col("start_ns") + pl.col("dur_ns")).alias("op_end"),
     ).sort("op_ns")
     rows = rows.sort("start_ns").with_row_index("task_row")
     near = rows.join_asof(
@@ -189,9 +220,18 @@ def _tasks(rows: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
     rest = rest.sort("op_ns").unique("task_row", keep="last")
     found = pl.concat([near, rest]).select("task_row", "comm_id")
     groups = holders.group_by("lane").agg(pl.col("group").first())
-    rows = rows.join(found, on="task_row", how="left").join(groups, on="lane", how="left").sort("task_row").drop("task_row")
+    rows = (
+        rows.join(found, on="task_row", how="left")
+        .join(groups, on="lane", how="left")
+        .sort("task_row")
+        .drop("task_row")
+    )
     return rows.with_columns(
-        pl.col("name").str.to_lowercase().str.replace_all(" ", "_").str.replace("reduce_inline", "reduce").alias("task"),
+        pl.col("name")
+        .str.to_lowercase()
+        .str.replace_all(" ", "_")
+        .str.replace("reduce_inline", "reduce")
+        .alias("task"),
         pl.when(pl.col("link") != "INVALID_TYPE").then(pl.col("link")).alias("link"),
     ).drop("lane", "name")
 
@@ -203,11 +243,21 @@ def _groups(job: Job, operations: pl.DataFrame, tasks: pl.DataFrame | None, rank
         members: tuple[int | None, ...] = known.members or _inferred(key, tasks, rank, sink)
         rows.extend(
             {
-                "group": key, "name": known.name, "communicator": known.communicator or None, "member": place, "global_rank": member,
+                "group": key,
+                "name": known.name,
+                "communicator": known.communicator or None,
+                "member": place,
+                "global_rank": member,
             }
             for place, member in enumerate(members)
-        )  # fmt: skip
-    schema = {"group": pl.String, "name": pl.String, "communicator": pl.String, "member": pl.Int64, "global_rank": pl.Int64}
+        )
+    schema = {
+        "group": pl.String,
+        "name": pl.String,
+        "communicator": pl.String,
+        "member": pl.Int64,
+        "global_rank": pl.Int64,
+    }
     return pl.DataFrame(rows, schema=schema).sort("group", "member")
 
 
@@ -225,7 +275,7 @@ def _inferred(key: str, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> tu
         own = set(mine["src_rank"].drop_nulls())
     if not places:
         return ()
-    size = max(places) + 1
+    size = int(max(places)) + 1
     if own == {rank}:
         sink.note(
             "info",

@@ -9,14 +9,14 @@ import duckdb
 import polars as pl
 
 from hermes.read import csvfile
-from hermes.read.csvfile import Csv, clean, ns_of_us, real, scaled, whole
+from hermes.read.csvfile import Csv, clean, ns_of_us, real, size, whole
 from hermes.read.sink import Sink
 
 _MB = 1024 * 1024
 
 
 def read_csvs(con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> None:
-    """Write memory, allocation, statistic, step_reported, input_queue; leaves temporary table `l2_cache` if there is one."""
+    """Write memory, allocation, statistic, step_reported, counter and input_queue; leave a table `l2_cache`, if any."""
     parts: dict[str, list[pl.DataFrame]] = {}
     for number, path in enumerate(paths):
         file = csvfile.load(con, path, f"csv_{number}", sink)
@@ -31,9 +31,12 @@ def read_csvs(con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], sink: Sin
         else:
             if not file.has("Hit Rate", "Victim Rate"):
                 sink.note(
-                    "degraded", f"no known set of columns ({', '.join(file.columns)[:200]})",
-                    where=f"{path}, line 1", lost="the whole file", hint="was a column renamed?",
-                )  # fmt: skip
+                    "degraded",
+                    f"no known set of columns ({', '.join(file.columns)[:200]})",
+                    where=f"{path}, line 1",
+                    lost="the whole file",
+                    hint="was a column renamed?",
+                )
             else:
                 con.execute(
                     f"CREATE TEMP TABLE l2_cache AS SELECT {whole(file.pick('Stream Id'))} AS stream, "
@@ -55,43 +58,49 @@ def _kept(table: str, rows: pl.DataFrame, file: Csv, sink: Sink) -> pl.DataFrame
     if bad:
         first = int(rows.with_row_index("line", offset=2).filter(pl.col("bad"))["line"][0])
         sink.note(
-            "degraded", f"{bad} rows have a cell that cannot be read", where=f"{file.path}, first about row {first}",
+            "degraded",
+            f"{bad} rows have a cell that cannot be read",
+            where=f"{file.path}, first about row {first}",
             lost=f"these rows of table {table}",
-        )  # fmt: skip
+        )
     return rows.filter(~pl.col("bad")).drop("bad") if "bad" in rows.columns else rows
 
 
 def _memory_record(file: Csv, mindspore: bool) -> str:
-    def size(what: str) -> str:
+    def column(what: str) -> str:
         if file.has(f"{what}(KB)"):
-            return scaled(file.pick(f"{what}(KB)"), 1024)
+            return size(file.pick(f"{what}(KB)"), 1024)
         # MindSpore turns KB into MB by 1000, torch_npu by 1024.
-        return scaled(file.pick(f"{what}(MB)"), 1000 * 1024 if mindspore else _MB)
+        return size(file.pick(f"{what}(MB)"), 1000 * 1024 if mindspore else _MB)
 
     return f"""
-        SELECT coalesce({clean(file.pick("Component"))}, 'unknown') AS component, {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
-               {size("Total Allocated")} AS allocated_bytes, {size("Total Reserved")} AS reserved_bytes,
-               {size("Total Active")} AS active_bytes, {_device(file)} AS device_id, ts_ns IS NULL AS bad FROM {file.relation}"""
+        SELECT coalesce({clean(file.pick("Component"))}, 'unknown') AS component,
+            {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
+               {column("Total Allocated")} AS allocated_bytes, {column("Total Reserved")} AS reserved_bytes,
+               {column("Total Active")} AS active_bytes, {_device(file)} AS device_id,
+                   ts_ns IS NULL AS bad FROM {file.relation}"""
 
 
 def _module_memory(file: Csv, mindspore: bool) -> str:
     column = "Total Reserved(KB)" if file.has("Total Reserved(KB)") else "Total Reserved(MB)"
     return f"""
         SELECT {clean(file.pick("Component"))} AS component, {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
-               {scaled(file.pick(column), 1024 if "KB" in column else _MB)} AS reserved_bytes, {_device(file)} AS device_id,
+               {size(file.pick(column), 1024 if "KB" in column else _MB)} AS reserved_bytes,
+                   {_device(file)} AS device_id,
                ts_ns IS NULL OR component IS NULL AS bad
         FROM {file.relation} WHERE coalesce(reserved_bytes, 0) >= 0"""
 
 
 def _device(file: Csv) -> str:
-    given = f"regexp_extract({file.pick('Device Type', 'Device')}, '(\\d+)\\s*$', 1)"
-    return f"coalesce({whole(file.pick('Device_id'))}, TRY_CAST(nullif({given}, '') AS BIGINT))"
+    of_name = f"split_part({file.pick('Device Type', 'Device')}, ':', 2)"  # as in NPU:0
+    return f"coalesce({whole(file.pick('Device_id'))}, {whole(of_name)})"
 
 
 def _operator_memory(file: Csv, mindspore: bool) -> str:
     return f"""
-        SELECT coalesce({clean(file.pick("Name"))}, 'unknown') AS name, {scaled(file.pick("Size(KB)"), 1024)} AS bytes,
-               {ns_of_us(file.pick("Allocation Time(us)"))} AS alloc_ns, {ns_of_us(file.pick("Release Time(us)"))} AS release_ns,
+        SELECT coalesce({clean(file.pick("Name"))}, 'unknown') AS name, {size(file.pick("Size(KB)"), 1024)} AS bytes,
+               {ns_of_us(file.pick("Allocation Time(us)"))} AS alloc_ns,
+                   {ns_of_us(file.pick("Release Time(us)"))} AS release_ns,
                {_device(file)} AS device_id, alloc_ns IS NULL OR bytes IS NULL AS bad FROM {file.relation}
         WHERE {clean(file.pick("Allocation Time(us)"))} IS NOT NULL"""
 
@@ -119,29 +128,37 @@ def _op_statistic(file: Csv, mindspore: bool) -> str:
 
 def _summary(file: Csv, source: str, name: str, level: str, total: str) -> str:
     return f"""
-        SELECT '{source}' AS source, coalesce({clean(file.pick(name))}, 'unknown') AS name, {clean(file.pick(level))} AS level,
+        SELECT '{source}' AS source, coalesce({clean(file.pick(name))}, 'unknown') AS name,
+            {clean(file.pick(level))} AS level,
                {whole(file.pick("Count"))} AS count, {ns_of_us(file.pick(total))} AS total_ns,
-               {ns_of_us(file.pick("Min(us)", "Min Time(us)"))} AS min_ns, {ns_of_us(file.pick("Max(us)", "Max Time(us)"))} AS max_ns,
+               {ns_of_us(file.pick("Min(us)", "Min Time(us)"))} AS min_ns, {
+        ns_of_us(file.pick("Max(us)", "Max Time(us)"))
+    } AS max_ns,
                total_ns IS NULL AS bad FROM {file.relation}"""
 
 
 def _operator_details(file: Csv, mindspore: bool) -> str:
     columns = [column for column in file.columns if column.endswith("Duration(us)") or "Duration With" in column]
     parts = [
-        f"SELECT 'operator' AS source, coalesce({clean(file.pick('Name'))}, 'unknown') AS name, '{column.split(' Duration')[0].lower()}' AS level, "
+        f"SELECT 'operator' AS source, coalesce({clean(file.pick('Name'))}, 'unknown') AS name, "
+        f"'{column.split(' Duration')[0].lower()}' AS level, "
         f"count(*) AS count, sum(ns)::BIGINT AS total_ns, min(ns) AS min_ns, max(ns) AS max_ns, false AS bad "
         f"FROM (SELECT *, {ns_of_us(file.pick(column))} AS ns FROM {file.relation}) GROUP BY ALL"
         for column in columns
         if "With" not in column
     ]
-    nothing = f"SELECT 'operator' AS source, {clean(file.pick('Name'))} AS name, count(*) AS count, name IS NULL AS bad FROM {file.relation} GROUP BY ALL"
+    nothing = (
+        f"SELECT 'operator' AS source, {clean(file.pick('Name'))} AS name, count(*) AS count, name IS NULL AS bad "
+        f"FROM {file.relation} GROUP BY ALL"
+    )
     return " UNION ALL ".join(parts) or nothing
 
 
 def _aicpu(file: Csv, mindspore: bool) -> str:
     return f"""
         SELECT 'aicpu' AS source, coalesce({clean(file.pick("Node"))}, 'unknown') AS name, count(*) AS count,
-               sum({ns_of_us(file.pick("Total_time(us)"))})::BIGINT AS total_ns, min({ns_of_us(file.pick("Total_time(us)"))}) AS min_ns,
+               sum({ns_of_us(file.pick("Total_time(us)"))})::BIGINT AS total_ns,
+                   min({ns_of_us(file.pick("Total_time(us)"))}) AS min_ns,
                max({ns_of_us(file.pick("Total_time(us)"))}) AS max_ns, false AS bad FROM {file.relation} GROUP BY ALL"""
 
 
@@ -149,8 +166,10 @@ def _network(file: Csv, mindspore: bool) -> str:
     series = [name for name in file.columns if name not in ("Device_id", "Timestamp(us)", "funcId")]
     source = file.path.name.split("_")[0].split(".")[0]
     parts = [
-        f"SELECT '{source.upper()}' AS source, coalesce('Port ' || {clean(file.pick('funcId'))}, 'Port') AS name, '{name}' AS series, "
-        f"{ns_of_us(file.pick('Timestamp(us)'))} AS ts_ns, {real(file.pick(name))} AS value, {whole(file.pick('Device_id'))} AS device_id, "
+        f"SELECT '{source.upper()}' AS source, coalesce('Port ' || {clean(file.pick('funcId'))}, 'Port') "
+        f"AS name, '{name}' AS series, "
+        f"{ns_of_us(file.pick('Timestamp(us)'))} AS ts_ns, {real(file.pick(name))} AS value, "
+        f"{whole(file.pick('Device_id'))} AS device_id, "
         f"ts_ns IS NULL AS bad FROM {file.relation} WHERE {real(file.pick(name))} IS NOT NULL"
         for name in series
     ]
@@ -160,7 +179,8 @@ def _network(file: Csv, mindspore: bool) -> str:
 def _averages(file: Csv, mindspore: bool) -> str:
     source = file.path.name.split("_")[0].split(".")[0]
     parts = [
-        f"SELECT '{source}' AS source, coalesce({clean(file.pick('Mode'))}, 'unknown') AS name, '{name.lower()}' AS level, "
+        f"SELECT '{source}' AS source, coalesce({clean(file.pick('Mode'))}, 'unknown') AS name, "
+        f"'{name.lower()}' AS level, "
         f"{real(file.pick(name))} AS value, 'as written' AS unit, false AS bad FROM {file.relation}"
         for name in ("Min", "Max", "Avg", "Average")
         if file.has(name)
@@ -170,20 +190,25 @@ def _averages(file: Csv, mindspore: bool) -> str:
 
 def _soc_pmu(file: Csv, mindspore: bool) -> str:
     return f"""
-        SELECT 'soc_pmu' AS source, coalesce({clean(file.pick("Op Name"))}, 'unknown') AS name, 'tlb hit rate' AS level, count(*) AS count,
-               avg({real(file.pick("TLB Hit Rate"))}) AS value, 'ratio' AS unit, false AS bad FROM {file.relation} GROUP BY ALL"""
+        SELECT 'soc_pmu' AS source, coalesce({clean(file.pick("Op Name"))}, 'unknown') AS name,
+            'tlb hit rate' AS level, count(*) AS count,
+               avg({real(file.pick("TLB Hit Rate"))}) AS value, 'ratio' AS unit,
+                   false AS bad FROM {file.relation} GROUP BY ALL"""
 
 
 def _static_memory(file: Csv, mindspore: bool) -> str:
     return f"""
-        SELECT 'static_op_mem' AS source, coalesce({clean(file.pick("Op Name"))}, 'unknown') AS name, {clean(file.pick("Graph ID"))} AS level,
+        SELECT 'static_op_mem' AS source, coalesce({clean(file.pick("Op Name"))}, 'unknown') AS name,
+            {clean(file.pick("Graph ID"))} AS level,
                {real(file.pick("Size(KB)"))} AS value, 'KB' AS unit, false AS bad FROM {file.relation}"""
 
 
 def _dataset(file: Csv, mindspore: bool) -> str:
     return f"""
-        SELECT 'dataset' AS source, coalesce({clean(file.pick("Operation"))}, 'unknown') AS name, {clean(file.pick("Stage"))} AS level,
-               {whole(file.pick("Occurrences"))} AS count, {ns_of_us(file.pick("Avg. time(us)"))} * coalesce({whole(file.pick("Occurrences"))}, 1) AS total_ns,
+        SELECT 'dataset' AS source, coalesce({clean(file.pick("Operation"))}, 'unknown') AS name,
+            {clean(file.pick("Stage"))} AS level,
+               {whole(file.pick("Occurrences"))} AS count, {ns_of_us(file.pick("Avg. time(us)"))} *
+                   coalesce({whole(file.pick("Occurrences"))}, 1) AS total_ns,
                false AS bad FROM {file.relation}"""
 
 
@@ -191,7 +216,8 @@ def _minddata(file: Csv, mindspore: bool) -> str:
     return f"""
         SELECT {whole(file.pick("op_id"))} AS op_id, coalesce({clean(file.pick("op_type"))}, 'unknown') AS op,
                {whole(file.pick("num_workers"))} AS workers, {whole(file.pick("output_queue_size"))} AS queue_size,
-               {real(file.pick("output_queue_average_size"))} AS queue_average, {real(file.pick("output_queue_usage_rate"))} AS queue_usage,
+               {real(file.pick("output_queue_average_size"))} AS queue_average,
+                   {real(file.pick("output_queue_usage_rate"))} AS queue_usage,
                {whole(file.pick("parent_id"))} AS parent_id, op_id IS NULL AS bad FROM {file.relation}"""
 
 

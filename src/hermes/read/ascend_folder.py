@@ -56,9 +56,14 @@ class Capture:
         beside = [path for path in (self.info, self.metadata) if path]
         wal = [path.with_name(path.name + "-wal") for path in self.databases]
         return (
-            *beside, *self.traces, *self.kernels, *self.csvs, *self.jsons, *self.databases,
+            *beside,
+            *self.traces,
+            *self.kernels,
+            *self.csvs,
+            *self.jsons,
+            *self.databases,
             *(path for path in wal if path.exists()),
-        )  # fmt: skip
+        )
 
 
 def captures(files: Iterable[Path]) -> list[Capture]:
@@ -92,9 +97,15 @@ def load_json(path: Path | None) -> dict[str, Any] | None:
 
 def _kind(name: str) -> str:
     for kind, pattern in (
-        ("trace", _TRACE), ("kernels", _KERNELS), ("csv", _CSV), ("json", _JSON), ("info", _INFO),
-        ("db", _RANK_DB), ("msprof_db", _MSPROF_DB), ("side_db", _SIDE_DB),
-    ):  # fmt: skip
+        ("trace", _TRACE),
+        ("kernels", _KERNELS),
+        ("csv", _CSV),
+        ("json", _JSON),
+        ("info", _INFO),
+        ("db", _RANK_DB),
+        ("msprof_db", _MSPROF_DB),
+        ("side_db", _SIDE_DB),
+    ):
         if pattern.match(name):
             return kind
     return "metadata" if name == "profiler_metadata.json" else ""
@@ -143,7 +154,13 @@ def _capture(root: Path, own: list[Path]) -> Capture | None:
 
 def _plausible(root: Path, kinds: dict[str, list[Path]], databases: list[Path]) -> bool:
     """Whether these are more than a file or two with common names (`communication.json`, `aicpu.csv`, `nic.csv`)."""
-    if databases or "kernels" in kinds or "trace" in kinds or "info" in kinds or root.name.endswith(("_ascend_pt", "_ascend_ms")):
+    if (
+        databases
+        or "kernels" in kinds
+        or "trace" in kinds
+        or "info" in kinds
+        or root.name.endswith(("_ascend_pt", "_ascend_ms"))
+    ):
         return True
     return any(path.parent.name == "ASCEND_PROFILER_OUTPUT" for paths in kinds.values() for path in paths)
 

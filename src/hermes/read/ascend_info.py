@@ -48,17 +48,21 @@ def read_info(capture: Capture, rank: int, sink: Sink) -> Job:
     metadata = load_json(capture.metadata)
     if capture.info is None:
         sink.note(
-            "degraded", "profiler_info.json is missing", where=str(capture.root),
+            "degraded",
+            "profiler_info.json is missing",
+            where=str(capture.root),
             lost="the profiler's settings; the rank is taken from elsewhere",
             hint="keep the whole *_ascend_pt folder together when you copy it",
-        )  # fmt: skip
+        )
     elif info is None:
         sink.note("degraded", "not a readable JSON object", where=str(capture.info), lost="the profiler's settings")
     if capture.metadata is not None and metadata is None:
         sink.note(
-            "degraded", "not a readable JSON object", where=str(capture.metadata),
+            "degraded",
+            "not a readable JSON object",
+            where=str(capture.metadata),
             lost="environment variables, parallel layout and process groups",
-        )  # fmt: skip
+        )
     settings = _settings(info or {}, metadata or {})
     sink.frame("setting", pl.DataFrame(settings, schema=["source", "name", "value"], orient="row"))
     return _job(info or {}, metadata or {}, rank)

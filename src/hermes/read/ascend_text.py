@@ -14,6 +14,7 @@ from hermes.read.ascend_folder import Capture
 from hermes.read.ascend_info import Job, read_info
 from hermes.read.ascend_kernel import read_kernels
 from hermes.read.ascend_trace import read_trace
+from hermes.read.query import one
 from hermes.read.sink import Sink
 from hermes.tables import TABLES, empty
 
@@ -50,12 +51,27 @@ def read_text(capture: Capture, rank: int, sink: Sink) -> None:
 
 
 def _rest(
-    con: duckdb.DuckDBPyConnection, capture: Capture, step: pl.DataFrame, job: Job, rank: int, sink: Sink, *, traced: bool
+    con: duckdb.DuckDBPyConnection,
+    capture: Capture,
+    step: pl.DataFrame,
+    job: Job,
+    rank: int,
+    sink: Sink,
+    *,
+    traced: bool,
 ) -> None:
     read_csvs(con, capture.csvs, sink, mindspore=capture.mindspore)
     read_kernels(con, capture.kernels, step, sink, traced=traced)
     read_sums(capture.jsons, sink)
     read_operations(con, step, job, rank, sink, traced=traced)
+    if traced and sink.read("kernel").height and not one(con, "SELECT count(*) FROM task")[0]:
+        sink.note(
+            "degraded",
+            "no device task is in the trace, though kernel_details.csv has kernels",
+            where=str(capture.traces[0]),
+            lost="copies, streams, launches and tasks of communication",
+            hint="was the job killed while the profiler was writing?",
+        )
 
 
 def rank_row(capture: Capture, job: Job, first_ns: int | None, format_name: str) -> pl.DataFrame:
@@ -79,23 +95,43 @@ def _absent(capture: Capture, sink: Sink) -> None:
     """Say what the missing files take away; a profile of Level_none has no device data and is whole."""
     if not capture.traces:
         sink.note(
-            "degraded", "trace_view.json is missing", where=str(capture.root),
-            lost="host calls, copies, tasks of communication, arrows and counters", hint="copy the whole folder",
-        )  # fmt: skip
+            "degraded",
+            "trace_view.json is missing",
+            where=str(capture.root),
+            lost="host calls, copies, tasks of communication, arrows and counters",
+            hint="copy the whole folder",
+        )
     elif not capture.kernels and sink.read("kernel").height:
         sink.note(
-            "degraded", "kernel_details.csv is missing", where=str(capture.root),
-            lost="operator types, shapes and units of kernels", hint="copy the whole folder",
-        )  # fmt: skip
+            "degraded",
+            "kernel_details.csv is missing",
+            where=str(capture.root),
+            lost="operator types, shapes and units of kernels",
+            hint="copy the whole folder",
+        )
+    elif not sink.read("host_op").height and sink.read("kernel").height:
+        sink.note(
+            "degraded",
+            "no host call is in the trace",
+            where=str(capture.traces[0]),
+            lost="causes on the host",
+            hint="profile with activities CPU and NPU; was the job killed while the profiler was writing?",
+        )
     if not sink.read("kernel").height and not sink.read("comm_op").height:
         sink.note(
-            "degraded", "no device task was recorded", where=str(capture.root), lost="the device side of every step",
+            "degraded",
+            "no device task was recorded",
+            where=str(capture.root),
+            lost="the device side of every step",
             hint="profile with activities CPU and NPU, at Level0 or above",
-        )  # fmt: skip
+        )
     names = {path.name for path in capture.jsons}
     summed = sink.read("statistic").filter(pl.col("source") == "op").height > 0
     if summed and sink.read("comm_op").height and "communication.json" not in names:
         sink.note(
-            "degraded", "communication.json is missing", where=str(capture.root),
-            lost="the profiler's own split of communication", hint="copy the whole folder",
-        )  # fmt: skip
+            "degraded",
+            "communication.json is missing",
+            where=str(capture.root),
+            lost="the profiler's own split of communication",
+            hint="copy the whole folder",
+        )

@@ -13,22 +13,57 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from hermes.read.chrome import scan
+from hermes.read.chrome import Scan, scan
 from hermes.read.nest import nest
 from hermes.read.query import one
 from hermes.read.sink import Sink
 from hermes.read.steps import own_host
 
 _SERIES = (
-    "MHz", "KB", "Read(MB/s)", "Write(MB/s)", "Throughput(MB/s)", "Hit Rate(%)", "value", "Mata Bw Level",
-    "L2 Buffer Bw Level", "Bandwidth(MB/s)", "Rx", "Tx", "Bandwidth", "Usage(%)",
-)  # fmt: skip
+    "MHz",
+    "KB",
+    "Read(MB/s)",
+    "Write(MB/s)",
+    "Throughput(MB/s)",
+    "Hit Rate(%)",
+    "value",
+    "Mata Bw Level",
+    "L2 Buffer Bw Level",
+    "Bandwidth(MB/s)",
+    "Rx",
+    "Tx",
+    "Bandwidth",
+    "Usage(%)",
+)
 _ARGUMENTS = (
-    "name", "labels", "Sequence number", "Fwd thread id", "Input Dims", "Input type", "Call stack", "correlation_id",
-    "level", "connection_id", "Task Type", "Physic Stream Id", "Task Id", "data size(Byte)", "size(B)",
-    "memcpy direction", "operation", "data_type", "alg_type", "count", "src rank", "dst rank", "transport type",
-    "size(Byte)", "link type", "stream id", "acc_id",
-)  # fmt: skip
+    "name",
+    "labels",
+    "Sequence number",
+    "Fwd thread id",
+    "Input Dims",
+    "Input type",
+    "Call stack",
+    "correlation_id",
+    "level",
+    "connection_id",
+    "Task Type",
+    "Physic Stream Id",
+    "Task Id",
+    "data size(Byte)",
+    "size(B)",
+    "memcpy direction",
+    "operation",
+    "data_type",
+    "alg_type",
+    "count",
+    "src rank",
+    "dst rank",
+    "transport type",
+    "size(Byte)",
+    "link type",
+    "stream id",
+    "acc_id",
+)
 _NONE = "'4294967295', '18446744073709551615', '-1', 'N/A', 'None', ''"
 
 
@@ -46,15 +81,15 @@ class Trace:
 
 
 def read_trace(path: Path, sink: Sink) -> Trace:
-    """Scan the trace; writes step, host_op, stack, flow, counter and gc. Raises `TraceFormatError` on a hopeless file."""
+    """Scan the trace and write step, host_op, stack, flow, counter and gc; raises `TraceFormatError` as `scan`."""
     scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES)
     con = scanned.con
-    con.execute(f"CREATE VIEW event AS SELECT * FROM {scanned.events}")
+    con.execute(f"CREATE VIEW event AS SELECT * REPLACE (coalesce(name, '') AS name) FROM {scanned.events}")
     _lanes(con)
     step = _steps(con, sink)
     _host(con, step, sink)
     _flows(con, sink)
-    _counters(con, scanned.counters, sink)
+    _counters(con, scanned, sink)
     _device_views(con)
     return Trace(con=con, step=step, first_ns=one(con, "SELECT min(ts_ns) FROM event WHERE ph = 'X'")[0])
 
@@ -64,21 +99,24 @@ def _lanes(con: duckdb.DuckDBPyConnection) -> None:
     con.execute("""
         CREATE TEMP TABLE process AS
         SELECT pid, any_value(args."name") FILTER (name = 'process_name') AS process,
-               TRY_CAST(nullif(regexp_extract(any_value(args."labels") FILTER (name = 'process_labels'), '^NPU (\\d+)$', 1), '') AS BIGINT) AS device_id
+               TRY_CAST(nullif(regexp_extract(any_value(args."labels") FILTER (name = 'process_labels'),
+                   '^NPU (\\d+)$', 1), '') AS BIGINT) AS device_id
         FROM event WHERE ph = 'M' GROUP BY pid;
         CREATE TEMP TABLE thread AS
-        SELECT pid, tid, any_value(args."name") AS thread FROM event WHERE ph = 'M' AND name = 'thread_name' GROUP BY pid, tid;
+        SELECT pid, tid, any_value(args."name") AS thread FROM event WHERE ph = 'M'
+            AND name = 'thread_name' GROUP BY pid, tid;
         CREATE TEMP TABLE plane AS
         SELECT pid, tid, thread,
                TRY_CAST(regexp_extract(thread, '^Plane (\\d+)$', 1) AS BIGINT) AS plane,
-               last_value(CASE WHEN thread LIKE 'Group%' THEN regexp_extract(thread, '^Group (\\S+)', 1) END IGNORE NULLS)
+               last_value(CASE WHEN thread LIKE 'Group%' THEN regexp_extract(thread, '^Group (\\S+)',
+                   1) END IGNORE NULLS)
                    OVER (PARTITION BY pid ORDER BY TRY_CAST(tid AS BIGINT)) AS lane
         FROM thread SEMI JOIN (SELECT pid FROM process WHERE process IN ('HCCL', 'Communication')) USING (pid);
     """)
 
 
 def _steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
-    step = con.sql("""
+    step: pl.DataFrame = con.sql("""
         SELECT TRY_CAST(name[14:] AS BIGINT) AS step, min(ts_ns) AS start_ns,
                max(ts_ns + dur_ns) - min(ts_ns) AS dur_ns, any_value(name) AS name
         FROM event WHERE ph = 'X' AND name LIKE 'ProfilerStep#%' AND TRY_CAST(name[14:] AS BIGINT) IS NOT NULL
@@ -100,23 +138,28 @@ def _host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> Non
                ELSE 'mark' END AS kind,
           regexp_replace(e.name, '^(AscendCL|Node|Runtime|Hccl|Communication|Model)@', '') AS name,
           -- The process number of the CANN lanes is made up; its threads are those of the Python process.
-          CASE WHEN process = 'CANN' THEN coalesce((SELECT TRY_CAST(min(pid) AS BIGINT) FROM process WHERE process = 'Python' HAVING count(*) = 1),
+          CASE WHEN process = 'CANN' THEN coalesce((SELECT TRY_CAST(min(pid) AS BIGINT) FROM process
+              WHERE process = 'Python' HAVING count(*) = 1),
                TRY_CAST(pid AS BIGINT)) ELSE TRY_CAST(pid AS BIGINT) END AS pid,
-          TRY_CAST(tid AS BIGINT) AS tid, ts_ns AS start_ns, dur_ns, TRY_CAST(args."connection_id" AS BIGINT) AS correlation,
+          TRY_CAST(tid AS BIGINT) AS tid, ts_ns AS start_ns, dur_ns,
+              TRY_CAST(args."connection_id" AS BIGINT) AS correlation,
           nullif(regexp_replace(args."Input Dims", ';?\\r\\n', ';', 'g'), '') AS shapes,
           nullif(regexp_replace(args."Input type", ';?\\r\\n', ';', 'g'), '') AS dtypes,
-          TRY_CAST(CASE WHEN args."Sequence number" NOT IN ({_NONE}) THEN args."Sequence number" END AS BIGINT) AS sequence,
+          TRY_CAST(CASE WHEN args."Sequence number" NOT IN ({_NONE})
+              THEN args."Sequence number" END AS BIGINT) AS sequence,
           TRY_CAST(nullif(args."Fwd thread id", '0') AS BIGINT) AS forward_tid,
           CASE WHEN args."Call stack" <> '' THEN hash(args."Call stack") END AS stack_hash,
           hash(e.name) AS tie
         FROM event e LEFT JOIN process USING (pid)
-        WHERE ph = 'X' AND cat IS DISTINCT FROM 'GC' AND (process IS NULL OR process IN ('Python', 'CANN', 'MindSpore', 'CPU OP', 'Scope Layer')
+        WHERE ph = 'X' AND cat IS DISTINCT FROM 'GC' AND (process IS NULL OR process IN ('Python', 'CANN',
+            'MindSpore', 'CPU OP', 'Scope Layer')
               OR process LIKE 'python%')
     """)
     con.execute("""
         CREATE TEMP TABLE stack AS
         SELECT stack_hash, row_number() OVER (ORDER BY stack_hash) - 1 AS stack_id, frames FROM (
-          SELECT hash(args."Call stack") AS stack_hash, any_value(replace(replace(args."Call stack", chr(13), ''), ';' || chr(10), chr(10))) AS frames
+          SELECT hash(args."Call stack") AS stack_hash, any_value(replace(replace(args."Call stack", chr(13), ''),
+              ';' || chr(10), chr(10))) AS frames
           FROM event WHERE args."Call stack" <> '' GROUP BY 1)
     """)
     sink.sql(con, "stack", "SELECT stack_id, frames FROM stack")
@@ -135,40 +178,45 @@ def _flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
         WITH leave AS (SELECT cat, id, pid, tid, ts_ns FROM event WHERE ph = 's'),
              reach AS (SELECT cat, id, pid, tid, ts_ns FROM event WHERE ph = 'f')
         SELECT CASE WHEN cat = 'HostToDevice' THEN 'launch' WHEN cat = 'async_npu' THEN 'operator'
-                    WHEN cat = 'async_task_queue' THEN 'queue' WHEN cat = 'fwdbwd' THEN 'forward_backward' ELSE 'mark' END AS kind,
+                    WHEN cat = 'async_task_queue' THEN 'queue' WHEN cat = 'fwdbwd' THEN 'forward_backward'
+                        ELSE 'mark' END AS kind,
                id AS flow_id, leave.pid AS src_pid, leave.tid AS src_tid, leave.ts_ns AS src_ns,
                reach.pid AS dst_pid, reach.tid AS dst_tid, reach.ts_ns AS dst_ns
         FROM leave JOIN reach USING (cat, id)
     """)
     sink.sql(
-        con, "flow",
+        con,
+        "flow",
         "SELECT kind, flow_id, TRY_CAST(src_pid AS BIGINT) AS src_pid, TRY_CAST(src_tid AS BIGINT) AS src_tid, src_ns, "
-        "TRY_CAST(dst_pid AS BIGINT) AS dst_pid, TRY_CAST(dst_tid AS BIGINT) AS dst_tid, dst_ns FROM arrow ORDER BY ALL",
-    )  # fmt: skip
+        "TRY_CAST(dst_pid AS BIGINT) AS dst_pid, TRY_CAST(dst_tid AS BIGINT) AS dst_tid, dst_ns FROM "
+        "arrow ORDER BY ALL",
+    )
 
 
-def _counters(con: duckdb.DuckDBPyConnection, again: str, sink: Sink) -> None:
+def _counters(con: duckdb.DuckDBPyConnection, scanned: Scan, sink: Sink) -> None:
     """Most samples have one known series; a file with others is read once more for all of its series."""
     plain = one(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND (key IS NULL OR more)")[0]
     label = "CASE WHEN {0} IS NULL THEN name ELSE name || ' ' || {0} END AS name"
     samples = f"""SELECT pid, {label.format('args."acc_id"')}, ts_ns, key AS series, text FROM event WHERE ph = 'C'"""
     if not plain:
         samples = f"""SELECT pid, {label.format("args['acc_id']")}, ts_ns, unnest(map_keys(args)) AS series,
-                             unnest(map_values(args)) AS text FROM {again}"""
+                             unnest(map_values(args)) AS text FROM {scanned.counters()}"""
     sink.sql(
-        con, "counter",
+        con,
+        "counter",
         f"""SELECT coalesce(process, 'unknown') AS source, coalesce(name, '') AS name, series, ts_ns,
                    TRY_CAST(text AS DOUBLE) AS value, device_id
             FROM ({samples}) LEFT JOIN process USING (pid)
             WHERE series <> 'acc_id' AND ts_ns IS NOT NULL AND isfinite(TRY_CAST(text AS DOUBLE))
             ORDER BY ts_ns, source, name, series, value""",
-    )  # fmt: skip
+    )
 
 
 def _device_views(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(f"""
         CREATE TEMP TABLE exact AS
-        SELECT DISTINCT thread AS lane, ts_ns, dur_ns FROM event JOIN process USING (pid) LEFT JOIN thread USING (pid, tid)
+        SELECT DISTINCT thread AS lane, ts_ns, dur_ns FROM event JOIN process USING (pid)
+            LEFT JOIN thread USING (pid, tid)
         WHERE ph = 'X' AND process = 'Overlap Analysis' AND thread IN ('Computing', 'Communication');
         CREATE TEMP TABLE launch AS
         SELECT dst_pid AS pid, dst_tid AS tid, dst_ns AS start_ns,
@@ -184,14 +232,16 @@ def _device_views(con: duckdb.DuckDBPyConnection) -> None:
                TRY_CAST(args."connection_id" AS BIGINT) AS correlation, launch_ns,
                TRY_CAST(coalesce(args."data size(Byte)", args."size(B)") AS BIGINT) AS bytes,
                coalesce(args."memcpy direction", args."operation") AS direction
-        FROM event e JOIN process USING (pid) LEFT JOIN launch ON launch.pid = e.pid AND launch.tid = e.tid AND launch.start_ns = e.ts_ns
+        FROM event e JOIN process USING (pid) LEFT JOIN launch ON launch.pid = e.pid AND launch.tid = e.tid
+            AND launch.start_ns = e.ts_ns
         WHERE ph = 'X' AND process = 'Ascend Hardware';
         CREATE TEMP TABLE group_op AS
         SELECT e.name, p.lane, e.ts_ns AS start_ns,
                CASE WHEN abs(x.dur_ns - e.dur_ns) <= 1 THEN x.dur_ns ELSE e.dur_ns END AS dur_ns,
                TRY_CAST(args."connection_id" AS BIGINT) AS correlation, launch_ns, args."data_type" AS dtype,
                args."alg_type" AS algorithm, TRY_CAST(args."count" AS BIGINT) AS count
-        FROM event e JOIN plane p ON p.pid = e.pid AND p.tid = e.tid LEFT JOIN launch l ON l.pid = e.pid AND l.tid = e.tid AND l.start_ns = e.ts_ns
+        FROM event e JOIN plane p ON p.pid = e.pid AND p.tid = e.tid LEFT JOIN launch l ON l.pid = e.pid
+            AND l.tid = e.tid AND l.start_ns = e.ts_ns
         LEFT JOIN exact x ON x.lane = 'Communication' AND x.ts_ns = e.ts_ns AND abs(x.dur_ns - e.dur_ns) <= 1
         WHERE ph = 'X' AND p.thread LIKE 'Group%';
         CREATE TEMP TABLE sibling AS
@@ -201,6 +251,7 @@ def _device_views(con: duckdb.DuckDBPyConnection) -> None:
         SELECT e.name, lane, plane, TRY_CAST(args."stream id" AS BIGINT) AS stream, ts_ns AS start_ns, dur_ns,
                TRY_CAST(CASE WHEN args."src rank" NOT IN ({_NONE}) THEN args."src rank" END AS BIGINT) AS src_rank,
                TRY_CAST(CASE WHEN args."dst rank" NOT IN ({_NONE}) THEN args."dst rank" END AS BIGINT) AS dst_rank,
-               TRY_CAST(args."size(Byte)" AS BIGINT) AS bytes, args."transport type" AS transport, args."link type" AS link
+               TRY_CAST(args."size(Byte)" AS BIGINT) AS bytes, args."transport type" AS transport,
+                   args."link type" AS link
         FROM event e JOIN plane USING (pid, tid) WHERE ph = 'X' AND plane IS NOT NULL;
     """)

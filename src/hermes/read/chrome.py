@@ -7,6 +7,8 @@ illegal bytes; gzip. DuckDB parses the events straight to columns; what it refus
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import io
 import json
 import re
@@ -45,14 +47,23 @@ class Scan:
 
     `events` is a SQL expression with the columns `ph, name, cat, pid, tid, ts_ns, dur_ns, id, args`: text but for the
     integer nanoseconds; `args` a struct of the arguments asked for, as text (lists and objects as JSON text).
-    `counters` reads the file once more for its counter events, with the columns `name, pid, ts_ns` and `args` as a
-    map, while no other file is read through `con`. `header` holds the other top-level keys of an object-form file.
+    `header` holds the other top-level keys of an object-form file.
     """
 
     con: duckdb.DuckDBPyConnection
     events: str
-    counters: str
     header: dict[str, Any]
+    place: _Place
+
+    def counters(self) -> str:
+        """SQL that reads the file once more for its counter events: `name, pid, ts_ns`, and `args` as a map.
+
+        Valid until another file is read through `con`.
+        """
+        url = slice_url(self.con, self.place.path, self.place.start, self.place.end)
+        columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "pid", "ts"))
+        source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'MAP(VARCHAR, VARCHAR)'}})"
+        return f"(SELECT name, pid, {ns_sql('ts')} AS ts_ns, args FROM {source} WHERE ph = 'C')"
 
 
 def sniff(head: bytes) -> bool:
@@ -105,22 +116,22 @@ def scan(
     place = _place(path, plain)
     wanted = _Wanted(arguments=arguments, one_of=one_of, spellings=spellings)
     out = sink.scratch / "event.parquet"
-    con = sink.connect()
     if place is not None and _needs_exact_ts(plain, place.start):
-        plain, place = _with_text_ts(plain, place, sink.scratch / "exact.json")
-    header = place.header if place else {}
+        place = _with_text_ts(place, sink.scratch / "exact.json")
     try:
         if place is None:
             raise duckdb.InvalidInputException("the list of events has no end")
-        url = _extract(con, plain, place.start, place.end, wanted, out)
+        _extract(place, wanted, out, sink)
     except (duckdb.Error, UnicodeDecodeError) as refused:
         # A new name: DuckDB may still be deleting what it began to write under the old one.
         out = sink.scratch / "rescued.parquet"
-        found, url = _salvage(con, path, plain, wanted, out, sink, refused)
-        header = _utf8(found) | header
+        before = place.header if place else {}
+        place = _salvage(path, plain, wanted, out, sink, refused)
+        place = dataclasses.replace(place, header=_utf8(place.header) | before)
+    con = sink.connect()
     events = f"read_parquet('{str(out).replace(chr(39), chr(39) * 2)}')"
     good = _sound_times(con, events, path, sink)
-    return Scan(con=con, events=f"(SELECT * FROM {events} WHERE {good})", counters=_counters(url), header=header)
+    return Scan(con=con, events=f"(SELECT * FROM {events} WHERE {good})", header=place.header, place=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +145,9 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where the array of events lies in a file: `[start, end)`, brackets included."""
+    """Where the array of events lies in a (decompressed) file: `[start, end)`, brackets included."""
 
+    path: Path
     start: int
     end: int
     header: dict[str, Any]
@@ -241,7 +253,7 @@ def _place(path: Path, plain: Path) -> _Place | None:
         head = raw.read(1 << 20)
         opening = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if opening == b"[":
-            return _array_place(raw, head.index(b"["), size)
+            return _array_place(plain, raw, head.index(b"["), size)
         if opening != b"{":
             raise TraceFormatError(
                 path, "neither a JSON array nor an object", place="at its start", lost="the whole file",
@@ -251,15 +263,15 @@ def _place(path: Path, plain: Path) -> _Place | None:
         if start is None:
             return None
         tail = _object_end(raw, start, size)
-    return None if tail is None else _Place(start=start, end=tail[0], header=keys | tail[1])
+    return None if tail is None else _Place(path=plain, start=start, end=tail[0], header=keys | tail[1])
 
 
-def _array_place(raw: io.BufferedReader, start: int, size: int) -> _Place | None:
+def _array_place(path: Path, raw: io.BufferedReader, start: int, size: int) -> _Place | None:
     raw.seek(max(0, size - 4096))
     tail = raw.read().rstrip(b" \t\r\n\x00")
     if not tail.endswith(b"]"):
         return None
-    return _Place(start=start, end=max(0, size - 4096) + len(tail), header={})
+    return _Place(path=path, start=start, end=max(0, size - 4096) + len(tail), header={})
 
 
 def _object_start(path: Path, raw: io.BufferedReader, head: bytes) -> tuple[dict[str, Any], int | None]:
@@ -326,10 +338,10 @@ def _needs_exact_ts(plain: Path, start: int) -> bool:
     return any(int(match.group(1)) > _EXACT_US for match in _LONG_TS.finditer(sample))
 
 
-def _with_text_ts(plain: Path, place: _Place, out: Path) -> tuple[Path, _Place]:
+def _with_text_ts(place: _Place, out: Path) -> _Place:
     """A copy of the events in which each fractional `ts` is text, so that no parser makes a double of it."""
     left = place.end - place.start
-    with plain.open("rb") as raw, out.open("wb") as copy:
+    with place.path.open("rb") as raw, out.open("wb") as copy:
         raw.seek(place.start)
         rest = b""
         while left or rest:
@@ -341,20 +353,17 @@ def _with_text_ts(plain: Path, place: _Place, out: Path) -> tuple[Path, _Place]:
             rest = block[cut:]
             copy.write(_BARE_TS.sub(rb'"ts"\1"\2"', block[:cut]))
         end = copy.tell()
-    return out, _Place(start=0, end=end, header=place.header)
+    return _Place(path=out, start=0, end=end, header=place.header)
 
 
-def _counters(url: str) -> str:
-    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "pid", "ts"))
-    source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'MAP(VARCHAR, VARCHAR)'}})"
-    return f"(SELECT name, pid, {ns_sql('ts')} AS ts_ns, args FROM {source} WHERE ph = 'C')"
+def _extract(place: _Place, wanted: _Wanted, out: Path, sink: Sink) -> None:
+    """Write the events of a file to `out`, over a connection of its own: closing it gives its memory back."""
+    with contextlib.closing(sink.connect()) as con:
+        con.execute("SET preserve_insertion_order = false")
+        con.execute(_extraction(slice_url(con, place.path, place.start, place.end, wanted.spellings), wanted, out))
 
 
-def _extract(
-    con: duckdb.DuckDBPyConnection, plain: Path, start: int, end: int | None, wanted: _Wanted, out: Path
-) -> str:
-    """Write the events between two places of a file to `out`; returns the name under which `con` can read them again."""
-    url = slice_url(con, plain, start, end, wanted.spellings)
+def _extraction(url: str, wanted: _Wanted, out: Path) -> str:
     arguments, one_of = wanted.arguments, wanted.one_of
     keys = ", ".join(f'"{name}" VARCHAR' for name in (*arguments, *one_of))
     columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id"))
@@ -367,24 +376,14 @@ def _extract(
         count = " + ".join(f'(args."{name}" IS NOT NULL)::INT' for name in one_of)
         args = f"struct_pack({packed}) AS args, CASE {named} END AS key, coalesce({texts}) AS text, {count} > 1 AS more"
     target = str(out).replace("'", "''")
-    con.execute("SET preserve_insertion_order = false")
-    con.execute(
+    return (
         f"COPY (SELECT ph, name, cat, pid, tid, {ns_sql('ts')} AS ts_ns, "
         f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({ns_sql('dur')}, -1) END AS dur_ns, id, {args} FROM {source}) "
         f"TO '{target}' (FORMAT parquet, COMPRESSION lz4)"
     )
-    return url
 
 
-def _salvage(
-    con: duckdb.DuckDBPyConnection,
-    path: Path,
-    plain: Path,
-    wanted: _Wanted,
-    out: Path,
-    sink: Sink,
-    refused: Exception,
-) -> tuple[dict[str, Any], str]:
+def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, refused: Exception) -> _Place:
     repaired = sink.scratch / "repaired.json"
     found = repair(plain, repaired)
     if not found.events:
@@ -393,7 +392,8 @@ def _salvage(
             hint="was the job killed while it was writing? Profile again and stop the profiler before the job ends",
         ) from refused  # fmt: skip
     try:
-        url = _extract(con, repaired, 0, None, wanted, out)
+        place = _Place(path=repaired, start=0, end=repaired.stat().st_size, header=found.header)
+        _extract(place, wanted, out, sink)
     except duckdb.Error as still:
         raise TraceFormatError(
             path, f"cannot be read even after repair ({_first_line(still)})", lost="the whole file",
@@ -405,7 +405,7 @@ def _salvage(
         where=f"{path}, byte {found.first_fault}", lost=found.lost,
         hint="was the job killed while it was writing? Stop the profiler before the job ends",
     )  # fmt: skip
-    return found.header, url
+    return place
 
 
 def _first_line(error: Exception) -> str:
@@ -415,8 +415,10 @@ def _first_line(error: Exception) -> str:
 def _sound_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: Sink) -> str:
     """SQL for the events that have a possible time; the others are counted in notes."""
     # An estimate will do: its error is far below a day.
-    middle = one(con, f"SELECT approx_quantile(ts_ns, 0.5) FROM {events} WHERE ph = 'X' AND abs(ts_ns) <= {_LATEST_NS}")[0] or 0
-    time = f"coalesce(ts_ns BETWEEN {middle - _LONGEST_NS} AND {middle + _LONGEST_NS}, false)"
+    possible = f"ts_ns BETWEEN -{_LATEST_NS} AND {_LATEST_NS}"
+    (middle,) = one(con, f"SELECT approx_quantile(ts_ns, 0.5) FROM {events} WHERE ph = 'X' AND {possible}")
+    near = possible if middle is None else f"ts_ns BETWEEN {middle - _LONGEST_NS} AND {middle + _LONGEST_NS}"
+    time = f"coalesce({near}, false)"
     timeless, backward, events_read = one(
         con,
         f"SELECT count(*) FILTER (ph <> 'M' AND NOT {time}), "

@@ -50,18 +50,23 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) 
             while block := raw.readline(1 << 24):
                 copy.write(block.replace(b"\x00", b"").decode("utf-8", "replace"))
         sink.note(
-            "degraded", f"the file is not legal CSV ({str(refused).splitlines()[0][:120]})", where=str(path),
+            "degraded",
+            f"the file is not legal CSV ({str(refused).splitlines()[0][:120]})",
+            where=str(path),
             lost="illegal bytes were replaced and rows that do not fit were left out",
-        )  # fmt: skip
+        )
         _load(con, plain, relation, columns, lenient=True)
     rows = int(one(con, f"SELECT count(*) FROM {relation}")[0])
     if not rows:
         sink.note("degraded", "the file holds only a header", where=str(path), lost="its table", hint="profile again")
     elif _cut(path):
         sink.note(
-            "degraded", "the file ends in the middle of a line", where=f"{path}, last line", lost="what stood behind it",
+            "degraded",
+            "the file ends in the middle of a line",
+            where=f"{path}, last line",
+            lost="what stood behind it",
             hint="was the job killed while the profiler was writing?",
-        )  # fmt: skip
+        )
     return Csv(path=path, relation=relation, columns=tuple(columns), rows=rows)
 
 
@@ -75,12 +80,12 @@ def ns_of_us(column: str) -> str:
     return ns_sql(clean(column))
 
 
-def scaled(column: str, factor: int) -> str:
-    """SQL for a cell times an integer, rounded half up, as BIGINT; null when it is no number."""
-    cell = clean(column)
-    # Eighteen digits cast ten times faster than more.
-    number = f"coalesce(TRY_CAST({cell} AS DECIMAL(18, 9))::DECIMAL(31, 9), TRY_CAST({cell} AS DECIMAL(31, 9)))"
-    return f"TRY_CAST(round({number} * {factor}) AS BIGINT)"
+def size(column: str, factor: int) -> str:
+    """SQL for bytes of a cell in units of `factor` bytes, rounded, as BIGINT; null when it is no number.
+
+    Through a double: sizes below 2^53 bytes come out exact. Not for times.
+    """
+    return f"TRY_CAST(round(TRY_CAST({clean(column)} AS DOUBLE) * {factor}) AS BIGINT)"
 
 
 def whole(column: str) -> str:

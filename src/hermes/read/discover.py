@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,9 +44,12 @@ def discover(files: Sequence[Path], *, capture: str = "") -> tuple[list[Found], 
         left = [path for path in left if path not in taken]
     if not sources:
         raise InputError(
-            _nothing(files), lost="everything",
-            hint="give a folder with *_ascend_pt or *_ascend_ms folders, an ascend_*_profiler.db, or Kineto *.json[.gz] traces",
-        )  # fmt: skip
+            _nothing(files),
+            where=os.path.commonpath(files) if files else "",
+            lost="everything",
+            hint="give a folder with *_ascend_pt or *_ascend_ms folders, an ascend_*_profiler.db, or "
+            "Kineto *.json[.gz] traces",
+        )
     notes = [note for source in sources for note in source.notes]
     named, more = _with_ranks(sources)
     chosen, most = _one_each(named, capture)
@@ -71,12 +75,13 @@ def _with_ranks(sources: Sequence[Source]) -> tuple[list[Found], list[Diagnostic
         if source.rank is None:
             notes.append(
                 Diagnostic(
-                    level="degraded" if len(unknown) > 1 or used else "info", where=str(source.root),
+                    level="degraded" if len(unknown) > 1 or used else "info",
+                    where=str(source.root),
                     message=f"no file says which rank this is; it goes by rank {rank}",
                     lost="the rank" if len(unknown) > 1 or used else "",
                     hint="keep profiler_info_*.json, or the rank in the name of the file, with the trace",
                 )
-            )  # fmt: skip
+            )
     return found, notes
 
 
@@ -102,12 +107,15 @@ def _several(rank: int, several: Sequence[Found]) -> Diagnostic:
     stamps = [one.source.capture for one in several]
     if len(set(stamps)) == len(stamps):
         return Diagnostic(
-            level="info", where=str(several[-1].source.root),
+            level="info",
+            where=str(several[-1].source.root),
             message=f"rank {rank} was captured {len(several)} times; the latest is analysed ({stamps[-1]})",
             hint=f"choose another with --capture, such as --capture {stamps[0]}",
-        )  # fmt: skip
+        )
     return Diagnostic(
-        level="degraded", where=", ".join(str(one.source.root) for one in several),
-        message=f"{len(several)} captures all say that they are rank {rank}", lost="all of them but the last",
+        level="degraded",
+        where=", ".join(str(one.source.root) for one in several),
+        message=f"{len(several)} captures all say that they are rank {rank}",
+        lost="all of them but the last",
         hint="analyse them one by one, or mend the rank in profiler_info_*.json",
-    )  # fmt: skip
+    )

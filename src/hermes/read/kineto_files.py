@@ -23,6 +23,7 @@ _FOREIGN_FOLDER = re.compile(r"^(ASCEND_PROFILER_OUTPUT|PROF_\d+.*|mindstudio_pr
 _ASCEND_LANES = (b'"Ascend Hardware"', b'"async_npu"', b'"HostToDevice"', b'"CANN"')
 
 _RANK_IN_NAME = re.compile(r"(?:^|[^A-Za-z])rank[-_]?(\d{1,7})(?!\d)|(?:^|[^A-Za-z])worker[-_]?(\d{1,7})(?=\.)", re.I)
+_OWN_NAME = re.compile(r"\.pt\.trace\.json(\.gz)?$", re.I)
 _KINETO_NAME = re.compile(r"^(?P<worker>.+?)\.(?P<time>\d{10,20})\.pt\.trace\.json(\.gz)?$", re.I)
 _WORKER = re.compile(r"^(?P<host>.+)_(?P<pid>\d+)$")
 _RANK_IN_HEAD = re.compile(r'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,7})\b')
@@ -66,7 +67,8 @@ def _source(reader: str, path: Path) -> Source | None:
     if any(_FOREIGN_FOLDER.match(part) for part in path.parts[:-1]):
         return None
     head = _head(path)
-    if not _is_kineto(head):
+    # A damaged file with the profiler's own name is claimed all the same, so that it is reported and not passed over.
+    if not _is_kineto(head) and not _OWN_NAME.search(path.name):
         return None
     rank = _rank_of_head(head)
     return Source(

@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-
 RUNTIME_KINDS = ("acl", "node", "model", "hccl", "runtime", "driver")
 """Kinds of `host_op` that lie below the framework."""
 
@@ -14,7 +13,8 @@ RUNTIME_KINDS = ("acl", "node", "model", "hccl", "runtime", "driver")
 def nest(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows by start (longer first), with `op_id`, `depth` and `self_ns`.
 
-    Needs `kind`, `pid`, `tid`, `start_ns`, `dur_ns`; a column `tie` orders rows that are else equal, and is dropped. A row is inside another of its thread and layer when it
+    Needs `kind`, `pid`, `tid`, `start_ns`, `dur_ns`; a column `tie` orders rows that are else equal,
+        and is dropped. A row is inside another of its thread and layer when it
     starts before that one ends; the layers are the framework (with Python and its queues) and the runtime below, so
     that an operator's self time holds the runtime calls it makes, as profilers count it. Rounded times can make a
     child end a little after its parent: only the part inside is taken from the parent's self time. Linear after the
@@ -22,7 +22,9 @@ def nest(rows: pl.DataFrame) -> pl.DataFrame:
     """
     # Only what decides is sorted; the wide rows are put into their order once.
     order = ["pid", "tid", "below", "start_ns", "dur_ns", *(["tie"] if "tie" in rows.columns else [])]
-    narrow = rows.select(pl.col("kind").is_in(RUNTIME_KINDS).alias("below"), *(name for name in order if name != "below"))
+    narrow = rows.select(
+        pl.col("kind").is_in(RUNTIME_KINDS).alias("below"), *(name for name in order if name != "below")
+    )
     narrow = narrow.with_row_index("place").sort(
         order, descending=[name == "dur_ns" for name in order], maintain_order=True
     )
@@ -34,9 +36,7 @@ def nest(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.drop("tie", strict=False)[narrow["place"]].with_columns(narrow["depth"], narrow["self_ns"], number)
 
 
-def _walk(
-    lanes: list[int], starts: list[int], durations: list[int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _walk(lanes: list[int], starts: list[int], durations: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     depth = [0] * len(starts)
     own = durations.copy()
     open_rows: list[int] = []

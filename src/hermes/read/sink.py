@@ -59,8 +59,12 @@ class Sink:
         unknown = set(rows.columns) - set(wanted)
         if unknown:
             raise ValueError(f"table {name} has no columns {sorted(unknown)}")
-        absent = [pl.lit(None, dtype=kind).alias(column) for column, kind in wanted.items() if column not in rows.columns]
-        rows = rows.with_columns(absent).select(pl.col(column).cast(kind, strict=True) for column, kind in wanted.items())
+        absent = [
+            pl.lit(None, dtype=kind).alias(column) for column, kind in wanted.items() if column not in rows.columns
+        ]
+        rows = rows.with_columns(absent).select(
+            pl.col(column).cast(kind, strict=True) for column, kind in wanted.items()
+        )
         _refuse_nulls(name, rows)
         rows.write_parquet(self._path(name), compression="zstd", compression_level=1)
 

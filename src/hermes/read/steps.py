@@ -24,7 +24,9 @@ def own_device(step: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """
     marks = _Marks(step)
     starts = rows["start_ns"].to_numpy()
-    launched = rows["launch_ns"].is_not_null().to_numpy() if "launch_ns" in rows.columns else np.zeros(len(starts), bool)
+    launched = (
+        rows["launch_ns"].is_not_null().to_numpy() if "launch_ns" in rows.columns else np.zeros(len(starts), bool)
+    )
     if not launched.any():
         return rows.with_columns(_numbered(marks, marks.holding(starts)))
     owner = np.full(len(starts), -1, dtype=np.int64)

@@ -201,9 +201,7 @@ def _columns(values: Sequence[tuple[int, int]], slots: Sequence[range], most: in
     columns = []
     for at, (slot, here) in enumerate(zip(slots, found, strict=True)):
         if not here:
-            columns.append(
-                Column(slot=at, height=None, text=f"{_span(slot)}: not collected or {NOT_MEASURED}")
-            )
+            columns.append(Column(slot=at, height=None, text=f"{_span(slot)}: not collected or {NOT_MEASURED}"))
             continue
         value, rank = max(here, key=lambda pair: (pair[0], -pair[1]))
         text = f"rank {rank}: {duration(value)}" + (f", the most of {_span(slot)}" if len(slot) > 1 else "")

@@ -286,6 +286,4 @@ def _texts(texts: Iterable[str]) -> list[str]:
 
 def _text(text: str) -> str:
     # A path or a name with broken bytes holds lone surrogates, which UTF-8 cannot say.
-    return (
-        text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if not text.isprintable() else text
-    )
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if not text.isprintable() else text

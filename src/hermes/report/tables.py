@@ -85,9 +85,7 @@ def tables(report: Report) -> tuple[Table, ...]:
     """All tables, in the order of the page; a table without rows is there too."""
     top = report.top
     return (
-        _table(
-            "steps", "Steps", "Each step of each rank; the parts add up to the window.", _STEPS, report.steps
-        ),
+        _table("steps", "Steps", "Each step of each rank; the parts add up to the window.", _STEPS, report.steps),
         _table(
             "totals",
             "Totals",
@@ -113,9 +111,7 @@ def tables(report: Report) -> tuple[Table, ...]:
         _top("communication", "Communication", "Operation", top.communication),
         _top("operators", "Operators", "Kind", top.operators),
         _top("host-calls", "Host calls", "Kind", top.host_calls),
-        _table(
-            "streams", "Streams", "How long each stream was busy over the capture.", _STREAMS, report.streams
-        ),
+        _table("streams", "Streams", "How long each stream was busy over the capture.", _STREAMS, report.streams),
         _table(
             "clocks",
             "Clocks",
@@ -129,9 +125,7 @@ def tables(report: Report) -> tuple[Table, ...]:
 def ascend_table(report: Report) -> Table:
     """The steps by Ascend's definition in microseconds, with the differences to the profiler's own file."""
     rows = [line for pair in ascend_pairs(report) for line in _ascend_lines(pair)]
-    headings = [
-        Heading(title=title, unit="", words=title == "Source") for title in ("Rank", "Step", "Source")
-    ]
+    headings = [Heading(title=title, unit="", words=title == "Source") for title in ("Rank", "Step", "Source")]
     headings += [Heading(title=name, unit="us", words=False) for _, name in ASCEND_FIELDS]
     return Table(
         key="step-trace-time",
@@ -189,9 +183,7 @@ def _top(key: str, title: str, detail: str, rows: Sequence[TopRow]) -> Table:
         Column(title="Most", cell=lambda row: _time(row.max_ns), unit="ns"),
         Column(title="Ranks", cell=lambda row: _words(numbers(row.ranks)), words=True),
     )
-    return _table(
-        key, title, "Rows of one name added up over all ranks and steps that were read.", columns, rows
-    )
+    return _table(key, title, "Rows of one name added up over all ranks and steps that were read.", columns, rows)
 
 
 def _name(text: str) -> Cell:

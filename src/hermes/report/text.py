@@ -89,9 +89,7 @@ class _Screen:
         """The text as this console may show it."""
         harmless = clean(text)
         if self.ascii:
-            harmless = (
-                harmless.replace("…", "...").replace("–", "-").encode("ascii", "replace").decode("ascii")
-            )
+            harmless = harmless.replace("…", "...").replace("–", "-").encode("ascii", "replace").decode("ascii")
         return harmless
 
     def text(self, *pieces: Piece) -> Text:
@@ -246,9 +244,7 @@ def _one_line_rows(screen: _Screen, rows: Iterable[_Row], label: int, longest: i
         screen.line(head, *bar, pad + cells)
 
 
-def _bar(
-    screen: _Screen, measured: Sequence[int], window_ns: int, longest: int, room: int
-) -> list[tuple[str, str]]:
+def _bar(screen: _Screen, measured: Sequence[int], window_ns: int, longest: int, room: int) -> list[tuple[str, str]]:
     """Runs of glyphs: the bar is as long as the window on the scale of `longest`, its runs add up to it."""
     length = max(room * window_ns // longest, 1) if longest else 0
     done = drawn = 0
@@ -354,9 +350,7 @@ def _notes(screen: _Screen, report: Report) -> None:
     screen.gap()
     screen.line((f"Degraded: {counted(len(notes), 'note')} on the input", "bold yellow"))
     for note in notes[:_NOTES]:
-        tail = "".join(
-            [f"; lost: {note.lost}" if note.lost else "", f"; what to do: {note.hint}" if note.hint else ""]
-        )
+        tail = "".join([f"; lost: {note.lost}" if note.lost else "", f"; what to do: {note.hint}" if note.hint else ""])
         screen.line(f"{f'{note.where}: ' if note.where else ''}{note.message}{tail}", indent=2, most=2)
     if len(notes) > _NOTES:
         screen.line(f"and {len(notes) - _NOTES} more in the report", indent=2)

@@ -139,10 +139,19 @@ _COMM_OP = Table(
         _RANK,
         Column("comm_id", "int", "Number of the row within its rank, from 0."),
         Column("name", "text", "Name as recorded."),
-        Column("op", "text", "`all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `send`, … or `unknown`."),
+        Column(
+            "op",
+            "text",
+            "`all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `send`, … or `unknown`.",
+        ),
         Column("library", "text", "`hccl`, `nccl`, `rccl`, `gloo`, `deepep`, …", null="not recognised"),
         Column("group", "text", "Group, a key of the table `group`.", null="not recorded"),
-        Column("sequence", "int", "How many operations the group had before it on this rank in this capture.", null="no group"),
+        Column(
+            "sequence",
+            "int",
+            "How many operations the group had before it on this rank in this capture.",
+            null="no group",
+        ),
         Column("stream", "int", "Stream.", null="spread over several, or not recorded"),
         _START,
         _DUR,
@@ -153,7 +162,12 @@ _COMM_OP = Table(
         Column("count", "int", "Elements.", null="not recorded"),
         Column("dtype", "text", "Element type.", null="not recorded"),
         Column("algorithm", "text", "Algorithm, such as `MESH-RING`.", null="not recorded"),
-        Column("peer", "int", "Global rank of the other side of a point-to-point operation.", null="a collective, or not recorded"),
+        Column(
+            "peer",
+            "int",
+            "Global rank of the other side of a point-to-point operation.",
+            null="a collective, or not recorded",
+        ),
     ),
 )
 
@@ -169,7 +183,12 @@ _COMM_TASK = Table(
         _START,
         _DUR,
         Column("src_rank", "int", "Rank within the group that the task reads from or waits at.", null="not recorded"),
-        Column("dst_rank", "int", "Rank within the group that the task writes to or waits for.", null="itself, or not recorded"),
+        Column(
+            "dst_rank",
+            "int",
+            "Rank within the group that the task writes to or waits for.",
+            null="itself, or not recorded",
+        ),
         Column("peer_rank", "int", "Global rank of the other side.", null="the group's members are not recorded"),
         Column("group", "text", "Group, a key of the table `group`.", null="not recorded"),
         Column("bytes", "int", "Bytes moved.", "B", null="moves none, or not recorded"),
@@ -233,7 +252,12 @@ _FLOW = Table(
     "one arrow between two points of the trace",
     (
         _RANK,
-        Column("kind", "text", "`launch` (runtime call to device task), `operator` (framework operator to device task), `queue` (enqueue to dequeue), `forward_backward`, `mark`."),
+        Column(
+            "kind",
+            "text",
+            "`launch` (runtime call to device task), `operator` (framework operator to device task), "
+            "`queue` (enqueue to dequeue), `forward_backward`, `mark`.",
+        ),
         Column("flow_id", "text", "Identity as recorded; it may exceed 64 bits."),
         Column("src_pid", "int", "Process the arrow leaves.", null="not a number"),
         Column("src_tid", "int", "Thread the arrow leaves.", null="not a number"),
@@ -307,7 +331,9 @@ _GROUP = Table(
     "one member of one process group",
     (
         _RANK,
-        Column("group", "text", "Key of the group: its hash as decimal text where the profiler has one, else its name."),
+        Column(
+            "group", "text", "Key of the group: its hash as decimal text where the profiler has one, else its name."
+        ),
         Column("name", "text", "Name in the framework, such as `dp`.", null="not recorded"),
         Column("communicator", "text", "Name of the communicator.", null="not recorded"),
         Column("member", "int", "Rank within the group."),
@@ -328,7 +354,13 @@ _STEP_REPORTED = Table(
         Column("free_ns", "int", "Free: window less compute and exposed communication, so copies are in it.", "ns"),
         Column("stage_ns", "int", "Stage: window less bubble.", "ns"),
         Column("bubble_ns", "int", "Bubble: time in receives.", "ns"),
-        Column("preparing_ns", "int", "First device task less the start of the step on the host.", "ns", null="not reported"),
+        Column(
+            "preparing_ns",
+            "int",
+            "First device task less the start of the step on the host.",
+            "ns",
+            null="not reported",
+        ),
     ),
 )
 
@@ -337,7 +369,11 @@ _STATISTIC = Table(
     "one line of a summary that the profiler wrote beside the trace",
     (
         _RANK,
-        Column("source", "text", "`api`, `op`, `communication`, `operator`, `l2_cache`, `aicpu`, `pcie`, `hccs`, …: the file it comes from."),
+        Column(
+            "source",
+            "text",
+            "`api`, `op`, `communication`, `operator`, `l2_cache`, `aicpu`, `pcie`, `hccs`, …: the file it comes from.",
+        ),
         Column("name", "text", "What is summed."),
         Column("level", "text", "Layer or unit that the file gives.", null="none"),
         Column("count", "int", "Occurrences.", null="not reported"),

@@ -19,9 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     given = parser.parse_args(arguments)
     try:
-        job = Job(
-            ranks=given.ranks, steps=given.steps, seed=given.seed, faults=tuple(map(_fault, given.fault))
-        )
+        job = Job(ranks=given.ranks, steps=given.steps, seed=given.seed, faults=tuple(map(_fault, given.fault)))
         if given.folder.exists() and any(given.folder.iterdir()):
             raise InputError(
                 "the folder is not empty", where=str(given.folder), hint="name another, or remove it first"
@@ -43,9 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="where to write; must be new or empty")
-    parser.add_argument(
-        "--ranks", type=int, default=8, metavar="N", help="ranks of the job, all data-parallel (8)"
-    )
+    parser.add_argument("--ranks", type=int, default=8, metavar="N", help="ranks of the job, all data-parallel (8)")
     parser.add_argument("--steps", type=int, default=4, metavar="N", help="steps of the capture (4)")
     parser.add_argument(
         "--format", action="append", choices=_FORMATS, help="format to write; again for another (ascend-text)"
@@ -57,9 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KIND[:RANK[,RANK]]",
         help="a fault to plant, on these ranks or on those usual for its kind; again for another",
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the small variations in all times (0)"
-    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the small variations in all times (0)")
     return parser
 
 
@@ -80,9 +74,7 @@ def _summary(folder: Path, job: Job) -> str:
         kind = KINDS[fault.kind]
         ranks = ", ".join(map(str, fault.struck(ranks=job.ranks, hosts=job.hosts, pp=job.pp)))
         lines.append(f"planted {fault.kind} on rank {ranks}: {fault.size} {kind.unit}")
-    lines.append(
-        f"{'no fault was planted; ' if not job.faults else ''}what is true of it: {folder / 'truth.json'}"
-    )
+    lines.append(f"{'no fault was planted; ' if not job.faults else ''}what is true of it: {folder / 'truth.json'}")
     return "\n".join(lines) + "\n"
 
 

@@ -80,9 +80,7 @@ class Level:
 def memory_curve(blocks: Sequence[Block]) -> tuple[list[Level], dict[int, int], dict[int, int]]:
     """The curve, and for each block (by its place) what was allocated after its malloc and its release."""
     changes = [(block.alloc_ns, 1, index) for index, block in enumerate(blocks)]
-    changes += [
-        (block.release_ns, 0, index) for index, block in enumerate(blocks) if block.release_ns is not None
-    ]
+    changes += [(block.release_ns, 0, index) for index, block in enumerate(blocks) if block.release_ns is not None]
     held, curve = HELD_BYTES, []
     after_malloc: dict[int, int] = {}
     after_release: dict[int, int] = {}

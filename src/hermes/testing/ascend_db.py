@@ -79,9 +79,7 @@ class _Tables:
         self._cann, self._torch = _Strings(0), _Strings(_FRAMEWORK_STRINGS)
         self._memory = _Strings(_MEMORY_STRINGS)
         self._enums = enums(options.schema)
-        self._numbers = {
-            table: {text: key for key, text in rows.items()} for table, rows in self._enums.items()
-        }
+        self._numbers = {table: {text: key for key, text in rows.items()} for table, rows in self._enums.items()}
         self._ids: dict[int, int] = {}
         self._connections: list[tuple[int, int]] = []
         self._stacks: dict[tuple[str, ...], int] = {}
@@ -134,9 +132,7 @@ class _Tables:
         plane_tasks: list[Row] = []
         copies: list[Row] = []
         pmu: list[Row] = []
-        rows: list[Task | CommOp] = sorted(
-            [*self._profile.tasks, *self._profile.comms], key=lambda row: row.start_ns
-        )
+        rows: list[Task | CommOp] = sorted([*self._profile.tasks, *self._profile.comms], key=lambda row: row.start_ns)
         comms: list[Row] = []
         for row in rows:
             number = len(tasks)
@@ -145,9 +141,7 @@ class _Tables:
                 for task in row.transfers:
                     plane_tasks.append(self._plane_task(row, task, len(tasks), len(comms)))
                     tasks.append(
-                        self._task_row(
-                            row, stream_task(task), task.start_ns, task.end_ns, len(tasks), task.context
-                        )
+                        self._task_row(row, stream_task(task), task.start_ns, task.end_ns, len(tasks), task.context)
                     )
                 continue
             kind = _EVENT_TYPE.get(row.task_type, row.task_type)
@@ -170,9 +164,7 @@ class _Tables:
         if copies and self._new:
             yield "MEMCPY_INFO", copies
 
-    def _task_row(
-        self, row: Task | CommOp, kind: str, start: int, end: int, number: int, context: int
-    ) -> Row:
+    def _task_row(self, row: Task | CommOp, kind: str, start: int, end: int, number: int, context: int) -> Row:
         return (
             *(self._at(start), self._at(end), self._profile.device, row.launch.connection, number),
             *(self._profile.pid, self._cann(kind), context, row.stream, row.task_id, NONE),
@@ -186,11 +178,7 @@ class _Tables:
             *(kernel.core, kernel.type, kernel.formats, kernel.dtypes, f'"{kernel.inputs}"'),
             *(kernel.output_format, kernel.output_dtype, f'"{kernel.output}"', "N/A"),
         )
-        extra = (
-            (self._cann("dynamic"), self._cann("YES" if kernel.core == "AI_CORE" else "NO"))
-            if self._new
-            else ()
-        )
+        extra = (self._cann("dynamic"), self._cann("YES" if kernel.core == "AI_CORE" else "NO")) if self._new else ()
         return (self._cann(task.name), number, kernel.blocks, 0, *map(self._cann, texts), *extra)
 
     def _pmu(self, task: Task, number: int) -> Iterator[Row]:

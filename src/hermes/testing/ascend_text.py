@@ -147,9 +147,7 @@ def _record(profile: Profile, comm: CommOp) -> dict[str, object]:
         # The writer keeps this one as a double, so its nanoseconds are lost.
         "Communication Time Info": {"Start Timestamp(us)": epoch(profile, comm.start_ns) / 1_000}
         | _time_info(split_of(comm)),
-        "Communication Bandwidth Info": {
-            name: _bandwidth(name, traffic) for name, traffic in traffic_of(comm).items()
-        },
+        "Communication Bandwidth Info": {name: _bandwidth(name, traffic) for name, traffic in traffic_of(comm).items()},
     }
 
 

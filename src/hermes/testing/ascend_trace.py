@@ -63,9 +63,7 @@ class _Trace:
         self._hccl = "Communication" if self._new else "HCCL"
         sort = _SORT_2025 if self._new else _SORT_2024
         self._sort = sort
-        self._pid = {
-            name: (profile.pid << 10) | (index << 5) | profile.device for name, index in sort.items()
-        }
+        self._pid = {name: (profile.pid << 10) | (index << 5) | profile.device for name, index in sort.items()}
         self._texts: dict[str, str] = {}
         self._group_tid: dict[str, int] = {}
         self._place_groups()
@@ -255,7 +253,9 @@ class _Trace:
 
     def _copied(self, task: Task, ns: int) -> str:
         if self._new:
-            return f', "size(B)": {task.bytes}, "bandwidth(GB/s)": {task.bytes / ns:.4f}, "operation": "{task.direction}"'  # noqa: E501
+            return (
+                f', "size(B)": {task.bytes}, "bandwidth(GB/s)": {task.bytes / ns:.4f}, "operation": "{task.direction}"'
+            )
         return f', "data size(Byte)": {task.bytes}, "memcpy direction": "{task.direction}"'
 
     def _task(self, task: Task) -> Iterator[str]:
@@ -312,20 +312,13 @@ class _Trace:
     def _torch_to_npu(self) -> Iterator[str]:
         hardware, hccl = self._pid["Ascend Hardware"], self._pid[self._hccl]
         rows = [
-            (task.launch, task.start_ns, hardware, task.stream)
-            for task in self._profile.tasks
-            if task.kind != "event"
+            (task.launch, task.start_ns, hardware, task.stream) for task in self._profile.tasks if task.kind != "event"
         ]
-        rows += [
-            (comm.launch, comm.start_ns, hccl, self._group_tid[comm.group.hash])
-            for comm in self._profile.comms
-        ]
+        rows += [(comm.launch, comm.start_ns, hccl, self._group_tid[comm.group.hash]) for comm in self._profile.comms]
         for launch, start, pid, tid in rows:
             identity = str(self._base + start)
             cat = "async_npu"
-            yield self._arrow(
-                "s", "torch_to_npu", identity, self._profile.pid, launch.op_tid, launch.op_ns, cat
-            )
+            yield self._arrow("s", "torch_to_npu", identity, self._profile.pid, launch.op_tid, launch.op_ns, cat)
             yield self._arrow("f", "torch_to_npu", identity, pid, tid, start, cat)
 
 

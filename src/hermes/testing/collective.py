@@ -49,9 +49,7 @@ class Network:
     notifies: int = 60
     retried: set[tuple[int, int]] = field(default_factory=set)
 
-    def run(
-        self, *, op: str, group: Group, size: int, step: int, arrivals: dict[int, int]
-    ) -> dict[int, Timing]:
+    def run(self, *, op: str, group: Group, size: int, step: int, arrivals: dict[int, int]) -> dict[int, Timing]:
         """Carry out one operation; `arrivals` says when each member's stream reached it."""
         members = sorted(arrivals)
         peers = {rank: self._peers(rank, members) for rank in members}
@@ -112,9 +110,7 @@ class Network:
         far = [peer for peer in ring if self.remote(rank, peer)]
         return near + far[: 1 if near else _PLANES]
 
-    def _duration(
-        self, rank: int, peer: int, size: int, step: int, retries: dict[int, int], phase: int
-    ) -> int:
+    def _duration(self, rank: int, peer: int, size: int, step: int, retries: dict[int, int], phase: int) -> int:
         remote = self.remote(rank, peer)
         usual = _LATENCY_NS + size // (ROCE_BYTES_PER_NS if remote else HCCS_BYTES_PER_NS)
         usual += (rank * 131 + peer * 37 + phase * 17) % 97  # links are never quite equal
@@ -157,9 +153,7 @@ class Network:
             done = 0
             for kind, span in zip(_PHASES[op], spans, strict=True):
                 begin, done = span[rank, peer]
-                rows.append(
-                    self._move("RDMASend" if remote else kind, plane, begin, done, me, other, share, remote)
-                )
+                rows.append(self._move("RDMASend" if remote else kind, plane, begin, done, me, other, share, remote))
                 rows.append(self._notify("Notify_Record", plane, done + 100, 400, me, other))
             last = max(done + 600, start + 1_600 + 40 * plane + wait)
             rows.append(self._notify("Notify_Wait", plane, last, max(20, finish - last - 100), me, other))

@@ -38,9 +38,7 @@ _TABLES = {
     "NPU_MEM": "type INTEGER, ddr NUMERIC, hbm NUMERIC, timestampNs INTEGER, deviceId INTEGER",
     "NPU_MODULE_MEM": ("moduleId INTEGER, timestampNs INTEGER, totalReserved NUMERIC, deviceId INTEGER"),
     "HBM": "deviceId INTEGER, timestampNs INTEGER, bandwidth NUMERIC, hbmId INTEGER, type INTEGER",
-    "LLC": (
-        "deviceId INTEGER, llcId INTEGER, timestampNs INTEGER, hitRate REAL, throughput INTEGER, mode INTEGER"
-    ),
+    "LLC": ("deviceId INTEGER, llcId INTEGER, timestampNs INTEGER, hitRate REAL, throughput INTEGER, mode INTEGER"),
     "AICORE_FREQ": "deviceId INTEGER, timestampNs NUMERIC, freq INTEGER",
     "PYTORCH_API": (
         "startNs TEXT, endNs TEXT, globalTid INTEGER, connectionId INTEGER, name INTEGER, "
@@ -98,9 +96,7 @@ _RENAMED = {"blockDim": "blockNum", "mixBlockDim": "mixBlockNum"}
 
 INDEXES = {
     "TASK": "CREATE INDEX TaskIndex ON TASK (startNs,globalTaskId)",
-    "COMMUNICATION_TASK_INFO": (
-        "CREATE INDEX CommunicationTaskIndex ON COMMUNICATION_TASK_INFO (globalTaskId)"
-    ),
+    "COMMUNICATION_TASK_INFO": ("CREATE INDEX CommunicationTaskIndex ON COMMUNICATION_TASK_INFO (globalTaskId)"),
 }
 
 

@@ -25,9 +25,7 @@ class Draft:
         self.tables.setdefault(table, []).append(cells)
         return self
 
-    def kernel(
-        self, key: int, name: str, start: int, end: int, *, task: str = "KERNEL_AIVEC", link: int = 0
-    ) -> Draft:
+    def kernel(self, key: int, name: str, start: int, end: int, *, task: str = "KERNEL_AIVEC", link: int = 0) -> Draft:
         """A task that COMPUTE_TASK_INFO knows, in ns."""
         self.task(key, start, end, task=task, link=link)
         return self.add("COMPUTE_TASK_INFO", globalTaskId=key, name=self.name(name), blockNum=4)
@@ -115,7 +113,5 @@ class Draft:
             columns = ", ".join(f'"{column}"' for column in filled[0])
             connection.execute(f'CREATE TABLE IF NOT EXISTS "{table}" ({columns})')
             marks = ", ".join("?" * len(filled[0]))
-            connection.executemany(
-                f'INSERT INTO "{table}" VALUES ({marks})', [tuple(row.values()) for row in filled]
-            )
+            connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', [tuple(row.values()) for row in filled])
         connection.commit()

@@ -55,9 +55,7 @@ def draw(text: str, *, scale_ns: int = 1_000) -> dict[str, pl.DataFrame]:
     Raises `DrawingError`.
     """
     if scale_ns < 1:
-        raise DrawingError(
-            f"a cell cannot be {scale_ns} ns long", hint="scale_ns is a whole number from 1 on"
-        )
+        raise DrawingError(f"a cell cannot be {scale_ns} ns long", hint="scale_ns is a whole number from 1 on")
     events = [event for number, line in _lines(text) for event in _events(number, line, scale_ns)]
     if not events and not any(True for _ in _lines(text)):
         raise DrawingError("the drawing is empty", hint="write a line such as `rank0.compute  ####....`")
@@ -86,9 +84,7 @@ def _parsed(number: int, line: str) -> tuple[int, re.Match[str]]:
         )
     lane = found["lane"]
     if lane not in _LANES:
-        raise DrawingError(
-            f"there is no lane {lane!r}", where=f"line {number}", hint=f"lanes: {', '.join(_LANES)}"
-        )
+        raise DrawingError(f"there is no lane {lane!r}", where=f"line {number}", hint=f"lanes: {', '.join(_LANES)}")
     _refuse_misplaced(number, found)
     return int(found["rank"]), found
 
@@ -137,9 +133,7 @@ def _runs(number: int, cells: str) -> Iterable[tuple[str, int, int]]:
             )
         inside = part["inside"]
         if inside and len(set(inside)) > 1:
-            raise DrawingError(
-                f"{part[0]!r} holds several events", where=place, hint="one pair of brackets each"
-            )
+            raise DrawingError(f"{part[0]!r} holds several events", where=place, hint="one pair of brackets each")
         if part["idle"] is None:
             letter = inside[:1] if inside is not None else part[0][0]
             yield letter.replace("#", ""), part.start(), part.end() - part.start()

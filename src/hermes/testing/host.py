@@ -36,9 +36,7 @@ Blocked = Generator[int, int, None]
 class Host:
     """Carries out the program of one rank; `main` is a coroutine that blocks on the device."""
 
-    def __init__(
-        self, job: Job, effects: Effects, profile: Profile, devices: Devices, program: Program
-    ) -> None:
+    def __init__(self, job: Job, effects: Effects, profile: Profile, devices: Devices, program: Program) -> None:
         self._job, self._effects, self._profile, self._devices = job, effects, profile, devices
         self._program = program
         self._launcher = Launcher(profile, job.level)
@@ -210,9 +208,7 @@ class Host:
         """Enqueue a kernel, launch it from the queue thread, put it on the compute stream."""
         host, rank = self._launcher, self._profile.rank
         base = (
-            kernel.base_ns
-            if extra
-            else kernel.base_ns + kernel.base_ns * (self._jitter.getrandbits(6) - 32) // 1_600
+            kernel.base_ns if extra else kernel.base_ns + kernel.base_ns * (self._jitter.getrandbits(6) - 32) // 1_600
         )
         lasts = self._effects.kernel_ns(rank, self._step, base)
         compiles = extra == "recompilation"
@@ -252,9 +248,7 @@ class Host:
             dtypes="TensorList;None;None;None;Scalar",
         )
         host.spend(8_000)
-        inner = host.open(
-            f"Hccl{hccl.capitalize()}", "op", shapes=str(instruction.bytes // 2), dtypes="float"
-        )
+        inner = host.open(f"Hccl{hccl.capitalize()}", "op", shapes=str(instruction.bytes // 2), dtypes="float")
         launch = host.launch(
             f"Hccl{hccl.capitalize()}", f"hcom_{hccl}_", "HOST_HCCL", step=self._step, node=f"hcom_{hccl}_"
         )
@@ -280,9 +274,7 @@ class Host:
             key = (group.hash, *sides, instruction.phase)
         self._counts[key] += 1
         key = (*key, self._counts[key])
-        made = Joint(
-            key=key, op=instruction.op, group=group, bytes=instruction.bytes, step=self._step, sides=sides
-        )
+        made = Joint(key=key, op=instruction.op, group=group, bytes=instruction.bytes, step=self._step, sides=sides)
         return self._devices.joint(key, made)
 
     def _await(self, instruction: Await) -> None:
@@ -330,9 +322,7 @@ class Host:
                 Block(name=run.inner, bytes=size, alloc_ns=now, release_ns=None),
             )
         else:
-            self._profile.blocks.append(
-                Block(name=run.inner, bytes=size, alloc_ns=now, release_ns=now + 21_000)
-            )
+            self._profile.blocks.append(Block(name=run.inner, bytes=size, alloc_ns=now, release_ns=now + 21_000))
 
     def held(self) -> Sequence[Block]:
         """Blocks that are still held."""

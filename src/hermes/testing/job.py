@@ -47,16 +47,12 @@ class Job:
 
     def __post_init__(self) -> None:
         if min(self.ranks, self.steps, self.tp, self.pp, self.ep, self.layers, self.hosts) < 1:
-            raise InputError(
-                "a job needs at least one of everything", hint="ranks, steps, layers, … are from 1 on"
-            )
+            raise InputError("a job needs at least one of everything", hint="ranks, steps, layers, … are from 1 on")
         self._demand(
             self.tp * self.pp * self.data_parallel == self.ranks,
             f"tp {self.tp} x pp {self.pp} x dp {self.data_parallel} is not {self.ranks} ranks",
         )
-        self._demand(
-            self.data_parallel % self.ep == 0, f"ep {self.ep} does not divide dp {self.data_parallel}"
-        )
+        self._demand(self.data_parallel % self.ep == 0, f"ep {self.ep} does not divide dp {self.data_parallel}")
         self._demand(self.layers % self.pp == 0, f"pp {self.pp} does not divide {self.layers} layers")
         self._demand(self.ranks % self.hosts == 0, f"{self.hosts} hosts do not divide {self.ranks} ranks")
         for fault in self.faults:
@@ -130,9 +126,7 @@ def groups_of(job: Job) -> tuple[Group, ...]:
     wanted: list[tuple[str, tuple[int, ...]]] = [("default_group", tuple(range(job.ranks)))]
     for name in ("dp", "tp", "pp", "exp"):
         wanted.extend((name, members) for members in _split(job, name))
-    return tuple(
-        _group(job, index, *pair) for index, pair in enumerate(pair for pair in wanted if len(pair[1]) > 1)
-    )
+    return tuple(_group(job, index, *pair) for index, pair in enumerate(pair for pair in wanted if len(pair[1]) > 1))
 
 
 def _split(job: Job, name: str) -> Iterable[tuple[int, ...]]:

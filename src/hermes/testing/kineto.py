@@ -146,10 +146,10 @@ class _Trace:
             kinds = (call.dtypes or "").split(";")
             dims = ", ".join(f"[{tensor.replace(',', ', ')}]" for tensor in tensors)
             empty = ", ".join('""' for _ in tensors)
-            strides = (
-                "" if self._device == "cpu" else f', "Input Strides": [{", ".join("[]" for _ in tensors)}]'
+            strides = "" if self._device == "cpu" else f', "Input Strides": [{", ".join("[]" for _ in tensors)}]'
+            args += (
+                f', "Concrete Inputs": [{empty}], "Input type": {json.dumps(kinds)}{strides}, "Input Dims": [{dims}]'
             )
-            args += f', "Concrete Inputs": [{empty}], "Input type": {json.dumps(kinds)}{strides}, "Input Dims": [{dims}]'  # noqa: E501
         if call.sequence >= 0:
             args += f', "Sequence number": {call.sequence}, "Fwd thread id": {call.forward_tid}'
         args += f', "Ev Idx": {index}'
@@ -180,19 +180,13 @@ class _Trace:
         """Calls that wait for the device."""
         for call in self._profile.calls:
             if call.name == "aclrtSynchronizeStreamWithTimeout":
-                yield self._runtime(
-                    "StreamSynchronize", call.tid, call.start_ns, call.end_ns, call.number, 0, ""
-                )
+                yield self._runtime("StreamSynchronize", call.tid, call.start_ns, call.end_ns, call.number, 0, "")
                 yield self._arrow("s", call.number, self._profile.pid, call.tid, call.start_ns)
 
-    def _runtime(
-        self, name: str, tid: int, start: int, end: int, number: int, external: int, extra: str
-    ) -> str:
+    def _runtime(self, name: str, tid: int, start: int, end: int, number: int, external: int, extra: str) -> str:
         head = f'"External id": {external}, ' if external else ""
         key = "cid" if self._device == "rocm" else "cbid"
-        args = (
-            f'{head}"{key}": {_CBID[name]}, "correlation": {number}{extra if self._device == "rocm" else ""}'
-        )
+        args = f'{head}"{key}": {_CBID[name]}, "correlation": {number}{extra if self._device == "rocm" else ""}'
         return self._x("cuda_runtime", self._prefix + name, self._profile.pid, tid, start, end, args)
 
     def _arrow(self, side: str, number: int, pid: int, tid: int, start: int) -> str:

@@ -145,9 +145,7 @@ class Launcher:
         self.clock = max(start + 1_000, moment)
         self._cann("acl", "aclrtSynchronizeStreamWithTimeout", self._tid, start, self.clock, "ACL_RTS")
         if self._level == "Level2":
-            self._cann(
-                "runtime", "StreamSynchronize", self._tid, start + 200, self.clock - 200, "StreamSynchronize"
-            )
+            self._cann("runtime", "StreamSynchronize", self._tid, start + 200, self.clock - 200, "StreamSynchronize")
 
     def launch(self, name: str, api: str, mode: str, *, step: int, node: str = "") -> Launch:
         """Enqueue a call, and carry it out on the queue thread; the dispatching thread goes on at once."""
@@ -197,14 +195,10 @@ class Launcher:
         begun = max(start, end - 9_000)
         connection = self._cann("node", "launch", tid, begun, end - 1_000, "launch", node)
         if detail:
-            self._cann(
-                "runtime", "KernelLaunchWithHandle", tid, begun + 500, end - 1_500, "KernelLaunchWithHandle"
-            )
+            self._cann("runtime", "KernelLaunchWithHandle", tid, begun + 500, end - 1_500, "KernelLaunchWithHandle")
         return connection, begun + 2_000, end - 1_000
 
-    def _cann(
-        self, kind: HostKind, name: str, tid: int, start: int, end: int, mode: str, item: str = "0"
-    ) -> int:
+    def _cann(self, kind: HostKind, name: str, tid: int, start: int, end: int, mode: str, item: str = "0") -> int:
         self._connection += 1
         self._profile.calls.append(
             HostCall(

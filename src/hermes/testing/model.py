@@ -108,9 +108,7 @@ class Model:
         )
         self.residual = (add,)
         self.embedding = (
-            _kernel(
-                "aten::embedding", "GatherV2", us(96), inputs=f"{VOCABULARY},{HIDDEN};{tokens}", blocks=48
-            ),
+            _kernel("aten::embedding", "GatherV2", us(96), inputs=f"{VOCABULARY},{HIDDEN};{tokens}", blocks=48),
             _kernel("npu::npu_dtype_cast", "Cast", us(28)),
         )
         logits = f"{tokens},{VOCABULARY // tp}"
@@ -125,9 +123,7 @@ class Model:
                 inputs=logits,
                 output=logits,
             ),
-            _kernel(
-                "aten::nll_loss", "NLLLoss", us(22), inner="aten::nll_loss_forward", inputs=logits, output="1"
-            ),
+            _kernel("aten::nll_loss", "NLLLoss", us(22), inner="aten::nll_loss_forward", inputs=logits, output="1"),
         )
 
     def _us(self, us: int) -> int:

@@ -30,8 +30,40 @@ TEXTS = (
 
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 _WORDS = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_BYTES = (b"", b"\x00", b"\xff", b"\xff\xfe", b"\xef\xbb\xbf", b'"', b"{", b"}", b"[", b"]", b",", b"\n", b"\r\n", b"\\", b"[[[[", b"\xed\xa0\x80")
-_WEIRD: tuple[object, ...] = (None, True, -1, 0, 2**63, 2**70, 1.5, "", [], {}, [[]], {"a": {"b": []}}, "9" * 30, *TEXTS)
+_BYTES = (
+    b"",
+    b"\x00",
+    b"\xff",
+    b"\xff\xfe",
+    b"\xef\xbb\xbf",
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b"\n",
+    b"\r\n",
+    b"\\",
+    b"[[[[",
+    b"\xed\xa0\x80",
+)
+_WEIRD: tuple[object, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    2**63,
+    2**70,
+    1.5,
+    "",
+    [],
+    {},
+    [[]],
+    {"a": {"b": []}},
+    "9" * 30,
+    *TEXTS,
+)
 
 
 def mutate(name: str, content: bytes, chance: random.Random) -> bytes:
@@ -73,7 +105,13 @@ def _splice(content: bytes, chance: random.Random) -> bytes:
     last = min(last, first + 4_000)
     rest = content[:first] + content[last:]
     place = chance.randrange(len(rest) + 1)
-    return chance.choice((rest, rest[:place] + content[first:last] + rest[place:], content[:place] + content[first:last] + content[place:]))
+    return chance.choice(
+        (
+            rest,
+            rest[:place] + content[first:last] + rest[place:],
+            content[:place] + content[first:last] + content[place:],
+        )
+    )
 
 
 def _noise(content: bytes, chance: random.Random) -> bytes:
@@ -169,7 +207,9 @@ def _schema(content: bytes, chance: random.Random) -> bytes:
     return _in_database(content, chance, harm)
 
 
-def _in_database(content: bytes, chance: random.Random, harm: Callable[[sqlite3.Connection, str, list[str]], None]) -> bytes:
+def _in_database(
+    content: bytes, chance: random.Random, harm: Callable[[sqlite3.Connection, str, list[str]], None]
+) -> bytes:
     handle, name = tempfile.mkstemp(suffix=".db")
     path = Path(name)
     try:
@@ -180,7 +220,9 @@ def _in_database(content: bytes, chance: random.Random, harm: Callable[[sqlite3.
             # What a crash would cost does not matter here.
             con.execute("PRAGMA synchronous = off")
             con.execute("PRAGMA journal_mode = off")
-            tables = [row[0] for row in con.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+            tables = [
+                row[0] for row in con.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+            ]
             table = chance.choice(tables or [""])
             columns = [row[1] for row in con.execute(f"PRAGMA table_info({_quoted(table)})")]
             harm(con, table, columns or [""])

@@ -32,10 +32,7 @@ def simulate(job: Job) -> Result:
     groups = groups_of(job)
     profiles = [_profile(job, effects, rank, groups) for rank in range(job.ranks)]
     devices = Devices(Network(job=job, effects=effects), profiles)
-    hosts = [
-        Host(job, effects, profile, devices, Program(job, effects, profile.rank, groups))
-        for profile in profiles
-    ]
+    hosts = [Host(job, effects, profile, devices, Program(job, effects, profile.rank, groups)) for profile in profiles]
     _run(devices, [host.main() for host in hosts])
     for profile, host in zip(profiles, hosts, strict=True):
         _finish(profile, host)
@@ -50,9 +47,7 @@ def _run(devices: Devices, programs: list[Blocked]) -> None:
     while waiting:
         devices.run()
         ready = {
-            rank: moment
-            for rank, stream in waiting.items()
-            if (moment := devices.drained(rank, stream)) is not None
+            rank: moment for rank, stream in waiting.items() if (moment := devices.drained(rank, stream)) is not None
         }
         if not ready:
             raise RuntimeError(f"the modelled job is stuck: ranks {sorted(waiting)} wait for their devices")

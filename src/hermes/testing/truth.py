@@ -94,9 +94,7 @@ def steps_of(profile: Profile) -> list[StepTruth]:
         compute, comm = compute_spans(profile, mark.number), comm_spans(profile, mark.number)
         exposed = without(comm, compute)
         bubble = sum(
-            op.end_ns - op.start_ns
-            for op in profile.comms
-            if op.op == "recv" and op.launch.step == mark.number
+            op.end_ns - op.start_ns for op in profile.comms if op.op == "recv" and op.launch.step == mark.number
         )
         start = min(span[0] for span in compute + comm)
         window = max(span[1] for span in compute + comm) - start

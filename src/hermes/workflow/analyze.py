@@ -9,12 +9,13 @@ import polars as pl
 
 from hermes.align.offsets import ClockOffset, clock_offsets
 from hermes.analyze import breakdown, comm, top
-from hermes.analyze.measures import AscendSplit, PeerWait, RankTotal, StepSplit, StreamBusy, TopRow
+from hermes.analyze.measures import AscendSplit, LinkSpeed, PeerWait, RankTotal, StepSplit, StreamBusy, TopRow
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.judge import find_all, judge
 from hermes.diagnose.rule import Measures
 from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
+from hermes.workflow.doubts import merged, step_doubts
 from hermes.workflow.load import Loaded, RankData
 
 _TOP_ROWS = 500
@@ -34,13 +35,14 @@ class _Gathered:
         self.tasks: list[pl.DataFrame] = []
         self.traffic: list[pl.DataFrame] = []
         self.waits: list[PeerWait] = []
-        self.links: list[comm.LinkSpeed] = []
+        self.links: list[LinkSpeed] = []
         self.comm_op: dict[int, pl.DataFrame] = {}
         self.hosts: dict[int, str | None] = {}
         self.tops: dict[str, list[TopRow]] = {"kernels": [], "operators": [], "host_calls": [], "communication": []}
         self.exposed: dict[int, Mapping[str, int]] = {}
         self.worlds: Counter[int] = Counter()
         self.groups: Counter[int] = Counter()
+        self.doubts: list[Diagnostic] = []
 
 
 def analyze(loaded: Loaded) -> Report:
@@ -49,7 +51,7 @@ def analyze(loaded: Loaded) -> Report:
     collected = tuple(rank.rank for rank in loaded.ranks)
     for rank in loaded.ranks:
         _gather(rank, collected, gathered)
-    notes = list(loaded.notes)
+    notes = [*loaded.notes, *merged(gathered.doubts)]
     coverage = _coverage(gathered, collected, notes)
     measures = _measures(gathered, notes, coverage)
     findings = find_all(measures)
@@ -77,12 +79,20 @@ def analyze(loaded: Loaded) -> Report:
 def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
     row = rank.table("rank").row(0, named=True)
     step, kernel, comm_op = rank.table("step"), rank.table("kernel"), rank.table("comm_op")
+    doubts = step_doubts(str(rank.place), step, kernel)
+    into.doubts.extend(doubts)
     into.inputs.append(
         Input(
-            path=str(rank.root), format=row["format"], rank=rank.rank, capture=row["capture"], level=row["level"], chip=row["chip"],
-            vendor=row["vendor"], degraded=tuple(note.message for note in rank.notes if note.level == "degraded"),
+            path=str(rank.root),
+            format=row["format"],
+            rank=rank.rank,
+            capture=row["capture"],
+            level=row["level"],
+            chip=row["chip"],
+            vendor=row["vendor"],
+            degraded=tuple(note.message for note in (*rank.notes, *doubts) if note.level == "degraded"),
         )
-    )  # fmt: skip
+    )
     into.splits.extend(breakdown.step_splits(row["vendor"], step, kernel, comm_op))
     if row["vendor"] == "ascend":
         into.ascend.extend(breakdown.ascend_splits(step, kernel, comm_op))
@@ -111,7 +121,10 @@ def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
 
 
 def _coverage(gathered: _Gathered, collected: tuple[int, ...], notes: list[Diagnostic]) -> Coverage:
-    candidates = {"world size recorded by the job": max(gathered.worlds, default=0), "members of its process groups": max(gathered.groups, default=0)}
+    candidates = {
+        "world size recorded by the job": max(gathered.worlds, default=0),
+        "members of its process groups": max(gathered.groups, default=0),
+    }
     source, expected = max(candidates.items(), key=lambda pair: pair[1])
     missing: list[str] = []
     if expected > len(collected):
@@ -120,9 +133,10 @@ def _coverage(gathered: _Gathered, collected: tuple[int, ...], notes: list[Diagn
     blind = [rank for rank in collected if rank not in measured]
     if blind:
         missing.append(f"no device task was recorded on {_ranks(blind)}")
-    if not any(split.step is not None for split in gathered.splits):
-        missing.append("no step was marked: the capture is taken as a whole")
-    elif len({frozenset(split.step for split in gathered.splits if split.rank == rank) for rank in collected}) > 1:
+    if (
+        any(split.step is not None for split in gathered.splits)
+        and len({frozenset(split.step for split in gathered.splits if split.rank == rank) for rank in collected}) > 1
+    ):
         missing.append("the ranks were not captured on the same steps")
     missing.extend(f"{note.message}: lost {note.lost}" for note in notes if note.level == "degraded" and note.lost)
     return Coverage(
@@ -171,12 +185,18 @@ def _summed(rows: Sequence[TopRow]) -> tuple[TopRow, ...]:
     total = sum(row.total_ns for row in rows) or 1
     summed = [
         TopRow(
-            name=name, detail=detail, ranks=tuple(sorted({rank for row in own for rank in row.ranks})), count=sum(row.count for row in own),
-            total_ns=(ns := sum(row.total_ns for row in own)), share=ns / total, min_ns=min(row.min_ns for row in own),
-            median_ns=breakdown.spread([row.median_ns for row in own])[1], max_ns=max(row.max_ns for row in own),
+            name=name,
+            detail=detail,
+            ranks=tuple(sorted({rank for row in own for rank in row.ranks})),
+            count=sum(row.count for row in own),
+            total_ns=(ns := sum(row.total_ns for row in own)),
+            share=ns / total,
+            min_ns=min(row.min_ns for row in own),
+            median_ns=breakdown.spread([row.median_ns for row in own])[1],
+            max_ns=max(row.max_ns for row in own),
         )
         for (name, detail), own in parts.items()
-    ]  # fmt: skip
+    ]
     return tuple(sorted(summed, key=lambda row: (-row.total_ns, row.name, row.detail)))
 
 
@@ -185,10 +205,11 @@ def _merged(rows: Sequence[TopRow], notes: list[Diagnostic], name: str) -> tuple
     if len(summed) > _TOP_ROWS:
         notes.append(
             Diagnostic(
-                level="info", message=f"the table of {name.replace('_', ' ')} shows the first {_TOP_ROWS} of {len(summed)} names",
+                level="info",
+                message=f"the table of {name.replace('_', ' ')} shows the first {_TOP_ROWS} of {len(summed)} names",
                 hint="`hermes sql` reaches all rows",
             )
-        )  # fmt: skip
+        )
     return summed[:_TOP_ROWS]
 
 
@@ -197,7 +218,8 @@ def _difference(rows: Sequence[AscendSplit], splits: Sequence[StepSplit]) -> str
     if not rows:
         return ""
     said = [
-        "Ascend's step_trace_time counts copies as free time, and the time before the first device task apart, as preparing; "
+        "Ascend's step_trace_time counts copies as free time, and the time before the first device task "
+        "apart, as preparing; "
         "Hermes splits copies off free time."
     ]
     copies = [split.copy_exposed_ns for split in splits if split.copy_exposed_ns]
@@ -205,17 +227,23 @@ def _difference(rows: Sequence[AscendSplit], splits: Sequence[StepSplit]) -> str
         said.append(f"Exposed copies here: at most {max(copies) / 1e6:.3f} ms per step.")
     reported = {(row.rank, row.step): row for row in rows if row.source == "reported"}
     parts: tuple[tuple[str, Callable[[AscendSplit], int]], ...] = (
-        ("compute", lambda row: row.compute_ns), ("exposed communication", lambda row: row.exposed_comm_ns),
-        ("overlapped", lambda row: row.overlapped_ns), ("free", lambda row: row.free_ns), ("stage", lambda row: row.stage_ns),
+        ("compute", lambda row: row.compute_ns),
+        ("exposed communication", lambda row: row.exposed_comm_ns),
+        ("overlapped", lambda row: row.overlapped_ns),
+        ("free", lambda row: row.free_ns),
+        ("stage", lambda row: row.stage_ns),
         ("preparing", lambda row: row.preparing_ns or 0),
-    )  # fmt: skip
+    )
     pairs = [(row, other) for row in rows if row.source == "computed" and (other := reported.get((row.rank, row.step)))]
     worst = {name: max((abs(value(row) - value(other)) for row, other in pairs), default=0) for name, value in parts}
     for name, gap in worst.items():
         if gap > 250:
             said.append(f"Reported and computed {name} differ by up to {gap / 1e3:.3f} us.")
         elif gap > _EXACT_NS:
-            said.append(f"Reported {name} is off by up to {gap / 1e3:.3f} us: the profiler rounds times of the epoch to quarters of a microsecond.")
+            said.append(
+                f"Reported {name} is off by up to {gap / 1e3:.3f} us: the profiler rounds times of the "
+                f"epoch to quarters of a microsecond."
+            )
     return " ".join(said)
 
 

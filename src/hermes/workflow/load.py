@@ -27,6 +27,12 @@ class RankData:
     format: str
     folder: Path
     notes: tuple[Diagnostic, ...]
+    files: tuple[Path, ...] = ()
+
+    @property
+    def place(self) -> Path:
+        """What to name to the user: the file where there is one only, else the folder."""
+        return self.files[0] if len(self.files) == 1 else self.root
 
     def table(self, name: str) -> pl.DataFrame:
         """A table of this rank."""
@@ -45,7 +51,16 @@ class Loaded:
 
 def load(paths: Sequence[Path], cache: Cache, *, capture: str = "") -> Loaded:
     """Read what is not in the cache yet. Raises `InputError` when no rank can be read."""
-    found, notes = discover(walk(paths), capture=capture)
+    files = walk(paths)
+    if not files:
+        where = ", ".join(map(str, paths))
+        raise InputError(
+            "there is no file in the folder",
+            where=where,
+            lost="everything",
+            hint="give the folder that the profiler wrote",
+        )
+    found, notes = discover(files, capture=capture)
     ranks: list[RankData] = []
     failed: list[HermesError] = []
     for one in found:
@@ -58,7 +73,11 @@ def load(paths: Sequence[Path], cache: Cache, *, capture: str = "") -> Loaded:
         more = f" (and {len(failed) - 1} more like it)" if len(failed) > 1 else ""
         raise InputError(f"{first.what}{more}", where=first.where, lost=first.lost, hint=first.hint) from first
     for error in failed:
-        notes.append(Diagnostic(level="degraded", message=error.what, where=error.where, lost=error.lost or "this rank", hint=error.hint))
+        notes.append(
+            Diagnostic(
+                level="degraded", message=error.what, where=error.where, lost=error.lost or "this rank", hint=error.hint
+            )
+        )
     # The same note about every rank is one note.
     said = dict.fromkeys([*notes, *(note for rank in ranks for note in rank.notes)])
     return Loaded(paths=tuple(paths), ranks=tuple(ranks), notes=tuple(said))
@@ -66,16 +85,38 @@ def load(paths: Sequence[Path], cache: Cache, *, capture: str = "") -> Loaded:
 
 def _rank(one: Found, cache: Cache) -> RankData:
     reader = reader_of(one.source)
-    print_ = fingerprint(one.source.files, reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture)
+    print_ = fingerprint(
+        one.source.files, reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture
+    )
     entry = cache.find(print_.digest)
     if entry is None:
         with cache.making() as folder:
             sink = Sink(folder, one.rank)
             reader.read(one.source, one.rank, sink)
             sink.fill()
+            _refuse_empty(one, sink)
             refuse_changed(print_)
             entry = cache.keep(print_.digest, folder, _manifest(one, sink))
-    return RankData(rank=one.rank, root=one.source.root, format=one.source.format, folder=entry.folder, notes=_notes(entry))
+    return RankData(
+        rank=one.rank,
+        root=one.source.root,
+        format=one.source.format,
+        folder=entry.folder,
+        notes=_notes(entry),
+        files=one.source.files,
+    )
+
+
+def _refuse_empty(one: Found, sink: Sink) -> None:
+    """A capture whose files could be opened but hold no row says nothing: that is no report."""
+    if not any(sink.read(name).height for name in TABLES if name not in ("rank", "setting", "group", "stack")):
+        said = "; ".join(dict.fromkeys(note.message for note in sink.notes if note.level == "degraded"))
+        raise InputError(
+            f"there is nothing in the capture{f' ({said})' if said else ''}",
+            where=", ".join(map(str, one.source.files[:4])),
+            lost="this capture",
+            hint="was the job killed while the profiler was writing? Profile again, or copy the whole folder again",
+        )
 
 
 def _manifest(one: Found, sink: Sink) -> Mapping[str, object]:
@@ -85,7 +126,8 @@ def _manifest(one: Found, sink: Sink) -> Mapping[str, object]:
         "rank": one.rank,
         "capture": one.source.capture,
         "notes": [
-            {"level": note.level, "message": note.message, "where": note.where, "lost": note.lost, "hint": note.hint} for note in sink.notes
+            {"level": note.level, "message": note.message, "where": note.where, "lost": note.lost, "hint": note.hint}
+            for note in sink.notes
         ],
     }
 

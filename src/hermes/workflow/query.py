@@ -43,7 +43,9 @@ def query(loaded: Loaded, sql: str) -> pl.DataFrame:
             rows: pl.DataFrame = relation.pl() if relation is not None else pl.DataFrame()
         except duckdb.Error as wrong:
             raise QueryError(
-                str(wrong).strip(), where="the query", hint='`hermes schema` lists tables and columns; "group" needs quotes'
+                str(wrong).strip(),
+                where="the query",
+                hint='`hermes schema` lists tables and columns; "group" needs quotes',
             ) from wrong
     return rows
 
@@ -53,14 +55,23 @@ def _refuse_writing(con: duckdb.DuckDBPyConnection, sql: str) -> None:
     for statement in con.extract_statements(sql):
         if statement.type not in _ALLOWED:
             raise QueryError(
-                f"{statement.type.name} is not allowed: a query reads tables", where="the query", hint="use SELECT; print with --format csv"
+                f"{statement.type.name} is not allowed: a query reads tables",
+                where="the query",
+                hint="use SELECT; print with --format csv",
             )
 
 
 def sizes(loaded: Loaded) -> list[tuple[str, int, str]]:
     """Name, rows over all ranks, and meaning of a row, for every table."""
     return [
-        (name, sum(pl.scan_parquet(rank.folder / f"{name}.parquet").select(pl.len()).collect().item() for rank in loaded.ranks), table.row)
+        (
+            name,
+            sum(
+                pl.scan_parquet(rank.folder / f"{name}.parquet").select(pl.len()).collect().item()
+                for rank in loaded.ranks
+            ),
+            table.row,
+        )
         for name, table in TABLES.items()
     ]
 

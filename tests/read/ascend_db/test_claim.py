@@ -82,12 +82,8 @@ def test_databases_of_several_ranks_in_one_folder_are_several_captures(tmp_path:
 
 
 def test_mindspore_and_msprof_are_claimed_too(tmp_path: Path) -> None:
-    Draft().task(1, 100, 200).save(
-        tmp_path / "w_1_20250109081234567_ascend_ms" / "ascend_mindspore_profiler_2.db"
-    )
-    Draft().task(1, 100, 200).save(
-        tmp_path / "PROF_000001_20250109081234999_ABCD" / "msprof_20250109081234999.db"
-    )
+    Draft().task(1, 100, 200).save(tmp_path / "w_1_20250109081234567_ascend_ms" / "ascend_mindspore_profiler_2.db")
+    Draft().task(1, 100, 200).save(tmp_path / "PROF_000001_20250109081234999_ABCD" / "msprof_20250109081234999.db")
     assert [(source.rank, source.capture) for source in claim(tmp_path)] == [
         (None, "20250109081234999"),
         (2, "20250109081234567"),
@@ -105,9 +101,7 @@ def test_a_damaged_file_with_a_profilers_name_is_claimed(tmp_path: Path, content
     assert claim(tmp_path)[0].rank == 0
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"SQLite format 3\x00", b"SQLite format 3\x00" + bytes(500), b"junk"]
-)
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\x00", b"SQLite format 3\x00" + bytes(500), b"junk"])
 def test_junk_with_another_name_is_left_alone(tmp_path: Path, content: bytes) -> None:
     for name in ("analysis.db", "other.db", "x.sqlite3", "profiler_info.json", "profiler_metadata.json"):
         (tmp_path / name).write_bytes(content)

@@ -153,9 +153,7 @@ def test_a_damaged_table_is_named_and_the_others_are_read(tmp_path: Path, sink: 
     path = tmp_path / NAME
     path.write_bytes(image)
     with closing(sqlite3.connect(path)) as connection:
-        (root,) = connection.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name = 'PYTORCH_API'"
-        ).fetchone()
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'PYTORCH_API'").fetchone()
         (page,) = connection.execute("PRAGMA page_size").fetchone()
     broken = bytearray(image)
     broken[(root - 1) * page : root * page] = b"\xee" * page

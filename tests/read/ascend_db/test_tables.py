@@ -154,9 +154,7 @@ def test_a_kernel_that_drives_a_collective_is_communication(draft: Draft, read: 
     assert (row["component"], row["unit"], row["name"]) == ("comm", "ai_cpu", "RunAicpuAllReduce")
 
 
-def test_a_task_over_transfers_is_communication_and_one_over_a_kernel_is_not_compute(
-    draft: Draft, read: Read
-) -> None:
+def test_a_task_over_transfers_is_communication_and_one_over_a_kernel_is_not_compute(draft: Draft, read: Read) -> None:
     draft.task(1, 100, 200, task="AI_CORE", number=5)
     draft.task(2, 110, 190, task="SDMA", number=5, context=0)
     draft.add("COMMUNICATION_TASK_INFO", globalTaskId=2, taskType=draft.name("Memcpy"), opId=1)
@@ -215,9 +213,7 @@ def test_without_any_call_the_launch_is_unknown(draft: Draft, read: Read) -> Non
     assert read(draft.task(1, 300, 400, link=8)).read("kernel")["launch_ns"].to_list() == [None]
 
 
-def test_a_forward_backward_pair_with_the_number_of_a_launch_is_not_the_launch(
-    draft: Draft, read: Read
-) -> None:
+def test_a_forward_backward_pair_with_the_number_of_a_launch_is_not_the_launch(draft: Draft, read: Read) -> None:
     launched(draft)
     draft.call(1_210, 1_220, "aten::relu", link=1, sequence=5).add("CONNECTION_IDS", id=1, connectionId=40)
     draft.call(1_230, 1_240, "ReluBackward0", link=2, sequence=5, forward=1)
@@ -324,9 +320,7 @@ def test_the_group_of_a_collective_is_the_hash_of_its_communicator(draft: Draft,
 def test_recorded_members_give_the_peers_their_global_ranks(draft: Draft, read: Read) -> None:
     groups = {"group_name_5": {"group_name": "dp", "group_rank": 0, "global_ranks": [0, 2, 4, 6]}}
     collective(draft).add("META_DATA", name="parallel_group_info", value=json.dumps(groups))
-    draft.add(
-        "META_DATA", name="distributed_args", value='{"world_size": 8, "tensor_model_parallel_size": 1}'
-    )
+    draft.add("META_DATA", name="distributed_args", value='{"world_size": 8, "tensor_model_parallel_size": 1}')
     sink = read(draft)
     assert sink.read("comm_task")["peer_rank"].to_list() == [2, 4, 6]
     assert sink.read("group")["name"].unique().to_list() == ["dp"]
@@ -403,9 +397,7 @@ def test_counters_name_what_they_measure(draft: Draft, read: Read) -> None:
 
 def test_settings_know_where_they_come_from(draft: Draft, read: Read) -> None:
     draft.task(1, 1, 2).add("META_DATA", name="SCHEMA_VERSION", value="1.2.0")
-    draft.add(
-        "META_DATA", name="ENV_VARIABLES", value='{"HCCL_BUFFSIZE": "200", "ASCEND_LAUNCH_BLOCKING": ""}'
-    )
+    draft.add("META_DATA", name="ENV_VARIABLES", value='{"HCCL_BUFFSIZE": "200", "ASCEND_LAUNCH_BLOCKING": ""}')
     rows = read(draft).read("setting").drop("rank").rows()
     assert rows == [
         ("version", "SCHEMA_VERSION", "1.2.0"),

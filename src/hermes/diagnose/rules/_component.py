@@ -34,18 +34,25 @@ def loss(measures: Measures, what: str, limit: Threshold, cost: Callable[[StepSp
         return None
     ns, worst = max(beyond, key=lambda one: (one[0], -one[1].rank))
     return Loss(
-        ranks=tuple(split.rank for _, split in beyond), worst=worst, cost_ns=ns, share=ns / worst.window_ns,
+        ranks=tuple(split.rank for _, split in beyond),
+        worst=worst,
+        cost_ns=ns,
+        share=ns / worst.window_ns,
         evidence=(
             Evidence(
-                what=what, value=round(ns / worst.window_ns, 6), unit="of window", threshold=limit.value,
+                what=what,
+                value=round(ns / worst.window_ns, 6),
+                unit="of window",
+                threshold=limit.value,
                 where=place(measures, worst),
             ),
             Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=place(measures, worst)),
         ),
-    )  # fmt: skip
+    )
 
 
 def place(measures: Measures, split: StepSplit) -> str:
     """Where a step stands: rank, step, moment, and the input it was read from."""
     step = "whole capture" if split.step is None else f"step {split.step}"
-    return f"rank {split.rank}, {step}, from {split.start_ns} ns for {split.window_ns} ns ({measures.inputs.get(split.rank, '')})"
+    file = measures.inputs.get(split.rank, "")
+    return f"rank {split.rank}, {step}, from {split.start_ns} ns for {split.window_ns} ns ({file})"

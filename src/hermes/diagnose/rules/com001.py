@@ -32,7 +32,9 @@ from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import loss
 
-LIMIT = Threshold(value=0.05, unit="of window", source="system rule of TraceLens 0.1: exposed communication above 5 % of the time")
+LIMIT = Threshold(
+    value=0.05, unit="of window", source="system rule of TraceLens 0.1: exposed communication above 5 % of the time"
+)
 
 
 def find(measures: Measures) -> Iterator[Finding]:
@@ -46,7 +48,13 @@ def find(measures: Measures) -> Iterator[Finding]:
     waits = (wait for wait in measures.waits if wait.rank == found.worst.rank)
     waiting = max((min(wait.longest_ns, wait.total_ns // steps) for wait in waits), default=0)
     parts = tuple(
-        Evidence(what=f"exposed {op}", value=float(ns // steps), unit="ns", threshold=None, where=f"rank {found.worst.rank}, mean per step")
+        Evidence(
+            what=f"exposed {op}",
+            value=float(ns // steps),
+            unit="ns",
+            threshold=None,
+            where=f"rank {found.worst.rank}, mean per step",
+        )
         for op, ns in sorted(by_op.items(), key=lambda part: -part[1])[:3]
         if ns
     )
@@ -70,8 +78,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title="Overlap collectives with backward",
-                do="Keep gradient buckets of 25 to 100 MB (DistributedDataParallel bucket_cap_mb) and find_unused_parameters off, "
-                "so that each bucket's all-reduce starts while backward still runs.",
+                do="Keep gradient buckets of 25 to 100 MB (DistributedDataParallel bucket_cap_mb) and "
+                "find_unused_parameters off, so that each bucket's all-reduce starts while backward still runs.",
                 verify="Profile again: exposed communication falls, overlapped communication rises.",
                 risk="Larger buckets need more memory and start later.",
                 source="PyTorch documentation of DistributedDataParallel",

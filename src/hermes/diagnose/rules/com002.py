@@ -33,7 +33,11 @@ from hermes.analyze.measures import PeerWait
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 
-LIMIT = Threshold(value=0.05, unit="of window", source="slow-card advice of MindStudio Insight 26.0: waiting above 5 % of the longest time")
+LIMIT = Threshold(
+    value=0.05,
+    unit="of window",
+    source="slow-card advice of MindStudio Insight 26.0: waiting above 5 % of the longest time",
+)
 
 
 def find(measures: Measures) -> Iterator[Finding]:
@@ -78,24 +82,36 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         share=share,
         gain=Gain(low_ns=0, high_ns=cost, method="bound: the awaited rank arrives with the others"),
         confidence=round((0.8 if collected else 0.7) * measures.certainty, 2),
-        evidence=tuple(
+        evidence=(
+            *(
+                Evidence(
+                    what=f"rank {wait.rank} waits for rank {peer}: {wait.waits} waits, sum over planes",
+                    value=float(wait.total_ns),
+                    unit="ns",
+                    threshold=None,
+                    where=f"Notify_Wait tasks of rank {wait.rank} ({measures.inputs.get(wait.rank, '')})",
+                )
+                for _, _, wait, _ in sorted(slow, key=lambda one: one[2].rank)
+            ),
             Evidence(
-                what=f"rank {wait.rank} waits for rank {peer}: {wait.waits} waits, sum over planes", value=float(wait.total_ns), unit="ns",
-                threshold=None, where=f"Notify_Wait tasks of rank {wait.rank} ({measures.inputs.get(wait.rank, '')})",
-            )
-            for _, _, wait, _ in sorted(slow, key=lambda one: one[2].rank)
-        )
-        + (Evidence(what="longest wait per step", value=round(share, 6), unit="of window", threshold=LIMIT.value, where=f"rank {worst.rank}"),),
+                what="longest wait per step",
+                value=round(share, 6),
+                unit="of window",
+                threshold=LIMIT.value,
+                where=f"rank {worst.rank}",
+            ),
+        ),
         actions=(
             Action(
                 title=f"Profile rank {peer}" if not collected else f"Compare rank {peer} with a rank that waits",
-                do=f"Collect rank {peer} and rank {worst.rank} on the same step at Level1 and analyse both folders together.",
+                do=f"Collect rank {peer} and rank {worst.rank} on the same step at Level1 and analyse both folders "
+                "together.",
                 verify=f"Rank {peer} arrives last at the collectives and waits for nobody.",
                 risk="none",
                 source="tasks of the capture itself",
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 RULE = Rule(code="COM002", page=__doc__ or "", find=find)

@@ -32,7 +32,9 @@ from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import loss
 
-LIMIT = Threshold(value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step")
+LIMIT = Threshold(
+    value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
+)
 
 
 def find(measures: Measures) -> Iterator[Finding]:

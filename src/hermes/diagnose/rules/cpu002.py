@@ -55,19 +55,32 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=cost, method="bound: no call is left, and the host was the limit all the while"),
         confidence=round(0.6 * measures.certainty, 2),
         evidence=(
-            Evidence(what=f"{calls.count} calls of {CALL}", value=float(calls.total_ns), unit="ns", threshold=None, where=f"ranks {list(ranks)}, all steps"),
-            Evidence(what="time of the calls per step", value=round(share, 6), unit="of step", threshold=LIMIT.value, where="mean over ranks"),
+            Evidence(
+                what=f"{calls.count} calls of {CALL}",
+                value=float(calls.total_ns),
+                unit="ns",
+                threshold=None,
+                where=f"ranks {list(ranks)}, all steps",
+            ),
+            Evidence(
+                what="time of the calls per step",
+                value=round(share, 6),
+                unit="of step",
+                threshold=LIMIT.value,
+                where="mean over ranks",
+            ),
         ),
         actions=(
             Action(
                 title="Turn online compilation off",
-                do="torch_npu.npu.set_compile_mode(jit_compile=False) before the model is built; keep input shapes fixed or bucketed.",
+                do="torch_npu.npu.set_compile_mode(jit_compile=False) before the model is built; keep "
+                "input shapes fixed or bucketed.",
                 verify=f"{CALL} no longer appears after the warm-up, and free time falls.",
                 risk="Some operators run slower without shape-specialised code: compare the step time.",
                 source="torch_npu documentation of set_compile_mode",
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 RULE = Rule(code="CPU002", page=__doc__ or "", find=find)

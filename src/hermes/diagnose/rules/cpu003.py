@@ -44,7 +44,11 @@ def find(measures: Measures) -> Iterator[Finding]:
     held, share, ranks = host_cost(measures, rows)
     if not rows or not by_share(LIMIT, share):
         return
-    free = [split.free_ns for rank in ranks if (split := median_split(tuple(s for s in measures.splits if s.rank == rank))) and split.free_ns]
+    free = [
+        split.free_ns
+        for rank in ranks
+        if (split := median_split(tuple(s for s in measures.splits if s.rank == rank))) and split.free_ns
+    ]
     # The wait overlaps what the device was doing: only free time can be won back.
     most = min(held, max(free, default=0))
     count = sum(row.count for row in rows)
@@ -60,19 +64,32 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=most, method="bound: the device's free time, at most the time the host was held"),
         confidence=round(0.6 * measures.certainty, 2),
         evidence=(
-            Evidence(what=f"{count} calls, host time of their own", value=float(sum(row.total_ns for row in rows)), unit="ns", threshold=None, where=f"ranks {list(ranks)}, all steps"),
-            Evidence(what="time per step", value=round(share, 6), unit="of step", threshold=LIMIT.value, where="mean over ranks"),
+            Evidence(
+                what=f"{count} calls, host time of their own",
+                value=float(sum(row.total_ns for row in rows)),
+                unit="ns",
+                threshold=None,
+                where=f"ranks {list(ranks)}, all steps",
+            ),
+            Evidence(
+                what="time per step",
+                value=round(share, 6),
+                unit="of step",
+                threshold=LIMIT.value,
+                where="mean over ranks",
+            ),
         ),
         actions=(
             Action(
                 title="Do not read tensors back in every step",
-                do="Accumulate losses and metrics as tensors (total += loss.detach()) and call .item() every 50 or 100 steps.",
+                do="Accumulate losses and metrics as tensors (total += loss.detach()) and call .item() "
+                "every 50 or 100 steps.",
                 verify="aten::_local_scalar_dense disappears from most steps, and free time falls.",
                 risk="Logs lag behind by up to the interval.",
                 source="PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 RULE = Rule(code="CPU003", page=__doc__ or "", find=find)

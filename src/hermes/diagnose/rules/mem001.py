@@ -30,7 +30,11 @@ from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import loss
 
-LIMIT = Threshold(value=0.05, unit="of window", source="system rule of TraceLens 0.1: copies between host and device above 5 % of the time")
+LIMIT = Threshold(
+    value=0.05,
+    unit="of window",
+    source="system rule of TraceLens 0.1: copies between host and device above 5 % of the time",
+)
 
 
 def find(measures: Measures) -> Iterator[Finding]:
@@ -53,7 +57,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title="Copy ahead, from pinned memory",
-                do="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True), one batch ahead on a stream of its own.",
+                do="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True), one batch "
+                "ahead on a stream of its own.",
                 verify="Copies overlap compute in the next profile.",
                 risk="Pinned memory cannot be swapped out: keep the number of batches in flight small.",
                 source="PyTorch documentation of DataLoader and Tensor.to",

@@ -103,9 +103,7 @@ def mapped_rank(database: Database) -> int | None:
     return rank_number(ranks[0]) if len(ranks) == 1 else None
 
 
-def write_about(
-    profile: Profile, rank: int, sidecars: Sequence[Path], communicators: dict[str, str]
-) -> About:
+def write_about(profile: Profile, rank: int, sidecars: Sequence[Path], communicators: dict[str, str]) -> About:
     """Write `rank` and `setting`; return what the groups need."""
     info, metadata = _sidecars(profile, sidecars)
     stored = profile.read(Wanted(table="META_DATA", texts=("name", "value"))).drop_nulls("name")
@@ -114,9 +112,7 @@ def write_about(
     members = tuple(_members(_object(metadata.get("parallel_group_info"))))
     places = _places(_object(metadata.get("parallel_group_info")), job)
     world = _positive(job.get("world_size")) or _default_size(members)
-    profile.write(
-        "setting", pl.DataFrame(list(_settings(info, metadata)), schema=_SETTING_SCHEMA, orient="row")
-    )
+    profile.write("setting", pl.DataFrame(list(_settings(info, metadata)), schema=_SETTING_SCHEMA, orient="row"))
     root = root_of(profile.databases[0].path)
     row = {
         "capture": capture_of(root),
@@ -258,9 +254,7 @@ def _device(profile: Profile, rank: int) -> int | None:
     mapped = profile.read(Wanted(table="RANK_DEVICE_MAP", ints=("rankId", "deviceId"))).drop_nulls()
     devices = mapped.filter(pl.col("rankId") == rank)["deviceId"].unique().to_list()
     if not devices:
-        devices = (
-            profile.read(Wanted(table="TASK", ints=("deviceId",)))["deviceId"].drop_nulls().unique().to_list()
-        )
+        devices = profile.read(Wanted(table="TASK", ints=("deviceId",)))["deviceId"].drop_nulls().unique().to_list()
     return devices[0] if len(devices) == 1 else None
 
 

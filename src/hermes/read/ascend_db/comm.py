@@ -80,9 +80,7 @@ def read_comm(profile: Profile, tasks: Tasks) -> Comm:
     kind = pl.coalesce("task", "task_type").str.to_lowercase().str.replace_all(" ", "_", literal=True)
     kind = kind.str.replace("reduce_inline", "reduce", literal=True)
     numbers = ops.select("op_key", "comm_id").drop_nulls().unique("op_key", keep="first")
-    inside = inside.with_columns(kind.alias("task")).join(
-        numbers, on="op_key", how="left", maintain_order="left"
-    )
+    inside = inside.with_columns(kind.alias("task")).join(numbers, on="op_key", how="left", maintain_order="left")
     return Comm(ops=ops, tasks=inside.drop("task_type").sort("start_ns", maintain_order=True))
 
 
@@ -90,9 +88,7 @@ def write_comm(profile: Profile, host: Host, launches: Launches, comm: Comm, abo
     """Write `comm_op`, `comm_task` and `group`."""
     groups = _groups(profile, comm, about)
     profile.write("group", groups)
-    members = groups.drop_nulls("global_rank").select(
-        "group", "member", pl.col("global_rank").alias("peer_rank")
-    )
+    members = groups.drop_nulls("global_rank").select("group", "member", pl.col("global_rank").alias("peer_rank"))
     members = members.unique(["group", "member"], keep="first")
     # A task names itself as source and the other side as destination, when there is another side.
     tasks = comm.tasks.with_columns(pl.coalesce("dst_rank", "src_rank").alias("member"))
@@ -153,24 +149,16 @@ def _transfers(profile: Profile) -> pl.DataFrame:
 def _peers(tasks: pl.DataFrame) -> pl.DataFrame:
     """`peer` of each operation whose tasks all name the same other rank."""
     named = tasks.drop_nulls(["comm_id", "peer_rank"]).group_by("comm_id")
-    peers = named.agg(
-        pl.col("peer_rank").first().alias("peer"), pl.col("peer_rank").n_unique().alias("count")
-    )
+    peers = named.agg(pl.col("peer_rank").first().alias("peer"), pl.col("peer_rank").n_unique().alias("count"))
     return peers.filter(pl.col("count") == 1).drop("count")
 
 
 def _groups(profile: Profile, comm: Comm, about: About) -> pl.DataFrame:
     """Members as the job recorded them; else as many as the tasks speak of."""
     recorded = pl.DataFrame(about.members, schema=_MEMBER_SCHEMA, orient="row")
-    used = (
-        pl.concat([comm.ops.select("group"), comm.tasks.select("group")])
-        .drop_nulls()
-        .unique(maintain_order=True)
-    )
+    used = pl.concat([comm.ops.select("group"), comm.tasks.select("group")]).drop_nulls().unique(maintain_order=True)
     unknown = used.join(recorded, on="group", how="anti")["group"].to_list()
-    sized = [
-        _sized(profile, comm, about, group, alone=used.height == 1 and not about.members) for group in unknown
-    ]
+    sized = [_sized(profile, comm, about, group, alone=used.height == 1 and not about.members) for group in unknown]
     return pl.concat([recorded, *sized]).sort("group", "member", maintain_order=True)
 
 
@@ -208,9 +196,7 @@ def communicators(profile: Profile) -> dict[str, str]:
 
 def _hashed(names: pl.Series) -> pl.Series:
     """The key of each group: the hash of a communicator's name; a number is a hash already."""
-    keys = {
-        name: group_hash(name) if _is_name(name) else name for name in names.drop_nulls().unique().to_list()
-    }
+    keys = {name: group_hash(name) if _is_name(name) else name for name in names.drop_nulls().unique().to_list()}
     keys = {name: key for name, key in keys.items() if name not in _UNNAMED}
     return names.replace_strict(list(keys), list(keys.values()), default=None, return_dtype=pl.String)
 

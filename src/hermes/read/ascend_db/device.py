@@ -198,11 +198,7 @@ def _with_unit(rows: pl.DataFrame) -> pl.DataFrame:
     kind = pl.coalesce("compute_type", "schedule_type", "task_type")
     unit = kind.replace_strict(UNIT_OF_TASK, default="other", return_dtype=pl.String)
     # Level0 has no type of the operator: a cube task below another one is the inner task of a mixed kernel.
-    inner = (
-        pl.col("compute_name").is_not_null()
-        & pl.col("compute_type").is_null()
-        & pl.col("context").is_not_null()
-    )
+    inner = pl.col("compute_name").is_not_null() & pl.col("compute_type").is_null() & pl.col("context").is_not_null()
     return rows.with_columns(
         pl.coalesce("compute_name", "schedule_name", "task_type").alias("name"),
         pl.coalesce("type", "schedule_op").alias("type"),
@@ -222,12 +218,7 @@ def _covered(rows: pl.DataFrame) -> pl.DataFrame:
     found = under.join_asof(over, on="start_ns", by=list(_LANE), strategy="backward", check_sortedness=False)
     found = found.filter(pl.col("start_ns") < pl.col("until"))
     covers = found.group_by("place").agg(pl.col("transfer").any().alias("over_transfer"))
-    cover = (
-        pl.when(pl.col("over_transfer"))
-        .then(pl.lit("comm"))
-        .when(~pl.col("over_transfer"))
-        .then(pl.lit("compute"))
-    )
+    cover = pl.when(pl.col("over_transfer")).then(pl.lit("comm")).when(~pl.col("over_transfer")).then(pl.lit("compute"))
     joined = rows.join(covers, on="place", how="left", maintain_order="left")
     return joined.with_columns(cover.alias("cover")).drop("place", "over_transfer")
 

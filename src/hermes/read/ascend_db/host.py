@@ -96,9 +96,7 @@ def _new_marks(profile: Profile, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _framework(profile: Profile) -> pl.DataFrame:
-    types = {
-        number: name for number, name in _types(profile).items() if name in ("op", "queue", "trace", "mstx")
-    }
+    types = {number: name for number, name in _types(profile).items() if name in ("op", "queue", "trace", "mstx")}
     name, layer = pl.col("name"), pl.col("type").replace_strict(types, default=None, return_dtype=pl.String)
     # A writer without types: the queue is known by its names as well.
     queue = (layer == "queue") | (layer.is_null() & name.str.contains(r"^(Enqueue|Dequeue)(@|$)"))
@@ -166,9 +164,9 @@ def _steps(profile: Profile, calls: pl.DataFrame) -> pl.DataFrame:
     if rows.height:
         name = pl.format("ProfilerStep#{}", "id").alias("name")
         return rows.select(pl.col("id").alias("step"), "start_ns", "dur_ns", name).sort("start_ns")
-    number = pl.col("name").str.extract(_STEP_MARK).cast(pl.Int64)
+    number = pl.col("name").str.extract(_STEP_MARK).cast(pl.Int64, strict=False)
     marked = calls.filter(pl.col("kind") == "step")
-    return marked.select(number.alias("step"), "start_ns", "dur_ns", "name").sort("start_ns")
+    return marked.select(number.alias("step"), "start_ns", "dur_ns", "name").drop_nulls("step").sort("start_ns")
 
 
 def _write_stacks(profile: Profile) -> None:

@@ -14,16 +14,12 @@ class Launches:
     """Finds the launching call of a connection id."""
 
     def __init__(self, profile: Profile, host: Host) -> None:
-        wanted = Wanted(
-            table="CONNECTION_IDS", ints=("connectionId",), keys=("id",), required=("id", "connectionId")
-        )
+        wanted = Wanted(table="CONNECTION_IDS", ints=("connectionId",), keys=("id",), required=("id", "connectionId"))
         ids = profile.read(wanted).unique(maintain_order=True)
         calls = host.calls.drop_nulls("link").unique("link", keep="first", maintain_order=True)
         linked = ids.join(calls, left_on="id", right_on="link").rename({"connectionId": "connection"})
         ops = linked.filter(pl.col("kind") == "op")
-        self._queue = _pairs(
-            linked.filter(pl.col("kind").is_in(["enqueue", "dequeue"])), "kind", ["connection"]
-        )
+        self._queue = _pairs(linked.filter(pl.col("kind").is_in(["enqueue", "dequeue"])), "kind", ["connection"])
         pairs = ["connection", "sequence"]
         self._autograd = _pairs(ops.drop_nulls("sequence"), "start_ns", pairs)
         # The id of a forward-backward pair may equal a launch by chance: its operators launch nothing by it.

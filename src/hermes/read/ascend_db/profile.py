@@ -9,6 +9,7 @@ from functools import cached_property
 import polars as pl
 
 from hermes.base.errors import Diagnostic
+from hermes.base.units import INT64_MAX
 from hermes.knowledge.ascend import NONE_32
 from hermes.read.ascend_db.store import TYPES, Database, Kind
 from hermes.read.sink import Sink
@@ -18,6 +19,7 @@ from hermes.tables import TABLES
 _KEYS_OF_A_DATABASE = 1 << 40
 _TID = 1 << 32
 _NOTHING = ("N/A", "NULL", "INVALID")
+_DAY_NS = 86_400 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,17 +91,21 @@ class Profile:
 
     def write(self, name: str, rows: pl.DataFrame) -> None:
         """Write a table, less the rows that lack what the schema demands; those are counted in a note."""
-        demanded = [
-            column.name for column in TABLES[name].columns if not column.null and column.name != "rank"
-        ]
+        demanded = [column.name for column in TABLES[name].columns if not column.null and column.name != "rank"]
         whole = _without_nulls(rows, demanded)
         if lost := rows.height - whole.height:
             self._note(f"{lost} rows of the table {name} lack a value", lost=f"{lost} rows of {name}")
         self.sink.frame(name, whole)
 
     def spans(self, rows: pl.DataFrame, table: str) -> pl.DataFrame:
-        """`startNs`, `endNs` as `start_ns`, `dur_ns`; a row without a start or ending before it drops out."""
-        sound = (rows["startNs"] > 0) & (rows["endNs"] >= rows["startNs"])
+        """`startNs`, `endNs` as `start_ns`, `dur_ns`; a row without a possible start or end drops out.
+
+        No capture lasts a day: a row that does, or is that far off the others, is damaged.
+        """
+        start, end = rows["startNs"], rows["endNs"]
+        middle = start.quantile(0.5, interpolation="nearest")
+        first = max(int(middle or 0) - _DAY_NS, 0)
+        sound = (start > first) & (end >= start) & (end < min(first + 3 * _DAY_NS, INT64_MAX))
         timed = rows if sound.all() else rows.filter(sound)
         if lost := rows.height - timed.height:
             self._note(f"{lost} rows of {table} have impossible times", lost=f"{lost} rows of {table}")
@@ -128,9 +134,7 @@ class Profile:
         moved = [pl.col(key) + place * _KEYS_OF_A_DATABASE for key in wanted.keys]
         return self._named(whole.with_columns(moved), wanted, strings, database)
 
-    def _named(
-        self, rows: pl.DataFrame, wanted: Wanted, strings: pl.DataFrame, database: Database
-    ) -> pl.DataFrame:
+    def _named(self, rows: pl.DataFrame, wanted: Wanted, strings: pl.DataFrame, database: Database) -> pl.DataFrame:
         """The ids of names replaced; one column at a time, since the frame may be large."""
         for name in wanted.names:
             ids = rows.select(pl.col(name).alias("id"))

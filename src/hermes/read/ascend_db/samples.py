@@ -67,9 +67,7 @@ _SAMPLED = (
         labels=("cpuId",),
         series={"usage": "Usage(%)"},
     ),
-    _Sampled(
-        table="HOST_MEM_USAGE", source="Host Memory Usage", name="Host Memory", series={"usage": "Usage(%)"}
-    ),
+    _Sampled(table="HOST_MEM_USAGE", source="Host Memory Usage", name="Host Memory", series={"usage": "Usage(%)"}),
     _Sampled(table="HOST_DISK_USAGE", source="Host Disk Usage", name="Host Disk"),
     _Sampled(table="HOST_NETWORK_USAGE", source="Host Network Usage", name="Host Network"),
     _Sampled(
@@ -120,9 +118,7 @@ def _memory(profile: Profile) -> pl.DataFrame:
     parts = [curve, device, _modules(profile)]
     if curve.is_empty():
         parts.append(
-            _engine_events(profile).select(
-                "component", "ts_ns", "allocated_bytes", "reserved_bytes", "device_id"
-            )
+            _engine_events(profile).select("component", "ts_ns", "allocated_bytes", "reserved_bytes", "device_id")
         )
     return pl.concat(parts, how="diagonal").sort("ts_ns", maintain_order=True)
 

@@ -8,8 +8,10 @@ middle that is damaged.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import struct
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +32,10 @@ MAGIC = b"SQLite format 3\x00"
 TYPES: dict[Kind, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64()}
 
 _HEAD_BYTES = 100
+# Where SQLite takes its lock for writing: the pending byte, and the reserved byte behind it.
+_PENDING_BYTE = 0x40000000
+# The system's `struct flock`: type, from where, start, length, process.
+_FLOCK = "hhqqi4x"
 # Rows that were read before a damaged page are kept batch by batch.
 _BATCH_ROWS = "8192"
 _BIGGEST_PADDED = 1 << 40
@@ -92,9 +98,7 @@ class Database:
         if not there:
             return pl.DataFrame(schema={name: TYPES[kind] for name, kind in columns.items()})
         frame = self._query(f"{_quoted(table)} NOT INDEXED", there, table)
-        absent = [
-            pl.lit(None, dtype=TYPES[kind]).alias(name) for name, kind in columns.items() if name not in there
-        ]
+        absent = [pl.lit(None, dtype=TYPES[kind]).alias(name) for name, kind in columns.items() if name not in there]
         return frame.with_columns(absent).select(list(columns))
 
     def _query(self, source: str, columns: Mapping[str, Kind], table: str = "") -> pl.DataFrame:
@@ -136,6 +140,11 @@ def opened(path: Path, sink: Sink) -> Iterator[Database]:
     Raises `TraceFormatError` when it is empty, no SQLite database, or damaged in its schema.
     """
     uri, size = _uri(path, sink)
+    if writer := _writer(path):
+        sink.note(
+            "degraded", f"another program (process {writer}) is writing to the database", where=str(path),
+            lost="what it has not finished writing", hint="wait until the profiler has ended, then run again",
+        )  # fmt: skip
     with _connected(path, uri, size, sink.note) as database:
         yield database
 
@@ -177,6 +186,18 @@ def looks_like(path: Path) -> bool:
         return False
 
 
+def _writer(path: Path) -> int:
+    """The process that holds SQLite's lock for writing, or 0; asks only, since a lock of ours could stop that program."""
+    question = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, _PENDING_BYTE, 2, 0)
+    try:
+        with path.open("rb") as file:
+            answer = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, question))
+    except (OSError, struct.error):
+        # A file system without locks.
+        return 0
+    return int(answer[4]) if answer[0] != fcntl.F_UNLCK else 0
+
+
 def unmerged(path: Path) -> tuple[Path, ...]:
     """The files beside a database that hold changes not yet in it: a `-wal` or `-journal` with content."""
     beside = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
@@ -192,9 +213,7 @@ def _uri(path: Path, sink: Sink) -> tuple[str, int]:
         raise TraceFormatError(path, f"cannot be read ({broken.strerror or broken})") from broken
     changes = unmerged(path)
     if not head and not changes:
-        raise TraceFormatError(
-            path, "the file is empty", hint="was the job killed before the profile was parsed?"
-        )
+        raise TraceFormatError(path, "the file is empty", hint="was the job killed before the profile was parsed?")
     if head and not head.startswith(MAGIC):
         raise TraceFormatError(path, "not an SQLite database", hint=_COPY_HINT)
     if changes:
@@ -216,9 +235,7 @@ def _copied(path: Path, beside: tuple[Path, ...], sink: Sink) -> Path:
         for file in (path, *beside):
             shutil.copyfile(file, folder / file.name)
     except OSError as broken:
-        raise TraceFormatError(
-            path, f"cannot be copied to be read ({broken})", hint="free disk space"
-        ) from broken
+        raise TraceFormatError(path, f"cannot be copied to be read ({broken})", hint="free disk space") from broken
     return folder / path.name
 
 

@@ -52,9 +52,7 @@ def _write_times(profile: Profile) -> None:
         "synchronization_time": "sync_ns",
         "idle_time": "idle_ns",
     }
-    wanted = Wanted(
-        table="CommAnalyzerTime", texts=(*_OPERATION, "type"), reals=("start_timestamp", *columns)
-    )
+    wanted = Wanted(table="CommAnalyzerTime", texts=(*_OPERATION, "type"), reals=("start_timestamp", *columns))
     rows = profile.read(wanted)
     times = [_scaled(rows[name], ns_of_ms).alias(column) for name, column in columns.items()]
     start = _scaled(rows["start_timestamp"], ns_of_us).alias("start_ns")
