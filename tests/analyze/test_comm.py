@@ -26,7 +26,7 @@ NO_TASKS, NO_TRAFFIC = empty(TABLES["comm_task"]), empty(TABLES["comm_traffic"])
 def test_waits_for_one_peer_are_added_up_over_planes() -> None:
     rows = tasks({"peer_rank": 5, "dur_ns": 30, "plane": 0}, {"peer_rank": 5, "dur_ns": 12, "plane": 1})
     assert peer_waits(rows, (0,)) == (
-        PeerWait(rank=0, peer=5, peer_collected=False, waits=2, total_ns=42, longest_ns=30),
+        PeerWait(rank=0, peer=5, peer_collected=False, waits=2, total_ns=42, longest_ns=30, longest_at_ns=0),
     )
 
 

@@ -67,7 +67,8 @@ def test_only_the_settings_of_a_profile_are_no_profile(profile: Any, hermes: Any
 
 
 @pytest.mark.parametrize(
-    ("form", "file"), [("text", "trace_view.json"), ("text", "kernel_details.csv"), ("db", DB), ("kineto", "*.pt.trace.json")]
+    ("form", "file"),
+    [("text", "trace_view.json"), ("text", "kernel_details.csv"), ("db", DB), ("kineto", "*.pt.trace.json")],
 )
 def test_a_file_may_be_given_in_place_of_its_folder(form: str, file: str, profile: Any, one: Any, hermes: Any) -> None:
     ended = hermes("analyze", "--format", "json", one(profile(form), file))
@@ -91,9 +92,9 @@ def test_a_link_to_itself_is_refused(tmp_path: Path, hermes: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "db", "kineto"])
-@pytest.mark.parametrize("name", ["with space", "it's \"quoted\"", "[a]*?{b}", "größe-日本-🚀", "%41#x?y=1", "a\nb"])
+@pytest.mark.parametrize("name", ["with space", 'it\'s "quoted"', "[a]*?{b}", "größe-日本-🚀", "%41#x?y=1", "a\nb"])
 def test_any_legal_path_is_read(name: str, form: str, profile: Any, hermes: Any, healthy: Any, tmp_path: Path) -> None:
-    if form == "text" and name not in ("[a]*?{b}", "it's \"quoted\""):
+    if form == "text" and name not in ("[a]*?{b}", 'it\'s "quoted"'):
         pytest.skip("the file system layer is the same; two names suffice")
     folder = profile(form).rename(tmp_path / name)
     ended = hermes("analyze", "--strict", "--format", "json", folder)
@@ -137,7 +138,11 @@ def test_two_folders_that_say_the_same_rank_are_doubtful(profile: Any, hermes: A
 
 @pytest.fixture(scope="module")
 def eight(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory.mktemp("eight"), Job(ranks=8, steps=1, layers=1, level="Level0"), formats=["ascend-db", "kineto"])
+    return generate(
+        tmp_path_factory.mktemp("eight"),
+        Job(ranks=8, steps=1, layers=1, level="Level0"),
+        formats=["ascend-db", "kineto"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,7 +201,9 @@ def test_a_folder_with_communication_only_is_marked(profile: Any, hermes: Any) -
 
 @pytest.mark.parametrize("form", ["text", "db"])
 @pytest.mark.parametrize("rank", ["zero", "0", -1, 10**30, None, [], True, 3.5])
-def test_a_rank_that_is_no_rank_never_ends_the_analysis(form: str, rank: object, profile: Any, one: Any, hermes: Any) -> None:
+def test_a_rank_that_is_no_rank_never_ends_the_analysis(
+    form: str, rank: object, profile: Any, one: Any, hermes: Any
+) -> None:
     folder = profile(form)
     path = one(folder, INFO)
     content = json.loads(path.read_text())
@@ -229,7 +236,9 @@ def test_a_database_that_another_program_writes_to_is_read_and_marked(
 ) -> None:
     folder = profile("db")
     path = one(folder, DB)
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path), how], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path), how], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"ready\n"
@@ -243,7 +252,9 @@ def test_a_database_that_another_program_writes_to_is_read_and_marked(
     assert ended.document()["steps"] == healthy["db"]["steps"]
 
 
-def test_rows_that_are_only_in_the_log_of_a_database_are_read(profile: Any, one: Any, hermes: Any, healthy: Any) -> None:
+def test_rows_that_are_only_in_the_log_of_a_database_are_read(
+    profile: Any, one: Any, hermes: Any, healthy: Any
+) -> None:
     folder = profile("db")
     path = one(folder, DB)
     con = sqlite3.connect(path, isolation_level=None)
@@ -295,7 +306,9 @@ main()
 """
 
 
-@pytest.mark.parametrize(("form", "limit"), [("text", 20_000), ("text", 4_000), ("db", 1_000), ("kineto", 4_000), ("kineto", 0)])
+@pytest.mark.parametrize(
+    ("form", "limit"), [("text", 20_000), ("text", 4_000), ("db", 1_000), ("kineto", 4_000), ("kineto", 0)]
+)
 def test_a_disk_that_fills_up_is_a_message(form: str, limit: int, profile: Any, tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", FULL, str(limit), "analyze", str(profile(form))],
@@ -308,7 +321,9 @@ def test_a_disk_that_fills_up_is_a_message(form: str, limit: int, profile: Any, 
 
 
 @pytest.mark.parametrize("place", [a_file, lambda folder: a_file(folder) / "below", lambda _: Path("/proc/hermes")])
-def test_a_report_that_cannot_be_written_is_a_message(place: Callable[[Path], Path], profile: Any, hermes: Any, tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_is_a_message(
+    place: Callable[[Path], Path], profile: Any, hermes: Any, tmp_path: Path
+) -> None:
     ended = hermes("analyze", profile("kineto"), "-o", place(tmp_path))
     assert_refused(ended, "-o")
 

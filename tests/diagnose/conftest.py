@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from hermes.analyze.measures import PeerWait, StepSplit, TopRow
+from hermes.analyze.measures import Held, PeerWait, StepSplit
 from hermes.diagnose.rule import Measures
 
 
@@ -47,20 +47,27 @@ def wait() -> Callable[..., PeerWait]:
             waits=waits,
             total_ns=longest if total is None else total,
             longest_ns=longest,
+            longest_at_ns=0,
         )
 
     return make
 
 
 @pytest.fixture
-def calls() -> Callable[..., TopRow]:
-    """Makes a row of a table of calls."""
+def held() -> Callable[..., Held]:
+    """Makes a row of calls that hold the host up and leave the device free."""
 
-    def make(name: str, total: int, *, count: int = 1, ranks: Sequence[int] = (0,)) -> TopRow:
-        return TopRow(
-            name=name, detail="acl", ranks=tuple(ranks), count=count, total_ns=total, share=1.0, min_ns=total // count,
-            median_ns=total // count, max_ns=total // count,
-        )  # fmt: skip
+    def make(cause: str, idle: int, *, rank: int = 0, calls: int = 1, host: int = 0, name: str = "a call") -> Held:
+        return Held(
+            rank=rank,
+            cause=cause,
+            names=(name,),
+            calls=calls,
+            host_ns=host or idle,
+            idle_ns=idle,
+            longest_ns=idle,
+            longest_at_ns=7,
+        )
 
     return make
 
@@ -70,15 +77,15 @@ def measures() -> Callable[..., Measures]:
     """Makes measures from splits and what else a test gives."""
 
     def make(
-        splits: Sequence[StepSplit], waits: Sequence[PeerWait] = (), host_calls: Sequence[TopRow] = (),
-        operators: Sequence[TopRow] = (), certainty: float = 1.0, exposed_by_op: Mapping[int, Mapping[str,
+        splits: Sequence[StepSplit], waits: Sequence[PeerWait] = (), held: Sequence[Held] = (),
+        certainty: float = 1.0, exposed_by_op: Mapping[int, Mapping[str,
         int]] | None = None,
     ) -> Measures:  # fmt: skip
         ranks = [split.rank for split in splits]
         return Measures(
             splits=tuple(splits), waits=tuple(waits),
             steps_of_rank={rank: ranks.count(rank) for rank in sorted(set(ranks))},
-            exposed_by_op=exposed_by_op or {}, host_calls=tuple(host_calls), operators=tuple(operators),
+            exposed_by_op=exposed_by_op or {}, held=tuple(held),
             inputs={rank: f"rank{rank}_ascend_pt" for rank in sorted(set(ranks))}, certainty=certainty,
         )  # fmt: skip
 

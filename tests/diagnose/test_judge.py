@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes.analyze.measures import PeerWait, StepSplit, TopRow
+from hermes.analyze.measures import Held, PeerWait, StepSplit
 from hermes.diagnose.finding import Finding
 from hermes.diagnose.judge import find_all, judge
 from hermes.diagnose.rule import Measures
@@ -17,7 +17,7 @@ from hermes.diagnose.rule import Measures
 Make = Callable[..., Measures]
 Split = Callable[..., StepSplit]
 Wait = Callable[..., PeerWait]
-Calls = Callable[..., TopRow]
+MakeHeld = Callable[..., Held]
 
 # Fixtures here only hold functions: they carry nothing from one example to the next.
 PROPERTY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -87,7 +87,7 @@ def test_the_same_steps_132_times_change_no_finding(
     measures: Make,
     split: Split,
     wait: Wait,
-    calls: Calls,
+    held: MakeHeld,
 ) -> None:
     splits = job(steps, split)
     ranks = sorted({one.rank for one in splits})
@@ -100,8 +100,8 @@ def test_the_same_steps_132_times_change_no_finding(
                 wait(rank, 7, wait_ns, total=wait_ns * count[rank] * number, waits=count[rank] * number)
                 for rank in ranks
             ],
-            operators=[calls("aten::item", item * len(splits) * number, ranks=ranks)],
-            host_calls=[calls("aclopCompileAndExecute", compile_ns * len(splits) * number, ranks=ranks)],
+            held=[held("read back", item * count[rank] * number, rank=rank) for rank in ranks]
+            + [held("compilation", compile_ns * count[rank] * number, rank=rank) for rank in ranks],
         )
 
     assert said(find_all(times(132))) == said(find_all(times(1)))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hermes.analyze.measures import PeerWait, StepSplit, TopRow
+from hermes.analyze.measures import Held, PeerWait, StepSplit
 from hermes.diagnose.finding import Finding
 from hermes.diagnose.rule import Measures, Rule
 from hermes.diagnose.rules import ALL, com001, com002, cpu001, cpu002, cpu003, mem001
@@ -14,7 +14,7 @@ from hermes.diagnose.rules import ALL, com001, com002, cpu001, cpu002, cpu003, m
 Make = Callable[..., Measures]
 Split = Callable[..., StepSplit]
 Wait = Callable[..., PeerWait]
-Calls = Callable[..., TopRow]
+MakeHeld = Callable[..., Held]
 
 
 def found(rule: Rule, measures: Measures) -> Finding:
@@ -146,45 +146,39 @@ def test_two_slow_ranks_are_two_findings(measures: Make, split: Split, wait: Wai
 # Calls on the host -------------------------------------------------------------------------------------------------
 
 
-def test_compilation_is_found_by_its_time(measures: Make, split: Split, calls: Calls) -> None:
-    finding = found(
-        cpu002.RULE, measures([split(host=1_000)], host_calls=[calls("aclopCompileAndExecute", 96, count=19)])
-    )
+def test_compilation_is_found_by_the_free_time_it_leaves(measures: Make, split: Split, held: MakeHeld) -> None:
+    rows = [held("compilation", 96, calls=19, host=500, name="aclopCompileAndExecute")]
+    finding = found(cpu002.RULE, measures([split()], held=rows))
     assert (finding.cost_ns, finding.share, finding.blames) == (96, 0.096, ("aclopCompileAndExecute",))
-    assert finding.evidence[0].what.startswith("19 calls")
+    assert [(one.what, one.value) for one in finding.evidence[1:]] == [
+        ("19 calls, host time in them", 500.0),
+        ("longest call", 96.0),
+    ]
 
 
-def test_many_calls_that_take_no_time_are_no_compilation(measures: Make, split: Split, calls: Calls) -> None:
-    assert silent(
-        cpu002.RULE, measures([split(host=1_000)], host_calls=[calls("aclopCompileAndExecute", 10, count=10)])
-    )
+def test_compilation_behind_which_the_device_works_is_no_finding(measures: Make, split: Split, held: MakeHeld) -> None:
+    assert silent(cpu002.RULE, measures([split()], held=[held("compilation", 10, host=900)]))
 
 
-def test_other_calls_are_no_compilation(measures: Make, split: Split, calls: Calls) -> None:
-    assert silent(cpu002.RULE, measures([split()], host_calls=[calls("aclrtSynchronizeStream", 900)]))
+def test_calls_of_another_cause_are_no_compilation(measures: Make, split: Split, held: MakeHeld) -> None:
+    assert silent(cpu002.RULE, measures([split()], held=[held("read back", 900)]))
 
 
-def test_time_of_calls_is_told_per_step_and_rank(measures: Make, split: Split, calls: Calls) -> None:
+def test_free_time_after_calls_is_told_per_step_of_the_worst_rank(measures: Make, split: Split, held: MakeHeld) -> None:
     rows = [split(rank, step) for rank in (0, 1) for step in range(5)]
-    finding = found(cpu002.RULE, measures(rows, host_calls=[calls("aclopCompileAndExecute", 1_000, ranks=(0, 1))]))
-    assert finding.cost_ns == 100
+    calls = [held("compilation", 500, rank=0), held("compilation", 1_000, rank=1)]
+    finding = found(cpu002.RULE, measures(rows, held=calls))
+    assert (finding.cost_ns, finding.ranks) == (200, (0, 1))
 
 
-def test_reading_a_tensor_back_is_found(measures: Make, split: Split, calls: Calls) -> None:
-    rows = [calls("aten::_local_scalar_dense", 300, count=3), calls("aten::item", 20)]
-    finding = found(cpu003.RULE, measures([split(free=200)], operators=rows))
-    assert (finding.cost_ns, finding.share) == (320, 0.32)
-    assert finding.blames == ("aten::_local_scalar_dense", "aten::item")
+def test_reading_a_tensor_back_is_found(measures: Make, split: Split, held: MakeHeld) -> None:
+    finding = found(cpu003.RULE, measures([split()], held=[held("read back", 320)]))
+    assert (finding.cost_ns, finding.share, finding.gain.high_ns) == (320, 0.32, 320)
 
 
-def test_only_free_time_can_be_won_back_from_a_synchronising_call(measures: Make, split: Split, calls: Calls) -> None:
-    finding = found(cpu003.RULE, measures([split(free=200)], operators=[calls("aten::item", 300)]))
-    assert (finding.gain.low_ns, finding.gain.high_ns) == (0, 200)
+def test_reading_back_up_to_the_limit_is_no_finding(measures: Make, split: Split, held: MakeHeld) -> None:
+    assert silent(cpu003.RULE, measures([split()], held=[held("read back", 20)]))
 
 
-def test_reading_back_up_to_the_limit_is_no_finding(measures: Make, split: Split, calls: Calls) -> None:
-    assert silent(cpu003.RULE, measures([split()], operators=[calls("aten::item", 50)]))
-
-
-def test_calls_without_a_marked_step_have_no_share(measures: Make, split: Split, calls: Calls) -> None:
-    assert silent(cpu003.RULE, measures([split(host=0)], operators=[calls("aten::item", 500)]))
+def test_calls_on_a_rank_without_a_measured_step_have_no_share(measures: Make, split: Split, held: MakeHeld) -> None:
+    assert silent(cpu003.RULE, measures([split()], held=[held("read back", 500, rank=1)]))

@@ -251,6 +251,7 @@ def _real() -> Report:
                 waits=48,
                 total_ns=(90 if peer == 5 else 2) * MS + peer * 7_013,
                 longest_ns=(86_221_407 if peer == 5 else 310_022),
+                longest_at_ns=1_736_412_474_757_069_280,
             )
             for peer in range(1, 8)
         ),

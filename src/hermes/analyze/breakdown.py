@@ -86,7 +86,7 @@ def rank_total(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> RankTotal | None:
     if rank is None or not tasks.height:
         return None
     work = _work(tasks)
-    busy = work.compute | work.comm | work.copy
+    busy = device_busy(kernel, comm_op)
     # A task of no length still opens and closes the span.
     starts = tasks["start_ns"].to_numpy()
     span_ns = int((starts + tasks["dur_ns"].to_numpy()).max() - starts.min())
@@ -103,6 +103,12 @@ def rank_total(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> RankTotal | None:
         copy_exposed_ns=(work.copy - work.compute - work.comm).total,
         task_ns=int(tasks["dur_ns"].sum()),
     )
+
+
+def device_busy(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> Intervals:
+    """When the device of one rank computed, communicated or copied."""
+    work = _work(_tasks(kernel, comm_op))
+    return work.compute | work.comm | work.copy
 
 
 def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:

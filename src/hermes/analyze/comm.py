@@ -15,17 +15,16 @@ def peer_waits(comm_task: pl.DataFrame, collected: Collection[int]) -> tuple[Pee
     The sum of all `notify_wait` tasks that name the peer, over all planes. Waits on several planes may run at the same
     time, so the sum can exceed the time that passed. `step` marks do not matter here.
     """
+    named = pl.col("peer_rank").is_not_null() & (pl.col("peer_rank") != pl.col("rank"))
     waits = (
-        comm_task.filter(
-            (pl.col("task") == "notify_wait")
-            & pl.col("peer_rank").is_not_null()
-            & (pl.col("peer_rank") != pl.col("rank"))
-        )
-        .group_by("rank", "peer_rank")
+        comm_task.filter((pl.col("task") == "notify_wait") & named)
+        .sort("dur_ns", "start_ns", descending=[True, False])
+        .group_by("rank", "peer_rank", maintain_order=True)
         .agg(
             pl.len().alias("waits"),
             pl.col("dur_ns").sum().alias("total_ns"),
-            pl.col("dur_ns").max().alias("longest_ns"),
+            pl.col("dur_ns").first().alias("longest_ns"),
+            pl.col("start_ns").first().alias("longest_at_ns"),
         )
         .sort("total_ns", "rank", "peer_rank", descending=[True, False, False])
     )
@@ -37,6 +36,7 @@ def peer_waits(comm_task: pl.DataFrame, collected: Collection[int]) -> tuple[Pee
             waits=row["waits"],
             total_ns=row["total_ns"],
             longest_ns=row["longest_ns"],
+            longest_at_ns=row["longest_at_ns"],
         )
         for row in waits.iter_rows(named=True)
     )

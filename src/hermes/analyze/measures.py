@@ -104,7 +104,10 @@ class TopRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerWait:
-    """How long one rank waited for one other inside communication (`Notify_Wait` tasks by peer)."""
+    """How long one rank waited for one other inside communication (`Notify_Wait` tasks by peer).
+
+    `longest_at_ns` is the start of the longest wait, the first of equals.
+    """
 
     rank: int
     peer: int
@@ -112,6 +115,7 @@ class PeerWait:
     waits: int
     total_ns: int
     longest_ns: int
+    longest_at_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,3 +127,21 @@ class LinkSpeed:
     bytes: int
     time_ns: int
     gb_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What calls of one cause cost one rank over the capture.
+
+    `host_ns` is the time in the calls (those inside others once), `idle_ns` the part of it, and of the time from their
+    ends to the next device task, in which the device was free: only that can be won back.
+    """
+
+    rank: int
+    cause: str
+    names: tuple[str, ...]
+    calls: int
+    host_ns: int
+    idle_ns: int
+    longest_ns: int
+    longest_at_ns: int

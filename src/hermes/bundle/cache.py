@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 from hermes.base.errors import HermesError
 
 _MANIFEST = "manifest.json"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,16 @@ class Entry:
     def bytes(self) -> int:
         """Size on disk."""
         return sum(path.stat().st_size for path in self.folder.iterdir() if path.is_file())
+
+
+def unwritable(root: Path, why: str) -> HermesError:
+    """What to raise when the cache has no room or may not be written."""
+    return HermesError(
+        f"the cache cannot be written ({why})",
+        where=str(root),
+        lost="everything that is not in it yet",
+        hint="free disk space, or set HERMES_CACHE_DIR to a folder that you may write",
+    )
 
 
 class Cache:
@@ -49,20 +61,19 @@ class Cache:
     def making(self) -> Iterator[Path]:
         """A new folder to make an entry in; it is gone afterwards unless `keep` moved it in.
 
-        Raises `HermesError` when it cannot be made.
+        Raises `HermesError` when it cannot be made, or when its disk fills up.
         """
         aside = self.root / "making" / f"{os.getpid()}-{uuid.uuid4().hex}"
         try:
             aside.mkdir(parents=True, mode=0o700)
         except OSError as refused:
-            raise HermesError(
-                f"the cache cannot be written ({refused.strerror})",
-                where=str(self.root),
-                lost="everything that is not in it yet",
-                hint="set HERMES_CACHE_DIR to a folder that you may write",
-            ) from refused
+            raise unwritable(self.root, refused.strerror or str(refused)) from refused
         try:
             yield aside
+        except OSError as refused:
+            if refused.errno not in _FULL:
+                raise
+            raise unwritable(self.root, refused.strerror or str(refused)) from refused
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 

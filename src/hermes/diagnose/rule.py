@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hermes.analyze.measures import PeerWait, StepSplit, TopRow
+from hermes.analyze.measures import Held, PeerWait, StepSplit
 from hermes.diagnose.finding import Finding
 
 
@@ -13,15 +13,14 @@ from hermes.diagnose.finding import Finding
 class Measures:
     """Everything a rule may look at; each part may be empty.
 
-    `host_calls` and `operators` are added up over `steps` steps of `ranks` ranks.
+    `held` is over all steps of a rank; `steps_of_rank` says how many those are.
     """
 
     splits: tuple[StepSplit, ...]
     waits: tuple[PeerWait, ...]
     steps_of_rank: Mapping[int, int]
     exposed_by_op: Mapping[int, Mapping[str, int]]
-    host_calls: tuple[TopRow, ...]
-    operators: tuple[TopRow, ...]
+    held: tuple[Held, ...]
     inputs: Mapping[int, str]
     certainty: float
     """1 for a whole input, less where something was missing."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hermes.read.source import legible
+
 _TRACE = re.compile(r"^(trace_view|msprof(_slice_\d+)?_\d+)\.json$")
 _KERNELS = re.compile(r"^(kernel_details|op_summary(_slice_\d+)?_\d+)\.csv$")
 _CSV = re.compile(
@@ -89,7 +91,7 @@ def load_json(path: Path | None) -> dict[str, Any] | None:
     if path is None:
         return None
     try:
-        value = json.loads(path.read_bytes().decode("utf-8", "replace"), strict=False, parse_float=str)
+        value = json.loads(path.read_bytes().decode("utf-8-sig", "replace"), strict=False, parse_float=str)
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -140,7 +142,7 @@ def _capture(root: Path, own: list[Path]) -> Capture | None:
     return Capture(
         root=root,
         rank=_rank(infos, databases, kinds.get("metadata", [])),
-        stamp=match.group(1) if (match := _STAMP.search(root.name)) else root.name,
+        stamp=match.group(1) if (match := _STAMP.search(root.name)) else legible(root.name),
         mindspore=root.name.endswith("_ascend_ms") or any("mindspore" in path.name for path in databases),
         info=infos[0] if infos else None,
         metadata=kinds["metadata"][0] if "metadata" in kinds else None,

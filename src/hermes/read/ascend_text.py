@@ -16,6 +16,7 @@ from hermes.read.ascend_kernel import read_kernels
 from hermes.read.ascend_trace import read_trace
 from hermes.read.query import one
 from hermes.read.sink import Sink
+from hermes.read.source import legible
 from hermes.tables import TABLES, empty
 
 # The profiler's default name of a worker is {host}_{pid}.
@@ -82,7 +83,7 @@ def rank_row(capture: Capture, job: Job, first_ns: int | None, format_name: str)
         "framework": "mindspore" if capture.mindspore else "pytorch",
         "vendor": "ascend",
         "device_id": job.device_id,
-        "host": match.group(1) if (match := _WORKER.match(capture.root.name)) else None,
+        "host": match.group(1) if (match := _WORKER.match(legible(capture.root.name))) else None,
         "level": job.level,
         "world_size": job.world_size,
         "epoch_ns": 0 if first_ns is not None and first_ns > _UNIX_NS else None,

@@ -8,6 +8,7 @@ illegal bytes; gzip. DuckDB parses the events straight to columns; what it refus
 from __future__ import annotations
 
 import contextlib
+import codecs
 import dataclasses
 import io
 import json
@@ -122,6 +123,9 @@ def scan(
         if place is None:
             raise duckdb.InvalidInputException("the list of events has no end")
         _extract(place, wanted, out, sink)
+    except (duckdb.IOException, duckdb.OutOfMemoryException):
+        # The machine's fault, not the file's.
+        raise
     except (duckdb.Error, UnicodeDecodeError) as refused:
         # A new name: DuckDB may still be deleting what it began to write under the old one.
         out = sink.scratch / "rescued.parquet"
@@ -254,6 +258,10 @@ def _place(path: Path, plain: Path) -> _Place | None:
         opening = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if opening == b"[":
             return _array_place(plain, raw, head.index(b"["), size)
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise TraceFormatError(
+                path, "the file is in UTF-16", lost="the whole file", hint="write it as UTF-8: iconv -f UTF-16 -t UTF-8"
+            )
         if opening != b"{":
             raise TraceFormatError(
                 path, "neither a JSON array nor an object", place="at its start", lost="the whole file",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ import duckdb
 from hermes.read.query import ns_sql, one
 from hermes.read.sink import Sink
 from hermes.read.slice import slice_url
+
+
+_AGAIN = "copy the file again, or profile again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,27 +43,27 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) 
 
     A row shorter than the header (a file cut off) is kept with nulls at its end: whoever needs those cells counts it.
     """
-    columns = _header(path, sink)
+    plain = _as_utf8(path, sink.scratch / f"{relation}.utf8.csv", sink)
+    columns = _header(plain, path, sink)
     if columns is None:
         return None
     try:
-        _load(con, path, relation, columns)
+        _load(con, plain, relation, columns)
     except duckdb.Error as refused:
-        plain = sink.scratch / f"{relation}.csv"
-        with path.open("rb") as raw, plain.open("w", encoding="utf-8", newline="") as copy:
-            while block := raw.readline(1 << 24):
-                copy.write(block.replace(b"\x00", b"").decode("utf-8", "replace"))
+        why = str(refused).splitlines()[0][:120]
+        if not _load_leniently(con, plain, relation, columns, sink):
+            sink.note(
+                "degraded", f"the file is not legal CSV ({why})", where=str(path), lost="the whole file", hint=_AGAIN
+            )
+            return None
         sink.note(
-            "degraded",
-            f"the file is not legal CSV ({str(refused).splitlines()[0][:120]})",
-            where=str(path),
+            "degraded", f"the file is not legal CSV ({why})", where=str(path), hint=_AGAIN,
             lost="illegal bytes were replaced and rows that do not fit were left out",
-        )
-        _load(con, plain, relation, columns, lenient=True)
+        )  # fmt: skip
     rows = int(one(con, f"SELECT count(*) FROM {relation}")[0])
     if not rows:
         sink.note("degraded", "the file holds only a header", where=str(path), lost="its table", hint="profile again")
-    elif _cut(path):
+    elif _cut(plain):
         sink.note(
             "degraded",
             "the file ends in the middle of a line",
@@ -99,17 +103,51 @@ def real(column: str) -> str:
     return f"CASE WHEN isfinite({cast}) THEN {cast} END"
 
 
-def _header(path: Path, sink: Sink) -> list[str] | None:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+def _as_utf8(path: Path, copy: Path, sink: Sink) -> Path:
+    """The file itself, or a copy in UTF-8 of one that a spreadsheet saved as "Unicode"."""
+    with path.open("rb") as raw:
+        if raw.read(2) not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return path
+    with (
+        path.open(encoding="utf-16", errors="replace", newline="") as text,
+        copy.open("w", encoding="utf-8", newline="") as out,
+    ):
+        while block := text.read(1 << 20):
+            out.write(block)
+    sink.note("info", "the file is in UTF-16 and was read as that", where=str(path))
+    return copy
+
+
+def _load_leniently(con: duckdb.DuckDBPyConnection, path: Path, relation: str, columns: list[str], sink: Sink) -> bool:
+    plain = sink.scratch / f"{relation}.csv"
+    with path.open("rb") as raw, plain.open("w", encoding="utf-8", newline="") as copy:
+        while block := raw.readline(1 << 24):
+            copy.write(block.replace(b"\x00", b"").decode("utf-8", "replace"))
+    try:
+        _load(con, plain, relation, columns, lenient=True)
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _header(plain: Path, path: Path, sink: Sink) -> list[str] | None:
+    with plain.open(encoding="utf-8-sig", errors="replace", newline="") as text:
         try:
             first = next(csv.reader([text.readline(1 << 20)]), [])
         except csv.Error:
             first = []
     names: list[str] = []
+    seen: set[str] = set()
     for name in (cell.strip() for cell in first):
-        names.append(name if name and name not in names else f"{name} {len(names)}")
+        # SQL cannot hold two names that differ in case alone.
+        while not name or name.lower() in seen:
+            name = f"{name} {len(names)}"
+        seen.add(name.lower())
+        names.append(name)
     if not any(first):
-        sink.note("degraded", "the file has no header line", where=f"{path}, line 1", lost="the whole file")
+        sink.note(
+            "degraded", "the file has no header line", where=f"{path}, line 1", lost="the whole file", hint=_AGAIN
+        )
         return None
     return names
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes.read.chrome import head_of, sniff
-from hermes.read.source import Source
+from hermes.read.source import Source, legible
 
 _HEADS = (1 << 16, 1 << 20, 8 << 20)
 _SUFFIXES = (".json", ".json.gz")
@@ -48,7 +48,7 @@ def host_of(path: Path) -> str | None:
     """The host in a name such as `host_123.1699999999999999999.pt.trace.json`, or None."""
     name = _KINETO_NAME.match(path.name)
     worker = _WORKER.match(name["worker"]) if name else None
-    return worker["host"] if worker else None
+    return legible(worker["host"]) if worker else None
 
 
 def capture_of(path: Path) -> str:
@@ -58,7 +58,7 @@ def capture_of(path: Path) -> str:
         return name["time"]
     stem = re.sub(r"(\.pt)?(\.trace)?\.json(\.gz)?$", "", path.name, flags=re.I)
     rest = _RANK_IN_NAME.sub("", stem).strip("-_. ")
-    return rest or path.parent.name or "capture"
+    return legible(rest or path.parent.name or "capture")
 
 
 def _source(reader: str, path: Path) -> Source | None:

@@ -9,6 +9,7 @@ import duckdb
 import polars as pl
 
 from hermes.base.errors import Diagnostic
+from hermes.bundle.cache import unwritable
 from hermes.tables import TABLES, empty, lookup, schema_of
 
 
@@ -66,7 +67,7 @@ class Sink:
             pl.col(column).cast(kind, strict=True) for column, kind in wanted.items()
         )
         _refuse_nulls(name, rows)
-        rows.write_parquet(self._path(name), compression="zstd", compression_level=1)
+        self._write(name, rows)
 
     def sql(self, con: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
         """Write a table from a query, streamed; the same checks as `frame`, by DuckDB."""
@@ -91,7 +92,14 @@ class Sink:
         """Write every table that the reader left out as an empty one."""
         for name, table in TABLES.items():
             if not self._path(name).exists():
-                empty(table).write_parquet(self._path(name))
+                self._write(name, empty(table))
+
+    def _write(self, name: str, rows: pl.DataFrame) -> None:
+        try:
+            rows.write_parquet(self._path(name), compression="zstd", compression_level=1)
+        except pl.exceptions.ComputeError as refused:
+            # So Polars says that the disk is full; what the frame holds was checked before.
+            raise unwritable(self.folder, str(refused)[:160]) from refused
 
     def read(self, name: str) -> pl.DataFrame:
         """A table written before, or an empty one."""

@@ -11,6 +11,11 @@ from hermes.base.errors import Diagnostic
 from hermes.read.sink import Sink
 
 
+def legible(name: str) -> str:
+    """The name of a file or folder as text that UTF-8 can say: it may hold any bytes."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """One capture of one rank, found but not read.

@@ -224,6 +224,7 @@ def _measures(report: Report) -> dict[str, object]:
                 "waits": row.waits,
                 "total_ms": _ms(row.total_ns),
                 "longest_ms": _ms(row.longest_ns),
+                "longest_at_ns": row.longest_at_ns,
             }
             for row in report.waits
         ],

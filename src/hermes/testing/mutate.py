@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hermes.report.model import Report
+
 NUMBERS = (
     "0", "-0", "-1", "1", "1e400", "-1e400", "NaN", "Infinity", "1e-400", "0.0004", "0.0005", "4294967295", "2147483648",
     "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551615", "1" + "0" * 40,
@@ -71,6 +73,22 @@ def mutate(name: str, content: bytes, chance: random.Random) -> bytes:
     for _ in range(chance.choice((1, 1, 2, 4))):
         content = chance.choice(_harms(name))(content, chance)
     return content
+
+
+def contradictions(report: Report) -> list[str]:
+    """What does not hold of a report and always must, however broken the input: empty when all is sound."""
+    found = []
+    for split in report.steps:
+        parts = (split.compute_ns, split.exposed_comm_ns, split.copy_exposed_ns, split.free_ns)
+        known = [part for part in parts if part is not None]
+        if split.window_ns < 0 or any(part < 0 for part in known):
+            found.append(f"a negative time: {split}")
+        if len(known) == len(parts) and sum(known) != split.window_ns:
+            found.append(f"the parts do not add up to the window: {split}")
+    for total in report.totals:
+        if total.busy_ns + total.idle_ns != total.span_ns or total.idle_ns < 0:
+            found.append(f"busy and idle do not add up to the span: {total}")
+    return found
 
 
 def _harms(name: str) -> tuple[Callable[[bytes, random.Random], bytes], ...]:

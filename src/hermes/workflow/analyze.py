@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from hermes.align.offsets import ClockOffset, clock_offsets
-from hermes.analyze import breakdown, comm, top
-from hermes.analyze.measures import AscendSplit, LinkSpeed, PeerWait, RankTotal, StepSplit, StreamBusy, TopRow
+from hermes.analyze import breakdown, comm, held, top
+from hermes.analyze.measures import AscendSplit, Held, LinkSpeed, PeerWait, RankTotal, StepSplit, StreamBusy, TopRow
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.judge import find_all, judge
 from hermes.diagnose.rule import Measures
+from hermes.knowledge.blocking import CAUSE_OF_CALL
 from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
 from hermes.workflow.doubts import merged, step_doubts
@@ -39,6 +40,7 @@ class _Gathered:
         self.comm_op: dict[int, pl.DataFrame] = {}
         self.hosts: dict[int, str | None] = {}
         self.tops: dict[str, list[TopRow]] = {"kernels": [], "operators": [], "host_calls": [], "communication": []}
+        self.held: list[Held] = []
         self.exposed: dict[int, Mapping[str, int]] = {}
         self.worlds: Counter[int] = Counter()
         self.groups: Counter[int] = Counter()
@@ -93,7 +95,8 @@ def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
             degraded=tuple(note.message for note in (*rank.notes, *doubts) if note.level == "degraded"),
         )
     )
-    into.splits.extend(breakdown.step_splits(row["vendor"], step, kernel, comm_op))
+    splits = breakdown.step_splits(row["vendor"], step, kernel, comm_op)
+    into.splits.extend(splits)
     if row["vendor"] == "ascend":
         into.ascend.extend(breakdown.ascend_splits(step, kernel, comm_op))
         into.ascend.extend(breakdown.reported_splits(rank.table("step_reported")))
@@ -109,7 +112,8 @@ def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
     into.hosts[rank.rank] = row["host"]
     into.tops["kernels"].extend(top.top_kernels(kernel))
     into.tops["communication"].extend(top.top_communication(comm_op, group))
-    host_op = rank.table("host_op").select("rank", "kind", "name", "dur_ns", "self_ns")
+    host_op = rank.table("host_op").select("rank", "kind", "name", "start_ns", "dur_ns", "self_ns")
+    into.held.extend(held.held(splits, host_op, kernel, comm_op, CAUSE_OF_CALL))
     into.tops["operators"].extend(top.top_operators(host_op))
     into.tops["host_calls"].extend(top.top_calls(host_op))
     if row["world_size"]:
@@ -166,8 +170,7 @@ def _measures(gathered: _Gathered, notes: Sequence[Diagnostic], coverage: Covera
         waits=tuple(gathered.waits),
         steps_of_rank=dict(steps),
         exposed_by_op=gathered.exposed,
-        host_calls=_summed(gathered.tops["host_calls"]),
-        operators=_summed(gathered.tops["operators"]),
+        held=tuple(gathered.held),
         inputs={one.rank: one.path for one in gathered.inputs},
         certainty=(0.7 if degraded else 1.0) * (0.9 if partial else 1.0),
     )

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import polars as pl
 
 from hermes.base.errors import Diagnostic, HermesError, InputError
-from hermes.bundle.cache import Cache, Entry
+from hermes.bundle.cache import Cache, Entry, unwritable
 from hermes.bundle.files import fingerprint, refuse_changed, walk
 from hermes.read.discover import Found, discover, reader_of
 from hermes.read.sink import Sink
@@ -92,8 +93,7 @@ def _rank(one: Found, cache: Cache) -> RankData:
     if entry is None:
         with cache.making() as folder:
             sink = Sink(folder, one.rank)
-            reader.read(one.source, one.rank, sink)
-            sink.fill()
+            _read(one, sink, cache)
             _refuse_empty(one, sink)
             refuse_changed(print_)
             entry = cache.keep(print_.digest, folder, _manifest(one, sink))
@@ -105,6 +105,15 @@ def _rank(one: Found, cache: Cache) -> RankData:
         notes=_notes(entry),
         files=one.source.files,
     )
+
+
+def _read(one: Found, sink: Sink, cache: Cache) -> None:
+    try:
+        reader_of(one.source).read(one.source, one.rank, sink)
+        sink.fill()
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as refused:
+        # DuckDB's queries touch no file of the user's by themselves: it is the cache, or memory beyond which it spills there.
+        raise unwritable(cache.root, str(refused).splitlines()[0][:160]) from refused
 
 
 def _refuse_empty(one: Found, sink: Sink) -> None:

@@ -89,7 +89,8 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
                     value=float(wait.total_ns),
                     unit="ns",
                     threshold=None,
-                    where=f"Notify_Wait tasks of rank {wait.rank} ({measures.inputs.get(wait.rank, '')})",
+                    where=f"Notify_Wait tasks, the longest at {wait.longest_at_ns} ns for {wait.longest_ns} ns "
+                    f"({measures.inputs.get(wait.rank, '')})",
                 )
                 for _, _, wait, _ in sorted(slow, key=lambda one: one[2].rank)
             ),

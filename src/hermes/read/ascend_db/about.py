@@ -19,6 +19,7 @@ from hermes.knowledge.ascend import group_hash
 from hermes.read.ascend_db.profile import Profile, Wanted
 from hermes.read.ascend_db.store import Database
 from hermes.read.sink import Sink
+from hermes.read.source import legible
 
 _JSON_LIMIT = 64 << 20
 _STAMP = re.compile(r"(?<!\d)(\d{17})(?!\d)")
@@ -62,7 +63,7 @@ def root_of(path: Path) -> Path:
 def capture_of(root: Path) -> str:
     """The moment in the name of a capture's folder, 17 digits, the last one there is; else the name."""
     stamps = _STAMP.findall(root.name)
-    return stamps[-1] if stamps else root.name
+    return stamps[-1] if stamps else legible(root.name)
 
 
 def rank_number(value: object) -> int | None:
@@ -82,7 +83,7 @@ def load_json(path: Path) -> Json:
     if len(text) > _JSON_LIMIT:
         raise ValueError("far larger than a profiler writes it")
     try:
-        value = json.loads(text.decode("utf-8", "replace"))
+        value = json.loads(text.decode("utf-8-sig", "replace"))
     except RecursionError as deep:
         raise ValueError("nested too deeply") from deep
     if not isinstance(value, dict):

@@ -1,0 +1,74 @@
+"""How long the device stood free because the host was held up in certain calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from hermes.analyze.breakdown import device_busy
+from hermes.analyze.measures import Held, StepSplit
+from hermes.base.intervals import Intervals, Ints, flat
+
+_NEVER = np.iinfo(np.int64).max
+
+
+def held(
+    splits: Sequence[StepSplit],
+    host_op: pl.DataFrame,
+    kernel: pl.DataFrame,
+    comm_op: pl.DataFrame,
+    causes: Mapping[str, str],
+) -> tuple[Held, ...]:
+    """One row per cause that occurs on this rank, by the names of calls in `causes`; none without device tasks.
+
+    While the host is in such a call the device works off its queue; then it is free until the host has launched
+    something new. The stretch of a call therefore runs to the start of the first device task after its end, or to
+    the next call of another cause, whose loss the rest is. Only free time inside the windows of `splits` counts, and
+    each moment once: for the cause that stands first in `causes`, as one thread waits while another compiles.
+    """
+    busy = device_busy(kernel, comm_op)
+    calls = host_op.filter(pl.col("name").is_in(list(causes)))
+    if not len(busy) or not calls.height:
+        return ()
+    calls = calls.with_columns(pl.col("name").replace_strict(causes, return_dtype=pl.String).alias("cause"))
+    parts = calls.sort("start_ns").partition_by("cause", as_dict=True)
+    begins = np.array([split.start_ns for split in splits], dtype=np.int64)
+    lengths = np.array([split.window_ns for split in splits], dtype=np.int64)
+    free = flat(begins, begins + lengths) - busy
+    found: list[Held] = []
+    for cause in dict.fromkeys(causes.values()):
+        if (cause,) in parts:
+            others = calls.filter(pl.col("cause") != cause)["start_ns"].sort().to_numpy()
+            row, idle = _of_cause(cause, parts[(cause,)], busy.starts, others, free)
+            found.append(row)
+            free = free - idle
+    return tuple(found)
+
+
+def _of_cause(cause: str, rows: pl.DataFrame, tasks: Ints, others: Ints, free: Intervals) -> tuple[Held, Intervals]:
+    starts = rows["start_ns"].to_numpy()
+    ends = starts + rows["dur_ns"].to_numpy()
+    # Behind the last device task nothing waits to be launched.
+    until = np.minimum(_next(tasks, ends), _next(others, ends))
+    stretch = flat(starts, np.where(until == _NEVER, ends, until))
+    idle = stretch & free
+    longest = rows.sort("dur_ns", "start_ns", descending=[True, False]).row(0, named=True)
+    row = Held(
+        rank=longest["rank"],
+        cause=cause,
+        names=tuple(sorted(rows["name"].unique())),
+        calls=rows.height,
+        host_ns=flat(starts, ends).total,
+        idle_ns=idle.total,
+        longest_ns=longest["dur_ns"],
+        longest_at_ns=longest["start_ns"],
+    )
+    return row, idle
+
+
+def _next(moments: Ints, after: Ints) -> Ints:
+    """The first of the sorted moments at or behind each of `after`."""
+    place = np.searchsorted(moments, after, side="left")
+    return np.append(moments, _NEVER)[place]

@@ -1,0 +1,43 @@
+"""Random harm to one file of a profile: a sound report or a `HermesError`, whatever it is."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hermes.base.errors import HermesError
+from hermes.bundle.cache import Cache
+from hermes.report.document import to_json
+from hermes.testing.mutate import contradictions, mutate
+from hermes.workflow.analyze import analyze
+from hermes.workflow.load import load
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+# `fuzz/fuzz_reader.py` searches; this only guards what it found to hold, the same way each time.
+_SETTINGS = settings(
+    max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@pytest.mark.parametrize("form", ["text", "db", "kineto", "merged"])
+@_SETTINGS
+@given(seed=st.integers(0, 2**32))
+def test_random_harm_ends_in_a_sound_report_or_a_message(form: str, seed: int, whole: dict[str, Path]) -> None:
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(shutil.copytree(whole[form], Path(work) / "in"))
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        path = chance.choices(files, [1 + path.stat().st_size // 4_000 for path in files])[0]
+        path.write_bytes(mutate(path.name, path.read_bytes(), chance))
+        try:
+            report = analyze(load([folder], Cache(Path(work) / "cache")))
+        except HermesError as error:
+            assert error.where
+            assert error.lost or error.hint
+            return
+        to_json(report).encode("utf-8")
+        assert contradictions(report) == []
