@@ -17,7 +17,7 @@ def about() -> dict[str, str]:
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "processor": f"{len(os.sched_getaffinity(0))} cores of {_model()}",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 1e9:.0f} GB",
-        "system": f"Linux {platform.release()}, {platform.machine()}",
+        "system": f"Linux {platform.release().partition('-')[0]}, {platform.machine()}",
         "python": platform.python_version(),
         "load": f"{os.getloadavg()[0]:.1f} before the run",
     }

@@ -42,9 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if page:
         _write(page, dict.fromkeys(wanted, ""), dry=True)
     bench = _bench(given)
-    facts = about()
     texts: dict[str, str] = {}
     for name in wanted:
+        facts = about()
         texts[name] = _suite(bench, name)
         # After each suite, so that one that breaks does not take the others with it.
         _keep(bench.work, facts, texts, bench.samples)

@@ -124,7 +124,7 @@ def _series(bench: Bench, paths: Sequence[Path], labels: Sequence[str], amounts:
     for path in paths:
         warm(path)
     pairs = zip(paths, labels, strict=True)
-    scores = bench.play("growth", [bench.analyze(path, title=label) for path, label in pairs])
+    scores = bench.play(f"by {unit}", [bench.analyze(path, title=label) for path, label in pairs])
     further = further_cost(amounts, [score.summary for score in scores])
     rows = [
         (score.title, gigabytes(size_of(path)), *cost(score.summary), more)

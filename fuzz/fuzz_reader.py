@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of one reader, from the file to the report: success or `HermesError`, anything else is a crash.
+"""Coverage-guided fuzzing of a reader, from file to report: success or `HermesError`, anything else is a crash.
 
     python fuzz/fuzz_reader.py --reader ascend-text|ascend-db|kineto [--keep FOLDER] [options of libFuzzer]
 
@@ -88,7 +88,7 @@ class Target:
         place, content = data[0] % len(self.files), data[1:]
         if chance.random() < 0.2:
             return bytes([place]) + atheris.Mutate(content, longest - 1)
-        # Half of the inputs start from a whole file: harm on harm ends in rubbish, and small files are not all there is.
+        # Half of the inputs start from a whole file: harm on harm ends in rubbish.
         if chance.random() < 0.5:
             place = chance.choices(range(len(self.files)), [1 + len(seed) // 4_000 for seed in self.seeds])[0]
             content = self.seeds[place]

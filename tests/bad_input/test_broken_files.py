@@ -123,6 +123,7 @@ def is_device(event: dict[str, Any]) -> bool:
     return is_x(event) and ("Task Type" in event.get("args", {}) or event.get("cat") == "kernel")
 
 
+KEPT = ("steps", "totals")
 TRACES = ("text", "merged")
 TRACE = "trace_view.json"
 KERNELS = "kernel_details.csv"
@@ -135,31 +136,64 @@ DEEP = (
 )
 
 CASES = (
-    Case(name="half a trace", forms=TRACES, file=TRACE, harm=half),
+    Case(name="half a trace", forms=TRACES, file=TRACE, harm=half, says="cutoff"),
     Case(name="an empty trace", forms=TRACES, file=TRACE, harm=empty),
-    Case(name="a trace that is no JSON", forms=TRACES, file=TRACE, harm=content(lambda data: b"hello " * 99)),
+    Case(name="a trace that is no JSON", forms=("merged",), file=TRACE, harm=content(lambda data: b"hello " * 99)),
     Case(name="no trace", forms=("text",), file=TRACE, harm=os.unlink, named=TRACE),
-    Case(name="half a trace", forms=("kineto",), file=KINETO, harm=half),
+    Case(name="half a trace", forms=("kineto",), file=KINETO, harm=half, says="cutoff"),
     Case(name="an empty trace", forms=("kineto",), file=KINETO, harm=empty, fatal=("kineto",)),
-    Case(name="a trace that is no JSON", forms=("kineto",), file=KINETO, harm=content(lambda data: b"hello " * 99), fatal=("kineto",)),
-    Case(name="half a CSV", forms=TRACES, file=KERNELS, harm=half, same=("steps", "totals")),
-    Case(name="a CSV with only a header", forms=TRACES, file=KERNELS, harm=header_only, same=("steps", "totals")),
-    Case(name="an empty CSV", forms=TRACES, file=KERNELS, harm=empty, same=("steps", "totals")),
-    Case(name="a CSV of nothing but zeros", forms=TRACES, file=KERNELS, harm=content(lambda data: bytes(4096)), same=("steps", "totals")),
-    Case(name="half a CSV of sums", forms=TRACES, file="step_trace_time.csv", harm=half, same=("steps", "totals")),
-    Case(name="no start column", forms=("text",), file=KERNELS, harm=without_column("Start Time(us)"), same=("steps", "totals")),
-    Case(name="no duration column", forms=("text",), file=KERNELS, harm=without_column("Duration(us)"), same=("steps", "totals")),
-    Case(name="no name column", forms=("text",), file=KERNELS, harm=without_column("Name"), same=("steps", "totals")),
-    Case(name="no type column", forms=("text",), file=KERNELS, harm=without_column("Type"), same=("steps", "totals")),
-    Case(name="a renamed start column", forms=("text",), file=KERNELS, harm=renamed("Start Time(us)", "Begin"), same=("steps", "totals")),
-    Case(name="a renamed column of sums", forms=("text",), file="op_statistic.csv", harm=renamed("OP Type", "Kind"), same=("steps", "totals")),
     Case(
-        name="a name that is no UTF-8", forms=("text",), file=KERNELS, harm=content(lambda data: data.replace(b"aclnn", b"\xff\xfenn", 1)),
+        name="a trace that is no JSON",
+        forms=("kineto",),
+        file=KINETO,
+        harm=content(lambda data: b"hello " * 99),
+        fatal=("kineto",),
+    ),
+    Case(name="half a CSV", forms=TRACES, file=KERNELS, harm=half, same=KEPT),
+    Case(name="a CSV with only a header", forms=TRACES, file=KERNELS, harm=header_only, same=KEPT),
+    Case(name="an empty CSV", forms=("text",), file=KERNELS, harm=empty, same=KEPT),
+    Case(
+        name="a CSV of nothing but zeros",
+        forms=("text",),
+        file=KERNELS,
+        harm=content(lambda data: bytes(4096)),
+        same=KEPT,
+    ),
+    Case(name="half a CSV of sums", forms=("text",), file="step_trace_time.csv", harm=half, same=KEPT),
+    Case(name="no start column", forms=("text",), file=KERNELS, harm=without_column("Start Time(us)"), same=KEPT),
+    Case(name="no duration column", forms=("text",), file=KERNELS, harm=without_column("Duration(us)"), same=KEPT),
+    Case(name="no name column", forms=("text",), file=KERNELS, harm=without_column("Name"), same=KEPT),
+    Case(name="no type column", forms=("text",), file=KERNELS, harm=without_column("Type"), same=KEPT),
+    Case(
+        name="a renamed start column", forms=("text",), file=KERNELS, harm=renamed("Start Time(us)", "Begin"), same=KEPT
+    ),
+    Case(
+        name="a renamed column of sums",
+        forms=("text",),
+        file="op_statistic.csv",
+        harm=renamed("OP Type", "Kind"),
+        same=KEPT,
+    ),
+    Case(
+        name="a name that is no UTF-8",
+        forms=("text",),
+        file=KERNELS,
+        harm=content(lambda data: data.replace(b"aclnn", b"\xff\xfenn", 1)),
         same=("steps",),
     ),
-    Case(name="a name that is no UTF-8", forms=("text",), file=TRACE, harm=content(lambda data: data.replace(b"aclnn", b"\xff\xfenn", 1))),
-    Case(name="a name that is no UTF-8", forms=("kineto",), file=KINETO, harm=content(lambda data: data.replace(b"aten::", b"\xff\xfe::", 1))),
-    Case(name="a time beyond 2^64", forms=TRACES, file=TRACE, harm=set_first("ts", str(2**70)), same=()),
+    Case(
+        name="a name that is no UTF-8",
+        forms=("text",),
+        file=TRACE,
+        harm=content(lambda data: data.replace(b"aclnn", b"\xff\xfenn", 1)),
+    ),
+    Case(
+        name="a name that is no UTF-8",
+        forms=("kineto",),
+        file=KINETO,
+        harm=content(lambda data: data.replace(b"aten::", b"\xff\xfe::", 1)),
+    ),
+    Case(name="a time beyond 2^64", forms=TRACES, file=TRACE, harm=set_first("ts", str(2**70))),
     Case(name="a time beyond 2^64", forms=("kineto",), file=KINETO, harm=set_first("ts", 2**70)),
     Case(name="a duration beyond 2^64", forms=("text",), file=TRACE, harm=set_first("dur", 2**65)),
     Case(name="a duration beyond 2^64", forms=("kineto",), file=KINETO, harm=set_first("dur", 2**65)),
@@ -169,35 +203,98 @@ CASES = (
     Case(name="a duration of a year", forms=("text",), file=TRACE, harm=set_first("dur", 31_536_000_000_000)),
     Case(name="a duration of a year", forms=("kineto",), file=KINETO, harm=set_first("dur", 31_536_000_000_000)),
     Case(name="a kernel at time 0", forms=("text",), file=TRACE, harm=set_first("ts", "0", is_device)),
-    Case(name="a kernel at time 0", forms=("db",), file=DB, harm=sql("UPDATE TASK SET startNs = 0, endNs = 5 WHERE rowid = 3")),
-    Case(name="a kernel at time 1", forms=("db",), file=DB, harm=sql("UPDATE TASK SET startNs = 1, endNs = 5 WHERE rowid = 3")),
+    Case(
+        name="a kernel at time 0",
+        forms=("db",),
+        file=DB,
+        harm=sql("UPDATE TASK SET startNs = 0, endNs = 5 WHERE rowid = 3"),
+    ),
+    Case(
+        name="a kernel at time 1",
+        forms=("db",),
+        file=DB,
+        harm=sql("UPDATE TASK SET startNs = 1, endNs = 5 WHERE rowid = 3"),
+    ),
     Case(name="a kernel at time 0", forms=("kineto",), file=KINETO, harm=set_first("ts", -(10**15), is_device)),
-    Case(name="a kernel a year later", forms=("kineto",), file=KINETO, harm=set_first("ts", 31_536_000_000_000 * 90, is_device)),
-    Case(name="no communication file", forms=("text",), file="communication.json", harm=os.unlink, same=("steps", "totals")),
-    Case(name="half a communication file", forms=TRACES, file="communication.json", harm=half, same=("steps", "totals")),
-    Case(name="a communication file of another form", forms=TRACES, file="communication.json", harm=content(lambda _: b"[]"), same=("steps", "totals")),
-    Case(name="nested too deeply", forms=TRACES, file="communication.json", harm=content(lambda _: nested(b"[", b"]")), same=("steps", "totals")),
-    Case(name="nested too deeply", forms=("text", "db"), file="profiler_info_0.json", harm=content(lambda _: nested(b"[", b"]")), same=("steps", "totals")),
+    Case(
+        name="a kernel a year later",
+        forms=("kineto",),
+        file=KINETO,
+        harm=set_first("ts", 31_536_000_000_000 * 90, is_device),
+    ),
+    Case(name="no communication file", forms=("text",), file="communication.json", harm=os.unlink, same=KEPT),
+    Case(name="half a communication file", forms=TRACES, file="communication.json", harm=half, same=KEPT),
+    Case(
+        name="a communication file of another form",
+        forms=("text",),
+        file="communication.json",
+        harm=content(lambda _: b"[]"),
+        same=KEPT,
+    ),
+    Case(
+        name="nested too deeply",
+        forms=("text",),
+        file="communication.json",
+        harm=content(lambda _: nested(b"[", b"]")),
+        same=KEPT,
+    ),
+    Case(
+        name="nested too deeply",
+        forms=("text", "db"),
+        file="profiler_info_0.json",
+        harm=content(lambda _: nested(b"[", b"]")),
+        same=KEPT,
+    ),
     Case(name="nested too deeply", forms=("text",), file=TRACE, harm=content(lambda _: DEEP)),
     Case(
-        name="nested too deeply", forms=("kineto",), file=KINETO, harm=content(lambda data: data.replace(b"{", b'{"deep":' + nested(b"[", b"]") + b",", 1)),
-        same=("steps", "totals"),
+        name="nested too deeply",
+        forms=("kineto",),
+        file=KINETO,
+        harm=content(lambda data: data.replace(b"{", b'{"deep":' + nested(b"[", b"]") + b",", 1)),
+        same=KEPT,
     ),
-    Case(name="no step", forms=("text", "kineto"), file="*trace*.json", harm=events(lambda listed: [e for e in listed if not is_step(e)]), named="in", says="nostep"),
-    Case(name="no step", forms=("db",), file=DB, harm=sql("DELETE FROM STEP_TIME", "DELETE FROM STRING_IDS WHERE value LIKE 'ProfilerStep#%'"), says="step"),
-    Case(name="steps of no length", forms=("text", "kineto"), file="*trace*.json", harm=events(lambda listed: [e | {"dur": 0} if is_step(e) else e for e in listed]), named="in", says="nolength"),
-    Case(name="steps that overlap", forms=("text", "kineto"), file="*trace*.json", harm=events(lambda listed: [e | {"dur": 10**6} if is_step(e) else e for e in listed]), named="in", says="overlap"),
+    Case(
+        name="no step",
+        forms=("text", "kineto"),
+        file="*trace*.json",
+        harm=events(lambda listed: [e for e in listed if not is_step(e)]),
+        named="in",
+        says="nostep",
+    ),
+    Case(
+        name="no step",
+        forms=("db",),
+        file=DB,
+        harm=sql("DELETE FROM STEP_TIME", "DELETE FROM STRING_IDS WHERE value LIKE 'ProfilerStep#%'"),
+        says="step",
+    ),
+    Case(
+        name="steps of no length",
+        forms=("text", "kineto"),
+        file="*trace*.json",
+        harm=events(lambda listed: [e | {"dur": 0} if is_step(e) else e for e in listed]),
+        named="in",
+        says="nolength",
+    ),
+    Case(
+        name="steps that overlap",
+        forms=("text", "kineto"),
+        file="*trace*.json",
+        harm=events(lambda listed: [e | {"dur": 10**6} if is_step(e) else e for e in listed]),
+        named="in",
+        says="overlap",
+    ),
     Case(name="half a database", forms=("db", "merged"), file=DB, harm=half),
-    Case(name="an empty database", forms=("merged",), file=DB, harm=empty, same=("steps", "totals")),
-    Case(name="a database that is text", forms=("merged",), file=DB, harm=content(lambda _: b"hello" * 99), same=("steps", "totals")),
+    Case(name="an empty database", forms=("merged",), file=DB, harm=empty, same=KEPT),
+    Case(name="a database that is text", forms=("merged",), file=DB, harm=content(lambda _: b"hello" * 99), same=KEPT),
     Case(name="a damaged page", forms=("db", "merged"), file=DB, harm=damaged_page),
     Case(name="a table is gone", forms=("db",), file=DB, harm=sql("DROP TABLE TASK")),
     Case(name="a column is gone", forms=("db",), file=DB, harm=sql("ALTER TABLE TASK RENAME COLUMN startNs TO begin")),
     Case(name="text for times", forms=("db",), file=DB, harm=sql("UPDATE TASK SET startNs = 'soon' WHERE rowid = 3")),
     Case(name="names without names", forms=("db",), file=DB, harm=sql("DELETE FROM STRING_IDS WHERE id % 2 = 0")),
-    Case(name="no analysis", forms=("db",), file="analysis.db", harm=empty, same=("steps", "totals")),
+    Case(name="no analysis", forms=("db",), file="analysis.db", harm=empty, same=KEPT),
     Case(name="an empty database", forms=("db",), file=DB, harm=empty),
-)  # fmt: skip
+)
 
 
 def ids(case: tuple[Case, str]) -> str:
@@ -300,3 +397,35 @@ def test_a_gzip_that_is_cut_off_gives_what_stands_before_the_cut(profile: Any, o
     ended = hermes("analyze", "--strict", folder)
     assert ended.code == 3
     assert packed.name in ended.said()
+
+
+def test_what_a_cut_trace_lost_of_communication_is_taken_from_the_kernels_file(
+    profile: Any, one: Any, hermes: Any, healthy: Any
+) -> None:
+    folder = profile("text")
+    os.truncate(one(folder, TRACE), one(folder, TRACE).stat().st_size // 4)
+    document = hermes("analyze", "--format", "json", folder).document()
+    for row, good in zip(document["steps"], healthy["text"]["steps"], strict=True):
+        assert abs(row["comm_ms"] - good["comm_ms"]) < 0.001
+
+
+def test_a_row_of_the_kernels_file_at_time_0_stretches_nothing(
+    profile: Any, one: Any, hermes: Any, healthy: Any
+) -> None:
+    folder = profile("text")
+    one(folder, TRACE).unlink()
+    before = hermes("analyze", "--format", "json", folder).document()["totals"]
+    import csv
+
+    path = one(folder, KERNELS)
+    with path.open(newline="") as text:
+        rows = list(csv.DictReader(text))
+    rows[3]["Start Time(us)"] = "0\t"
+    with path.open("w", newline="") as text:
+        made = csv.DictWriter(text, list(rows[0]))
+        made.writeheader()
+        made.writerows(rows)
+    document = hermes("analyze", "--format", "json", folder).document()
+    assert document["totals"][0]["span_ms"] <= before[0]["span_ms"]
+    assert document["totals"][0]["tasks"] == before[0]["tasks"] - 1
+    assert any("first about row 5" in note["where"] for note in document["diagnostics"])

@@ -8,18 +8,19 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from hermes.base.errors import HermesError
 from hermes.bundle.cache import Cache
 from hermes.report.document import to_json
 from hermes.testing.mutate import contradictions, mutate
 from hermes.workflow.analyze import analyze
 from hermes.workflow.load import load
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 # `fuzz/fuzz_reader.py` searches; this only guards what it found to hold, the same way each time.
 _SETTINGS = settings(
-    max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=12, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 
@@ -36,8 +37,9 @@ def test_random_harm_ends_in_a_sound_report_or_a_message(form: str, seed: int, w
         try:
             report = analyze(load([folder], Cache(Path(work) / "cache")))
         except HermesError as error:
-            assert error.where
-            assert error.lost or error.hint
+            # pytest.raises does not fit: most examples end in a report.
+            if not error.where or not (error.lost or error.hint):
+                raise AssertionError(f"a message that leaves one alone: {error}") from error
             return
         to_json(report).encode("utf-8")
         assert contradictions(report) == []

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from hermes.read.sink import Sink
 from hermes.testing import Job, generate
 
@@ -91,11 +92,13 @@ def test_a_link_to_itself_is_refused(tmp_path: Path, hermes: Any) -> None:
     assert_refused(hermes("analyze", tmp_path / "loop"), str(tmp_path / "loop"))
 
 
-@pytest.mark.parametrize("form", ["text", "db", "kineto"])
-@pytest.mark.parametrize("name", ["with space", 'it\'s "quoted"', "[a]*?{b}", "größe-日本-🚀", "%41#x?y=1", "a\nb"])
+ODD_NAMES = ("with space", 'it\'s "quoted"', "[a]*?{b}", "größe-日本-🚀", "%41#x?y=1", "a\nb")
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [(name, form) for name in ODD_NAMES for form in ("db", "kineto")] + [("it's [a]*?", "text")]
+)
 def test_any_legal_path_is_read(name: str, form: str, profile: Any, hermes: Any, healthy: Any, tmp_path: Path) -> None:
-    if form == "text" and name not in ("[a]*?{b}", 'it\'s "quoted"'):
-        pytest.skip("the file system layer is the same; two names suffice")
     folder = profile(form).rename(tmp_path / name)
     ended = hermes("analyze", "--strict", "--format", "json", folder)
     assert ended.code == 0
@@ -199,8 +202,10 @@ def test_a_folder_with_communication_only_is_marked(profile: Any, hermes: Any) -
     assert "no device task was recorded" in messages
 
 
-@pytest.mark.parametrize("form", ["text", "db"])
-@pytest.mark.parametrize("rank", ["zero", "0", -1, 10**30, None, [], True, 3.5])
+@pytest.mark.parametrize(
+    ("form", "rank"),
+    [("text", rank) for rank in ("zero", "0", -1, 10**30, [], True)] + [("db", "zero"), ("db", 10**30), ("db", None)],
+)
 def test_a_rank_that_is_no_rank_never_ends_the_analysis(
     form: str, rank: object, profile: Any, one: Any, hermes: Any
 ) -> None:
@@ -312,8 +317,12 @@ main()
 def test_a_disk_that_fills_up_is_a_message(form: str, limit: int, profile: Any, tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", FULL, str(limit), "analyze", str(profile(form))],
-        capture_output=True, text=True, timeout=60, env={**os.environ, "HERMES_CACHE_DIR": str(tmp_path / "cache")}, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "HERMES_CACHE_DIR": str(tmp_path / "cache")},
+        check=False,
+    )
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
     assert "HERMES_CACHE_DIR" in ended.stderr
@@ -326,6 +335,36 @@ def test_a_report_that_cannot_be_written_is_a_message(
 ) -> None:
     ended = hermes("analyze", profile("kineto"), "-o", place(tmp_path))
     assert_refused(ended, "-o")
+
+
+@pytest.mark.parametrize("form", ["text", "json", "html"])
+def test_an_output_that_is_full_is_a_message(form: str, profile: Any, tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                "from hermes.cli import main; main()",
+                "analyze",
+                "--format",
+                form,
+                str(profile("kineto")),
+            ],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    assert "the output" in ended.stderr
+
+
+def test_a_pipe_in_the_folder_stops_nothing(profile: Any, hermes: Any) -> None:
+    folder = profile("text")
+    os.mkfifo(folder / "trace_view.json")
+    assert hermes("analyze", "--strict", folder).code == 0
 
 
 def test_a_report_is_not_written_into_the_profile(profile: Any, hermes: Any) -> None:

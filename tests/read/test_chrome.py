@@ -112,16 +112,16 @@ def test_another_spelling_of_a_key_is_read_wherever_the_blocks_of_the_file_end(t
 
 
 def test_a_slice_spells_alike_whatever_the_size_of_the_reads(tmp_path: Path) -> None:
-    from hermes.read.slice import _SliceFileSystem
+    from hermes.read.slice import _Slice, _Stretch
 
     path = tmp_path / "a.json"
     path.write_bytes(b'xx{"Bytes": 1, "external id":2,"Bytes":"Bytes"}yy')
-    files = _SliceFileSystem(path, 2, path.stat().st_size - 2, {"Bytes": "bytes", "external id": "External id"})
+    stretch = _Stretch(path=path, start=2, end=path.stat().st_size - 2, around=(b"[", b"]"))
     for size in range(1, 50):
-        opened = files._open("slice://x")
+        opened = _Slice(stretch, {"Bytes": "bytes", "external id": "External id"})
         text = b"".join(iter(lambda: opened.read(size), b""))  # noqa: B023
         opened.close()
-        assert text == b'{"bytes": 1, "External id":2,"bytes":"Bytes"}'
+        assert text == b'[{"bytes": 1, "External id":2,"bytes":"Bytes"}]'
 
 
 @pytest.mark.parametrize("cut", [0.3, 0.6, 0.9, 0.999])

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+
 from hermes.bundle.cache import Cache
 from hermes.testing import Job, generate
 from hermes.workflow.load import Loaded, load

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 
@@ -11,7 +12,10 @@ def main() -> None:
     from hermes.cli.app import app
 
     try:
-        app(prog_name="hermes")
+        try:
+            app(prog_name="hermes")
+        finally:
+            sys.stdout.flush()
     except HermesError as error:
         from hermes.cli.show import show_error
 
@@ -21,3 +25,19 @@ def main() -> None:
         # `hermes … | head` closed the pipe: nothing more to say.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as refused:
+        from hermes.cli.show import show_error
+
+        place = str(refused.filename or "the output")
+        show_error(
+            HermesError(
+                refused.strerror or str(refused),
+                where=place,
+                lost="the answer",
+                hint="free disk space, or print elsewhere",
+            )
+        )
+        # What could not be written would be tried again at the end.
+        with contextlib.suppress(OSError):
+            sys.stdout.close()
+        sys.exit(2)

@@ -75,6 +75,19 @@ def _read_database(capture: Capture, rank: int, sink: Sink) -> None:
     read_database((*beside, *capture.databases), rank, sink)
     row = sink.read("rank").drop("rank")
     sink.frame("rank", row.with_columns(pl.lit(capture.stamp).alias("capture")))
+    # A table that is gone leaves no other sign.
+    for name, source, lost in (
+        ("kernel", "TASK", "the device side of every step"),
+        ("host_op", "PYTORCH_API and CANN_API", "causes on the host"),
+    ):
+        if not sink.rows(name):
+            sink.note(
+                "degraded",
+                f"table {source} is missing or has no readable row",
+                where=", ".join(map(str, capture.databases)),
+                lost=lost,
+                hint="profile with activities CPU and NPU, at Level0 or above",
+            )
 
 
 def _read_both(capture: Capture, rank: int, sink: Sink) -> None:

@@ -132,22 +132,29 @@ def _links(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[d
         }
 
 
+_TRACED = (
+    "SELECT g.* EXCLUDE (launch_ns), coalesce(launch_ns, call_ns) AS launch_ns FROM group_op g "
+    "LEFT JOIN call USING (correlation)"
+)
+_DETAILED = (
+    "SELECT name, NULL::VARCHAR AS lane, start_ns, dur_ns, NULL::BIGINT AS correlation, NULL::BIGINT AS launch_ns, "
+    "NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count FROM detail "
+    "WHERE coalesce(core, '') IN ('HCCL', 'COMMUNICATION') OR name LIKE 'hcom_%'"
+)
+
+
 def read_operations(
     con: duckdb.DuckDBPyConnection, step: pl.DataFrame, job: Job, rank: int, sink: Sink, *, traced: bool
 ) -> None:
     """Write comm_op, comm_task and group, from the trace or, without one, from kernel_details."""
-    if traced:
-        rows = con.sql(
-            "SELECT g.* EXCLUDE (launch_ns), coalesce(launch_ns, call_ns) AS launch_ns FROM group_op g "
-            "LEFT JOIN call USING (correlation)"
-        ).pl()
-    else:
-        rows = con.sql(
-            "SELECT name, NULL::VARCHAR AS lane, start_ns, dur_ns, NULL::BIGINT AS correlation, "
-            "NULL::BIGINT AS launch_ns, "
-            "NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count FROM detail "
-            "WHERE coalesce(core, '') IN ('HCCL', 'COMMUNICATION') OR name LIKE 'hcom_%'"
-        ).pl()
+    rows = con.sql(_TRACED if traced else _DETAILED).pl()
+    if traced and not rows.height:
+        # A trace that was cut off before its communication: the other file may have what it lost.
+        rows = con.sql(_DETAILED).pl()
+        if rows.height:
+            sink.note(
+                "info", f"{rows.height} communication operations were taken from kernel_details.csv: the trace has none"
+            )
     hashes = {*job.groups, *_hashes(sink)}
     operations = _operations(rows, step, hashes)
     tasks = _tasks(con.sql("SELECT * FROM plane_task").pl(), operations) if traced else None

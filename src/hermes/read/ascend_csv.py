@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import polars as pl
 
 from hermes.read import csvfile
@@ -15,21 +15,24 @@ from hermes.read.sink import Sink
 _MB = 1024 * 1024
 
 
-def read_csvs(con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> None:
-    """Write memory, allocation, statistic, step_reported, counter and input_queue; leave a table `l2_cache`, if any."""
+def read_csvs(paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> dict[str, pl.DataFrame]:
+    """Write memory, allocation, statistic, step_reported and input_queue.
+
+    Returns the rows that belong to tables of other files: `counter`, and `l2_cache` with `stream`, `task_id`, `hit` and
+    `victim`.
+    """
     parts: dict[str, list[pl.DataFrame]] = {}
-    for number, path in enumerate(paths):
-        file = csvfile.load(con, path, f"csv_{number}", sink)
-        if file is None:
-            continue
-        for headers, table, query in _KNOWN:
-            if file.has(*headers):
+    with contextlib.closing(sink.connect()) as con:
+        for path in paths:
+            file = csvfile.load(con, path, "csv", sink)
+            if file is None:
+                continue
+            known = next(((table, query) for headers, table, query in _KNOWN if file.has(*headers)), None)
+            if known:
+                table, query = known
                 rows = con.sql(query(file, mindspore)).pl()
-                kept = _kept(table, rows, file, sink)
-                parts.setdefault(table, []).append(kept)
-                break
-        else:
-            if not file.has("Hit Rate", "Victim Rate"):
+                parts.setdefault(table, []).append(_kept(table, rows, file, sink))
+            else:
                 sink.note(
                     "degraded",
                     f"no known set of columns ({', '.join(file.columns)[:200]})",
@@ -37,19 +40,12 @@ def read_csvs(con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], sink: Sin
                     lost="the whole file",
                     hint="was a column renamed?",
                 )
-            else:
-                con.execute(
-                    f"CREATE TEMP TABLE l2_cache AS SELECT {whole(file.pick('Stream Id'))} AS stream, "
-                    f"{whole(file.pick('Task Id'))} AS task_id, {real(file.pick('Hit Rate'))} AS hit, "
-                    f"{real(file.pick('Victim Rate'))} AS victim FROM {file.relation}"
-                )
-        con.execute(f"DROP TABLE {file.relation}")
-    for table, frames in parts.items():
-        # The trace may have written counters already.
-        before = [sink.read(table).drop("rank")] if table == "counter" else []
-        rows = pl.concat([*before, *frames], how="diagonal_relaxed")
-        # Sums come out of a hash table in any order; rows of a curve stay as they were written.
-        sink.frame(table, rows.sort("source", "name", "level") if table == "statistic" else rows)
+    tables = {table: pl.concat(frames, how="diagonal_relaxed") for table, frames in parts.items()}
+    for table, rows in tables.items():
+        if table not in _ELSEWHERE:
+            # Sums come out of a hash table in any order; rows of a curve stay as they were written.
+            sink.frame(table, rows.sort("source", "name", "level") if table == "statistic" else rows)
+    return {table: rows for table, rows in tables.items() if table in _ELSEWHERE}
 
 
 def _kept(table: str, rows: pl.DataFrame, file: Csv, sink: Sink) -> pl.DataFrame:
@@ -221,6 +217,14 @@ def _minddata(file: Csv, mindspore: bool) -> str:
                {whole(file.pick("parent_id"))} AS parent_id, op_id IS NULL AS bad FROM {file.relation}"""
 
 
+def _l2_cache(file: Csv, mindspore: bool) -> str:
+    return f"""
+        SELECT {whole(file.pick("Stream Id"))} AS stream, {whole(file.pick("Task Id"))} AS task_id,
+               {real(file.pick("Hit Rate"))} AS hit, {real(file.pick("Victim Rate"))} AS victim, false AS bad
+        FROM {file.relation}"""
+
+
+_ELSEWHERE = ("counter", "l2_cache")
 _Query = Callable[[Csv, bool], str]
 # By header, the most telling first: what must be there, the table it goes to, the query.
 _KNOWN: tuple[tuple[tuple[str, ...], str, _Query], ...] = (
@@ -235,6 +239,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, _Query], ...] = (
     (("Node", "Total_time(us)"), "statistic", _aicpu),
     (("Timestamp(us)", "Bandwidth(MB/s)"), "counter", _network),
     (("TLB Hit Rate", "Op Name"), "statistic", _soc_pmu),
+    (("Hit Rate", "Victim Rate"), "l2_cache", _l2_cache),
     (("Mode",), "statistic", _averages),
     (("Op Name", "Size(KB)"), "statistic", _static_memory),
     (("Operation", "Occurrences"), "statistic", _dataset),

@@ -30,11 +30,17 @@ _SAME_CLOCK_NS = _DAY_NS = 10**9 * 86_400
 
 
 def read_kernels(
-    con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], step: pl.DataFrame, sink: Sink, *, traced: bool
+    con: duckdb.DuckDBPyConnection,
+    paths: tuple[Path, ...],
+    step: pl.DataFrame,
+    caches: pl.DataFrame | None,
+    sink: Sink,
+    *,
+    traced: bool,
 ) -> None:
     """Write `kernel` and `pmu`; leaves the table `detail` (rows of kernel_details) for the communication reader.
 
-    `traced` says that the views of `ascend_trace` stand on `con`.
+    `caches` are the rows of l2_cache.csv. `traced` says that the views of `ascend_trace` stand on `con`.
     """
     columns = _details(con, paths, sink)
     if not traced:
@@ -46,7 +52,7 @@ def read_kernels(
     rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"))
     numbered = rows.select("kernel_id", "detail_row", "stream", "task_id")
     sink.frame("kernel", rows.drop("detail_row", "detail_step", "is_detail", "detail_core"))
-    _pmu(con, numbered, columns, sink)
+    _pmu(con, numbered, columns, caches, sink)
 
 
 def _details(con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], sink: Sink) -> list[str]:
@@ -224,7 +230,13 @@ def _classified(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _pmu(con: duckdb.DuckDBPyConnection, numbered: pl.DataFrame, columns: list[str], sink: Sink) -> None:
+def _pmu(
+    con: duckdb.DuckDBPyConnection,
+    numbered: pl.DataFrame,
+    columns: list[str],
+    caches: pl.DataFrame | None,
+    sink: Sink,
+) -> None:
     con.register("numbered", numbered)
     parts = []
     if columns:
@@ -235,7 +247,8 @@ def _pmu(con: duckdb.DuckDBPyConnection, numbered: pl.DataFrame, columns: list[s
             f"numbered USING (detail_row)) "
             f"ON {listed} INTO NAME name VALUE value) WHERE value <> 0"
         )
-    if one(con, "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'l2_cache'")[0]:
+    if caches is not None:
+        con.register("l2_cache", caches)
         parts.extend(
             f"SELECT kernel_id, 'l2_{name}_rate' AS name, {name} AS value FROM l2_cache JOIN numbered "
             f"USING (stream, task_id) WHERE {name} IS NOT NULL"

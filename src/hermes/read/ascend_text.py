@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import polars as pl
@@ -13,7 +15,7 @@ from hermes.read.ascend_csv import read_csvs
 from hermes.read.ascend_folder import Capture
 from hermes.read.ascend_info import Job, read_info
 from hermes.read.ascend_kernel import read_kernels
-from hermes.read.ascend_trace import read_trace
+from hermes.read.ascend_trace import Trace, read_trace
 from hermes.read.query import one
 from hermes.read.sink import Sink
 from hermes.read.source import legible
@@ -28,44 +30,55 @@ _UNIX_NS = 10**17
 def read_text(capture: Capture, rank: int, sink: Sink) -> None:
     """Write every table that the text export holds; raises `TraceFormatError` when no file of it can be read."""
     job = read_info(capture, rank, sink)
-    step, con, first_ns = empty(TABLES["step"]).drop("rank"), None, None
+    aside = Sink(sink.folder, rank)
+    # The CSV files have nothing to do with the trace: they are read beside it.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        reading = pool.submit(read_csvs, capture.csvs, aside, mindspore=capture.mindspore)
+        trace = _trace(capture, sink)
+        extra = reading.result()
+    sink.notes.extend(aside.notes)
+    con = trace.con if trace else sink.connect()
     try:
-        for path in capture.traces[:1]:
-            try:
-                trace = read_trace(path, sink)
-            except TraceFormatError as broken:
-                if not (capture.kernels or capture.csvs):
-                    raise
-                sink.note("degraded", broken.what, where=broken.where, lost=broken.lost, hint=broken.hint)
-                continue
-            step, con, first_ns = trace.step, trace.con, trace.first_ns
-        if len(capture.traces) > 1:
-            sink.note("info", f"{len(capture.traces)} trace files in one capture; read {capture.traces[0].name}")
-        traced = con is not None
-        con = con or sink.connect()
-        _rest(con, capture, step, job, rank, sink, traced=traced)
+        _tables(con, capture, trace, extra, job, rank, sink)
     finally:
-        if con:
-            con.close()
+        con.close()
     _absent(capture, sink)
-    sink.frame("rank", rank_row(capture, job, first_ns, "ascend-text"))
+    sink.frame("rank", rank_row(capture, job, trace.first_ns if trace else None, "ascend-text"))
 
 
-def _rest(
+def _trace(capture: Capture, sink: Sink) -> Trace | None:
+    """The first trace file; None when there is none, or when it is hopeless and other files are there."""
+    if not capture.traces:
+        return None
+    if len(capture.traces) > 1:
+        sink.note("info", f"{len(capture.traces)} trace files in one capture; read {capture.traces[0].name}")
+    try:
+        return read_trace(capture.traces[0], sink)
+    except TraceFormatError as broken:
+        if not (capture.kernels or capture.csvs):
+            raise
+        sink.note("degraded", broken.what, where=broken.where, lost=broken.lost, hint=broken.hint)
+        return None
+
+
+def _tables(
     con: duckdb.DuckDBPyConnection,
     capture: Capture,
-    step: pl.DataFrame,
+    trace: Trace | None,
+    extra: Mapping[str, pl.DataFrame],
     job: Job,
     rank: int,
     sink: Sink,
-    *,
-    traced: bool,
 ) -> None:
-    read_csvs(con, capture.csvs, sink, mindspore=capture.mindspore)
-    read_kernels(con, capture.kernels, step, sink, traced=traced)
+    """What needs the trace and the files beside it."""
+    step = trace.step if trace else empty(TABLES["step"]).drop("rank")
+    traced = trace is not None
+    if "counter" in extra:
+        sink.frame("counter", pl.concat([sink.read("counter").drop("rank"), extra["counter"]], how="diagonal_relaxed"))
+    read_kernels(con, capture.kernels, step, extra.get("l2_cache"), sink, traced=traced)
     read_sums(capture.jsons, sink)
     read_operations(con, step, job, rank, sink, traced=traced)
-    if traced and sink.read("kernel").height and not one(con, "SELECT count(*) FROM task")[0]:
+    if traced and sink.rows("kernel") and not one(con, "SELECT count(*) FROM task")[0]:
         sink.note(
             "degraded",
             "no device task is in the trace, though kernel_details.csv has kernels",
@@ -102,7 +115,7 @@ def _absent(capture: Capture, sink: Sink) -> None:
             lost="host calls, copies, tasks of communication, arrows and counters",
             hint="copy the whole folder",
         )
-    elif not capture.kernels and sink.read("kernel").height:
+    elif not capture.kernels and sink.rows("kernel"):
         sink.note(
             "degraded",
             "kernel_details.csv is missing",
@@ -110,7 +123,7 @@ def _absent(capture: Capture, sink: Sink) -> None:
             lost="operator types, shapes and units of kernels",
             hint="copy the whole folder",
         )
-    elif not sink.read("host_op").height and sink.read("kernel").height:
+    elif not sink.rows("host_op") and sink.rows("kernel"):
         sink.note(
             "degraded",
             "no host call is in the trace",
@@ -118,7 +131,7 @@ def _absent(capture: Capture, sink: Sink) -> None:
             lost="causes on the host",
             hint="profile with activities CPU and NPU; was the job killed while the profiler was writing?",
         )
-    if not sink.read("kernel").height and not sink.read("comm_op").height:
+    if not sink.rows("kernel") and not sink.rows("comm_op"):
         sink.note(
             "degraded",
             "no device task was recorded",
@@ -128,7 +141,7 @@ def _absent(capture: Capture, sink: Sink) -> None:
         )
     names = {path.name for path in capture.jsons}
     summed = sink.read("statistic").filter(pl.col("source") == "op").height > 0
-    if summed and sink.read("comm_op").height and "communication.json" not in names:
+    if summed and sink.rows("comm_op") and "communication.json" not in names:
         sink.note(
             "degraded",
             "communication.json is missing",

@@ -64,7 +64,12 @@ _ARGUMENTS = (
     "stream id",
     "acc_id",
 )
-_NONE = "'4294967295', '18446744073709551615', '-1', 'N/A', 'None', ''"
+_INTEGERS = (
+    "Sequence number", "Fwd thread id", "correlation_id", "connection_id", "Physic Stream Id", "Task Id",
+    "data size(Byte)", "size(B)", "count", "src rank", "dst rank", "size(Byte)", "stream id",
+)  # fmt: skip
+# "None" as the writer has it; 2^64 - 1 fits no integer here and is null already.
+_NONE = "4294967295, -1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +87,7 @@ class Trace:
 
 def read_trace(path: Path, sink: Sink) -> Trace:
     """Scan the trace and write step, host_op, stack, flow, counter and gc; raises `TraceFormatError` as `scan`."""
-    scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES)
+    scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES, integers=_INTEGERS)
     con = scanned.con
     con.execute(f"CREATE VIEW event AS SELECT * REPLACE (coalesce(name, '') AS name) FROM {scanned.events}")
     _lanes(con)
@@ -142,12 +147,11 @@ def _host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> Non
               WHERE process = 'Python' HAVING count(*) = 1),
                TRY_CAST(pid AS BIGINT)) ELSE TRY_CAST(pid AS BIGINT) END AS pid,
           TRY_CAST(tid AS BIGINT) AS tid, ts_ns AS start_ns, dur_ns,
-              TRY_CAST(args."connection_id" AS BIGINT) AS correlation,
+              args."connection_id" AS correlation,
           nullif(regexp_replace(args."Input Dims", ';?\\r\\n', ';', 'g'), '') AS shapes,
           nullif(regexp_replace(args."Input type", ';?\\r\\n', ';', 'g'), '') AS dtypes,
-          TRY_CAST(CASE WHEN args."Sequence number" NOT IN ({_NONE})
-              THEN args."Sequence number" END AS BIGINT) AS sequence,
-          TRY_CAST(nullif(args."Fwd thread id", '0') AS BIGINT) AS forward_tid,
+          CASE WHEN args."Sequence number" NOT IN ({_NONE}) THEN args."Sequence number" END AS sequence,
+          nullif(args."Fwd thread id", 0) AS forward_tid,
           CASE WHEN args."Call stack" <> '' THEN hash(args."Call stack") END AS stack_hash,
           hash(e.name) AS tie
         FROM event e LEFT JOIN process USING (pid)
@@ -223,14 +227,14 @@ def _device_views(con: duckdb.DuckDBPyConnection) -> None:
                coalesce(min(src_ns) FILTER (kind = 'operator'), min(src_ns)) AS launch_ns
         FROM arrow WHERE kind IN ('operator', 'launch') GROUP BY ALL;
         CREATE TEMP TABLE call AS
-        SELECT TRY_CAST(args."connection_id" AS BIGINT) AS correlation, min(ts_ns) AS call_ns
+        SELECT args."connection_id" AS correlation, min(ts_ns) AS call_ns
         FROM event WHERE ph = 'X' AND args."level" IN ('acl', 'node', 'hccl', 'communication', 'runtime') GROUP BY 1;
         CREATE TEMP TABLE task AS
         SELECT e.name, args."Task Type" AS task_type, device_id,
-               coalesce(TRY_CAST(args."Physic Stream Id" AS BIGINT), TRY_CAST(e.tid AS BIGINT)) AS stream,
-               ts_ns AS start_ns, e.dur_ns, TRY_CAST(args."Task Id" AS BIGINT) AS task_id,
-               TRY_CAST(args."connection_id" AS BIGINT) AS correlation, launch_ns,
-               TRY_CAST(coalesce(args."data size(Byte)", args."size(B)") AS BIGINT) AS bytes,
+               coalesce(args."Physic Stream Id", TRY_CAST(e.tid AS BIGINT)) AS stream,
+               ts_ns AS start_ns, e.dur_ns, args."Task Id" AS task_id,
+               args."connection_id" AS correlation, launch_ns,
+               coalesce(args."data size(Byte)", args."size(B)") AS bytes,
                coalesce(args."memcpy direction", args."operation") AS direction
         FROM event e JOIN process USING (pid) LEFT JOIN launch ON launch.pid = e.pid AND launch.tid = e.tid
             AND launch.start_ns = e.ts_ns
@@ -238,8 +242,8 @@ def _device_views(con: duckdb.DuckDBPyConnection) -> None:
         CREATE TEMP TABLE group_op AS
         SELECT e.name, p.lane, e.ts_ns AS start_ns,
                CASE WHEN abs(x.dur_ns - e.dur_ns) <= 1 THEN x.dur_ns ELSE e.dur_ns END AS dur_ns,
-               TRY_CAST(args."connection_id" AS BIGINT) AS correlation, launch_ns, args."data_type" AS dtype,
-               args."alg_type" AS algorithm, TRY_CAST(args."count" AS BIGINT) AS count
+               args."connection_id" AS correlation, launch_ns, args."data_type" AS dtype,
+               args."alg_type" AS algorithm, args."count" AS count
         FROM event e JOIN plane p ON p.pid = e.pid AND p.tid = e.tid LEFT JOIN launch l ON l.pid = e.pid
             AND l.tid = e.tid AND l.start_ns = e.ts_ns
         LEFT JOIN exact x ON x.lane = 'Communication' AND x.ts_ns = e.ts_ns AND abs(x.dur_ns - e.dur_ns) <= 1
@@ -248,10 +252,10 @@ def _device_views(con: duckdb.DuckDBPyConnection) -> None:
         SELECT correlation, min(launch_ns) AS sibling_ns FROM
           (SELECT correlation, launch_ns FROM task UNION ALL SELECT correlation, launch_ns FROM group_op) GROUP BY 1;
         CREATE TEMP TABLE plane_task AS
-        SELECT e.name, lane, plane, TRY_CAST(args."stream id" AS BIGINT) AS stream, ts_ns AS start_ns, dur_ns,
-               TRY_CAST(CASE WHEN args."src rank" NOT IN ({_NONE}) THEN args."src rank" END AS BIGINT) AS src_rank,
-               TRY_CAST(CASE WHEN args."dst rank" NOT IN ({_NONE}) THEN args."dst rank" END AS BIGINT) AS dst_rank,
-               TRY_CAST(args."size(Byte)" AS BIGINT) AS bytes, args."transport type" AS transport,
+        SELECT e.name, lane, plane, args."stream id" AS stream, ts_ns AS start_ns, dur_ns,
+               CASE WHEN args."src rank" NOT IN ({_NONE}) THEN args."src rank" END AS src_rank,
+               CASE WHEN args."dst rank" NOT IN ({_NONE}) THEN args."dst rank" END AS dst_rank,
+               args."size(Byte)" AS bytes, args."transport type" AS transport,
                    args."link type" AS link
         FROM event e JOIN plane USING (pid, tid) WHERE ph = 'X' AND plane IS NOT NULL;
     """)

@@ -7,15 +7,15 @@ illegal bytes; gzip. DuckDB parses the events straight to columns; what it refus
 
 from __future__ import annotations
 
-import contextlib
 import codecs
+import contextlib
 import dataclasses
 import io
 import json
 import re
 import shutil
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,7 +26,7 @@ from hermes.base.errors import TraceFormatError
 from hermes.read.chrome_repair import repair
 from hermes.read.query import ns_sql, one
 from hermes.read.sink import Sink
-from hermes.read.slice import slice_url
+from hermes.read.slice import slice_urls
 
 _GZIP = b"\x1f\x8b"
 _HEAD_LIMIT = 64 << 20
@@ -38,6 +38,10 @@ _EXACT_US = 2**53 // 1000
 _LATEST_NS = 2**62
 # No capture lasts that long: an event further off the others, or longer, is damage that would stretch every window.
 _LONGEST_NS = 86_400 * 10**9
+# Two readers with buffers of 32 MB each, and the row groups that are being written.
+_SCAN_MB = 300
+_WORTH_HALVING = 16 << 20
+_SEAM = re.compile(rb'\}(\s*,\s*)\{\s*"(?:ph|name)"\s*:')
 _LONG_TS = re.compile(rb'"ts"\s*:\s*(\d{13,})\.(\d*[1-9])')
 _BARE_TS = re.compile(rb'(?<!\\)"ts"(\s*:\s*)(-?\d+\.\d+)')
 
@@ -61,7 +65,7 @@ class Scan:
 
         Valid until another file is read through `con`.
         """
-        url = slice_url(self.con, self.place.path, self.place.start, self.place.end)
+        (url,) = slice_urls(self.con, self.place.path, [(self.place.start, self.place.end)])
         columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "pid", "ts"))
         source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'MAP(VARCHAR, VARCHAR)'}})"
         return f"(SELECT name, pid, {ns_sql('ts')} AS ts_ns, args FROM {source} WHERE ph = 'C')"
@@ -101,11 +105,13 @@ def scan(
     spellings: Mapping[str, str] | None = None,
     *,
     one_of: Sequence[str] = (),
+    integers: Collection[str] = (),
 ) -> Scan:
     """Read the events of a trace, with these keys of `args`.
 
     Of the keys `one_of`, an event has one as a rule: they share the columns `key` and `text`, and `more` tells the
-    events that have several. That keeps the width of what is written down, which is most of the cost.
+    events that have several. Arguments among `integers` become 64-bit integers, null where they are none. Both keep
+    small what is written down, which is most of the cost.
 
     `spellings` maps another spelling of a key to the one in `arguments`, equally long: SQL cannot hold two keys that
     differ in case alone.
@@ -115,7 +121,7 @@ def scan(
     """
     plain = _decompressed(path, sink)
     place = _place(path, plain)
-    wanted = _Wanted(arguments=arguments, one_of=one_of, spellings=spellings)
+    wanted = _Wanted(arguments=arguments, one_of=one_of, integers=integers, spellings=spellings)
     out = sink.scratch / "event.parquet"
     if place is not None and _needs_exact_ts(plain, place.start):
         place = _with_text_ts(place, sink.scratch / "exact.json")
@@ -144,6 +150,7 @@ class _Wanted:
 
     arguments: Sequence[str]
     one_of: Sequence[str]
+    integers: Collection[str]
     spellings: Mapping[str, str] | None
 
 
@@ -366,23 +373,49 @@ def _with_text_ts(place: _Place, out: Path) -> _Place:
 
 def _extract(place: _Place, wanted: _Wanted, out: Path, sink: Sink) -> None:
     """Write the events of a file to `out`, over a connection of its own: closing it gives its memory back."""
-    with contextlib.closing(sink.connect()) as con:
+    with contextlib.closing(sink.connect(memory_mb=_SCAN_MB)) as con:
         con.execute("SET preserve_insertion_order = false")
-        con.execute(_extraction(slice_url(con, place.path, place.start, place.end, wanted.spellings), wanted, out))
+        whole = (place.start + 1, place.end - 1)
+        for stretches in (_halves(*whole, place.path), [whole]):
+            urls = slice_urls(con, place.path, stretches, wanted.spellings, bracket=True)
+            try:
+                con.execute(_extraction(urls, wanted, out))
+                return
+            except duckdb.Error:
+                if len(stretches) == 1:
+                    raise
 
 
-def _extraction(url: str, wanted: _Wanted, out: Path) -> str:
+def _halves(start: int, end: int, path: Path) -> list[tuple[int, int]]:
+    """The elements of the array in two stretches, since DuckDB reads one array with one thread.
+
+    The cut is between two events, told by how an event begins: inside a text the quotes would be escaped. Should an
+    argument hold a list of objects that begin alike, the halves are no arrays, and the whole is read at once.
+    """
+    if end - start < _WORTH_HALVING:
+        return [(start, end)]
+    with path.open("rb") as raw:
+        raw.seek(middle := (start + end) // 2)
+        seam = _SEAM.search(raw.read(1 << 20))
+    return [(start, middle + seam.start(1)), (middle + seam.end(1), end)] if seam else [(start, end)]
+
+
+def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path) -> str:
     arguments, one_of = wanted.arguments, wanted.one_of
     keys = ", ".join(f'"{name}" VARCHAR' for name in (*arguments, *one_of))
     columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id"))
-    source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'STRUCT({keys})'}})"
-    args = "args"
+    listed = ", ".join(f"'{url}'" for url in urls)
+    source = f"read_json([{listed}], format='array', columns={{{columns}, 'args': 'STRUCT({keys})'}})"
+    packed = ", ".join(
+        f'"{name}" := ' + (f'TRY_CAST(args."{name}" AS BIGINT)' if name in wanted.integers else f'args."{name}"')
+        for name in arguments
+    )
+    args = f"struct_pack({packed}) AS args"
     if one_of:
-        packed = ", ".join(f'"{name}" := args."{name}"' for name in arguments)
         named = " ".join(f"""WHEN args."{name}" IS NOT NULL THEN '{name}'""" for name in one_of)
         texts = ", ".join(f'args."{name}"' for name in one_of)
         count = " + ".join(f'(args."{name}" IS NOT NULL)::INT' for name in one_of)
-        args = f"struct_pack({packed}) AS args, CASE {named} END AS key, coalesce({texts}) AS text, {count} > 1 AS more"
+        args += f", CASE {named} END AS key, coalesce({texts}) AS text, {count} > 1 AS more"
     target = str(out).replace("'", "''")
     return (
         f"COPY (SELECT ph, name, cat, pid, tid, {ns_sql('ts')} AS ts_ns, "

@@ -56,7 +56,11 @@ def repair(path: Path, out: Path) -> Repaired:
                 copy.write(json.dumps(value, ensure_ascii=False).replace("\ud800", "?"))
                 events += 1
         copy.write("]")
-    lost = f"{dropped} unreadable pieces" if dropped else "nothing that can be seen; the end of the list is missing"
+    lost = "; ".join(
+        [f"{dropped} unreadable pieces"] * bool(dropped)
+        + ["all events behind the end of the file, which is cut off"] * _is_cut(path)
+    )
+    lost = lost or "nothing that can be seen"
     return Repaired(
         events=events,
         dropped=dropped,
@@ -65,6 +69,13 @@ def repair(path: Path, out: Path) -> Repaired:
         reason=reason,
         header=header,
     )
+
+
+def _is_cut(path: Path) -> bool:
+    with path.open("rb") as raw:
+        array = raw.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        raw.seek(max(0, path.stat().st_size - 4096))
+        return not raw.read().rstrip(b" \t\r\n\x00").endswith(b"]" if array else b"}")
 
 
 def _start(raw: BinaryIO) -> tuple[dict[str, Any], int]:

@@ -13,7 +13,6 @@ from hermes.read.query import ns_sql, one
 from hermes.read.sink import Sink
 from hermes.read.slice import slice_url
 
-
 _AGAIN = "copy the file again, or profile again"
 
 

@@ -9,11 +9,14 @@ the start were launched before the capture.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
 import duckdb
+import polars as pl
 
 from hermes.read.chrome import Scan, scan
 from hermes.read.kineto_about import write_about
@@ -32,6 +35,10 @@ _ARGUMENTS = (
     "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank",
     "Input Dims", "Input type", "Sequence number", "Fwd thread id", "Call stack",
     "Python id", "Python parent id", "Addr", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
+)  # fmt: skip
+_INTEGERS = (
+    "External id", "correlation", "stream", "device", "bytes", "Sequence number", "Fwd thread id", "Python id",
+    "Python parent id", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
 )  # fmt: skip
 _SPELLINGS = {"external id": "External id", "Bytes": "bytes"}
 
@@ -60,26 +67,35 @@ class KinetoReader:
     def read(self, source: Source, rank: int, sink: Sink) -> None:
         """Write all tables of the trace; raises `TraceFormatError` when no event of it can be read."""
         path = source.files[0]
-        events = scan(path, _ARGUMENTS, sink, _SPELLINGS)
+        events = scan(path, _ARGUMENTS, sink, _SPELLINGS, integers=_INTEGERS)
         try:
-            _sort_out(events)
+            _sort_out(events.con, events)
             _note_strangers(events.con, path, sink)
             step = write_steps(events.con, sink)
-            write_kernels(events.con, step, sink)
-            write_comm(events.con, step, sink)
-            write_host(events.con, step, sink)
-            write_flows(events.con, sink)
-            write_memory(events.con, sink)
+            with ThreadPoolExecutor(max_workers=1) as pool:
+                # Half of the work each: host calls over a connection of their own, the rest here.
+                host = pool.submit(_write_host, events, step, sink)
+                write_kernels(events.con, step, sink)
+                write_comm(events.con, step, sink)
+                write_flows(events.con, sink)
+                write_memory(events.con, sink)
+                host.result()
             write_about(events, source.capture or capture_of(path), host_of(path), sink)
             _note_gaps(path, sink)
         finally:
             events.con.close()
 
 
-def _sort_out(events: Scan) -> None:
+def _write_host(events: Scan, step: pl.DataFrame, sink: Sink) -> None:
+    with contextlib.closing(sink.connect()) as con:
+        _sort_out(con, events)
+        write_host(con, step, sink)
+
+
+def _sort_out(con: duckdb.DuckDBPyConnection, events: Scan) -> None:
     """The view `event`: the events with `what` they are and with numbers for the keys that every table needs."""
     kinds = " ".join(f"WHEN '{category}' THEN '{kind}'" for category, kind in _KIND.items())
-    events.con.execute(
+    con.execute(
         "CREATE TEMP VIEW event AS SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, "
         f"CASE WHEN ph = 'X' THEN CASE lower(cat) {kinds} END END AS what, "
         "TRY_CAST(pid AS BIGINT) AS pid_number, TRY_CAST(tid AS BIGINT) AS tid_number, "

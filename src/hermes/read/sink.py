@@ -39,12 +39,12 @@ class Sink:
         """Record something that the report must say about the input."""
         self.notes.append(Diagnostic(level=level, message=message, where=where, lost=lost, hint=hint))
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
+    def connect(self, memory_mb: int = 150) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with bounded memory that spills into `scratch` and touches no network."""
         return duckdb.connect(
             config={
                 "threads": 2,
-                "memory_limit": "300MB",
+                "memory_limit": f"{memory_mb}MB",
                 "temp_directory": str(self.scratch / "spill"),
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
@@ -105,6 +105,11 @@ class Sink:
         """A table written before, or an empty one."""
         path = self._path(name)
         return pl.read_parquet(path) if path.exists() else empty(lookup(TABLES, name))
+
+    def rows(self, name: str) -> int:
+        """How many rows a table written before has; 0 for one that was not."""
+        path = self._path(name)
+        return int(pl.scan_parquet(path).select(pl.len()).collect().item()) if path.exists() else 0
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.parquet"

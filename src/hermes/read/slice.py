@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +18,64 @@ import duckdb
 from fsspec.spec import AbstractFileSystem
 
 
-def slice_url(
+def slice_urls(
     con: duckdb.DuckDBPyConnection,
     path: Path,
-    start: int = 0,
-    end: int | None = None,
+    stretches: Sequence[tuple[int, int]],
     spellings: Mapping[str, str] | None = None,
-) -> str:
-    """The name under which `con` can read the bytes `[start, end)` of the file; one file at a time.
+    *,
+    bracket: bool = False,
+) -> list[str]:
+    """The names under which `con` can read these stretches `[start, end)` of a file; one file at a time.
 
-    Each JSON key in `spellings` reads as its value there, which must be equally long.
+    Each JSON key in `spellings` reads as its value there, which must be equally long. With `bracket`, a stretch of the
+    elements of an array reads as an array of its own.
     """
     if "slice" in con.list_filesystems():
         con.unregister_filesystem("slice")
-    con.register_filesystem(_SliceFileSystem(path, start, path.stat().st_size if end is None else end, spellings or {}))
-    return f"slice://{path.suffix.removeprefix('.') or 'file'}"
+    around = (b"[", b"]") if bracket else (b"", b"")
+    files = [_Stretch(path=path, start=start, end=end, around=around) for start, end in stretches]
+    con.register_filesystem(_SliceFileSystem(files, spellings or {}))
+    kind = path.suffix.removeprefix(".") or "file"
+    return [f"slice://{number}.{kind}" for number in range(len(files))]
+
+
+def slice_url(con: duckdb.DuckDBPyConnection, path: Path) -> str:
+    """The name under which `con` can read a whole file whatever its name."""
+    return slice_urls(con, path, [(0, path.stat().st_size)])[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stretch:
+    """A stretch of a file, and what is put before and behind it."""
+
+    path: Path
+    start: int
+    end: int
+    around: tuple[bytes, bytes]
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start + len(self.around[0]) + len(self.around[1])
 
 
 class _SliceFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """The file system that holds one stretch of one file."""
+    """The file system that holds the stretches of one file."""
 
     protocol = "slice"
     cachable = False
 
-    def __init__(self, path: Path, start: int, end: int, spellings: Mapping[str, str]) -> None:
+    def __init__(self, files: Sequence[_Stretch], spellings: Mapping[str, str]) -> None:
         super().__init__()
-        self._stretch = (path, start, end, spellings)
+        self._files = files
+        self._spellings = spellings
+
+    def _stretch(self, path: str) -> _Stretch:
+        return self._files[int(path.rpartition("/")[2].partition(".")[0])]
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
         """Size and type, as fsspec asks for them."""
-        start, end = self._stretch[1:3]
-        return {"name": path, "size": end - start, "type": "file"}
+        return {"name": path, "size": self._stretch(path).size, "type": "file"}
 
     def glob(self, path: str, **_: Any) -> list[str]:
         """The one file."""
@@ -62,15 +90,16 @@ class _SliceFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> _Slice:
-        return _Slice(*self._stretch)
+        return _Slice(self._stretch(path), self._spellings)
 
 
 class _Slice(io.RawIOBase):
-    """A read-only stretch `[start, end)` of a file."""
+    """A read-only stretch of a file, with what is put around it."""
 
-    def __init__(self, path: Path, start: int, end: int, spellings: Mapping[str, str]) -> None:
-        self._raw = path.open("rb", buffering=0)
-        self._start, self.size = start, end - start
+    def __init__(self, stretch: _Stretch, spellings: Mapping[str, str]) -> None:
+        self._raw = stretch.path.open("rb", buffering=0)
+        self._stretch = stretch
+        self.size = stretch.size
         self._at = 0
         self._spellings = [(f'"{other}":'.encode(), f'"{usual}":'.encode()) for other, usual in spellings.items()]
         self._margin = max((len(other) - 1 for other, _ in self._spellings), default=0)
@@ -92,16 +121,29 @@ class _Slice(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         left = max(0, self.size - self._at)
         length = left if size is None or size < 0 else min(size, left)
-        self._raw.seek(self._start + self._at)
-        block = self._raw.read(length) or b""
-        if self._spellings and block:
-            block = self._mended(self._spelt(block))
+        first, last = self._stretch.around
+        at = self._at - len(first)
+        body = self._stretch.end - self._stretch.start
+        # A read within the file, as nearly all are, copies nothing.
+        if at >= 0 and at + length <= body:
+            block = self._body(at, length)
+        else:
+            inner = self._body(max(at, 0), min(at + length, body) - max(at, 0)) if at < body else b""
+            block = first[self._at : self._at + length] + inner
+            block += last[max(0, at - body) : max(0, at - body) + length - len(block)] if at + length > body else b""
         self._at += len(block)
         return block
 
-    def _mended(self, block: bytes) -> bytes:
-        """The block with the keys that lie across its edges spelt alike; both neighbours of an edge see the same."""
-        here, edge = self._start + self._at, self._margin
+    def _body(self, at: int, length: int) -> bytes:
+        """Bytes of the file from `at` of the stretch on."""
+        here = self._stretch.start + at
+        block = os.pread(self._raw.fileno(), max(length, 0), here)
+        return self._mended(block, here) if self._spellings and block else block
+
+    def _mended(self, block: bytes, here: int) -> bytes:
+        """The block with its keys spelt alike, also those across its edges; both neighbours of an edge see the same."""
+        block = self._spelt(block)
+        edge = self._margin
         before = min(edge, here)
         if len(block) <= 2 * edge:
             wide = self._spelt(os.pread(self._raw.fileno(), before + len(block) + edge, here - before))

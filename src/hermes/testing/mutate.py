@@ -1,4 +1,4 @@
-"""Small harm to the files of a profile, the same for the same seed: what a fuzzer and property tests feed to readers."""
+"""Small harm to the files of a profile, the same for the same seed: food for a fuzzer and for property tests."""
 
 from __future__ import annotations
 
@@ -17,17 +17,69 @@ from typing import Any
 from hermes.report.model import Report
 
 NUMBERS = (
-    "0", "-0", "-1", "1", "1e400", "-1e400", "NaN", "Infinity", "1e-400", "0.0004", "0.0005", "4294967295", "2147483648",
-    "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551615", "1" + "0" * 40,
-    "9223372036854775.807", "4611686018427387.904", "1e18", "0x10", "1_000", " 7", "7 ", "+7", "٣", "1,5", "", "true", "null",
-)  # fmt: skip
+    "0",
+    "-0",
+    "-1",
+    "1",
+    "1e400",
+    "-1e400",
+    "NaN",
+    "Infinity",
+    "1e-400",
+    "0.0004",
+    "0.0005",
+    "4294967295",
+    "2147483648",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "1" + "0" * 40,
+    "9223372036854775.807",
+    "4611686018427387.904",
+    "1e18",
+    "0x10",
+    "1_000",
+    " 7",
+    "7 ",
+    "+7",
+    "٣",
+    "1,5",
+    "",
+    "true",
+    "null",
+)
 """Texts that a column of numbers may hold and should not."""
 
 TEXTS = (
-    "", "N/A", "\x00", "\x1b[31m", "\u202e", "a\nb", 'a"b', "a,b", "x" * 5_000, "\U0001f600", "<script>", "hcom_", "hcom_allReduce_",
-    "hcom_allReduce__abc_0_1@1", "ProfilerStep#", "ProfilerStep#99999999999999999999", "ProfilerStep#-1", "Group 1 Communication", "Plane 0",
-    "ncclDevKernel_AllReduce_Sum", "Memcpy HtoD", "[[]]", "[" * 200, "stream 99999999999999999999", "step", "Overlap Analysis", "é",
-)  # fmt: skip
+    "",
+    "N/A",
+    "\x00",
+    "\x1b[31m",
+    "\u202e",
+    "a\nb",
+    'a"b',
+    "a,b",
+    "x" * 5_000,
+    "\U0001f600",
+    "<script>",
+    "hcom_",
+    "hcom_allReduce_",
+    "hcom_allReduce__abc_0_1@1",
+    "ProfilerStep#",
+    "ProfilerStep#99999999999999999999",
+    "ProfilerStep#-1",
+    "Group 1 Communication",
+    "Plane 0",
+    "ncclDevKernel_AllReduce_Sum",
+    "Memcpy HtoD",
+    "[[]]",
+    "[" * 200,
+    "stream 99999999999999999999",
+    "step",
+    "Overlap Analysis",
+    "é",
+)
 """Texts that a name may be and a reader may stumble over."""
 
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")

@@ -19,6 +19,10 @@ from hermes.version import __version__
 from hermes.workflow.doubts import merged, step_doubts
 from hermes.workflow.load import Loaded, RankData
 
+# What the analyses look at; the rest of these wide tables stays on disk.
+_KERNEL = ("rank", "name", "type", "component", "unit", "stream", "start_ns", "dur_ns", "step")
+_HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns")
+_COMM_TASK = ("rank", "task", "peer_rank", "start_ns", "dur_ns", "bytes", "transport", "link")
 _TOP_ROWS = 500
 _EXACT_NS = 10
 """Ascend's own file keeps picoseconds of double noise and Stage in quarters of a microsecond."""
@@ -80,7 +84,7 @@ def analyze(loaded: Loaded) -> Report:
 
 def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
     row = rank.table("rank").row(0, named=True)
-    step, kernel, comm_op = rank.table("step"), rank.table("kernel"), rank.table("comm_op")
+    step, kernel, comm_op = rank.table("step"), rank.table("kernel", *_KERNEL), rank.table("comm_op")
     doubts = step_doubts(str(rank.place), step, kernel)
     into.doubts.extend(doubts)
     into.inputs.append(
@@ -103,7 +107,7 @@ def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
     total = breakdown.rank_total(kernel, comm_op)
     into.totals.extend([total] if total else [])
     into.streams.extend(breakdown.stream_busy(kernel))
-    task = rank.table("comm_task")
+    task = rank.table("comm_task", *_COMM_TASK)
     into.waits.extend(comm.peer_waits(task, collected))
     into.links.extend(comm.link_speeds(task, rank.table("comm_traffic")))
     group = rank.table("group")
@@ -112,7 +116,7 @@ def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
     into.hosts[rank.rank] = row["host"]
     into.tops["kernels"].extend(top.top_kernels(kernel))
     into.tops["communication"].extend(top.top_communication(comm_op, group))
-    host_op = rank.table("host_op").select("rank", "kind", "name", "start_ns", "dur_ns", "self_ns")
+    host_op = rank.table("host_op", *_HOST_OP)
     into.held.extend(held.held(splits, host_op, kernel, comm_op, CAUSE_OF_CALL))
     into.tops["operators"].extend(top.top_operators(host_op))
     into.tops["host_calls"].extend(top.top_calls(host_op))

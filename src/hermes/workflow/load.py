@@ -35,10 +35,11 @@ class RankData:
         """What to name to the user: the file where there is one only, else the folder."""
         return self.files[0] if len(self.files) == 1 else self.root
 
-    def table(self, name: str) -> pl.DataFrame:
-        """A table of this rank."""
+    def table(self, name: str, *columns: str) -> pl.DataFrame:
+        """A table of this rank, or some columns of it."""
         path = self.folder / f"{name}.parquet"
-        return pl.read_parquet(path) if path.exists() else empty(TABLES[name])
+        chosen = list(columns) or list(TABLES[name].names)
+        return pl.read_parquet(path, columns=chosen) if path.exists() else empty(TABLES[name]).select(chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +113,13 @@ def _read(one: Found, sink: Sink, cache: Cache) -> None:
         reader_of(one.source).read(one.source, one.rank, sink)
         sink.fill()
     except (duckdb.IOException, duckdb.OutOfMemoryException) as refused:
-        # DuckDB's queries touch no file of the user's by themselves: it is the cache, or memory beyond which it spills there.
+        # DuckDB writes to the cache alone, and spills there what memory does not hold.
         raise unwritable(cache.root, str(refused).splitlines()[0][:160]) from refused
 
 
 def _refuse_empty(one: Found, sink: Sink) -> None:
     """A capture whose files could be opened but hold no row says nothing: that is no report."""
-    if not any(sink.read(name).height for name in TABLES if name not in ("rank", "setting", "group", "stack")):
+    if not any(sink.rows(name) for name in TABLES if name not in ("rank", "setting", "group", "stack")):
         said = "; ".join(dict.fromkeys(note.message for note in sink.notes if note.level == "degraded"))
         raise InputError(
             f"there is nothing in the capture{f' ({said})' if said else ''}",

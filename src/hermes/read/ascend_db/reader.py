@@ -100,7 +100,6 @@ def read_database(paths: Sequence[Path], rank: int, sink: Sink) -> None:
         write_comm(profile, host, launches, comm, about)
         write_samples(profile)
         summary.write_summary(profile)
-        _note_absent(profile)
 
 
 @dataclass(slots=True)
@@ -252,26 +251,6 @@ def _open_all(paths: Sequence[Path], sink: Sink, stack: ExitStack) -> list[Datab
     for fault in broken:
         sink.note("degraded", fault.what, where=fault.where, lost="all tables of this database", hint=fault.hint)
     return databases
-
-
-def _note_absent(profile: Profile) -> None:
-    """Say what the whole capture lacks; a table that is gone leaves no other trace."""
-    where = ", ".join(str(database.path) for database in profile.databases)
-    for name, tables, lost in (
-        ("kernel", ("TASK",), "the device side of every step"),
-        ("host_op", ("PYTORCH_API", "CANN_API"), "causes on the host"),
-    ):
-        if not profile.sink.read(name).height:
-            missing = [table for table in tables if table not in profile.tables]
-            state = "missing" if len(missing) == len(tables) else "without a readable row"
-            words = f"table {' and '.join(tables)} {'are' if len(tables) > 1 else 'is'} {state}"
-            profile.sink.note(
-                "degraded",
-                words,
-                where=where,
-                lost=lost,
-                hint="profile with activities CPU and NPU, at Level0 or above",
-            )
 
 
 def _refuse_foreign(profile: Profile) -> None:

@@ -187,7 +187,7 @@ def looks_like(path: Path) -> bool:
 
 
 def _writer(path: Path) -> int:
-    """The process that holds SQLite's lock for writing, or 0; asks only, since a lock of ours could stop that program."""
+    """The process that holds SQLite's lock for writing, or 0; asks only: a lock of ours could stop that program."""
     question = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, _PENDING_BYTE, 2, 0)
     try:
         with path.open("rb") as file:
