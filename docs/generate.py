@@ -74,9 +74,7 @@ def _read(name: str) -> str:
 
 
 def _tables() -> str:
-    index = "\n".join(
-        f"| [`{table.name}`](#{table.name}) | {_cell(table.row)} |" for table in TABLES.values()
-    )
+    index = "\n".join(f"| [`{table.name}`](#{table.name}) | {_cell(table.row)} |" for table in TABLES.values())
     return "\n\n".join(
         [f"# Tables\n\n{_TABLES}\n\n| table | a row is |\n|---|---|\n{index}", *map(_table, TABLES.values())]
     )

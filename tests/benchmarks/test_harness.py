@@ -74,7 +74,7 @@ subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() <
 def test_processes_that_live_together_are_added_up(tmp_path: Path) -> None:
     code = """
 import subprocess, sys
-one = [sys.executable, "-c", "x = b'1' * 200_000_000; import time; time.sleep(1)"]
+one = [sys.executable, "-c", "x = bytearray(b'1') * 200_000_000; import time; time.sleep(1)"]
 both = subprocess.Popen(one), subprocess.Popen(one)
 assert [child.wait() for child in both] == [0, 0]
 """

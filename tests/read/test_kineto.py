@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hermes.base.errors import HermesError, TraceFormatError
 from hermes.base.intervals import flat
 from hermes.base.units import ns_of_us
-from hermes.read.kineto import KinetoReader
+from hermes.read.kineto.reader import KinetoReader
 from hermes.read.sink import Sink
 from hermes.tables import TABLES
 

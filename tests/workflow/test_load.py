@@ -10,7 +10,7 @@ import pytest
 
 from hermes.base.errors import InputError, TraceFormatError
 from hermes.bundle.cache import Cache
-from hermes.read.ascend import AscendReader
+from hermes.read.ascend.reader import AscendReader
 from hermes.read.sink import Sink
 from hermes.read.source import Source
 from hermes.report.document import to_json

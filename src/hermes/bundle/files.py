@@ -12,6 +12,8 @@ from pathlib import Path
 from hermes.base.errors import InputChangedError, InputError
 
 _MAX_DEPTH = 12
+_PIECE = 64 << 20
+"""Files are hashed in pieces of this size, which several threads share."""
 _SKIPPED = {"FRAMEWORK", "logs", ".git", "__pycache__", "node_modules", "mindstudio_profiler_log"}
 
 
@@ -92,7 +94,13 @@ def fingerprint(files: Sequence[Path], *salt: str) -> Fingerprint:
     """
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            digests = list(pool.map(_digest, files))
+            states = [_state(path) for path in files]
+            pieces = [
+                (path, start)
+                for path, (size, _, _) in zip(files, states, strict=True)
+                for start in range(0, max(size, 1), _PIECE)
+            ]
+            digests = list(pool.map(_digest, pieces))
         except OSError as refused:
             raise InputError(
                 f"cannot be read ({refused.strerror or refused})",
@@ -101,11 +109,9 @@ def fingerprint(files: Sequence[Path], *salt: str) -> Fingerprint:
                 hint="check its permissions",
             ) from refused
     whole = hashlib.sha256("\0".join(salt).encode("utf-8", "surrogatepass"))
-    for path, (digest, _) in zip(files, digests, strict=True):
-        whole.update(f"\0{path}\0{digest}".encode("utf-8", "surrogatepass"))
-    return Fingerprint(
-        digest=whole.hexdigest(), states=tuple((path, state) for path, (_, state) in zip(files, digests, strict=True))
-    )
+    for (path, start), digest in zip(pieces, digests, strict=True):
+        whole.update(f"\0{path}\0{start}\0{digest}".encode("utf-8", "surrogatepass"))
+    return Fingerprint(digest=whole.hexdigest(), states=tuple(zip(files, states, strict=True)))
 
 
 def refuse_changed(before: Fingerprint) -> None:
@@ -129,10 +135,13 @@ def _state(path: Path) -> tuple[int, int, int]:
     return now.st_size, now.st_mtime_ns, now.st_ino
 
 
-def _digest(path: Path) -> tuple[str, tuple[int, int, int]]:
-    state = _state(path)
+def _digest(piece: tuple[Path, int]) -> str:
+    path, start = piece
     hashed = hashlib.sha256()
     with path.open("rb") as raw:
-        while block := raw.read(1 << 20):
+        raw.seek(start)
+        left = _PIECE
+        while left and (block := raw.read(min(1 << 20, left))):
             hashed.update(block)
-    return hashed.hexdigest(), state
+            left -= len(block)
+    return hashed.hexdigest()

@@ -1,6 +1,6 @@
 """Host calls that keep the host from feeding the device, by what they do.
 
-Sources: torch_npu's operator executor (`aclopCompileAndExecute` compiles or looks up an operator before it launches it);
+Sources: torch_npu's operator executor (`aclopCompileAndExecute` compiles or looks up an operator, then launches it);
 PyTorch's performance tuning guide on synchronisation (`.item()` ends in `aten::_local_scalar_dense`).
 """
 

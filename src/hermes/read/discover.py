@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic, InputError
-from hermes.read.ascend import AscendReader
-from hermes.read.kineto import KinetoReader
+from hermes.read.ascend.reader import AscendReader
+from hermes.read.kineto.reader import KinetoReader
 from hermes.read.source import Reader, Source
 
 READERS: tuple[Reader, ...] = (AscendReader(), KinetoReader())

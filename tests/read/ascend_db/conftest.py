@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.read.ascend_db import read_database
+from hermes.read.ascend.db import read_database
 from hermes.read.sink import Sink
 from hermes.testing.draft_db import Draft
 

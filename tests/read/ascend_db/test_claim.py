@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes.read.ascend_db import AscendDbReader
+from hermes.read.ascend.reader import AscendReader
 from hermes.read.source import Source
 from hermes.testing.draft_db import Draft
 
 
 def claim(folder: Path) -> list[Source]:
-    return AscendDbReader().claim([file for file in folder.rglob("*") if file.is_file()])
+    return AscendReader().claim([file for file in folder.rglob("*") if file.is_file()])
 
 
 def profile(path: Path) -> Path:
@@ -33,7 +33,7 @@ def test_a_capture_is_one_source_with_all_its_files(tmp_path: Path) -> None:
     (source,) = claim(tmp_path)
     assert set(source.files) == files | {root / "profiler_info_3.json"}
     assert (source.rank, source.capture, source.root) == (3, "20250109081234567", root)
-    assert (source.reader, source.notes) == ("ascend-db", ())
+    assert (source.reader, source.format, source.notes) == ("ascend", "ascend-db", ())
 
 
 def test_the_moment_is_read_from_the_right_of_the_name(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone_is_left_alone(tmp_path: Path) -> None:
-    assert AscendDbReader().claim([tmp_path / "gone.db", tmp_path / "profiler_info_0.json"]) == []
+    assert AscendReader().claim([tmp_path / "gone.db", tmp_path / "profiler_info_0.json"]) == []
 
 
 def test_sums_alone_are_a_capture(tmp_path: Path) -> None:
@@ -122,10 +122,11 @@ def test_sums_alone_are_a_capture(tmp_path: Path) -> None:
     assert len(claim(tmp_path)) == 1
 
 
-def test_sums_beside_a_text_export_are_the_text_readers(tmp_path: Path) -> None:
+def test_sums_beside_a_text_export_are_of_the_same_capture(tmp_path: Path) -> None:
     companion(tmp_path / "w_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "analysis.db")
     (tmp_path / "w_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").write_text("[]")
-    assert claim(tmp_path) == []
+    (source,) = claim(tmp_path)
+    assert (source.format, len(source.files)) == ("ascend-text+db", 2)
 
 
 def test_junk_beside_a_capture_does_not_hide_it(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import HermesError, TraceFormatError
-from hermes.read.ascend_db import AscendDbReader, read_database
+from hermes.read.ascend.db import read_database
+from hermes.read.ascend.reader import AscendReader
 from hermes.read.sink import Sink
 from hermes.testing.draft_db import Draft
 
@@ -74,7 +75,7 @@ def test_rows_that_lie_in_the_wal_are_read_and_nothing_changes(in_wal: Path, sin
 
 
 def test_the_wal_is_among_the_files_that_key_the_cache(in_wal: Path) -> None:
-    (source,) = AscendDbReader().claim([in_wal])
+    (source,) = AscendReader().claim([in_wal])
     assert in_wal.with_name(f"{NAME}-wal") in source.files
 
 
@@ -178,7 +179,7 @@ def test_information_that_is_no_json_is_told(tmp_path: Path, sink: Sink) -> None
     path = Draft().task(1, 100, 200).save(tmp_path / NAME)
     (tmp_path / "profiler_info_0.json").write_text('{"config": ')
     read_database([path, tmp_path / "profiler_info_0.json"], 0, sink)
-    assert [note.lost for note in sink.notes] == ["settings of the rank"]
+    assert [note.lost for note in sink.notes] == ["the profiler's settings"]
 
 
 def mangled(image: bytes, seed: int) -> bytes:
@@ -200,7 +201,7 @@ def test_mangled_bytes_give_an_error_or_a_table_never_a_crash(
 ) -> None:
     path = tmp_path / NAME
     path.write_bytes(mangled(image, seed))
-    reader = AscendDbReader()
+    reader = AscendReader()
     (source,) = reader.claim([path])
     refused = ""
     try:

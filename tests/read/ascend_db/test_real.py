@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from hermes.base.intervals import Intervals, flat
-from hermes.read.ascend_db import AscendDbReader
+from hermes.read.ascend.reader import AscendReader
 from hermes.read.sink import Sink
 
 # Compute, communication, exposed communication in ns.
@@ -29,7 +29,7 @@ Load = Callable[[int, int], Sink]
 def load(shared: Path, sink: Sink) -> Load:
     def loading(level: int, rank: int) -> Sink:
         files = [file for file in (shared / f"alexnet_db_level{level}").rglob("*") if file.is_file()]
-        reader = AscendDbReader()
+        reader = AscendReader()
         (source,) = (source for source in reader.claim(files) if source.rank == rank)
         sink.rank = rank
         reader.read(source, rank, sink)

@@ -2,8 +2,8 @@
 
 ## What it detects
 
-Free time of the device while the host reads a tensor's value (`.item()`, `float(tensor)`, a Python `if` on a tensor: all
-end in `aten::_local_scalar_dense`) and until the next task arrives, per step, as a share of the window.
+Free time of the device while the host reads a tensor's value (`.item()`, `float(tensor)`, a Python `if` on a tensor:
+all end in `aten::_local_scalar_dense`) and until the next task arrives, per step, as a share of the window.
 
 ## Why it costs you
 

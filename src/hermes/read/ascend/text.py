@@ -10,12 +10,12 @@ import duckdb
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.read.ascend_comm import read_operations, read_sums
-from hermes.read.ascend_csv import read_csvs
-from hermes.read.ascend_folder import Capture
-from hermes.read.ascend_info import Job, read_info
-from hermes.read.ascend_kernel import read_kernels
-from hermes.read.ascend_trace import Trace, read_trace
+from hermes.read.ascend.comm import read_operations, read_sums
+from hermes.read.ascend.csvs import read_csvs
+from hermes.read.ascend.folder import Capture
+from hermes.read.ascend.info import Job, read_info
+from hermes.read.ascend.kernel import read_kernels
+from hermes.read.ascend.trace import Trace, read_trace
 from hermes.read.query import one
 from hermes.read.sink import Sink
 from hermes.read.source import legible
@@ -29,7 +29,7 @@ _UNIX_NS = 10**17
 
 def read_text(capture: Capture, rank: int, sink: Sink) -> None:
     """Write every table that the text export holds; raises `TraceFormatError` when no file of it can be read."""
-    job = read_info(capture, rank, sink)
+    job = read_info(capture, sink)
     aside = Sink(sink.folder, rank)
     # The CSV files have nothing to do with the trace: they are read beside it.
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -100,7 +100,7 @@ def rank_row(capture: Capture, job: Job, first_ns: int | None, format_name: str)
         "level": job.level,
         "world_size": job.world_size,
         "epoch_ns": 0 if first_ns is not None and first_ns > _UNIX_NS else None,
-        **job.coordinates,
+        **job.places,
     }
     return pl.DataFrame([row], infer_schema_length=None)
 

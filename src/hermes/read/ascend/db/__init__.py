@@ -5,6 +5,6 @@ Files of one capture: `ascend_pytorch_profiler[_{rank}].db` or `ascend_mindspore
 tool.
 """
 
-from hermes.read.ascend_db.reader import AscendDbReader, read_database
+from hermes.read.ascend.db.reader import claim_databases, read_database
 
-__all__ = ["AscendDbReader", "read_database"]
+__all__ = ["claim_databases", "read_database"]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import polars as pl
 
 from hermes.base.units import bytes_of, ns_of_ms, ns_of_us
-from hermes.read.ascend_db.profile import Profile, Wanted
+from hermes.read.ascend.db.profile import Profile, Wanted
 
 TABLES = frozenset({"StepTraceTime", "CommAnalyzerTime", "CommAnalyzerBandwidth", "CommAnalyzerMatrix"})
 

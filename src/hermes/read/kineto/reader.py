@@ -19,12 +19,12 @@ import duckdb
 import polars as pl
 
 from hermes.read.chrome import Scan, scan
-from hermes.read.kineto_about import write_about
-from hermes.read.kineto_comm import write_comm
-from hermes.read.kineto_device import write_kernels
-from hermes.read.kineto_files import capture_of, claimed, host_of
-from hermes.read.kineto_host import write_host, write_steps
-from hermes.read.kineto_marks import write_flows, write_memory
+from hermes.read.kineto.about import write_about
+from hermes.read.kineto.comm import write_comm
+from hermes.read.kineto.device import write_kernels
+from hermes.read.kineto.files import capture_of, claimed, host_of
+from hermes.read.kineto.host import write_host, write_steps
+from hermes.read.kineto.marks import write_flows, write_memory
 from hermes.read.query import one
 from hermes.read.sink import Sink
 from hermes.read.source import Source

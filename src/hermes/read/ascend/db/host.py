@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hermes.read.ascend_db.profile import Profile, Wanted, shapes, some, thread
+from hermes.read.ascend.db.profile import Profile, Wanted, shapes, some, thread
 from hermes.read.nest import nest
 from hermes.read.steps import own_host
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hermes.read.ascend_db.profile import Profile, Wanted
+from hermes.read.ascend.db.profile import Profile, Wanted
 
 _MOMENT = "timestampNs"
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from hermes.knowledge.ascend import BYTES_OF_DTYPE, OP_OF_HCCL, group_hash, op_of_hccl
-from hermes.read.ascend_db.about import About
-from hermes.read.ascend_db.device import Tasks
-from hermes.read.ascend_db.host import Host
-from hermes.read.ascend_db.links import Launches
-from hermes.read.ascend_db.profile import Profile, Wanted, known, some
+from hermes.read.ascend.db.about import About
+from hermes.read.ascend.db.device import Tasks
+from hermes.read.ascend.db.host import Host
+from hermes.read.ascend.db.links import Launches
+from hermes.read.ascend.db.profile import Profile, Wanted, known, some
 from hermes.read.steps import own_device
 
 _OPERATION = Wanted(

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hermes.read.source import legible
 
@@ -28,7 +27,11 @@ _MSPROF_DB = re.compile(r"^msprof_\d+\.db$")
 _SIDE_DB = re.compile(r"^(analysis|communication_analyzer)\.db$")
 _INFO = re.compile(r"^profiler_info(?:_(\d+))?\.json$")
 _STAMP = re.compile(r"_(\d{14,17})_ascend_(?:pt|ms)$")
+_MOST_RANKS = 1 << 24
 _PROF = re.compile(r"^PROF_\d+_\d+_[0-9a-zA-Z]+")
+
+
+Json = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +89,37 @@ def is_ascend(path: Path) -> bool:
     )
 
 
-def load_json(path: Path | None) -> dict[str, Any] | None:
-    """A small JSON object; None when there is no file, or it holds none."""
-    if path is None:
-        return None
+def load_json(path: Path, limit: int = 64 << 20) -> Json:
+    """A JSON object of a small file, fractions as text; raises `ValueError` or `OSError` when it is none."""
+    with path.open("rb") as file:
+        text = file.read(limit + 1)
+    if len(text) > limit:
+        raise ValueError("far larger than a profiler writes it")
     try:
-        value = json.loads(path.read_bytes().decode("utf-8-sig", "replace"), strict=False, parse_float=str)
-    except (OSError, ValueError, RecursionError):
+        # A time in it must not become a double.
+        value = json.loads(text.decode("utf-8-sig", "replace"), strict=False, parse_float=str)
+    except RecursionError as deep:
+        raise ValueError("nested too deeply") from deep
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def rank_number(value: object) -> int | None:
+    """A rank written as number or text; None for anything else, also for -1 of a job of one process."""
+    text = str(value).strip() if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    # `isdecimal` also accepts digits of other scripts; those are no rank of a profiler.
+    if not text.isascii() or not text.isdecimal() or len(text) > 8:
         return None
-    return value if isinstance(value, dict) else None
+    number = int(text)
+    return number if number < _MOST_RANKS else None
+
+
+def rank_in_info(info: Json) -> int | None:
+    """The rank that a `profiler_info` file names."""
+    inner = info.get("ms_profiler_info")
+    found = rank_number(info.get("rank_id"))
+    return found if found is not None else rank_number(inner.get("rank_id") if isinstance(inner, dict) else None)
 
 
 def _kind(name: str) -> str:
@@ -168,28 +193,27 @@ def _plausible(root: Path, kinds: dict[str, list[Path]], databases: list[Path]) 
 
 
 def _rank(infos: list[Path], databases: list[Path], metadata: list[Path]) -> int | None:
-    for path in infos:
-        if (match := _INFO.match(path.name)) and match.group(1):
-            return int(match.group(1))
-    for path in infos:
-        info = load_json(path) or {}
-        for holder in (info, info.get("ms_profiler_info")):
-            number = _number(holder.get("rank_id")) if isinstance(holder, dict) else None
-            if number is not None:
-                return number
-    for path in databases:
-        if (match := _RANK_DB.match(path.name)) and match.group(1):
-            return int(match.group(1))
-    for path in metadata:
-        job = (load_json(path) or {}).get("distributed_args")
-        if isinstance(job, dict) and (number := _number(job.get("rank"))) is not None:
-            return number
-    return None
+    """The rank by the first of these that says one: a file's name before its content."""
+    said: list[object] = [_in_name(_INFO, path) for path in infos]
+    said += [rank_in_info(_quietly(path)) for path in infos]
+    said += [_in_name(_RANK_DB, path) for path in databases]
+    said += [_rank_of_job(_quietly(path)) for path in metadata]
+    return next((number for value in said if (number := rank_number(value)) is not None), None)
 
 
-def _number(value: object) -> int | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value if 0 <= value < 2**31 else None
-    return int(value) if isinstance(value, str) and value.isdigit() and len(value) < 10 else None
+def _in_name(pattern: re.Pattern[str], path: Path) -> str | None:
+    match = pattern.match(path.name)
+    return match.group(1) if match else None
+
+
+def _rank_of_job(metadata: Json) -> object:
+    job = metadata.get("distributed_args")
+    return job.get("rank") if isinstance(job, dict) else None
+
+
+def _quietly(path: Path) -> Json:
+    """What a broken file says of the rank is nothing; who reads it for its content will say that it is broken."""
+    try:
+        return load_json(path)
+    except (OSError, ValueError):
+        return {}

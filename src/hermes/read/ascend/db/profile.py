@@ -11,7 +11,7 @@ import polars as pl
 from hermes.base.errors import Diagnostic
 from hermes.base.units import INT64_MAX
 from hermes.knowledge.ascend import NONE_32
-from hermes.read.ascend_db.store import TYPES, Database, Kind
+from hermes.read.ascend.db.store import TYPES, Database, Kind
 from hermes.read.sink import Sink
 from hermes.tables import TABLES
 

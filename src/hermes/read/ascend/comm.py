@@ -17,8 +17,8 @@ import polars as pl
 
 from hermes.base.units import bytes_of, ns_of_ms, ns_of_us
 from hermes.knowledge.ascend import BYTES_OF_DTYPE, op_of_hccl
-from hermes.read.ascend_folder import load_json
-from hermes.read.ascend_info import Group, Job
+from hermes.read.ascend.folder import load_json
+from hermes.read.ascend.info import Job, Member
 from hermes.read.sink import Sink
 from hermes.read.steps import own_device
 
@@ -32,11 +32,12 @@ def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
     traffic: list[dict[str, Any]] = []
     links: list[dict[str, Any]] = []
     for path in paths:
-        content = load_json(path)
-        if content is None:
+        try:
+            content = load_json(path, limit=1 << 30)
+        except (OSError, ValueError) as broken:
             sink.note(
                 "degraded",
-                "not a readable JSON object",
+                f"cannot be read as JSON ({str(broken)[:120]})",
                 where=str(path),
                 lost="the profiler's own sums of communication",
                 hint="was the job killed while the profiler was writing?",
@@ -155,7 +156,7 @@ def read_operations(
             sink.note(
                 "info", f"{rows.height} communication operations were taken from kernel_details.csv: the trace has none"
             )
-    hashes = {*job.groups, *_hashes(sink)}
+    hashes = {*(member[0] for member in job.members), *_hashes(sink)}
     operations = _operations(rows, step, hashes)
     tasks = _tasks(con.sql("SELECT * FROM plane_task").pl(), operations) if traced else None
     groups = _groups(job, operations, tasks, rank, sink)
@@ -244,28 +245,19 @@ def _tasks(rows: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
 
 
 def _groups(job: Job, operations: pl.DataFrame, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> pl.DataFrame:
-    rows: list[dict[str, Any]] = []
-    for key in {*job.groups, *(group for group in operations["group"] if group)}:
-        known = job.groups.get(key, Group(communicator="", name=None, members=()))
-        members: tuple[int | None, ...] = known.members or _inferred(key, tasks, rank, sink)
-        rows.extend(
-            {
-                "group": key,
-                "name": known.name,
-                "communicator": known.communicator or None,
-                "member": place,
-                "global_rank": member,
-            }
-            for place, member in enumerate(members)
-        )
+    rows: list[Member] = list(job.members)
+    listed = {group for group, *_ in rows}
+    for group in sorted({group for group in operations["group"] if group} - listed):
+        members = _inferred(group, tasks, rank, sink)
+        rows.extend((group, None, None, place, member) for place, member in enumerate(members))
     schema = {
-        "group": pl.String,
-        "name": pl.String,
-        "communicator": pl.String,
-        "member": pl.Int64,
-        "global_rank": pl.Int64,
+        "group": pl.String(),
+        "name": pl.String(),
+        "communicator": pl.String(),
+        "member": pl.Int64(),
+        "global_rank": pl.Int64(),
     }
-    return pl.DataFrame(rows, schema=schema).sort("group", "member")
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("group", "member")
 
 
 def _inferred(key: str, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> tuple[int | None, ...]:

@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from hermes.read.kineto_device import SHAPES, TYPES
+from hermes.read.kineto.device import SHAPES, TYPES
 from hermes.read.nest import nest
 from hermes.read.sink import Sink
 from hermes.read.steps import own_host

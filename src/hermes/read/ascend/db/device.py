@@ -19,9 +19,9 @@ from hermes.knowledge.ascend import (
     NONE_32,
     UNIT_OF_TASK,
 )
-from hermes.read.ascend_db.host import Host
-from hermes.read.ascend_db.links import Launches
-from hermes.read.ascend_db.profile import Profile, Wanted, known, shapes, some
+from hermes.read.ascend.db.host import Host
+from hermes.read.ascend.db.links import Launches
+from hermes.read.ascend.db.profile import Profile, Wanted, known, shapes, some
 from hermes.read.steps import own_device
 
 _TASK = Wanted(

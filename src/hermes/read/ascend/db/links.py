@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from hermes.read.ascend_db.host import Host
-from hermes.read.ascend_db.profile import Profile, Wanted
+from hermes.read.ascend.db.host import Host
+from hermes.read.ascend.db.profile import Profile, Wanted
 
 _END = ("pid", "tid", "start_ns")
 

@@ -7,29 +7,22 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 from hermes.base.errors import Diagnostic, TraceFormatError
-from hermes.read.ascend_db import summary
-from hermes.read.ascend_db.about import (
-    capture_of,
-    load_json,
-    mapped_rank,
-    rank_in_info,
-    rank_number,
-    root_of,
-    write_about,
-)
-from hermes.read.ascend_db.comm import communicators, read_comm, write_comm
-from hermes.read.ascend_db.device import read_tasks, write_kernels
-from hermes.read.ascend_db.host import write_host
-from hermes.read.ascend_db.links import Launches
-from hermes.read.ascend_db.profile import Profile
-from hermes.read.ascend_db.samples import write_samples
-from hermes.read.ascend_db.store import Database, glanced, opened, unmerged
+from hermes.read.ascend.db import summary
+from hermes.read.ascend.db.about import capture_of, mapped_rank, root_of, write_about
+from hermes.read.ascend.db.comm import communicators, read_comm, write_comm
+from hermes.read.ascend.db.device import read_tasks, write_kernels
+from hermes.read.ascend.db.host import write_host
+from hermes.read.ascend.db.links import Launches
+from hermes.read.ascend.db.profile import Profile
+from hermes.read.ascend.db.samples import write_samples
+from hermes.read.ascend.db.store import Database, glanced, opened, unmerged
+from hermes.read.ascend.folder import load_json, rank_in_info, rank_number
 from hermes.read.sink import Sink
 from hermes.read.source import Source
 
+_FORMAT = "ascend-db"
 _SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 _FRAMEWORK = re.compile(r"^ascend_(?:pytorch|mindspore)_profiler(?:_(\d{1,16}))?\.db$")
 _MSPROF = re.compile(r"^msprof_\d+\.db$")
@@ -52,32 +45,22 @@ _ROWS = frozenset(
 )
 
 
-class AscendDbReader:
-    """Reads what torch_npu, MindSpore and msprof export as databases."""
+def claim_databases(files: Sequence[Path]) -> list[Source]:
+    """The captures whose databases are among these files.
 
-    name: ClassVar[str] = "ascend-db"
-    version: ClassVar[int] = 1
-
-    def claim(self, files: Sequence[Path]) -> list[Source]:
-        """The captures whose databases are among these files.
-
-        A file with a profiler's name is claimed whatever is in it, so that a damaged one is reported; a file
-        with another name only when its tables are a profiler's.
-        """
-        roots: dict[Path, _Root] = {}
-        for file in sorted(files):
-            root = roots.setdefault(root_of(file), _Root())
-            if file.suffix in _SUFFIXES:
-                root.add_database(file)
-            elif _INFO.match(file.name) or file.name == _METADATA:
-                root.sidecars.append(file)
-            elif file.name in _TEXTS:
-                root.has_text = True
-        return [source for path, root in sorted(roots.items()) for source in _sources(path, root)]
-
-    def read(self, source: Source, rank: int, sink: Sink) -> None:
-        """Write the tables of one capture; raises `TraceFormatError` when no database of it can be read."""
-        read_database(source.files, rank, sink)
+    A file with a profiler's name is claimed whatever is in it, so that a damaged one is reported; a file with another
+    name only when its tables are a profiler's.
+    """
+    roots: dict[Path, _Root] = {}
+    for file in sorted(files):
+        root = roots.setdefault(root_of(file), _Root())
+        if file.suffix in _SUFFIXES:
+            root.add_database(file)
+        elif _INFO.match(file.name) or file.name == _METADATA:
+            root.sidecars.append(file)
+        elif file.name in _TEXTS:
+            root.has_text = True
+    return [source for path, root in sorted(roots.items()) for source in _sources(path, root)]
 
 
 def read_database(paths: Sequence[Path], rank: int, sink: Sink) -> None:
@@ -157,8 +140,8 @@ def _source(root: Path, key: str, databases: list[Path], sidecars: list[Path]) -
     beside = [file for database in databases for file in unmerged(database)]
     files = tuple(sorted([*databases, *beside, *sidecars]))
     return Source(
-        reader=AscendDbReader.name,
-        format=AscendDbReader.name,
+        reader=_FORMAT,
+        format=_FORMAT,
         root=root,
         files=files,
         rank=rank,

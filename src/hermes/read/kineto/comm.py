@@ -6,7 +6,7 @@ import duckdb
 import polars as pl
 
 from hermes.knowledge.collectives import BACKENDS, dtypes, op_of_words
-from hermes.read.kineto_device import STREAM
+from hermes.read.kineto.device import STREAM
 from hermes.read.query import one
 from hermes.read.sink import Sink
 from hermes.read.steps import own_device, own_host

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import ClassVar
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.read.ascend_db import read_database
-from hermes.read.ascend_folder import Capture, captures
-from hermes.read.ascend_text import read_text
+from hermes.read.ascend.db import claim_databases, read_database
+from hermes.read.ascend.folder import Capture, captures
+from hermes.read.ascend.text import read_text
 from hermes.read.sink import Sink
 from hermes.read.source import Source
 from hermes.tables import TABLES
@@ -44,18 +45,21 @@ class AscendReader:
     version: ClassVar[int] = 1
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
-        """The captures among these files."""
-        return [_source(capture) for capture in captures(files)]
+        """The captures among these files; those of databases alone are found by what is in them, too."""
+        found = [_source(capture) for capture in captures(files) if capture.has_text]
+        rest = [path for path in files if not any(source.root in path.parents for source in found)]
+        databases = [dataclasses.replace(source, reader=self.name) for source in claim_databases(rest)]
+        return sorted([*found, *databases], key=lambda source: (source.root, source.files))
 
     def read(self, source: Source, rank: int, sink: Sink) -> None:
         """Text alone, databases alone, or both merged table by table."""
-        capture = captures(source.files)[0]
-        if not capture.databases:
-            read_text(capture, rank, sink)
-        elif not capture.has_text:
-            _read_database(capture, rank, sink)
-        else:
+        capture = next((capture for capture in captures(source.files) if capture.has_text), None)
+        if capture is None:
+            _read_database(source.files, source.capture, rank, sink)
+        elif capture.databases:
             _read_both(capture, rank, sink)
+        else:
+            read_text(capture, rank, sink)
 
 
 def _source(capture: Capture) -> Source:
@@ -70,11 +74,10 @@ def _source(capture: Capture) -> Source:
     )
 
 
-def _read_database(capture: Capture, rank: int, sink: Sink) -> None:
-    beside = tuple(path for path in (capture.info, capture.metadata) if path)
-    read_database((*beside, *capture.databases), rank, sink)
+def _read_database(files: Sequence[Path], capture: str, rank: int, sink: Sink) -> None:
+    read_database(files, rank, sink)
     row = sink.read("rank").drop("rank")
-    sink.frame("rank", row.with_columns(pl.lit(capture.stamp).alias("capture")))
+    sink.frame("rank", row.with_columns(pl.lit(capture).alias("capture")))
     # A table that is gone leaves no other sign.
     for name, source, lost in (
         ("kernel", "TASK", "the device side of every step"),
@@ -84,7 +87,7 @@ def _read_database(capture: Capture, rank: int, sink: Sink) -> None:
             sink.note(
                 "degraded",
                 f"table {source} is missing or has no readable row",
-                where=", ".join(map(str, capture.databases)),
+                where=", ".join(str(path) for path in files if path.suffix != ".json"),
                 lost=lost,
                 hint="profile with activities CPU and NPU, at Level0 or above",
             )
@@ -99,7 +102,8 @@ def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
             if side == "text":
                 read_text(capture, rank, part)
             else:
-                _read_database(capture, rank, part)
+                beside = [path for path in (capture.info, capture.metadata) if path]
+                _read_database([*beside, *capture.databases], capture.stamp, rank, part)
         except TraceFormatError as broken:
             sink.note("degraded", broken.what, where=broken.where, lost=broken.lost, hint=broken.hint)
             continue

@@ -1,0 +1,1 @@
+"""Traces that PyTorch's Kineto writes, for CUDA, ROCm and CPU."""
