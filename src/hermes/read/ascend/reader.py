@@ -11,7 +11,6 @@ from typing import ClassVar
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.read.ascend.db import claim_databases, read_database
 from hermes.read.ascend.folder import Capture, captures
 from hermes.read.ascend.text import read_text
 from hermes.read.sink import Sink
@@ -48,7 +47,12 @@ class AscendReader:
         """The captures among these files; those of databases alone are found by what is in them, too."""
         found = [_source(capture) for capture in captures(files) if capture.has_text]
         rest = [path for path in files if not any(source.root in path.parents for source in found)]
-        databases = [dataclasses.replace(source, reader=self.name) for source in claim_databases(rest)]
+        databases: list[Source] = []
+        if any(path.suffix.startswith((".db", ".sqlite")) for path in rest):
+            # Its driver takes a tenth of a second to import.
+            from hermes.read.ascend.db import claim_databases
+
+            databases = [dataclasses.replace(source, reader=self.name) for source in claim_databases(rest)]
         return sorted([*found, *databases], key=lambda source: (source.root, source.files))
 
     def read(self, source: Source, rank: int, sink: Sink) -> None:
@@ -75,6 +79,8 @@ def _source(capture: Capture) -> Source:
 
 
 def _read_database(files: Sequence[Path], capture: str, rank: int, sink: Sink) -> None:
+    from hermes.read.ascend.db import read_database
+
     read_database(files, rank, sink)
     row = sink.read("rank").drop("rank")
     sink.frame("rank", row.with_columns(pl.lit(capture).alias("capture")))

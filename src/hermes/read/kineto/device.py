@@ -6,6 +6,7 @@ import duckdb
 import polars as pl
 
 from hermes.knowledge.collectives import is_local, of_kernel
+from hermes.read.kineto.signature import with_signatures
 from hermes.read.sink import Sink
 from hermes.read.steps import own_device
 
@@ -15,20 +16,13 @@ _DIRECTION = (
     ("devicetohost", "d2h"), ("devicetodevice", "d2d"), ("peertopeer", "p2p"), ("hosttohost", "h2h"),
 )  # fmt: skip
 
-SHAPES = "nullif(regexp_replace(translate(replace(translate({0}, ' ', ''), '],[', ';'), '[]\"', ''), '^;*$', ''), '')"
-"""SQL: `[[2, 3], [4]]` to `2,3;4`; null when no tensor has a dimension."""
-
-TYPES = (
-    "nullif(regexp_replace(translate(replace(replace({0}, '\", \"', ';'), '\",\"', ';'), '[]\"', ''), '^;*$', ''), '')"
-)
-"""SQL: `["float", "int"]` to `float;int`; null when none is named."""
-
 
 def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> None:
     """The table `kernel`; leaves the temporary tables `kernel_name` and `launch` for the communication operations."""
     _launches(con)
     names = _names(con)
     rows = con.sql(_query()).pl().sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)
+    rows = with_signatures(rows, shapes="input_shapes", dtypes="input_dtypes")
     rows = own_device(step, rows).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"))
     # The names are long and few: they join the rows last.
     rows = rows.join(names.select("name_id", "name"), on="name_id", how="left", maintain_order="left")
@@ -80,8 +74,7 @@ def _query() -> str:
     return f"""
         WITH asked AS (SELECT DISTINCT external FROM event WHERE what = 'kernel'),
         operator AS (
-            SELECT external, first(name) AS type, first({SHAPES.format('args."Input Dims"')}) AS shapes,
-                first({TYPES.format('args."Input type"')}) AS types
+            SELECT external, first(name) AS type, first(args."Input Dims") AS shapes, first(args."Input type") AS types
             FROM event SEMI JOIN asked USING (external) WHERE what = 'op' GROUP BY external
         ),
         device AS (

@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from hermes.read.kineto.device import SHAPES, TYPES
+from hermes.read.kineto.signature import with_signatures
 from hermes.read.nest import nest
 from hermes.read.sink import Sink
 from hermes.read.steps import own_host
@@ -36,7 +36,7 @@ def write_host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -
         "AND regexp_matches(name, '^python gc( |$)', 'i') ORDER BY start_ns",
     )  # fmt: skip
     _stacks(con, sink)
-    rows = con.sql(_query()).pl()
+    rows = with_signatures(con.sql(_query()).pl(), shapes="shapes", dtypes="dtypes")
     texts = rows.select(_TEXTS)
     nested = _nested(rows.drop(_TEXTS).with_row_index("row"))
     del rows
@@ -64,7 +64,7 @@ def _query() -> str:
             ts_ns AS start_ns, dur_ns, CASE WHEN what IN ('runtime', 'driver') THEN correlation END AS correlation,
             CASE WHEN {unknown} THEN TRY_CAST(args."Python id" AS BIGINT) END AS lane,
             CASE WHEN {unknown} THEN TRY_CAST(args."Python parent id" AS BIGINT) END AS parent,
-            {SHAPES.format('args."Input Dims"')} AS shapes, {TYPES.format('args."Input type"')} AS dtypes,
+            args."Input Dims" AS shapes, args."Input type" AS dtypes,
             TRY_CAST(args."Sequence number" AS BIGINT) AS sequence,
             nullif(TRY_CAST(args."Fwd thread id" AS BIGINT), 0) AS forward_tid, stack_id
         FROM event LEFT JOIN stack ON stack.call = args."Call stack"
