@@ -11,7 +11,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check lint format docs docs-check bench clean chromium
+.PHONY: help demo test check lint format docs docs-check bench fuzz clean chromium
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -43,6 +43,12 @@ docs-check: $(VENV)/.package ## say which generated pages of docs/ are out of da
 
 bench: $(VENV)/.dev ## measure time and memory on large inputs
 	@$(bin)/python benchmarks/run.py
+
+fuzz: $(VENV)/.dev ## run the coverage-guided fuzzer on each reader, a minute each
+	@$(pip) install --group fuzz
+	@mkdir -p out/fuzz
+	@for reader in ascend-text ascend-db kineto; do \
+	  $(bin)/python fuzz/fuzz_reader.py --reader $$reader -max_total_time=60 -artifact_prefix=out/fuzz/$$reader- || exit 1; done
 
 clean: ## remove what was generated; .venv stays
 	@rm -rf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -50,11 +50,6 @@ class Ratio:
     cpu: float
     memory: float
 
-    @property
-    def worst(self) -> float:
-        """The ratio of time that favours us least."""
-        return min(self.wall, self.cpu)
-
 
 def ratio(peer: Summary, ours: Summary) -> Ratio:
     """The peer's cost divided by ours, memory by all processes together."""

@@ -117,9 +117,9 @@ def test_commands_take_turns() -> None:
     assert interleave((3, 1, 2)) == (0, 1, 2, 0, 2, 0)
 
 
-def test_a_budget_is_held_against_the_ratio_that_favours_us_least() -> None:
+def test_a_ratio_says_how_many_times_more_a_peer_needs() -> None:
     how = ratio(summary(wall_ms=1_000, cpu_ms=600, memory_mb=40), summary(wall_ms=100, cpu_ms=200, memory_mb=10))
-    assert (how.wall, how.cpu, how.memory, how.worst) == (10.0, 3.0, 4.0, 3.0)
+    assert (how.wall, how.cpu, how.memory) == (10.0, 3.0, 4.0)
 
 
 def test_the_cost_of_what_is_added_leaves_out_what_every_run_costs() -> None:

@@ -39,7 +39,7 @@ _LATEST_NS = 2**62
 # No capture lasts that long: an event further off the others, or longer, is damage that would stretch every window.
 _LONGEST_NS = 86_400 * 10**9
 # Two readers with buffers of 32 MB each, and the row groups that are being written.
-_SCAN_MB = 300
+_SCAN_MB = 240
 _WORTH_HALVING = 16 << 20
 _SEAM = re.compile(rb'\}(\s*,\s*)\{\s*"(?:ph|name)"\s*:')
 _LONG_TS = re.compile(rb'"ts"\s*:\s*(\d{13,})\.(\d*[1-9])')

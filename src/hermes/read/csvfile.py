@@ -16,6 +16,10 @@ from hermes.read.slice import slice_url
 _AGAIN = "copy the file again, or profile again"
 
 
+# Most of a large operator_details.csv, and the same stacks as in the trace.
+_LEFT = ("Call Stack",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Csv:
     """One CSV file, loaded into the temporary table `relation`; all columns are text, absent values null."""
@@ -70,7 +74,8 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) 
             lost="what stood behind it",
             hint="was the job killed while the profiler was writing?",
         )
-    return Csv(path=path, relation=relation, columns=tuple(columns), rows=rows)
+    kept = tuple(column for column in columns if column not in _LEFT)
+    return Csv(path=path, relation=relation, columns=kept, rows=rows)
 
 
 def clean(column: str) -> str:
@@ -156,10 +161,11 @@ def _load(
 ) -> None:
     listed = ", ".join("'" + name.replace("'", "''") + "': 'VARCHAR'" for name in columns)
     options = ", strict_mode=false, ignore_errors=true" if lenient else ""
+    kept = ", ".join('"' + name.replace('"', '""') + '"' for name in columns if name not in _LEFT) or "*"
     con.execute(
-        f"CREATE OR REPLACE TEMP TABLE {relation} AS SELECT * FROM read_csv('{slice_url(con, path)}', header=true, "
-        f"auto_detect=false, delim=',', quote='\"', escape='\"', null_padding=true, parallel=false, "
-        f"max_line_size=16000000, columns={{{listed}}}{options})"
+        f"CREATE OR REPLACE TEMP TABLE {relation} AS SELECT {kept} "
+        f"FROM read_csv('{slice_url(con, path)}', header=true, auto_detect=false, delim=',', quote='\"', escape='\"', "
+        f"null_padding=true, parallel=false, max_line_size=16000000, columns={{{listed}}}{options})"
     )
 
 

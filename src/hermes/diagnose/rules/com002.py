@@ -39,6 +39,8 @@ LIMIT = Threshold(
     source="slow-card advice of MindStudio Insight 26.0: waiting above 5 % of the longest time",
 )
 
+_SHOWN = 4
+
 
 def find(measures: Measures) -> Iterator[Finding]:
     """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
@@ -92,7 +94,8 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
                     where=f"Notify_Wait tasks, the longest at {wait.longest_at_ns} ns for {wait.longest_ns} ns "
                     f"({measures.inputs.get(wait.rank, '')})",
                 )
-                for _, _, wait, _ in sorted(slow, key=lambda one: one[2].rank)
+                # The longest waits speak for all: a job may have thousands of ranks.
+                for _, _, wait, _ in sorted(slow, key=lambda one: (-one[1], one[2].rank))[:_SHOWN]
             ),
             Evidence(
                 what="longest wait per step",
