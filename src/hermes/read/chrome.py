@@ -38,8 +38,6 @@ _EXACT_US = 2**53 // 1000
 _LATEST_NS = 2**62
 # No capture lasts that long: an event further off the others, or longer, is damage that would stretch every window.
 _LONGEST_NS = 86_400 * 10**9
-# Two readers with buffers of 32 MB each, and the row groups that are being written.
-_SCAN_MB = 240
 _WORTH_HALVING = 16 << 20
 _SEAM = re.compile(rb'\}(\s*,\s*)\{\s*"(?:ph|name)"\s*:')
 _LONG_TS = re.compile(rb'"ts"\s*:\s*(\d{13,})\.(\d*[1-9])')
@@ -106,12 +104,14 @@ def scan(
     *,
     one_of: Sequence[str] = (),
     integers: Collection[str] = (),
+    memory_mb: int = 300,
 ) -> Scan:
     """Read the events of a trace, with these keys of `args`.
 
     Of the keys `one_of`, an event has one as a rule: they share the columns `key` and `text`, and `more` tells the
     events that have several. Arguments among `integers` become 64-bit integers, null where they are none. Both keep
-    small what is written down, which is most of the cost.
+    small what is written down, which is most of the cost. `memory_mb` bounds what the scan takes for its buffers and
+    for the row groups that it is writing; with too little it spills, which costs time and saves nothing.
 
     `spellings` maps another spelling of a key to the one in `arguments`, equally long: SQL cannot hold two keys that
     differ in case alone.
@@ -121,7 +121,7 @@ def scan(
     """
     plain = _decompressed(path, sink)
     place = _place(path, plain)
-    wanted = _Wanted(arguments=arguments, one_of=one_of, integers=integers, spellings=spellings)
+    wanted = _Wanted(arguments=arguments, one_of=one_of, integers=integers, spellings=spellings, memory_mb=memory_mb)
     out = sink.scratch / "event.parquet"
     if place is not None and _needs_exact_ts(plain, place.start):
         place = _with_text_ts(place, sink.scratch / "exact.json")
@@ -151,6 +151,7 @@ class _Wanted:
     arguments: Sequence[str]
     one_of: Sequence[str]
     integers: Collection[str]
+    memory_mb: int
     spellings: Mapping[str, str] | None
 
 
@@ -373,7 +374,7 @@ def _with_text_ts(place: _Place, out: Path) -> _Place:
 
 def _extract(place: _Place, wanted: _Wanted, out: Path, sink: Sink) -> None:
     """Write the events of a file to `out`, over a connection of its own: closing it gives its memory back."""
-    with contextlib.closing(sink.connect(memory_mb=_SCAN_MB)) as con:
+    with contextlib.closing(sink.connect(wanted.memory_mb)) as con:
         con.execute("SET preserve_insertion_order = false")
         whole = (place.start + 1, place.end - 1)
         for stretches in (_halves(*whole, place.path), [whole]):

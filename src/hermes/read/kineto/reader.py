@@ -67,7 +67,7 @@ class KinetoReader:
     def read(self, source: Source, rank: int, sink: Sink) -> None:
         """Write all tables of the trace; raises `TraceFormatError` when no event of it can be read."""
         path = source.files[0]
-        events = scan(path, _ARGUMENTS, sink, _SPELLINGS, integers=_INTEGERS)
+        events = scan(path, _ARGUMENTS, sink, _SPELLINGS, integers=_INTEGERS, memory_mb=400)
         try:
             _sort_out(events.con, events)
             _note_strangers(events.con, path, sink)
