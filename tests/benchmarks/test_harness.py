@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from pathlib import Path
@@ -79,7 +80,9 @@ both = subprocess.Popen(one), subprocess.Popen(one)
 assert [child.wait() for child in both] == [0, 0]
 """
     both = python(code, tmp_path)
-    assert both.peak_bytes < 300 * MB
+    # The kernel counts what this process had when it started the command; a long test run may have more than one child.
+    ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert both.peak_bytes < max(300 * MB, 1.1 * ours)
     assert both.together_bytes > 400 * MB
 
 

@@ -78,8 +78,9 @@ class KinetoReader:
                 write_kernels(events.con, step, sink)
                 write_comm(events.con, step, sink)
                 write_flows(events.con, sink)
-                write_memory(events.con, sink)
                 host.result()
+            # Allocations are named after the host calls that made them.
+            write_memory(events.con, sink)
             write_about(events, source.capture or capture_of(path), host_of(path), sink)
             _note_gaps(path, sink)
         finally:
