@@ -144,7 +144,7 @@ _EXITS = """\
 |---|---|
 | 0 | done; also when the input was incomplete, which the report then says first |
 | 2 | the input or the command line cannot be used: stderr says what, where and what to do |
-| 3 | `hermes analyze --strict`, and the input was incomplete or doubtful |"""
+| 3 | `hermes analyze --strict`, and the input was damaged or doubtful |"""
 
 
 def _inspected(

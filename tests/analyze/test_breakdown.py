@@ -145,6 +145,16 @@ def test_preparing_is_the_time_from_the_mark_to_the_first_task() -> None:
     assert (one.preparing_ns, one.host_ns) == (3, 12)
 
 
+def test_in_a_window_of_the_mark_preparing_is_the_first_part_of_free() -> None:
+    tables = draw("""
+        rank0.step     [###][####]
+        rank0.compute  ..####..##.
+    """)
+    first, second = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])
+    assert (first.preparing_ns, second.preparing_ns) == (2_000, 0)
+    assert (second.free_ns, second.window_kind) == (3_000, "host")
+
+
 def test_copies_open_no_window_beside_other_work() -> None:
     one = split("""
         rank0.step     [##########]

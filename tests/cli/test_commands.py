@@ -239,6 +239,15 @@ def test_sql_prints_a_table(hermes: Hermes, profile: Path) -> None:
     assert [line.split() for line in ran.out.splitlines()] == [["rank", "n"], ["0", "1"], ["1", "1"]]
 
 
+def test_sql_says_that_there_are_no_rows(hermes: Hermes, profile: Path) -> None:
+    assert hermes("sql", profile, "select * from kernel where false").out == "0 rows\n"
+
+
+def test_sql_into_a_pipe_keeps_a_row_on_a_line(hermes: Hermes, profile: Path) -> None:
+    ran = hermes("sql", profile, "select repeat('x', 300) as a, repeat('y', 300) as b")
+    assert len(ran.out.splitlines()) == 2
+
+
 def test_sql_prints_csv(hermes: Hermes, profile: Path) -> None:
     ran = hermes("sql", profile, SUM, "--format", "csv")
     assert list(csv.DictReader(io.StringIO(ran.out))) == [{"rank": "0", "n": "1"}, {"rank": "1", "n": "1"}]

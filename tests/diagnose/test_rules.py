@@ -108,6 +108,19 @@ def test_waits_that_exceed_the_exposed_time_leave_no_gain(measures: Make, split:
     assert found(com001.RULE, measures([split(exposed=300)], waits=[wait(0, 5, 900)])).gain.high_ns == 0
 
 
+def test_only_compute_that_hides_nothing_yet_can_hide(measures: Make, split: Split, wait: Wait) -> None:
+    # 900 of 1000 is exposed: the 100 of compute can hide 100 at most.
+    assert found(com001.RULE, measures([split(exposed=900)], waits=[wait(0, 5, 1)])).gain.high_ns == 100
+
+
+def test_exposed_time_of_unknown_waits_is_said_with_less_confidence(measures: Make, split: Split, wait: Wait) -> None:
+    known = found(com001.RULE, measures([split(exposed=300)], waits=[wait(0, 5, 1)]))
+    unknown = found(com001.RULE, measures([split(exposed=300)]))
+    assert (known.confidence, unknown.confidence) == (0.9, 0.5)
+    assert "not recorded" in unknown.title
+    assert "not recorded" not in known.title
+
+
 # A slow rank -------------------------------------------------------------------------------------------------------
 
 

@@ -313,7 +313,14 @@ def test_claiming_never_raises_on_junk(reader: Any, tmp_path: Path) -> None:
     reader.claim(walk([tmp_path]))
 
 
-def test_each_file_belongs_to_one_capture_only(made: Path) -> None:
-    found, _ = discover(walk([made / "ascend-text", made / "kineto"]), capture="")
+def test_each_file_belongs_to_one_capture_only(made: Path, form: str) -> None:
+    found, _ = discover(walk([made / form]), capture="")
     files = [path for one in found for path in one.source.files]
     assert len(files) == len(set(files))
+
+
+def test_profiles_of_several_jobs_are_refused(made: Path) -> None:
+    with pytest.raises(HermesError, match="profiles of several jobs") as refused:
+        discover(walk([made / "ascend-text", made / "kineto"]))
+    assert str(made) in refused.value.where
+    assert refused.value.hint

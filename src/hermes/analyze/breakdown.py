@@ -181,11 +181,12 @@ def _device_splits(rank: int, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterat
 
 def _host_splits(rank: int, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepSplit]:
     work = _work(tasks)
-    owned = tasks.filter(pl.col("step").is_not_null()).group_by("step").agg(pl.col("start_ns").min())
-    firsts: dict[int, int] = dict(owned.iter_rows())
+    busy = work.compute | work.comm | work.copy
     for number, start, length in step.sort("start_ns").select("step", "start_ns", "dur_ns").iter_rows():
         mark = (start, start + length)
-        yield _split(rank, number, "host", mark, work if tasks.height else None, mark, firsts.get(number))
+        # What the device still does for the step before counts in the window, and so does not make it prepare.
+        inside = busy.clip(*mark).span
+        yield _split(rank, number, "host", mark, work if tasks.height else None, mark, inside[0] if inside else None)
 
 
 def _split(

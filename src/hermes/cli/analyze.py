@@ -34,7 +34,7 @@ def run(
     capture: Annotated[
         str, typer.Option(help="Which capture, where a rank has several: part of its name or time.")
     ] = "",
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 when the input is incomplete or doubtful.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 when the input is damaged or doubtful.")] = False,
 ) -> None:
     """Break down every step of every rank, rank the losses, and say what bounds the step."""
     if out:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+_WIDE = 4_000
+
+
 class Format(str, enum.Enum):
     """How rows are printed."""
 
@@ -76,4 +79,8 @@ def _table(rows: pl.DataFrame) -> None:
         shown.add_column(Text(plain(name)), justify="right" if kind.is_numeric() else "left", overflow="fold")
     for row in rows.iter_rows():
         shown.add_row(*(Text("" if value is None else plain(str(value))) for value in row))
-    Console().print(shown)
+    if not rows.height:
+        print("0 rows")
+        return
+    # A pipe has no width: a row stays a line.
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(shown)

@@ -50,10 +50,26 @@ def discover(files: Sequence[Path], *, capture: str = "") -> tuple[list[Found], 
             hint="give a folder with *_ascend_pt or *_ascend_ms folders, an ascend_*_profiler.db, or "
             "Kineto *.json[.gz] traces",
         )
+    _refuse_several_jobs(sources)
     notes = [note for source in sources for note in source.notes]
     named, more = _with_ranks(sources)
     chosen, most = _one_each(named, capture)
     return chosen, [*notes, *more, *most]
+
+
+def _refuse_several_jobs(sources: Sequence[Source]) -> None:
+    """Ascend profiles and CUDA traces cannot be of one job: what they say of each other would be made up."""
+    kinds: dict[str, list[Source]] = {}
+    for source in sources:
+        kinds.setdefault(source.reader, []).append(source)
+    if len(kinds) > 1:
+        found = " and ".join(f"{len(own)} of {reader}" for reader, own in sorted(kinds.items()))
+        raise InputError(
+            f"the folder holds profiles of several jobs: {found}",
+            where=", ".join(str(own[0].root) for _, own in sorted(kinds.items())),
+            lost="a report: ranks of different jobs do not belong together",
+            hint="give the folder of one job",
+        )
 
 
 def _nothing(files: Sequence[Path]) -> str:
@@ -117,5 +133,5 @@ def _several(rank: int, several: Sequence[Found]) -> Diagnostic:
         where=", ".join(str(one.source.root) for one in several),
         message=f"{len(several)} captures all say that they are rank {rank}",
         lost="all of them but the last",
-        hint="analyse them one by one, or mend the rank in profiler_info_*.json",
+        hint="choose one with --capture and a part of its path, or give one folder",
     )

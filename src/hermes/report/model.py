@@ -89,5 +89,5 @@ class Report:
 
     @property
     def degraded(self) -> bool:
-        """Whether any input was incomplete or doubtful."""
+        """Whether any input was damaged or doubtful."""
         return any(note.level == "degraded" for note in self.diagnostics)

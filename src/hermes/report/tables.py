@@ -108,7 +108,7 @@ def tables(report: Report) -> tuple[Table, ...]:
             report.links,
         ),
         _top("kernels", "Kernels", "Type", top.kernels),
-        _top("communication", "Communication", "Operation", top.communication),
+        _top("communication", "Communication", "Group", top.communication),
         _top("operators", "Operators", "Kind", top.operators),
         _top("host-calls", "Host calls", "Kind", top.host_calls),
         _table("streams", "Streams", "How long each stream was busy over the capture.", _STREAMS, report.streams),

@@ -89,7 +89,7 @@ def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
     into.doubts.extend(doubts)
     into.inputs.append(
         Input(
-            path=str(rank.root),
+            path=str(rank.place),
             format=row["format"],
             rank=rank.rank,
             capture=row["capture"],
@@ -137,6 +137,9 @@ def _coverage(gathered: _Gathered, collected: tuple[int, ...], notes: list[Diagn
     missing: list[str] = []
     if expected > len(collected):
         missing.append(f"only {_ranks(collected)} of {expected} {'was' if len(collected) == 1 else 'were'} collected")
+    elif not expected and any(rows.height for rows in gathered.comm_op.values()):
+        count = "1 rank was" if len(collected) == 1 else f"{len(collected)} ranks were"
+        missing.append(f"{count} read; how many the job has is not recorded")
     measured = {split.rank for split in gathered.splits if split.compute_ns is not None}
     blind = [rank for rank in collected if rank not in measured]
     if blind:

@@ -47,6 +47,8 @@ def find(measures: Measures) -> Iterator[Finding]:
     # As in COM002: a capture of many steps must say the same as one of a single step.
     waits = (wait for wait in measures.waits if wait.rank == found.worst.rank)
     waiting = max((min(wait.longest_ns, wait.total_ns // steps) for wait in waits), default=0)
+    idle_compute = (found.worst.compute_ns or 0) - (found.worst.overlapped_comm_ns or 0)
+    recorded = any(wait.rank == found.worst.rank for wait in measures.waits)
     parts = tuple(
         Evidence(
             what=f"exposed {op}",
@@ -62,18 +64,19 @@ def find(measures: Measures) -> Iterator[Finding]:
         code="COM001",
         layer="communication",
         cause="exposed communication",
-        title=f"{found.share:.0%} of the step is communication with nothing computed beside it",
+        title=f"{found.share:.0%} of the step is communication with nothing computed beside it"
+        + ("" if recorded else "; how much of it is waiting for a rank is not recorded"),
         ranks=found.ranks,
         blames=(),
         cost_ns=found.cost_ns,
         share=found.share,
-        # What is waiting for another rank does not go away by overlapping: it bounds the low end.
+        # Waiting for another rank does not go away by overlapping, and only compute that hides nothing yet can hide.
         gain=Gain(
             low_ns=0,
-            high_ns=max(0, found.cost_ns - min(waiting, found.cost_ns)),
-            method="bound: all exposed communication that is not the longest wait for one rank is hidden",
+            high_ns=max(0, min(found.cost_ns - waiting, idle_compute)),
+            method="bound: all that is not waiting for one rank is hidden, as far as compute is left to hide it",
         ),
-        confidence=round(0.9 * measures.certainty, 2),
+        confidence=round((0.9 if recorded else 0.5) * measures.certainty, 2),
         evidence=(*found.evidence, *parts),
         actions=(
             Action(

@@ -139,7 +139,7 @@ _TRACED = (
 )
 _DETAILED = (
     "SELECT name, NULL::VARCHAR AS lane, start_ns, dur_ns, NULL::BIGINT AS correlation, NULL::BIGINT AS launch_ns, "
-    "NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count FROM detail "
+    "NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count, detail_step FROM detail "
     "WHERE coalesce(core, '') IN ('HCCL', 'COMMUNICATION') OR name LIKE 'hcom_%'"
 )
 
@@ -195,7 +195,11 @@ def _operations(rows: pl.DataFrame, step: pl.DataFrame, hashes: set[str]) -> pl.
         .then(pl.int_range(pl.len(), dtype=pl.Int64).over("group"))
         .alias("sequence"),
     )
-    return own_device(step, rows)
+    rows = own_device(step, rows)
+    if "detail_step" in rows.columns:
+        # Without a trace no step is marked, but kernel_details numbers its rows.
+        rows = rows.with_columns(pl.coalesce("detail_step", "step").alias("step")).drop("detail_step")
+    return rows
 
 
 def _group_of(lane: str | None, name: str, hashes: set[str]) -> str | None:
