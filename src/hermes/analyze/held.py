@@ -60,7 +60,7 @@ def _of_cause(cause: str, rows: pl.DataFrame, tasks: Ints, others: Ints, free: I
         cause=cause,
         names=tuple(sorted(rows["name"].unique())),
         # `.item()` holds the call that does the work: one reading back, two rows.
-        calls=int(rows["name"].value_counts()["count"].max()),  # type: ignore[arg-type]
+        calls=max(rows["name"].value_counts()["count"].to_list()),
         host_ns=flat(starts, ends).total,
         idle_ns=idle.total,
         longest_ns=longest["dur_ns"],

@@ -59,7 +59,7 @@ class _Stretch:
         return self.end - self.start + len(self.around[0]) + len(self.around[1])
 
 
-class _SliceFileSystem(AbstractFileSystem):  # type: ignore[misc]
+class _SliceFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     """The file system that holds the stretches of one file."""
 
     protocol = "slice"

@@ -98,7 +98,7 @@ class _Trace:
     def _framework(self) -> Iterator[str]:
         pid = self._profile.pid
         for call in self._profile.calls:
-            head = f'{{"ph": "X", "name": {self._text(call.name)}, "pid": {pid}, "tid": {call.tid}, "ts": {self._ts(call.start_ns)}, "dur": {short(call.end_ns - call.start_ns)}, "cat": '  # noqa: E501
+            head = f'{{"ph": "X", "name": {self._text(call.name)}, "pid": {pid}, "tid": {call.tid}, "ts": {self._ts(call.start_ns)}, "dur": {short(call.end_ns - call.start_ns)}, "cat": '
             if call.kind in ("op", "step"):
                 yield f'{head}"cpu_op", "args": {{{self._op_args(call)}}}}}'
             elif call.kind == "python":
@@ -128,7 +128,7 @@ class _Trace:
         return ", ".join(parts)
 
     def _arrow(self, side: str, name: str, identity: str, pid: int, tid: int, ns: int, cat: str) -> str:
-        return f'{{"ph": "{side}", "bp": "e", "name": "{name}", "id": {identity}, "pid": {pid}, "tid": {tid}, "ts": {self._ts(ns)}, "cat": "{cat}"}}'  # noqa: E501
+        return f'{{"ph": "{side}", "bp": "e", "name": "{name}", "id": {identity}, "pid": {pid}, "tid": {tid}, "ts": {self._ts(ns)}, "cat": "{cat}"}}'
 
     def _collections(self) -> Iterator[str]:
         pid = self._profile.pid
@@ -136,7 +136,7 @@ class _Trace:
             yield _name("process_name", pid + 1, 0, '"name": "Python GC"')
             yield _name("thread_name", pid + 1, pid, '"name": "Python GC"')
         for start, end in self._profile.collections:
-            yield f'{{"ph": "X", "name": "GC", "pid": {pid + 1}, "tid": {pid}, "ts": {self._ts(start)}, "dur": {short(end - start)}, "cat": "GC"}}'  # noqa: E501
+            yield f'{{"ph": "X", "name": "GC", "pid": {pid + 1}, "tid": {pid}, "ts": {self._ts(start)}, "dur": {short(end - start)}, "cat": "GC"}}'
 
     def _python_names(self) -> Iterator[str]:
         profile = self._profile
@@ -228,7 +228,7 @@ class _Trace:
             yield self._counter("LLC", "LLC 0 Read/Hit Rate", moment, '"Hit Rate(%)": 0.84')
 
     def _counter(self, process: str, name: str, ns: int, args: str) -> str:
-        return f'{{"name": "{name}", "ts": {self._ts(ns)}, "pid": {self._pid[process]}, "tid": 0, "args": {{{args}}}, "ph": "C"}}'  # noqa: E501
+        return f'{{"name": "{name}", "ts": {self._ts(ns)}, "pid": {self._pid[process]}, "tid": 0, "args": {{{args}}}, "ph": "C"}}'
 
     def _cann(self) -> Iterator[str]:
         if self._job.level == "Level0":
@@ -242,14 +242,14 @@ class _Trace:
             if self._new and call.kind == "hccl":
                 layer, level = "Communication", "communication"
             identity = call.name if call.kind == "acl" else "0"
-            args = f'"Thread Id": {call.tid}, "Mode": "{call.dtypes}", "level": "{level}", "id": "{identity}", "item_id": {self._text(call.item)}, "connection_id": {call.number}'  # noqa: E501
-            yield f'{{"name": "{layer}@{call.name}", "pid": {pid}, "tid": {call.tid}, "ts": {self._ts(call.start_ns)}, "dur": {short(call.end_ns - call.start_ns)}, "args": {{{args}}}, "ph": "X"}}'  # noqa: E501
+            args = f'"Thread Id": {call.tid}, "Mode": "{call.dtypes}", "level": "{level}", "id": "{identity}", "item_id": {self._text(call.item)}, "connection_id": {call.number}'
+            yield f'{{"name": "{layer}@{call.name}", "pid": {pid}, "tid": {call.tid}, "ts": {self._ts(call.start_ns)}, "dur": {short(call.end_ns - call.start_ns)}, "args": {{{args}}}, "ph": "X"}}'
 
     def _stream(self, name: str, task: Task | CommOp, kind: str, start: int, end: int, context: int) -> str:
-        args = f'"Model Id": {NONE}, "Task Type": "{kind}", "Physic Stream Id": {task.stream}, "Task Id": {task.task_id}, "Batch Id": 0, "Subtask Id": {context}, "connection_id": {task.launch.connection}'  # noqa: E501
+        args = f'"Model Id": {NONE}, "Task Type": "{kind}", "Physic Stream Id": {task.stream}, "Task Id": {task.task_id}, "Batch Id": 0, "Subtask Id": {context}, "connection_id": {task.launch.connection}'
         if isinstance(task, Task) and task.kind == "copy" and self._job.level == "Level2":
             args += self._copied(task, end - start)
-        return f'{{"name": {self._text(name)}, "pid": {self._pid["Ascend Hardware"]}, "tid": {task.stream}, "ts": {self._ts(start)}, "dur": {short(end - start)}, "args": {{{args}}}, "ph": "X"}}'  # noqa: E501
+        return f'{{"name": {self._text(name)}, "pid": {self._pid["Ascend Hardware"]}, "tid": {task.stream}, "ts": {self._ts(start)}, "dur": {short(end - start)}, "args": {{{args}}}, "ph": "X"}}'
 
     def _copied(self, task: Task, ns: int) -> str:
         if self._new:
@@ -276,8 +276,8 @@ class _Trace:
         if self._new:
             identity = str(launch.connection << 32)
         name = f'"name": "HostToDevice{identity}"'
-        yield f'{{{name}, "ph": "s", "cat": "HostToDevice", "id": "{identity}", "pid": {self._pid["CANN"]}, "tid": {launch.tid}, "ts": {self._ts(leaves)}}}'  # noqa: E501
-        yield f'{{{name}, "ph": "f", "id": "{identity}", "ts": {self._ts(start)}, "cat": "HostToDevice", "pid": {pid}, "tid": {tid}, "bp": "e"}}'  # noqa: E501
+        yield f'{{{name}, "ph": "s", "cat": "HostToDevice", "id": "{identity}", "pid": {self._pid["CANN"]}, "tid": {launch.tid}, "ts": {self._ts(leaves)}}}'
+        yield f'{{{name}, "ph": "f", "id": "{identity}", "ts": {self._ts(start)}, "cat": "HostToDevice", "pid": {pid}, "tid": {tid}, "bp": "e"}}'
 
     def _overlap(self) -> Iterator[str]:
         compute, comm = compute_spans(self._profile), comm_spans(self._profile)
@@ -287,15 +287,15 @@ class _Trace:
         for tid, spans in enumerate((compute, comm, without(comm, compute), free)):
             args = f', "args": {{"Analysis type": "{_LANES[tid]}"}}' if self._new else ""
             for start, end in spans:
-                yield f'{{"name": "{_LANES[tid]}", "pid": {pid}, "tid": {tid}, "ts": {self._ts(start)}, "dur": {short(end - start)}{args}, "ph": "X"}}'  # noqa: E501
+                yield f'{{"name": "{_LANES[tid]}", "pid": {pid}, "tid": {tid}, "ts": {self._ts(start)}, "dur": {short(end - start)}{args}, "ph": "X"}}'
 
     def _comm(self, comm: CommOp) -> Iterator[str]:
         pid, tid = self._pid[self._hccl], self._group_tid[comm.group.hash]
-        args = f'"connection_id": {comm.launch.connection}, "model id": {NONE}, "data_type": "{comm.dtype}", "alg_type": "{comm.algorithm}", "count": {comm.count}'  # noqa: E501
+        args = f'"connection_id": {comm.launch.connection}, "model id": {NONE}, "data_type": "{comm.dtype}", "alg_type": "{comm.algorithm}", "count": {comm.count}'
         if self._new:
             retry = "yes" if comm.retry else "no"
             args += f', "rank_size": {len(comm.group.members)}, "relay": "no", "retry": "{retry}"'
-        yield f'{{"name": "{comm.name}", "pid": {pid}, "tid": {tid}, "ts": {self._ts(comm.start_ns)}, "dur": {short(comm.end_ns - comm.start_ns)}, "args": {{{args}}}, "ph": "X"}}'  # noqa: E501
+        yield f'{{"name": "{comm.name}", "pid": {pid}, "tid": {tid}, "ts": {self._ts(comm.start_ns)}, "dur": {short(comm.end_ns - comm.start_ns)}, "args": {{{args}}}, "ph": "X"}}'
         identity = str((comm.launch.connection << 32) - 1)
         yield from self._host_to_device(identity, comm.launch, comm.launch.api_ns, pid, tid, comm.start_ns)
         for task in comm.transfers:
@@ -306,8 +306,8 @@ class _Trace:
 
     def _plane(self, comm: CommOp, task: Transfer, pid: int, tid: int) -> str:
         ns = task.end_ns - task.start_ns
-        args = f'"notify_id": "{task.notify}", "duration estimated(us)": {short(estimated(task))}, "stream id": {comm.stream}, "task id": {comm.task_id}, "context id": {task.context}, "task type": "{task.name}", "src rank": {task.src}, "dst rank": {task.dst}, "transport type": "{task.transport}", "size(Byte)": {task.bytes}, "data type": "{task.dtype}", "link type": "{task.link}", "bandwidth(GB/s)": {task.bytes / ns if ns else 0.0}, "model id": {NONE}'  # noqa: E501
-        return f'{{"name": "{task.name}", "pid": {pid}, "tid": {tid}, "ts": {self._ts(task.start_ns)}, "dur": {short(ns)}, "args": {{{args}}}, "ph": "X"}}'  # noqa: E501
+        args = f'"notify_id": "{task.notify}", "duration estimated(us)": {short(estimated(task))}, "stream id": {comm.stream}, "task id": {comm.task_id}, "context id": {task.context}, "task type": "{task.name}", "src rank": {task.src}, "dst rank": {task.dst}, "transport type": "{task.transport}", "size(Byte)": {task.bytes}, "data type": "{task.dtype}", "link type": "{task.link}", "bandwidth(GB/s)": {task.bytes / ns if ns else 0.0}, "model id": {NONE}'
+        return f'{{"name": "{task.name}", "pid": {pid}, "tid": {tid}, "ts": {self._ts(task.start_ns)}, "dur": {short(ns)}, "args": {{{args}}}, "ph": "X"}}'
 
     def _torch_to_npu(self) -> Iterator[str]:
         hardware, hccl = self._pid["Ascend Hardware"], self._pid[self._hccl]

@@ -131,11 +131,11 @@ class _Trace:
                 yield from self._comm(comm)
         yield from self._names_of_threads()
         end = _span(self._base, self._profile.end_ns)
-        yield f'{{"ph": "X", "cat": "Trace", {end}, "pid": "Spans", "tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)", "args": {{"Op count": 0}}}}'  # noqa: E501
-        yield f'{{"name": "Iteration Start: PyTorch Profiler", "ph": "i", "s": "g", "pid": "Traces", "tid": "Trace PyTorch Profiler", "ts": {short(self._base)}}}'  # noqa: E501
+        yield f'{{"ph": "X", "cat": "Trace", {end}, "pid": "Spans", "tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)", "args": {{"Op count": 0}}}}'
+        yield f'{{"name": "Iteration Start: PyTorch Profiler", "ph": "i", "s": "g", "pid": "Traces", "tid": "Trace PyTorch Profiler", "ts": {short(self._base)}}}'
 
     def _x(self, cat: str, name: str, pid: int, tid: int, start: int, end: int, args: str) -> str:
-        return f'{{"ph": "X", "cat": "{cat}", "name": {json.dumps(name)}, "pid": {pid}, "tid": {tid}, {_span(self._base + start, end - start)}, "args": {{{args}}}}}'  # noqa: E501
+        return f'{{"ph": "X", "cat": "{cat}", "name": {json.dumps(name)}, "pid": {pid}, "tid": {tid}, {_span(self._base + start, end - start)}, "args": {{{args}}}}}'
 
     def _op(self, call: HostCall, index: int) -> str:
         number = len(self._external) + 1
@@ -164,7 +164,7 @@ class _Trace:
         return self._x("python_function", call.name, pid, call.tid, call.start_ns, call.end_ns, args)
 
     def _gloo(self, comm: CommOp) -> str:
-        args = f'"External id": 0, "Record function id": 0, "Concrete Inputs": [""], "Input type": ["float"], "Input Dims": [[{comm.count}]], "Ev Idx": 0'  # noqa: E501
+        args = f'"External id": 0, "Record function id": 0, "Concrete Inputs": [""], "Input type": ["float"], "Input Dims": [[{comm.count}]], "Ev Idx": 0'
         tid = self._profile.pid + 2_000 + comm.stream
         name = f"gloo:{comm.op}"
         return self._x("user_annotation", name, self._profile.pid, tid, comm.start_ns, comm.end_ns, args)
@@ -173,8 +173,8 @@ class _Trace:
         for index, block in enumerate(self._profile.blocks):
             for ns, size in ((block.alloc_ns, block.bytes), (block.release_ns, -block.bytes)):
                 if ns is not None:
-                    args = f'"Total Reserved": 25769803776, "Total Allocated": 12884901888, "Bytes": {size}, "Addr": {140_000_000_000_000 + index * 4_096}, "Device Id": {self._profile.device}, "Device Type": {6 if self._device == "rocm" else 1}, "Ev Idx": {index}'  # noqa: E501
-                    yield f'{{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": {self._profile.pid}, "tid": {self._profile.main_tid}, "ts": {short(self._base + ns)}, "args": {{{args}}}}}'  # noqa: E501
+                    args = f'"Total Reserved": 25769803776, "Total Allocated": 12884901888, "Bytes": {size}, "Addr": {140_000_000_000_000 + index * 4_096}, "Device Id": {self._profile.device}, "Device Type": {6 if self._device == "rocm" else 1}, "Ev Idx": {index}'
+                    yield f'{{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": {self._profile.pid}, "tid": {self._profile.main_tid}, "ts": {short(self._base + ns)}, "args": {{{args}}}}}'
 
     def _blocking(self) -> Iterator[str]:
         """Calls that wait for the device."""
@@ -191,7 +191,7 @@ class _Trace:
 
     def _arrow(self, side: str, number: int, pid: int, tid: int, start: int) -> str:
         bound = ', "bp": "e"' if side == "f" else ""
-        return f'{{"ph": "{side}", "id": {number}, "pid": {pid}, "tid": {tid}, "ts": {short(self._base + start)}, "cat": "ac2g", "name": "ac2g"{bound}}}'  # noqa: E501
+        return f'{{"ph": "{side}", "id": {number}, "pid": {pid}, "tid": {tid}, "ts": {short(self._base + start)}, "cat": "ac2g", "name": "ac2g"{bound}}}'
 
     def _launched(self, api: str, launch: Launch, extra: str, stream: int, start: int) -> Iterator[str]:
         """The runtime call, right where the operator enqueued the task, and the arrow to the device."""
@@ -229,7 +229,7 @@ class _Trace:
         device = self._profile.device
         if self._device == "rocm":
             return f'{ids}, "device": {device}, {at}, "kind": "Dispatch Kernel", {grid}'
-        return f'{ids}, "queued": 0, "device": {device}, "context": 1, {at}, "registers per thread": 32, "shared memory": 0, "blocks per SM": 8.0, "warps per SM": 32.0, {grid}, "est. achieved occupancy %": 50'  # noqa: E501
+        return f'{ids}, "queued": 0, "device": {device}, "context": 1, {at}, "registers per thread": 32, "shared memory": 0, "blocks per SM": 8.0, "warps per SM": 32.0, {grid}, "est. achieved occupancy %": 50'
 
     def _comm(self, comm: CommOp) -> Iterator[str]:
         stream = comm.stream + 20
@@ -240,7 +240,7 @@ class _Trace:
         members = ", ".join(map(str, comm.group.members))
         at = f'"stream": {stream}, "correlation": {comm.launch.connection}'
         args = self._kernel_args(f'"External id": {external}', at, '"grid": [24, 1, 1], "block": [544, 1, 1]')
-        args += f', "Collective name": "{_COLLECTIVE[comm.op]}", "dtype": "{_DTYPE[comm.dtype]}", "In msg nelems": {comm.count}, "Out msg nelems": {comm.count}, "Group size": {len(comm.group.members)}, "Process Group Name": "{self._names[comm.group.hash]}", "Process Group Description": "{comm.group.name}", "Process Group Ranks": "[{members}]"'  # noqa: E501
+        args += f', "Collective name": "{_COLLECTIVE[comm.op]}", "dtype": "{_DTYPE[comm.dtype]}", "In msg nelems": {comm.count}, "Out msg nelems": {comm.count}, "Group size": {len(comm.group.members)}, "Process Group Name": "{self._names[comm.group.hash]}", "Process Group Description": "{comm.group.name}", "Process Group Ranks": "[{members}]"'
         yield self._x("kernel", name, self._profile.device, stream, comm.start_ns, comm.end_ns, args)
         extra = f', "kernel": "{name}", "grid": [24, 1, 1], "block": [544, 1, 1], "shared memory": 0'
         yield from self._launched("LaunchKernel", comm.launch, extra, stream, comm.start_ns)
@@ -263,7 +263,7 @@ class _Trace:
             rows.append(("thread_name", profile.pid, tid, f'"name": "thread {tid} (python3)"'))
             rows.append(("thread_sort_index", profile.pid, tid, f'"sort_index": {tid}'))
         for name, pid, tid, args in rows:
-            yield f'{{"name": "{name}", "ph": "M", "ts": {short(self._base)}, "pid": {pid}, "tid": {tid}, "args": {{{args}}}}}'  # noqa: E501
+            yield f'{{"name": "{name}", "ph": "M", "ts": {short(self._base)}, "pid": {pid}, "tid": {tid}, "args": {{{args}}}}}'
 
 
 def _span(start: int, lasts: int) -> str:
