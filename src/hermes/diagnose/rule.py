@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from hermes.analyze.breakdown import median_split
 from hermes.analyze.measures import Held, PeerWait, StepSplit
 from hermes.diagnose.finding import Finding
 
@@ -24,6 +25,10 @@ class Measures:
     inputs: Mapping[int, str]
     certainty: float
     """1 for a whole input, less where something was missing."""
+
+    def median_of(self, rank: int) -> StepSplit | None:
+        """The step of median window of a rank; None when none of its steps was measured."""
+        return median_split(split for split in self.splits if split.rank == rank)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

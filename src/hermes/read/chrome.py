@@ -24,7 +24,7 @@ import duckdb
 
 from hermes.base.errors import TraceFormatError
 from hermes.read.chrome_repair import repair
-from hermes.read.query import ns_sql, one
+from hermes.read.query import literal, ns_sql, one
 from hermes.read.sink import Sink
 from hermes.read.slice import slice_urls
 
@@ -417,11 +417,10 @@ def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path) -> str:
         texts = ", ".join(f'args."{name}"' for name in one_of)
         count = " + ".join(f'(args."{name}" IS NOT NULL)::INT' for name in one_of)
         args += f", CASE {named} END AS key, coalesce({texts}) AS text, {count} > 1 AS more"
-    target = str(out).replace("'", "''")
     return (
         f"COPY (SELECT ph, name, cat, pid, tid, {ns_sql('ts')} AS ts_ns, "
         f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({ns_sql('dur')}, -1) END AS dur_ns, id, {args} FROM {source}) "
-        f"TO '{target}' (FORMAT parquet, COMPRESSION lz4)"
+        f"TO {literal(out)} (FORMAT parquet, COMPRESSION lz4)"
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-from hermes.read.query import ns_sql, one
+from hermes.read.query import literal, ns_sql, one
 from hermes.read.sink import Sink
 from hermes.read.slice import slice_url
 
@@ -159,7 +159,7 @@ def _header(plain: Path, path: Path, sink: Sink) -> list[str] | None:
 def _load(
     con: duckdb.DuckDBPyConnection, path: Path, relation: str, columns: list[str], *, lenient: bool = False
 ) -> None:
-    listed = ", ".join("'" + name.replace("'", "''") + "': 'VARCHAR'" for name in columns)
+    listed = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
     options = ", strict_mode=false, ignore_errors=true" if lenient else ""
     kept = ", ".join('"' + name.replace('"', '""') + '"' for name in columns if name not in _LEFT) or "*"
     con.execute(

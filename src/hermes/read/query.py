@@ -16,6 +16,11 @@ def one(con: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
     return tuple(rows[0])
 
 
+def literal(text: object) -> str:
+    """A text or a path as a literal of SQL, with its quotes."""
+    return "'" + str(text).replace("'", "''") + "'"
+
+
 def ns_sql(text: str) -> str:
     """SQL for nanoseconds of a text in microseconds, exact and rounded half up; null for text that is no number.
 

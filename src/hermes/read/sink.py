@@ -10,6 +10,7 @@ import polars as pl
 
 from hermes.base.errors import Diagnostic
 from hermes.bundle.cache import unwritable
+from hermes.read.query import literal
 from hermes.tables import TABLES, empty, lookup, schema_of
 
 
@@ -83,7 +84,7 @@ class Sink:
             for column in table.columns
         )  # fmt: skip
         path = self._path(name)
-        con.execute(f"COPY (SELECT {picked} FROM ({query})) TO '{_quoted(path)}' (FORMAT parquet, COMPRESSION zstd)")
+        con.execute(f"COPY (SELECT {picked} FROM ({query})) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")
         required = [column.name for column in table.columns if not column.null]
         nulls = pl.scan_parquet(path).select(pl.col(column).null_count() for column in required).collect()
         _refuse(name, nulls)
@@ -124,7 +125,3 @@ def _refuse(name: str, nulls: pl.DataFrame) -> None:
     bad = [column for column in nulls.columns if nulls.height and nulls[column][0]]
     if bad:
         raise ValueError(f"table {name}: null in {', '.join(bad)}, which the schema forbids")
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

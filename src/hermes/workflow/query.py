@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import duckdb
 import polars as pl
 
 from hermes.base.errors import QueryError
+from hermes.read.query import literal
 from hermes.tables import TABLES
 from hermes.workflow.load import Loaded
 
@@ -23,9 +23,9 @@ def database(loaded: Loaded) -> Iterator[duckdb.DuckDBPyConnection]:
     con = duckdb.connect()
     try:
         for name in TABLES:
-            listed = ", ".join(_text(rank.folder / f"{name}.parquet") for rank in loaded.ranks)
+            listed = ", ".join(literal(rank.folder / f"{name}.parquet") for rank in loaded.ranks)
             con.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}])')
-        folders = ", ".join(_text(rank.folder) for rank in loaded.ranks)
+        folders = ", ".join(literal(rank.folder) for rank in loaded.ranks)
         con.execute(f"SET allowed_directories = [{folders}]")
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")
@@ -74,7 +74,3 @@ def sizes(loaded: Loaded) -> list[tuple[str, int, str]]:
         )
         for name, table in TABLES.items()
     ]
-
-
-def _text(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hermes.analyze.breakdown import median_split
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Evidence
 from hermes.diagnose.rule import Measures, Threshold, by_share
@@ -26,7 +25,7 @@ def loss(measures: Measures, what: str, limit: Threshold, cost: Callable[[StepSp
     """Per rank the step of median window; None when no rank is beyond the limit."""
     beyond: list[tuple[int, StepSplit]] = []
     for rank in sorted({split.rank for split in measures.splits}):
-        split = median_split(tuple(one for one in measures.splits if one.rank == rank))
+        split = measures.median_of(rank)
         ns = cost(split) if split else None
         if split and ns is not None and split.window_ns and by_share(limit, ns / split.window_ns):
             beyond.append((ns, split))

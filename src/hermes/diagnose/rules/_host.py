@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hermes.analyze.breakdown import median_split
 from hermes.analyze.measures import Held
 from hermes.diagnose.finding import Evidence
 from hermes.diagnose.rule import Measures, Threshold, by_share
@@ -25,7 +24,7 @@ def idle_loss(measures: Measures, cause: str, limit: Threshold) -> Loss | None:
     """Per rank the free time per step against the window of its median step; None when no rank is beyond."""
     beyond: list[tuple[int, float, Held]] = []
     for row in measures.held:
-        split = median_split(split for split in measures.splits if split.rank == row.rank)
+        split = measures.median_of(row.rank)
         cost = row.idle_ns // max(1, measures.steps_of_rank.get(row.rank, 1))
         if row.cause == cause and split and split.window_ns and by_share(limit, cost / split.window_ns):
             beyond.append((cost, cost / split.window_ns, row))

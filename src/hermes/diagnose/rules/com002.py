@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.analyze.breakdown import median_split
 from hermes.analyze.measures import PeerWait
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
@@ -62,7 +61,7 @@ def _size(wait: PeerWait) -> tuple[int, int, int]:
 def _of_peer(measures: Measures, peer: int) -> Finding | None:
     slow: list[tuple[float, int, PeerWait, int]] = []
     for wait in (wait for wait in measures.waits if wait.peer == peer):
-        split = median_split(tuple(one for one in measures.splits if one.rank == wait.rank))
+        split = measures.median_of(wait.rank)
         # Waits on several planes run at once: the longest one is a lower bound of the time, and divided by the
         # number of steps it stays one.
         cost = min(wait.longest_ns, wait.total_ns // max(1, measures.steps_of_rank.get(wait.rank, 1)))

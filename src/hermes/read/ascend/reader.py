@@ -137,7 +137,7 @@ def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
 
 def _merge(parts: dict[str, Sink], sink: Sink) -> str:
     taken: dict[str, list[str]] = {"text": [], "db": []}
-    rows = {(side, name): part.read(name).height for side, part in parts.items() for name in TABLES}
+    rows = {(side, name): part.rows(name) for side, part in parts.items() for name in TABLES}
     for group in (*_TOGETHER, *((name,) for name in _FROM_TEXT)):
         order = ("text", "db") if group[0] in _FROM_TEXT else ("db", "text")
         side = next((side for side in order if rows.get((side, group[0]))), next(iter(parts)))

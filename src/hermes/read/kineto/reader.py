@@ -25,7 +25,6 @@ from hermes.read.kineto.device import write_kernels
 from hermes.read.kineto.files import capture_of, claimed, host_of
 from hermes.read.kineto.host import write_host, write_steps
 from hermes.read.kineto.marks import write_flows, write_memory
-from hermes.read.query import one
 from hermes.read.sink import Sink
 from hermes.read.source import Source
 
@@ -121,18 +120,12 @@ def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> N
 
 def _note_gaps(path: Path, sink: Sink) -> None:
     """What the tables cannot hold because the trace has not got it."""
-    with duckdb.connect() as con:
-        kernels, unlaunched, host = one(
-            con,
-            "SELECT count(*) FILTER (component <> 'wait'), "
-            "count(*) FILTER (component <> 'wait' AND launch_ns IS NULL), "
-            f"(SELECT count(*) FROM read_parquet('{_quoted(sink, 'host_op')}')) "
-            f"FROM read_parquet('{_quoted(sink, 'kernel')}')",
-        )
+    work = pl.scan_parquet(sink.folder / "kernel.parquet").filter(pl.col("component") != "wait")
+    kernels, unlaunched = work.select(pl.len(), pl.col("launch_ns").null_count().alias("unlaunched")).collect().row(0)
     if not kernels:
         sink.note("info", "no work of a device is in the trace", where=str(path), lost="everything about the device",
                   hint="a CPU job? Else add ProfilerActivity.CUDA to the profiler's activities")  # fmt: skip
-    if not host:
+    if not sink.rows("host_op"):
         sink.note("degraded", "no host operation is in the trace", where=str(path), lost="causes on the host",
                   hint="add ProfilerActivity.CPU to the profiler's activities")  # fmt: skip
     if kernels and unlaunched:
@@ -141,7 +134,3 @@ def _note_gaps(path: Path, sink: Sink) -> None:
             f"{unlaunched} of {kernels} device tasks were launched outside the capture",
             where=str(path),
         )
-
-
-def _quoted(sink: Sink, table: str) -> str:
-    return str(sink.folder / f"{table}.parquet").replace("'", "''")

@@ -24,6 +24,7 @@ import polars as pl
 import pyarrow as pa
 
 from hermes.base.errors import TraceFormatError
+from hermes.read.query import literal
 from hermes.read.sink import Sink
 
 Kind = Literal["int", "text", "real"]
@@ -83,8 +84,7 @@ class Database:
         if table not in self.tables:
             return frozenset()
         if table not in self._columns:
-            quoted = table.replace("'", "''")
-            names = self._query(f"pragma_table_info('{quoted}')", {"name": "text"})
+            names = self._query(f"pragma_table_info({literal(table)})", {"name": "text"})
             self._columns[table] = frozenset(names["name"].drop_nulls().to_list())
         return self._columns[table]
 
