@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import InputChangedError, InputError
-from hermes.bundle.files import fingerprint, refuse_changed, walk
+from hermes.bundle.files import Digests, Fingerprint, refuse_changed, walk
+from hermes.bundle.files import fingerprint as fingerprint_with
 
 
 def write(path: Path, text: str = "content") -> Path:
@@ -138,6 +139,11 @@ def test_permission_bits_are_heeded(tmp_path: Path) -> None:
 # Fingerprints ------------------------------------------------------------------------------------------------------
 
 
+def fingerprint(files: list[Path], *salt: str, ahead: list[Path] | None = None) -> Fingerprint:
+    with Digests(ahead or []) as digests:
+        return fingerprint_with(files, *salt, digests=digests)
+
+
 def test_equal_content_has_an_equal_fingerprint(tmp_path: Path) -> None:
     files = [write(tmp_path / "a", "one"), write(tmp_path / "b", "two")]
     assert fingerprint(files, "salt") == fingerprint(files, "salt")
@@ -179,6 +185,22 @@ def test_content_that_moves_between_files_changes_the_fingerprint(tmp_path: Path
     write(files[0], "x")
     write(files[1], "yz")
     assert fingerprint(files).digest != before
+
+
+def test_files_that_are_begun_ahead_have_the_same_fingerprint(tmp_path: Path) -> None:
+    files = [write(tmp_path / "a", "one"), write(tmp_path / "b", "two")]
+    ahead = [files[1], tmp_path, tmp_path / "gone", write(tmp_path / "c")]
+    assert fingerprint(files, ahead=ahead) == fingerprint(files)
+
+
+def test_a_change_between_naming_a_file_and_asking_for_it_is_seen(tmp_path: Path) -> None:
+    file = write(tmp_path / "a", "one")
+    with Digests([file]) as digests:
+        digests.of(file)
+        write(file, "longer")
+        found = fingerprint_with([file], digests=digests)
+    with pytest.raises(InputChangedError):
+        refuse_changed(found)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.base.errors import HermesError, TraceFormatError
-from hermes.read.chrome import Scan, head_keys, head_of, scan, sniff
+from hermes.read.chrome import Scan, head_of, scan, sniff, sparse_sql
+from hermes.read.chrome_place import head_keys
 from hermes.read.sink import Sink
 
 Event = dict[str, Any]
@@ -64,6 +65,44 @@ def test_times_since_1970_with_nanoseconds_are_exact(tmp_path: Path, form: str) 
     events = ",".join(f'{{"ph":"X","name":"a","ts":{quote}{ts}{quote},"dur":1.001}}' for ts in moments)
     found, _ = _scan(tmp_path, f"[{events}]")
     assert _rows(found, "ts_ns, dur_ns") == [(int(ts.replace(".", "")), 1_001) for ts in moments]
+
+
+@pytest.mark.parametrize(
+    ("late", "ns", "number"),
+    [
+        ({}, 30_125, 7),
+        ({"ts": "30.125"}, 30_125, 7),
+        # Over a day off the others, read either way: no time.
+        ({"ts": 70_000_000_000_000.5}, None, 7),
+        ({"dur": "0.5"}, 30_125, 7),
+        ({"args": {"n": "seven"}}, 30_125, None),
+        ({"args": {"n": [7]}}, 30_125, None),
+    ],
+)
+def test_numbers_read_as_numbers_or_as_text_are_the_same(
+    tmp_path: Path, late: dict[str, Any], ns: int | None, number: int | None
+) -> None:
+    events = [{"ph": "X", "name": "a", "ts": at + 0.125, "dur": 0.5, "args": {"n": at}} for at in (10, 20)]
+    events.append({"ph": "X", "name": "late", "ts": 30.125, "dur": 0.5, "args": {"n": 7}} | late)
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(events))
+    found = scan(path, ("n",), Sink(tmp_path / "out", 0), integers=("n",))
+    last = [(ns, 500, number)] if ns else []
+    assert _rows(found, "ts_ns, dur_ns, args.n") == [(10_125, 500, 10), (20_125, 500, 20), *last]
+
+
+@pytest.mark.parametrize("value", ["plain", 'quo"ted', "née", "", "[0, 1]"])
+def test_a_sparse_argument_comes_back_as_it_was(tmp_path: Path, value: str) -> None:
+    events = [
+        {"ph": "X", "name": "a", "ts": 1, "args": {"k": "v"}},
+        {"ph": "X", "name": "b", "ts": 2, "args": {"Some name": value, "other": 5}},
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(events))
+    sparse = ("Some name", "other", "third")
+    found = scan(path, ("k", *sparse), Sink(tmp_path / "out", 0), sparse=sparse)
+    columns = ", ".join(sparse_sql(name) for name in sparse)
+    assert _rows(found, f"args.k, {columns}") == [("v", None, None, None), (None, value, "5", None)]
 
 
 def test_a_time_inside_a_name_is_left_alone(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hermes.base.errors import InputChangedError, InputError
 _MAX_DEPTH = 12
 _PIECE = 64 << 20
 """Files are hashed in pieces of this size, which several threads share."""
+_State = tuple[int, int, int]
 _SKIPPED = {"FRAMEWORK", "logs", ".git", "__pycache__", "node_modules", "mindstudio_profiler_log"}
 
 
@@ -22,7 +24,7 @@ class Fingerprint:
     """Content hash of a list of files, and what `unchanged` needs to see that they were not touched since."""
 
     digest: str
-    states: tuple[tuple[Path, tuple[int, int, int]], ...]
+    states: tuple[tuple[Path, _State], ...]
 
 
 def walk(paths: Sequence[Path]) -> list[Path]:
@@ -86,32 +88,65 @@ def _below(folder: Path, above: frozenset[tuple[int, int]], depth: int) -> list[
     return files
 
 
-def fingerprint(files: Sequence[Path], *salt: str) -> Fingerprint:
+class Digests:
+    """Works out the SHA-256 of files in threads of its own, from the moment on that a file is named to it.
+
+    A command names the files that it was given before it loads its libraries, which takes as long as hashing half a
+    gigabyte. A context: what is not begun when it ends is dropped.
+    """
+
+    def __init__(self, paths: Sequence[Path] = ()) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=2)
+        self._begun: dict[Path, tuple[_State, list[Future[str]]]] = {}
+        for path in paths:
+            with contextlib.suppress(OSError):
+                if path.is_file():
+                    self.begin(path)
+
+    def begin(self, path: Path) -> None:
+        """Start on a file that was not named before; raises `OSError` when there is none."""
+        if path not in self._begun:
+            state = _state(path)
+            starts = range(0, max(state[0], 1), _PIECE)
+            self._begun[path] = (state, [self._pool.submit(_digest, path, start) for start in starts])
+
+    def of(self, path: Path) -> tuple[_State, list[str]]:
+        """The state of a file when it was named, and the digests of its pieces; raises `OSError`."""
+        self.begin(path)
+        state, pieces = self._begun[path]
+        return state, [piece.result() for piece in pieces]
+
+    def __enter__(self) -> Digests:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+def fingerprint(files: Sequence[Path], *salt: str, digests: Digests) -> Fingerprint:
     """SHA-256 over the salt and the name, size and content of each file.
 
     Raises `InputError` when a file may not be read. Reading at over a gigabyte a second makes a stamp of times and
     sizes unnecessary, which could be stale.
     """
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        try:
-            states = [_state(path) for path in files]
-            pieces = [
-                (path, start)
-                for path, (size, _, _) in zip(files, states, strict=True)
-                for start in range(0, max(size, 1), _PIECE)
-            ]
-            digests = list(pool.map(_digest, pieces))
-        except OSError as refused:
-            raise InputError(
-                f"cannot be read ({refused.strerror or refused})",
-                where=str(refused.filename),
-                lost="the file",
-                hint="check its permissions",
-            ) from refused
     whole = hashlib.sha256("\0".join(salt).encode("utf-8", "surrogatepass"))
-    for (path, start), digest in zip(pieces, digests, strict=True):
-        whole.update(f"\0{path}\0{start}\0{digest}".encode("utf-8", "surrogatepass"))
-    return Fingerprint(digest=whole.hexdigest(), states=tuple(zip(files, states, strict=True)))
+    states: list[tuple[Path, _State]] = []
+    try:
+        for path in files:
+            digests.begin(path)
+        for path in files:
+            state, pieces = digests.of(path)
+            states.append((path, state))
+            for number, digest in enumerate(pieces):
+                whole.update(f"\0{path}\0{number * _PIECE}\0{digest}".encode("utf-8", "surrogatepass"))
+    except OSError as refused:
+        raise InputError(
+            f"cannot be read ({refused.strerror or refused})",
+            where=str(refused.filename),
+            lost="the file",
+            hint="check its permissions",
+        ) from refused
+    return Fingerprint(digest=whole.hexdigest(), states=tuple(states))
 
 
 def refuse_changed(before: Fingerprint) -> None:
@@ -130,13 +165,12 @@ def refuse_changed(before: Fingerprint) -> None:
             )
 
 
-def _state(path: Path) -> tuple[int, int, int]:
+def _state(path: Path) -> _State:
     now = path.stat()
     return now.st_size, now.st_mtime_ns, now.st_ino
 
 
-def _digest(piece: tuple[Path, int]) -> str:
-    path, start = piece
+def _digest(path: Path, start: int) -> str:
     hashed = hashlib.sha256()
     with path.open("rb") as raw:
         raw.seek(start)

@@ -39,11 +39,12 @@ def run(
     """Break down every step of every rank, rank the losses, and say what bounds the step."""
     if out:
         _refuse_inside(out, paths)
-    from hermes.cli.show import open_cache
-    from hermes.workflow.analyze import analyze
-    from hermes.workflow.load import load
+    from hermes.cli.show import load_profiles
 
-    report = analyze(load(paths, open_cache(), capture=capture))
+    loaded = load_profiles(paths, capture)
+    from hermes.workflow.analyze import analyze
+
+    report = analyze(loaded)
     written = _write(report, out) if out else []
     if form is Format.TEXT:
         from rich.console import Console

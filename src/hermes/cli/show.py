@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from hermes.base.errors import HermesError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hermes.bundle.cache import Cache
+    from hermes.workflow.load import Loaded
 
 
 def show_error(error: HermesError) -> None:
@@ -31,3 +34,13 @@ def open_cache() -> Cache:
     from hermes.bundle.cache import Cache, default_root
 
     return Cache(default_root(os.environ, Path.home()))
+
+
+def load_profiles(paths: Sequence[Path], capture: str) -> Loaded:
+    """The tables of the profiles; the files are hashed while the libraries load."""
+    from hermes.bundle.files import Digests
+
+    with Digests(paths) as digests:
+        from hermes.workflow.load import load
+
+        return load(paths, open_cache(), capture=capture, digests=digests)

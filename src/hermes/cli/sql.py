@@ -33,11 +33,12 @@ def run(
     capture: Annotated[str, typer.Option(help="Which capture, where a rank has several.")] = "",
 ) -> None:
     """Ask the tables of a profile in SQL; `hermes schema` lists them."""
-    from hermes.cli.show import open_cache
-    from hermes.workflow.load import load
+    from hermes.cli.show import load_profiles
+
+    loaded = load_profiles([path], capture)
     from hermes.workflow.query import query as ask
 
-    _print(ask(load([path], open_cache(), capture=capture), query), form)
+    _print(ask(loaded, query), form)
 
 
 def tables(
@@ -45,11 +46,11 @@ def tables(
     capture: Annotated[str, typer.Option(help="Which capture, where a rank has several.")] = "",
 ) -> None:
     """List the tables of a profile with their number of rows."""
-    from hermes.cli.show import open_cache
-    from hermes.workflow.load import load
+    from hermes.cli.show import load_profiles
+
+    loaded = load_profiles([path], capture)
     from hermes.workflow.query import sizes
 
-    loaded = load([path], open_cache(), capture=capture)
     for name, rows, row in sizes(loaded):
         print(f"{name:<14} {rows:>10}  {row}")
     print(

@@ -7,30 +7,26 @@ illegal bytes; gzip. DuckDB parses the events straight to columns; what it refus
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import dataclasses
-import io
-import json
 import re
 import shutil
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import duckdb
 
 from hermes.base.errors import TraceFormatError
+from hermes.read.chrome_place import Place, place_of, utf8
 from hermes.read.chrome_repair import repair
-from hermes.read.query import literal, ns_sql, one
+from hermes.read.query import literal, ns_of_double, ns_sql, one
 from hermes.read.sink import Sink
 from hermes.read.slice import slice_urls
 
 _GZIP = b"\x1f\x8b"
-_HEAD_LIMIT = 64 << 20
-_TAIL_LIMIT = 8 << 20
 _MIN_FREE_DISK = 1 << 30
 # A double holds whole nanoseconds of this many microseconds; beyond, a numeric `ts` with a fraction must stay text.
 _EXACT_US = 2**53 // 1000
@@ -39,8 +35,13 @@ _LATEST_NS = 2**62
 # No capture lasts that long: an event further off the others, or longer, is damage that would stretch every window.
 _LONGEST_NS = 86_400 * 10**9
 _WORTH_HALVING = 16 << 20
+# Small groups: what is being written stays in the processor's cache and within the memory limit.
+_ROW_GROUP = 20_480
+# Names and shapes repeat within a group; of ids and times no dictionary need be tried for long.
+_DICTIONARY = 2_000
 _SEAM = re.compile(rb'\}(\s*,\s*)\{\s*"(?:ph|name)"\s*:')
 _LONG_TS = re.compile(rb'"ts"\s*:\s*(\d{13,})\.(\d*[1-9])')
+_TEXT_TS = re.compile(rb'"ts"\s*:\s*"')
 _BARE_TS = re.compile(rb'(?<!\\)"ts"(\s*:\s*)(-?\d+\.\d+)')
 
 
@@ -56,7 +57,7 @@ class Scan:
     con: duckdb.DuckDBPyConnection
     events: str
     header: dict[str, Any]
-    place: _Place
+    place: Place
 
     def counters(self) -> str:
         """SQL that reads the file once more for its counter events: `name, pid, ts_ns`, and `args` as a map.
@@ -67,6 +68,11 @@ class Scan:
         columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "pid", "ts"))
         source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'MAP(VARCHAR, VARCHAR)'}})"
         return f"(SELECT name, pid, {ns_sql('ts')} AS ts_ns, args FROM {source} WHERE ph = 'C')"
+
+
+def sparse_sql(name: str) -> str:
+    """SQL for one of the arguments that `scan` was told are sparse, as text."""
+    return f"""json_extract_string(sparse, '$."{name}"')"""
 
 
 def sniff(head: bytes) -> bool:
@@ -104,14 +110,19 @@ def scan(
     *,
     one_of: Sequence[str] = (),
     integers: Collection[str] = (),
+    sparse: Collection[str] = (),
+    derived: Mapping[str, str] | None = None,
     memory_mb: int = 300,
 ) -> Scan:
     """Read the events of a trace, with these keys of `args`.
 
     Of the keys `one_of`, an event has one as a rule: they share the columns `key` and `text`, and `more` tells the
-    events that have several. Arguments among `integers` become 64-bit integers, null where they are none. Both keep
-    small what is written down, which is most of the cost. `memory_mb` bounds what the scan takes for its buffers and
-    for the row groups that it is writing; with too little it spills, which costs time and saves nothing.
+    events that have several. Arguments among `integers` become 64-bit integers, null where they are none. Those among
+    `sparse`, which few events have, travel in one column `sparse` as JSON text, for `sparse_sql` to take out: an empty
+    column costs as much as a full one. All three keep small what is written down, which is most of the cost. `derived`
+    names further columns by their SQL over the others: what every query needs is better worked out once. `memory_mb`
+    bounds what the scan takes for its buffers and for the row groups that it is writing; with too little it spills,
+    which costs time and saves nothing.
 
     `spellings` maps another spelling of a key to the one in `arguments`, equally long: SQL cannot hold two keys that
     differ in case alone.
@@ -120,15 +131,19 @@ def scan(
     a degraded note that counts what was lost.
     """
     plain = _decompressed(path, sink)
-    place = _place(path, plain)
-    wanted = _Wanted(arguments=arguments, one_of=one_of, integers=integers, spellings=spellings, memory_mb=memory_mb)
+    place = place_of(path, plain)
+    wanted = _Wanted(
+        arguments=arguments, one_of=one_of, integers=integers, sparse=sparse, derived=derived or {},
+        spellings=spellings, memory_mb=memory_mb,
+    )  # fmt: skip
     out = sink.scratch / "event.parquet"
-    if place is not None and _needs_exact_ts(plain, place.start):
+    times = _time_form(plain, place.start) if place is not None else "text"
+    if place is not None and times == "long":
         place = _with_text_ts(place, sink.scratch / "exact.json")
     try:
         if place is None:
             raise duckdb.InvalidInputException("the list of events has no end")
-        _extract(place, wanted, out, sink)
+        _extract(place, wanted, out, sink, numbers=times == "number")
     except (duckdb.IOException, duckdb.OutOfMemoryException):
         # The machine's fault, not the file's.
         raise
@@ -137,11 +152,12 @@ def scan(
         out = sink.scratch / "rescued.parquet"
         before = place.header if place else {}
         place = _salvage(path, plain, wanted, out, sink, refused)
-        place = dataclasses.replace(place, header=_utf8(place.header) | before)
+        place = dataclasses.replace(place, header=utf8(place.header) | before)
     con = sink.connect()
     events = f"read_parquet('{str(out).replace(chr(39), chr(39) * 2)}')"
     good = _sound_times(con, events, path, sink)
-    return Scan(con=con, events=f"(SELECT * FROM {events} WHERE {good})", header=place.header, place=place)
+    sound = f"(SELECT * FROM {events} WHERE {good})" if good else events
+    return Scan(con=con, events=sound, header=place.header, place=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,18 +167,10 @@ class _Wanted:
     arguments: Sequence[str]
     one_of: Sequence[str]
     integers: Collection[str]
+    sparse: Collection[str]
+    derived: Mapping[str, str]
     memory_mb: int
     spellings: Mapping[str, str] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """Where the array of events lies in a (decompressed) file: `[start, end)`, brackets included."""
-
-    path: Path
-    start: int
-    end: int
-    header: dict[str, Any]
 
 
 def _decompressed(path: Path, sink: Sink) -> Path:
@@ -215,146 +223,17 @@ def _unpacked(raw: BinaryIO, block: int = 1 << 22) -> Iterator[bytes]:
     raise EOFError("it ends before its end mark")
 
 
-def head_keys(text: str) -> tuple[dict[str, Any], int] | None:
-    """The top-level keys before `traceEvents`, and where the value of that key starts; None if it is not there.
-
-    `text` is the start of an object-form file and may end anywhere.
-    """
-    keys, at, found = _pairs(text, text.find("{") + 1, until="traceEvents")
-    return (keys, at) if found else None
-
-
-def _pairs(text: str, at: int, *, until: str = "") -> tuple[dict[str, Any], int, bool]:
-    """The `"key": value` pairs from `at` on: the keys, where they end, and whether the key `until` ended them."""
-    decoder = json.JSONDecoder(strict=False)
-    keys: dict[str, Any] = {}
-    at = _skip(text, at)
-    try:
-        while text[at : at + 1] == '"':
-            key, colon = decoder.raw_decode(text, at)
-            colon = _skip(text, colon)
-            if text[colon : colon + 1] != ":":
-                break
-            value = _skip(text, colon + 1)
-            if until and key == until:
-                return keys, value, True
-            keys[key], at = decoder.raw_decode(text, value)
-            at = _skip(text, at)
-            if text[at : at + 1] != ",":
-                break
-            at = _skip(text, at + 1)
-    except (json.JSONDecodeError, RecursionError, IndexError):
-        return keys, at, False
-    return keys, at, False
-
-
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
-
-
-def _place(path: Path, plain: Path) -> _Place | None:
-    """Where the events are; None when the file has no proper end. Raises when it has no proper start."""
-    size = plain.stat().st_size
-    if not size:
-        raise TraceFormatError(
-            path, "the file is empty", lost="the whole file", hint="was the job killed before it wrote?"
-        )
-    with plain.open("rb") as raw:
-        head = raw.read(1 << 20)
-        opening = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-        if opening == b"[":
-            return _array_place(plain, raw, head.index(b"["), size)
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise TraceFormatError(
-                path, "the file is in UTF-16", lost="the whole file", hint="write it as UTF-8: iconv -f UTF-16 -t UTF-8"
-            )
-        if opening != b"{":
-            raise TraceFormatError(
-                path, "neither a JSON array nor an object", place="at its start", lost="the whole file",
-                hint="Chrome traces start with [ or {; is this another kind of file?",
-            )  # fmt: skip
-        keys, start = _object_start(path, raw, head)
-        if start is None:
-            return None
-        tail = _object_end(raw, start, size)
-    return None if tail is None else _Place(path=plain, start=start, end=tail[0], header=keys | tail[1])
-
-
-def _array_place(path: Path, raw: io.BufferedReader, start: int, size: int) -> _Place | None:
-    raw.seek(max(0, size - 4096))
-    tail = raw.read().rstrip(b" \t\r\n\x00")
-    if not tail.endswith(b"]"):
-        return None
-    return _Place(path=path, start=start, end=max(0, size - 4096) + len(tail), header={})
-
-
-def _object_start(path: Path, raw: io.BufferedReader, head: bytes) -> tuple[dict[str, Any], int | None]:
-    while True:
-        # latin-1 keeps one character a byte, so that places in the text are places in the file.
-        found = head_keys(head.decode("latin-1"))
-        if found is not None:
-            keys = {k: _utf8(v) for k, v in found[0].items()}
-            opens = head[found[1] : found[1] + 1] == b"["
-            if not opens:
-                raise TraceFormatError(path, "traceEvents is not a list", lost="the whole file", hint="is it a trace?")
-            return keys, found[1]
-        more = raw.read(len(head)) if len(head) < _HEAD_LIMIT else b""
-        if not more:
-            break
-        head += more
-    if b'"traceEvents"' in head:
-        return {}, None
-    raise TraceFormatError(
-        path,
-        "no traceEvents in it",
-        lost="the whole file",
-        hint="is it a trace? Chrome traces hold a list traceEvents",
-    )
-
-
-def _utf8(value: Any) -> Any:
-    """Undo the latin-1 reading of a header value."""
-    if isinstance(value, str):
-        try:
-            return value.encode("latin-1").decode("utf-8")
-        except UnicodeError:
-            # It was written with JSON's escapes; half of a surrogate pair among them has no UTF-8.
-            return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, list):
-        return [_utf8(item) for item in value]
-    if isinstance(value, dict):
-        return {_utf8(key): _utf8(item) for key, item in value.items()}
-    return value
-
-
-def _object_end(raw: io.BufferedReader, start: int, size: int) -> tuple[int, dict[str, Any]] | None:
-    """End of the events and the keys behind them: the first `]` from which the rest is a proper end of an object."""
-    length = 1 << 14
-    while True:
-        begin = max(start, size - length)
-        raw.seek(begin)
-        tail = raw.read().decode("latin-1").rstrip(" \t\r\n\x00")
-        if not tail.endswith("}"):
-            return None
-        for match in re.finditer(r'\]\s*(?=\}\Z|,\s*"[^"]*"\s*:)', tail):
-            keys, at, _ = _pairs(tail, match.end() + 1) if tail[match.end()] == "," else ({}, match.end(), False)
-            if at == len(tail) - 1:
-                return begin + match.start() + 1, {key: _utf8(value) for key, value in keys.items()}
-        if begin == start or length >= _TAIL_LIMIT:
-            return None
-        length *= 8
-
-
-def _needs_exact_ts(plain: Path, start: int) -> bool:
+def _time_form(plain: Path, start: int) -> Literal["number", "long", "text"]:
+    """How the file writes `ts`, by its first events: a number, one that a double cannot hold, or a text."""
     with plain.open("rb") as raw:
         raw.seek(start)
         sample = raw.read(1 << 22)
-    return any(int(match.group(1)) > _EXACT_US for match in _LONG_TS.finditer(sample))
+    if any(int(match.group(1)) > _EXACT_US for match in _LONG_TS.finditer(sample)):
+        return "long"
+    return "text" if _TEXT_TS.search(sample) else "number"
 
 
-def _with_text_ts(place: _Place, out: Path) -> _Place:
+def _with_text_ts(place: Place, out: Path) -> Place:
     """A copy of the events in which each fractional `ts` is text, so that no parser makes a double of it."""
     left = place.end - place.start
     with place.path.open("rb") as raw, out.open("wb") as copy:
@@ -369,21 +248,28 @@ def _with_text_ts(place: _Place, out: Path) -> _Place:
             rest = block[cut:]
             copy.write(_BARE_TS.sub(rb'"ts"\1"\2"', block[:cut]))
         end = copy.tell()
-    return _Place(path=out, start=0, end=end, header=place.header)
+    return Place(path=out, start=0, end=end, header=place.header)
 
 
-def _extract(place: _Place, wanted: _Wanted, out: Path, sink: Sink) -> None:
-    """Write the events of a file to `out`, over a connection of its own: closing it gives its memory back."""
+def _extract(place: Place, wanted: _Wanted, out: Path, sink: Sink, *, numbers: bool) -> None:
+    """Write the events of a file to `out`, over a connection of its own: closing it gives its memory back.
+
+    Where `numbers` says that times are numbers, numbers are read as such; one that is none, or no double, makes DuckDB
+    refuse, and all is read again as text, which takes half as long again.
+    """
     with contextlib.closing(sink.connect(wanted.memory_mb)) as con:
         con.execute("SET preserve_insertion_order = false")
         whole = (place.start + 1, place.end - 1)
-        for stretches in (_halves(*whole, place.path), [whole]):
+        halves = _halves(*whole, place.path)
+        attempts = [(halves, True)] if numbers else []
+        attempts += [(halves, False), ([whole], False)]
+        for attempt, (stretches, typed) in enumerate(attempts, start=1):
             urls = slice_urls(con, place.path, stretches, wanted.spellings, bracket=True)
             try:
-                con.execute(_extraction(urls, wanted, out))
+                con.execute(_extraction(urls, wanted, out, typed=typed))
                 return
             except duckdb.Error:
-                if len(stretches) == 1:
+                if attempt == len(attempts):
                     raise
 
 
@@ -401,30 +287,44 @@ def _halves(start: int, end: int, path: Path) -> list[tuple[int, int]]:
     return [(start, middle + seam.start(1)), (middle + seam.end(1), end)] if seam else [(start, end)]
 
 
-def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path) -> str:
-    arguments, one_of = wanted.arguments, wanted.one_of
-    keys = ", ".join(f'"{name}" VARCHAR' for name in (*arguments, *one_of))
-    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id"))
+def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path, *, typed: bool) -> str:
+    arguments, one_of, integers = wanted.arguments, wanted.one_of, wanted.integers
+    keys = ", ".join(
+        f'"{name}" {"BIGINT" if typed and name in integers else "VARCHAR"}' for name in (*arguments, *one_of)
+    )
+    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "id"))
+    time = "DOUBLE" if typed else "VARCHAR"
     listed = ", ".join(f"'{url}'" for url in urls)
-    source = f"read_json([{listed}], format='array', columns={{{columns}, 'args': 'STRUCT({keys})'}})"
+    source = (
+        f"read_json([{listed}], format='array', "
+        f"columns={{{columns}, 'ts': '{time}', 'dur': '{time}', 'args': 'STRUCT({keys})'}})"
+    )
     packed = ", ".join(
-        f'"{name}" := ' + (f'TRY_CAST(args."{name}" AS BIGINT)' if name in wanted.integers else f'args."{name}"')
+        f'"{name}" := ' + (f'TRY_CAST(args."{name}" AS BIGINT)' if name in integers else f'args."{name}"')
         for name in arguments
+        if name not in wanted.sparse
     )
     args = f"struct_pack({packed}) AS args"
+    if wanted.sparse:
+        some = ", ".join(f'args."{name}"' for name in wanted.sparse)
+        pairs = ", ".join(f'"{name}" := args."{name}"' for name in wanted.sparse)
+        args += f", CASE WHEN coalesce({some}) IS NOT NULL THEN to_json(struct_pack({pairs})) END AS sparse"
     if one_of:
         named = " ".join(f"""WHEN args."{name}" IS NOT NULL THEN '{name}'""" for name in one_of)
         texts = ", ".join(f'args."{name}"' for name in one_of)
         count = " + ".join(f'(args."{name}" IS NOT NULL)::INT' for name in one_of)
         args += f", CASE {named} END AS key, coalesce({texts}) AS text, {count} > 1 AS more"
+    derived = "".join(f", {sql} AS {name}" for name, sql in wanted.derived.items())
+    ns = ns_of_double if typed else ns_sql
     return (
-        f"COPY (SELECT ph, name, cat, pid, tid, {ns_sql('ts')} AS ts_ns, "
-        f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({ns_sql('dur')}, -1) END AS dur_ns, id, {args} FROM {source}) "
-        f"TO {literal(out)} (FORMAT parquet, COMPRESSION lz4)"
+        f"COPY (SELECT ph, name, cat, pid, tid, {ns('ts')} AS ts_ns, "
+        f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({ns('dur')}, -1) END AS dur_ns, id, {args}{derived} "
+        f"FROM {source}) TO {literal(out)} "
+        f"(FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE {_ROW_GROUP}, DICTIONARY_SIZE_LIMIT {_DICTIONARY})"
     )
 
 
-def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, refused: Exception) -> _Place:
+def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, refused: Exception) -> Place:
     repaired = sink.scratch / "repaired.json"
     found = repair(plain, repaired)
     if not found.events:
@@ -433,8 +333,8 @@ def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, re
             hint="was the job killed while it was writing? Profile again and stop the profiler before the job ends",
         ) from refused  # fmt: skip
     try:
-        place = _Place(path=repaired, start=0, end=repaired.stat().st_size, header=found.header)
-        _extract(place, wanted, out, sink)
+        place = Place(path=repaired, start=0, end=repaired.stat().st_size, header=found.header)
+        _extract(place, wanted, out, sink, numbers=False)
     except duckdb.Error as still:
         raise TraceFormatError(
             path, f"cannot be read even after repair ({_first_line(still)})", lost="the whole file",
@@ -454,11 +354,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _sound_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: Sink) -> str:
-    """SQL for the events that have a possible time; the others are counted in notes."""
-    # An estimate will do: its error is far below a day.
+    """SQL for the events that have a possible time, empty when all have; the others are counted in notes."""
     possible = f"ts_ns BETWEEN -{_LATEST_NS} AND {_LATEST_NS}"
-    (middle,) = one(con, f"SELECT approx_quantile(ts_ns, 0.5) FROM {events} WHERE ph = 'X' AND {possible}")
-    near = possible if middle is None else f"ts_ns BETWEEN {middle - _LONGEST_NS} AND {middle + _LONGEST_NS}"
+    first, last = one(con, f"SELECT min(ts_ns), max(ts_ns) FROM {events} WHERE ph <> 'M'")
+    near = possible
+    if first is not None and last - first > _LONGEST_NS:
+        # An estimate will do: its error is far below a day.
+        (middle,) = one(con, f"SELECT approx_quantile(ts_ns, 0.5) FROM {events} WHERE ph = 'X' AND {possible}")
+        near = possible if middle is None else f"ts_ns BETWEEN {middle - _LONGEST_NS} AND {middle + _LONGEST_NS}"
     time = f"coalesce({near}, false)"
     timeless, backward, events_read = one(
         con,
@@ -479,4 +382,4 @@ def _sound_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: 
             "degraded", f"{backward} events have a duration that is negative, longer than a day or no number",
             where=f"{path}, key dur", lost="these events",
         )  # fmt: skip
-    return f"(ph = 'M' OR {time}) AND dur_ns BETWEEN 0 AND {_LONGEST_NS}"
+    return f"(ph = 'M' OR {time}) AND dur_ns BETWEEN 0 AND {_LONGEST_NS}" if timeless or backward else ""

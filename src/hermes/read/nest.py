@@ -6,8 +6,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+_Integers = NDArray[np.int64]
+
 RUNTIME_KINDS = ("acl", "node", "model", "hccl", "runtime", "driver")
 """Kinds of `host_op` that lie below the framework."""
+
+_NEVER = 2**64
 
 
 def nest(rows: pl.DataFrame) -> pl.DataFrame:
@@ -21,38 +25,41 @@ def nest(rows: pl.DataFrame) -> pl.DataFrame:
     sort.
     """
     # Only what decides is sorted; the wide rows are put into their order once.
-    order = ["pid", "tid", "below", "start_ns", "dur_ns", *(["tie"] if "tie" in rows.columns else [])]
-    narrow = rows.select(
-        pl.col("kind").is_in(RUNTIME_KINDS).alias("below"), *(name for name in order if name != "below")
-    )
-    narrow = narrow.with_row_index("place").sort(
-        order, descending=[name == "dur_ns" for name in order], maintain_order=True
-    )
-    lanes = narrow.select(pl.struct("pid", "tid", "below").rle_id()).to_series()
-    depth, own = _walk(lanes.to_list(), narrow["start_ns"].to_list(), narrow["dur_ns"].to_list())
-    narrow = narrow.select("place", "start_ns", "dur_ns", pl.Series("depth", depth), pl.Series("self_ns", own))
-    narrow = narrow.sort("start_ns", "dur_ns", descending=[False, True], maintain_order=True)
+    lane = pl.col("kind").is_in(RUNTIME_KINDS).alias("below")
+    order = ["start_ns", "dur_ns", "pid", "tid", "below", *(["tie"] if "tie" in rows.columns else [])]
+    narrow = rows.select(lane, *(name for name in order if name != "below")).with_row_index("place")
+    narrow = narrow.sort(order, descending=[name == "dur_ns" for name in order], maintain_order=True)
+    depth, own = _lanes(narrow)
     number = pl.int_range(pl.len(), dtype=pl.Int64).alias("op_id")
-    return rows.drop("tie", strict=False)[narrow["place"]].with_columns(narrow["depth"], narrow["self_ns"], number)
+    placed = rows.drop("tie", strict=False)[narrow["place"]]
+    return placed.with_columns(pl.Series("depth", depth), pl.Series("self_ns", own), number)
 
 
-def _walk(lanes: list[int], starts: list[int], durations: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    depth = [0] * len(starts)
-    own = durations.copy()
-    open_rows: list[int] = []
-    open_ends: list[int] = []
-    lane = -1
-    for row, start in enumerate(starts):
-        if lanes[row] != lane:
-            lane = lanes[row]
-            open_rows, open_ends = [], []
-        while open_ends and open_ends[-1] <= start:
+def _lanes(rows: pl.DataFrame) -> tuple[_Integers, _Integers]:
+    """Depth and self time of rows by start, longer first; each lane is nested by itself."""
+    depth = np.zeros(rows.height, dtype=np.int64)
+    own = rows["dur_ns"].to_numpy().copy()
+    start = rows["start_ns"].to_numpy()
+    lanes = rows.with_row_index("row").group_by("pid", "tid", "below", maintain_order=True).agg("row")["row"]
+    for mine in (lane.to_numpy() for lane in lanes):
+        depth[mine], own[mine] = _walk(start[mine].tolist(), own[mine].tolist())
+    return depth, own
+
+
+def _walk(starts: list[int], durations: list[int]) -> tuple[list[int], list[int]]:
+    """Depth and self time of the rows of one lane. The row behind the last, which never ends, encloses all."""
+    depth: list[int] = []
+    own = [*durations, 0]
+    open_rows = [len(starts)]
+    open_ends = [_NEVER]
+    for row, (start, duration) in enumerate(zip(starts, durations, strict=True)):
+        while open_ends[-1] <= start:
             open_ends.pop()
             open_rows.pop()
-        end = start + durations[row]
-        if open_ends:
-            own[open_rows[-1]] -= min(end, open_ends[-1]) - start
-        depth[row] = len(open_rows)
+        end = start + duration
+        above = open_ends[-1]
+        own[open_rows[-1]] -= duration if end < above else above - start
+        depth.append(len(open_rows) - 1)
         open_rows.append(row)
         open_ends.append(end)
-    return np.asarray(depth, dtype=np.int64), np.asarray(own, dtype=np.int64)
+    return depth, own[:-1]

@@ -12,7 +12,7 @@ import polars as pl
 
 from hermes.base.errors import Diagnostic, HermesError, InputError
 from hermes.bundle.cache import Cache, Entry, unwritable
-from hermes.bundle.files import fingerprint, refuse_changed, walk
+from hermes.bundle.files import Digests, fingerprint, refuse_changed, walk
 from hermes.read.discover import Found, discover, reader_of
 from hermes.read.sink import Sink
 from hermes.tables import TABLES, empty, schema_of
@@ -51,8 +51,13 @@ class Loaded:
     notes: tuple[Diagnostic, ...]
 
 
-def load(paths: Sequence[Path], cache: Cache, *, capture: str = "") -> Loaded:
-    """Read what is not in the cache yet. Raises `InputError` when no rank can be read."""
+def load(paths: Sequence[Path], cache: Cache, *, capture: str = "", digests: Digests | None = None) -> Loaded:
+    """Read what is not in the cache yet; `digests` may have begun on the files. Raises `InputError` when no rank can be
+    read.
+    """
+    if digests is None:
+        with Digests() as own:
+            return load(paths, cache, capture=capture, digests=own)
     files = walk(paths)
     if not files:
         where = ", ".join(map(str, paths))
@@ -67,7 +72,7 @@ def load(paths: Sequence[Path], cache: Cache, *, capture: str = "") -> Loaded:
     failed: list[HermesError] = []
     for one in found:
         try:
-            ranks.append(_rank(one, cache))
+            ranks.append(_rank(one, cache, digests))
         except HermesError as broken:
             failed.append(broken)
     if not ranks:
@@ -85,11 +90,12 @@ def load(paths: Sequence[Path], cache: Cache, *, capture: str = "") -> Loaded:
     return Loaded(paths=tuple(paths), ranks=tuple(ranks), notes=tuple(said))
 
 
-def _rank(one: Found, cache: Cache) -> RankData:
+def _rank(one: Found, cache: Cache, digests: Digests) -> RankData:
     reader = reader_of(one.source)
     print_ = fingerprint(
-        one.source.files, reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture
-    )
+        one.source.files, reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture,
+        digests=digests,
+    )  # fmt: skip
     entry = cache.find(print_.digest)
     if entry is None:
         with cache.making() as folder:

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from hermes.read.chrome import Scan
+from hermes.read.chrome import Scan, sparse_sql
 from hermes.read.sink import Sink
 
 _INT64_MAX = 2**63 - 1
@@ -125,12 +125,11 @@ def _write_groups(con: duckdb.DuckDBPyConnection, job: dict[str, Any], sink: Sin
             ranks = [_whole(rank) for rank in listed] if isinstance(listed, list) else []
             unknown = _unknown(_whole(item.get("pg_size")))
             groups[str(item["pg_name"])] = (_desc(item.get("pg_desc")), ranks or unknown)
+    fact = {key: sparse_sql(f"Process Group {key}") for key in ("Name", "Description", "Ranks")}
     recorded = con.execute(
-        """
-        SELECT args."Process Group Name", any_value(args."Process Group Description"),
-            any_value(args."Process Group Ranks"), any_value(TRY_CAST(args."Group size" AS BIGINT))
-        FROM event WHERE args."Process Group Name" <> '' GROUP BY 1 ORDER BY 1
-        """
+        f"SELECT {fact['Name']}, any_value({fact['Description']}), any_value({fact['Ranks']}), "
+        f"any_value(TRY_CAST({sparse_sql('Group size')} AS BIGINT)) "
+        f"FROM event WHERE {fact['Name']} <> '' GROUP BY 1 ORDER BY 1"
     ).fetchall()
     for name, desc, ranks, size in recorded:
         if all(rank is None for rank in groups.get(name, (None, ()))[1]):

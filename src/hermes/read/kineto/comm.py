@@ -6,6 +6,7 @@ import duckdb
 import polars as pl
 
 from hermes.knowledge.collectives import BACKENDS, dtypes, op_of_words
+from hermes.read.chrome import sparse_sql
 from hermes.read.kineto.device import STREAM
 from hermes.read.query import one
 from hermes.read.sink import Sink
@@ -25,7 +26,7 @@ def write_comm(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -
     devices, kernels = one(
         con,
         "SELECT count(*), count(*) FILTER (what = 'kernel' AND (library IS NOT NULL "
-        """OR (args."Collective name" IS NOT NULL AND NOT coalesce(local, false)))) """
+        f"OR ({sparse_sql('Collective name')} IS NOT NULL AND NOT coalesce(local, false)))) "
         "FROM event LEFT JOIN kernel_name USING (name) WHERE what IN ('kernel', 'memcpy', 'memset')",
     )
     if kernels:
@@ -37,8 +38,8 @@ def write_comm(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -
 
 def _device_query() -> str:
     # Until 2.3 PyTorch put the facts on the `record_param_comms` row of the host alone.
-    own = ", ".join(f'coalesce(args."{fact}", facts."{fact}") AS "{fact}"' for fact in _FACTS)
-    noted = ", ".join(f'first(args."{fact}") AS "{fact}"' for fact in _FACTS)
+    own = ", ".join(f'coalesce({sparse_sql(fact)}, facts."{fact}") AS "{fact}"' for fact in _FACTS)
+    noted = ", ".join(f'first({sparse_sql(fact)}) AS "{fact}"' for fact in _FACTS)
     return f"""
         WITH facts AS (
             SELECT external, {noted} FROM event
@@ -48,7 +49,8 @@ def _device_query() -> str:
             correlation, launch_ns, {own}
         FROM event LEFT JOIN launch USING (correlation) LEFT JOIN facts USING (external)
             LEFT JOIN kernel_name AS k USING (name)
-        WHERE what = 'kernel' AND (k.library IS NOT NULL OR (args."Collective name" IS NOT NULL AND NOT k.local))
+        WHERE what = 'kernel'
+            AND (k.library IS NOT NULL OR ({sparse_sql("Collective name")} IS NOT NULL AND NOT k.local))
         ORDER BY start_ns, stream, dur_ns, name
     """
 
@@ -70,7 +72,7 @@ def _host_rows(con: duckdb.DuckDBPyConnection, *, with_device: bool) -> pl.DataF
 
 
 def _host_query(record: str) -> str:
-    facts = ", ".join(f'args."{fact}" AS "{fact}"' for fact in _FACTS if fact not in ("In msg nelems", "dtype"))
+    facts = ", ".join(f'{sparse_sql(fact)} AS "{fact}"' for fact in _FACTS if fact not in ("In msg nelems", "dtype"))
     dims = "regexp_extract_all(regexp_extract(args.\"Input Dims\", '\\[[0-9, ]+\\]'), '\\d+')"
     product = f"list_aggregate(TRY_CAST({dims} AS DOUBLE[]), 'product')"
     first_type = 'nullif(regexp_extract(args."Input type", \'"([^"]+)"\', 1), \'\')'
@@ -78,8 +80,8 @@ def _host_query(record: str) -> str:
         SELECT name, CASE WHEN contains(name, ':') AND NOT contains(name, '::') THEN split_part(name, ':', 1)
             END AS library, NULL::BIGINT AS stream, ts_ns AS start_ns, dur_ns, NULL::BIGINT AS correlation,
             NULL::BIGINT AS launch_ns, {facts},
-            coalesce(args."In msg nelems", CAST(TRY_CAST({product} AS BIGINT) AS VARCHAR)) AS "In msg nelems",
-            coalesce(args.dtype, {first_type}) AS dtype
+            coalesce({sparse_sql("In msg nelems")}, CAST(TRY_CAST({product} AS BIGINT) AS VARCHAR)) AS "In msg nelems",
+            coalesce({sparse_sql("dtype")}, {first_type}) AS dtype
         FROM event WHERE {record} ORDER BY start_ns, tid_number, dur_ns, name
     """
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import duckdb
 import polars as pl
 
 from hermes.knowledge.collectives import is_local, of_kernel
+from hermes.read.chrome import sparse_sql
 from hermes.read.kineto.signature import with_signatures
 from hermes.read.sink import Sink
 from hermes.read.steps import own_device
 
+_GRID = re.compile(r"\[\s*[0-9]{1,10}\s*(,\s*[0-9]{1,10}\s*){2}\]")
+_NUMBER = re.compile("[0-9]+")
 _DIRECTION = (
     ("htod", "h2d"), ("dtoh", "d2h"), ("dtod", "d2d"), ("ptop", "p2p"), ("htoh", "h2h"), ("htoa", "h2d"),
     ("atoh", "d2h"), ("atoa", "d2d"), ("atod", "d2d"), ("dtoa", "d2d"), ("hosttodevice", "h2d"),
@@ -23,6 +29,11 @@ def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink
     names = _names(con)
     rows = con.sql(_query()).pl().sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)
     rows = with_signatures(rows, shapes="input_shapes", dtypes="input_dtypes")
+    # Of grids, too, there are few.
+    blocks = {grid: _blocks(grid) for grid in rows["grid"].drop_nulls().unique()}
+    rows = rows.with_columns(
+        pl.col("grid").replace_strict(blocks, default=None, return_dtype=pl.Int64).alias("blocks")
+    ).drop("grid")
     rows = own_device(step, rows).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"))
     # The names are long and few: they join the rows last.
     rows = rows.join(names.select("name_id", "name"), on="name_id", how="left", maintain_order="left")
@@ -69,7 +80,8 @@ def _names(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
 
 def _query() -> str:
     # A collective's own call may launch local helpers too (a copy into a flat buffer): those stay compute.
-    comm = """what = 'kernel' AND (k.library IS NOT NULL OR (args."Collective name" IS NOT NULL AND NOT k.local))"""
+    collective = f"{sparse_sql('Collective name')} IS NOT NULL"
+    comm = f"what = 'kernel' AND (k.library IS NOT NULL OR ({collective} AND NOT k.local))"
     directions = " ".join(f"WHEN contains(moved, '{word}') THEN '{direction}'" for word, direction in _DIRECTION)
     return f"""
         WITH asked AS (SELECT DISTINCT external FROM event WHERE what = 'kernel'),
@@ -78,7 +90,8 @@ def _query() -> str:
             FROM event SEMI JOIN asked USING (external) WHERE what = 'op' GROUP BY external
         ),
         device AS (
-            SELECT *, lower(replace(coalesce(args.kind, '') || name, ' ', '')) AS moved
+            SELECT *,
+                CASE WHEN what = 'memcpy' THEN lower(replace(coalesce(args.kind, '') || name, ' ', '')) END AS moved
             FROM event WHERE what IN ('kernel', 'memcpy', 'memset', 'sync')
         )
         SELECT name_id, CASE WHEN what = 'kernel' THEN type END AS type,
@@ -92,7 +105,7 @@ def _query() -> str:
             ts_ns AS start_ns, dur_ns, correlation, launch_ns,
             CASE WHEN what = 'kernel' THEN shapes END AS input_shapes,
             CASE WHEN what = 'kernel' THEN types END AS input_dtypes,
-            {_blocks("coalesce(args.grid, launch.grid)")} AS blocks,
+            CASE WHEN what = 'kernel' THEN coalesce(args.grid, launch.grid) END AS grid,
             CASE WHEN what IN ('memcpy', 'memset') THEN greatest(TRY_CAST(args.bytes AS BIGINT), 0) END AS bytes,
             CASE what WHEN 'memset' THEN 'set' WHEN 'memcpy' THEN CASE {directions} END END AS direction
         FROM device LEFT JOIN launch USING (correlation) LEFT JOIN operator USING (external)
@@ -112,11 +125,9 @@ STREAM = _stream()
 """SQL: the stream of a device event."""
 
 
-def _blocks(grid: str) -> str:
-    """SQL: the product of `[17888, 1, 1]`, null when it is not three numbers or beyond 64 bits."""
-    parts = " * ".join(
-        f"TRY_CAST(trim(split_part(translate({grid}, '[]', ''), ',', {place})) AS HUGEINT)" for place in (1, 2, 3)
-    )
-    three = "\\[\\s*\\d{1,10}\\s*(,\\s*\\d{1,10}\\s*){2}\\]"
-    good = f"what = 'kernel' AND regexp_full_match({grid}, '{three}')"
-    return f"CASE WHEN {good} THEN TRY_CAST({parts} AS BIGINT) END"
+def _blocks(grid: str) -> int | None:
+    """The product of `[17888, 1, 1]`; None when it is not three numbers or beyond 64 bits."""
+    if not _GRID.fullmatch(grid):
+        return None
+    product = math.prod(map(int, _NUMBER.findall(grid)))
+    return product if product < 2**63 else None

@@ -28,12 +28,12 @@ def write_steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
     return step
 
 
-def write_host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> None:
-    """The tables `host_op`, `stack` and `gc`."""
+def host_rows(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> pl.DataFrame:
+    """The rows of the table `host_op`; writes the tables `stack` and `gc`."""
     sink.sql(
         con, "gc",
         "SELECT tid_number AS tid, ts_ns AS start_ns, dur_ns FROM event WHERE what IN ('python', 'op', 'mark') "
-        "AND regexp_matches(name, '^python gc( |$)', 'i') ORDER BY start_ns",
+        "AND name ILIKE 'python gc%' AND regexp_matches(name, '^python gc( |$)', 'i') ORDER BY start_ns",
     )  # fmt: skip
     _stacks(con, sink)
     rows = with_signatures(con.sql(_query()).pl(), shapes="shapes", dtypes="dtypes")
@@ -41,7 +41,7 @@ def write_host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -
     nested = _nested(rows.drop(_TEXTS).with_row_index("row"))
     del rows
     texts = texts.select(pl.all().gather(nested["row"]))
-    sink.frame("host_op", own_host(step, nested.drop("row").with_columns(*texts)))
+    return own_host(step, nested.drop("row").with_columns(*texts))
 
 
 def _stacks(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:

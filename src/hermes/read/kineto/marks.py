@@ -54,7 +54,7 @@ def write_flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
 
 
 def write_memory(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
-    """The tables `memory` and `allocation`; needs the table `host_op` to name who took a block."""
+    """The table `memory`; leaves the view `mark` for the allocations."""
     types = " ".join(f"WHEN {number} THEN '{name}'" for number, name in _DEVICE_TYPE.items())
     con.execute(
         f"""
@@ -76,10 +76,10 @@ def write_memory(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
         "SELECT component, ts_ns, allocated_bytes, reserved_bytes, device_id FROM mark "
         "WHERE allocated_bytes IS NOT NULL OR reserved_bytes IS NOT NULL ORDER BY component, device_id, ts_ns",
     )  # fmt: skip
-    _write_allocations(con, sink)
 
 
-def _write_allocations(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
+def write_allocations(con: duckdb.DuckDBPyConnection, host_op: pl.DataFrame, sink: Sink) -> None:
+    """The table `allocation`; the rows of the table `host_op` name who took a block."""
     rows = con.sql(
         """
         SELECT bytes, alloc_ns, CASE WHEN next_bytes < 0 THEN next_ns END AS release_ns, device_id, pid, tid FROM (
@@ -92,12 +92,7 @@ def _write_allocations(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
     ).pl()
     if not rows.height:
         return
-    op = (
-        pl.scan_parquet(sink.folder / "host_op.parquet")
-        .filter(pl.col("kind") == "op")
-        .select("pid", "tid", "start_ns", "dur_ns", "name")
-        .collect()
-    )
+    op = host_op.filter(pl.col("kind") == "op").select("pid", "tid", "start_ns", "dur_ns", "name")
     named = rows.with_columns(innermost(op, rows.rename({"alloc_ns": "ts_ns"})).fill_null("unknown").alias("name"))
     sink.frame("allocation", named.drop("pid", "tid"))
 

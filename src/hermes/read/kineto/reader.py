@@ -23,17 +23,20 @@ from hermes.read.kineto.about import write_about
 from hermes.read.kineto.comm import write_comm
 from hermes.read.kineto.device import write_kernels
 from hermes.read.kineto.files import capture_of, claimed, host_of
-from hermes.read.kineto.host import write_host, write_steps
-from hermes.read.kineto.marks import write_flows, write_memory
+from hermes.read.kineto.host import host_rows, write_steps
+from hermes.read.kineto.marks import write_allocations, write_flows, write_memory
 from hermes.read.sink import Sink
 from hermes.read.source import Source
 
 _ARGUMENTS = (
     "External id", "correlation", "stream", "device", "grid", "bytes", "kind", "cuda_sync_kind",
-    "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Name",
-    "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank",
     "Input Dims", "Input type", "Sequence number", "Fwd thread id", "Call stack",
     "Python id", "Python parent id", "Addr", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
+)  # fmt: skip
+# Only collectives have these.
+_COLLECTIVE = (
+    "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Name",
+    "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank",
 )  # fmt: skip
 _INTEGERS = (
     "External id", "correlation", "stream", "device", "bytes", "Sequence number", "Fwd thread id", "Python id",
@@ -51,6 +54,11 @@ _KIND = {
     "gpu_memset": "memset", "memset": "memset", "cuda_sync": "sync",
     "gpu_user_annotation": "ignored", "trace": "ignored",
 }  # fmt: skip
+_WHAT = (
+    "CASE WHEN ph = 'X' THEN CASE lower(cat) "
+    + " ".join(f"WHEN '{category}' THEN '{kind}'" for category, kind in _KIND.items())
+    + " END END"
+)
 
 
 class KinetoReader:
@@ -66,41 +74,45 @@ class KinetoReader:
     def read(self, source: Source, rank: int, sink: Sink) -> None:
         """Write all tables of the trace; raises `TraceFormatError` when no event of it can be read."""
         path = source.files[0]
-        events = scan(path, _ARGUMENTS, sink, _SPELLINGS, integers=_INTEGERS, memory_mb=400)
+        events = scan(
+            path, (*_ARGUMENTS, *_COLLECTIVE), sink, _SPELLINGS, integers=_INTEGERS, sparse=_COLLECTIVE,
+            derived={"what": _WHAT}, memory_mb=600,
+        )  # fmt: skip
         try:
             _sort_out(events.con, events)
             _note_strangers(events.con, path, sink)
             step = write_steps(events.con, sink)
             with ThreadPoolExecutor(max_workers=1) as pool:
                 # Half of the work each: host calls over a connection of their own, the rest here.
-                host = pool.submit(_write_host, events, step, sink)
+                calls = pool.submit(_host_rows, events, step, sink)
                 write_kernels(events.con, step, sink)
                 write_comm(events.con, step, sink)
                 write_flows(events.con, sink)
-                host.result()
-            # Allocations are named after the host calls that made them.
-            write_memory(events.con, sink)
-            write_about(events, source.capture or capture_of(path), host_of(path), sink)
+                write_memory(events.con, sink)
+                write_about(events, source.capture or capture_of(path), host_of(path), sink)
+                # Allocations are named after the host calls that made them.
+                rows = calls.result()
+                written = pool.submit(sink.frame, "host_op", rows)
+                write_allocations(events.con, rows, sink)
+                written.result()
             _note_gaps(path, sink)
         finally:
             events.con.close()
 
 
-def _write_host(events: Scan, step: pl.DataFrame, sink: Sink) -> None:
+def _host_rows(events: Scan, step: pl.DataFrame, sink: Sink) -> pl.DataFrame:
     with contextlib.closing(sink.connect()) as con:
         _sort_out(con, events)
-        write_host(con, step, sink)
+        return host_rows(con, step, sink)
 
 
 def _sort_out(con: duckdb.DuckDBPyConnection, events: Scan) -> None:
-    """The view `event`: the events with `what` they are and with numbers for the keys that every table needs."""
-    kinds = " ".join(f"WHEN '{category}' THEN '{kind}'" for category, kind in _KIND.items())
+    """The view `event`: the events with numbers for the keys that every table needs."""
     con.execute(
-        "CREATE TEMP VIEW event AS SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, "
-        f"CASE WHEN ph = 'X' THEN CASE lower(cat) {kinds} END END AS what, "
+        "CREATE TEMP VIEW event AS "
+        "SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, sparse, what, "
         "TRY_CAST(pid AS BIGINT) AS pid_number, TRY_CAST(tid AS BIGINT) AS tid_number, "
-        'TRY_CAST(args."External id" AS BIGINT) AS external, '
-        "nullif(TRY_CAST(args.correlation AS BIGINT), 0) AS correlation "
+        'args."External id" AS external, nullif(args.correlation, 0) AS correlation '
         f"FROM {events.events}"
     )
 
