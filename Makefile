@@ -11,7 +11,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check lint format docs docs-check bench fuzz clean chromium
+.PHONY: help demo test check lint format docs docs-check bench accuracy fuzz clean chromium
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -43,6 +43,9 @@ docs-check: $(VENV)/.package ## say which generated pages of docs/ are out of da
 
 bench: $(VENV)/.dev ## measure time and memory on large inputs
 	@$(bin)/python benchmarks/run.py
+
+accuracy: $(VENV)/.dev ## plant each fault, and write how far the critical path gives it back
+	@$(bin)/python benchmarks/accuracy.py
 
 fuzz: $(VENV)/.dev ## run the coverage-guided fuzzer on each reader, a minute each
 	@$(pip) install --group fuzz

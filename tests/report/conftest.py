@@ -10,8 +10,12 @@ from hermes.align.offsets import ClockOffset
 from hermes.analyze.measures import (
     AscendSplit,
     LinkSpeed,
+    PathPart,
+    PathStretch,
     PeerWait,
     RankTotal,
+    RankWait,
+    StepPath,
     StepSplit,
     StreamBusy,
     TopRow,
@@ -187,6 +191,34 @@ def _total(rank: int) -> RankTotal:
     )
 
 
+def _path(rank: int) -> StepPath:
+    parts = (
+        PathPart(rank=rank, component="wait", reason="rank 5", ns=95_465_267),
+        PathPart(rank=rank, component="host", reason="operators", ns=23_194_803),
+        PathPart(rank=rank, component="compute", reason="", ns=8_500_000),
+        PathPart(rank=rank, component="unexplained", reason="", ns=2_702_805),
+    )
+    return StepPath(
+        rank=rank,
+        step=50,
+        stretch="window",
+        across=rank == 0,
+        start_ns=1_736_412_474_730_135_217,
+        window_ns=sum(part.ns for part in parts),
+        parts=parts,
+        stretches=(
+            PathStretch(
+                rank=rank,
+                component="wait",
+                name="waits for rank 5 in hcom_allReduce__271_0_1",
+                where="group 11022204950826225271",
+                start_ns=1_736_412_474_757_059_740,
+                dur_ns=86_157_761,
+            ),
+        ),
+    )
+
+
 def _real() -> Report:
     return Report(
         version="0.1.0",
@@ -242,6 +274,19 @@ def _real() -> Report:
         clocks=(
             ClockOffset(rank=0, offset_ns=0, error_ns=None, anchors=0, method="same host"),
             ClockOffset(rank=1, offset_ns=-2_310, error_ns=640, anchors=4, method="collectives"),
+        ),
+        paths=(_path(0), _path(1)),
+        rank_waits=tuple(
+            RankWait(
+                rank=rank,
+                peer=5,
+                peer_collected=False,
+                operations=3,
+                total_ns=95_465_267 - rank * MS,
+                longest_ns=86_157_761,
+                longest_at_ns=1_736_412_474_757_059_740,
+            )
+            for rank in (0, 1)
         ),
         waits=tuple(
             PeerWait(
@@ -340,6 +385,16 @@ def hostile() -> Report:
         ),
         coverage=replace(real.coverage, missing=HOSTILE, ranks_expected_source=everything),
         ascend_note=everything,
+        paths=tuple(
+            replace(
+                path,
+                parts=tuple(replace(part, reason=everything) for part in path.parts),
+                stretches=tuple(
+                    replace(row, component=bad, name=everything, where=everything) for row in path.stretches
+                ),
+            )
+            for path in real.paths
+        ),
         streams=tuple(replace(row, component=everything) for row in real.streams),
         links=tuple(replace(row, transport=everything, gb_per_s=float("nan")) for row in real.links),
         top=Top(kernels=(long, *rows), operators=rows, host_calls=rows, communication=rows),
@@ -381,6 +436,7 @@ def many() -> Report:
         ascend=(),
         ascend_note="",
         totals=tuple(_total(rank) for rank in range(64)),
+        paths=real.paths[:1],
         waits=tuple(replace(real.waits[0], rank=rank, peer=17, total_ns=rank * MS) for rank in range(64) if rank != 17),
         diagnostics=(),
         findings=tuple(replace(_finding(), code=f"COM{at:03d}", ranks=tuple(range(64))) for at in range(6)),
@@ -440,6 +496,8 @@ def unmeasured() -> Report:
         totals=(),
         streams=(),
         clocks=(),
+        paths=(),
+        rank_waits=(),
         waits=(),
         links=(),
         top=Top(kernels=(), operators=real.top.operators, host_calls=(), communication=()),
@@ -467,6 +525,8 @@ def empty() -> Report:
         totals=(),
         streams=(),
         clocks=(),
+        paths=(),
+        rank_waits=(),
         waits=(),
         links=(),
         top=Top(kernels=(), operators=(), host_calls=(), communication=()),

@@ -172,7 +172,7 @@ def test_the_difference_to_the_profilers_file_is_named(real: Report) -> None:
 def test_what_was_not_measured_is_said_and_not_zero(unmeasured: Report) -> None:
     text = _Page(render_html(unmeasured)).text
     assert "47.2 ms not measured not measured not measured not measured" in text
-    assert "Not measured in this input: totals, waits by peer, links, kernels" in text
+    assert "Not measured in this input: totals, critical path, longest stretches" in text
     assert "0.0%" not in text
 
 

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-# A member leaves these only when every member has arrived; a broadcast or a send lets the first go early.
-SYNCHRONISING = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+from hermes.tables.collective import synchronising
+
 # Completions of one collective differ by the transport's latency even on one clock; two clocks of different machines
 # that agree better than this by chance are not worth telling apart. NTP holds hosts to about a millisecond.
 SAME_CLOCK_NS = 1_000_000
@@ -98,9 +98,5 @@ def _between(
 
 def _ends(comm_op: pl.DataFrame) -> dict[tuple[str, str], int]:
     """End of each synchronising collective by its group and its name, or its place in the group where names repeat."""
-    rows = comm_op.filter(pl.col("op").is_in(SYNCHRONISING) & pl.col("group").is_not_null()).with_columns(
-        pl.len().over("group", "name").alias("same")
-    )
-    key = pl.when(pl.col("same") == 1).then(pl.col("name")).otherwise(pl.format("{} {}", "op", "sequence"))
-    keyed = rows.select("group", key.alias("key"), (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
+    keyed = synchronising(comm_op).select("group", "key", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
     return {(group, name): end for group, name, end in keyed.iter_rows()}

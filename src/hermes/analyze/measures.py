@@ -145,3 +145,70 @@ class Held:
     idle_ns: int
     longest_ns: int
     longest_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankWait:
+    """How long one rank waited in collectives for the one that arrived last.
+
+    From the starts of a collective on all ranks; from the longest `Notify_Wait` inside it when that one was not
+    collected. `longest_at_ns` is the start of the operation with the longest wait.
+    """
+
+    rank: int
+    peer: int
+    peer_collected: bool
+    operations: int
+    total_ns: int
+    longest_ns: int
+    longest_at_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathPart:
+    """What one component takes of a critical path, for one reason.
+
+    `component` is `compute`, `communication`, `copy`, `wait`, `host`, `launch`, `device gap` or `unexplained`; `reason`
+    is what the host did, or whom a wait was for; `rank` is whose time it is.
+    """
+
+    rank: int
+    component: str
+    reason: str
+    ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathStretch:
+    """One stretch of a critical path: a device task, a launch, or host work between two moments of waiting."""
+
+    rank: int
+    component: str
+    name: str
+    where: str
+    start_ns: int
+    dur_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPath:
+    """The critical path through the window of one step of `rank`; its parts add up to `window_ns`, always.
+
+    `across` tells whether it was followed to the ranks that were waited for. `stretches` are in the order of time, on
+    the clock of the rank that each belongs to. With `stretch` `preparing` it is the path through the time before the
+    window instead, from the host's mark of the step to the first device task.
+    """
+
+    rank: int
+    step: int | None
+    stretch: Literal["window", "preparing"]
+    across: bool
+    start_ns: int
+    window_ns: int
+    parts: tuple[PathPart, ...]
+    stretches: tuple[PathStretch, ...]
+
+    @property
+    def unexplained_share(self) -> float:
+        """The part of the window that the path does not explain."""
+        return sum(part.ns for part in self.parts if part.component == "unexplained") / max(self.window_ns, 1)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hermes.analyze.measures import StepSplit
+from hermes.analyze.measures import StepPath, StepSplit
 from hermes.report.format import NOT_MEASURED, counted, duration, ranks, share
 from hermes.report.model import Coverage, Report
-from hermes.report.shape import COMPONENTS, WINDOW_KINDS, extremes, parts, place, typical
+from hermes.report.shape import (
+    COMPONENTS,
+    PATH_KEYS,
+    WINDOW_KINDS,
+    extremes,
+    parts,
+    path_components,
+    path_part,
+    path_title,
+    place,
+    typical,
+)
 
 WIDTH = 10_000
 HEIGHT = 1_000
 SLOTS = 128
 _STEP_ROWS = 12
 _RANK_ROWS = 12
+_PATH_PARTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +49,8 @@ class StepBar:
     window: str
     extent: int
     segments: tuple[Segment, ...]
+    parts: tuple[Segment, ...] = ()
+    """What is written beside the bar, where that is finer than its segments."""
 
     @property
     def spoken(self) -> str:
@@ -90,6 +104,55 @@ def step_chart(report: Report) -> StepChart:
     )
 
 
+def path_chart(report: Report) -> StepChart:
+    """The critical paths as stacked bars: what each component takes, not when."""
+    longest = max((path.window_ns for path in report.paths), default=0)
+    return StepChart(
+        bars=tuple(_path_bar(path, longest) for path in report.paths),
+        longest=duration(longest),
+        about="The chain of tasks, calls and waits that the step could not end without, walked back from its end.",
+    )
+
+
+def _path_bar(path: StepPath, longest: int) -> StepBar:
+    named = [(PATH_KEYS[component], component, ns) for component, ns in path_components(path)]
+    return StepBar(
+        label=path_title(path),
+        window=duration(path.window_ns),
+        extent=WIDTH * path.window_ns // longest if longest else 0,
+        segments=tuple(_segments(named, path.window_ns, longest)),
+        parts=tuple(_path_parts(path)),
+    )
+
+
+def _path_parts(path: StepPath) -> Iterator[Segment]:
+    """The parts of a path by rank and reason, those too small to see together."""
+    shown = [part for part in path.parts if part.ns >= path.window_ns // 100][:_PATH_PARTS]
+    for part in shown:
+        yield Segment(
+            kind=PATH_KEYS.get(part.component, "free"),
+            name=path_part(path, part),
+            x=0,
+            width=0,
+            text=duration(part.ns),
+            share=share(part.ns, path.window_ns),
+        )
+    rest = path.window_ns - sum(part.ns for part in shown)
+    if rest:
+        count = counted(len(path.parts) - len(shown), "smaller part")
+        yield Segment(kind="free", name=count, x=0, width=0, text=duration(rest), share=share(rest, path.window_ns))
+
+
+def _segments(parts: Sequence[tuple[str, str, int]], window_ns: int, longest: int) -> Iterator[Segment]:
+    """Parts of a bar, by key, name and length, one after the other on the scale of `longest`."""
+    done = 0
+    for kind, name, ns in parts:
+        start = WIDTH * done // longest if longest else 0
+        done += ns
+        end = WIDTH * done // longest if longest else 0
+        yield Segment(kind=kind, name=name, x=start, width=end - start, text=duration(ns), share=share(ns, window_ns))
+
+
 def _chosen(steps: Sequence[StepSplit]) -> tuple[list[tuple[str, StepSplit]], str]:
     if len(steps) <= _STEP_ROWS:
         return [(place(row.rank, row.step), row) for row in steps], "Every step that was captured."
@@ -103,27 +166,12 @@ def _chosen(steps: Sequence[StepSplit]) -> tuple[list[tuple[str, StepSplit]], st
 
 def _bar(label: str, row: StepSplit, longest: int) -> StepBar:
     measured = parts(row)
-    segments = []
-    done = 0
-    for (kind, name), ns in zip(COMPONENTS, measured or (), strict=measured is not None):
-        start = WIDTH * done // longest if longest else 0
-        done += ns
-        end = WIDTH * done // longest if longest else 0
-        segments.append(
-            Segment(
-                kind=kind,
-                name=name,
-                x=start,
-                width=end - start,
-                text=duration(ns),
-                share=share(ns, row.window_ns),
-            )
-        )
+    named = [(*component, ns) for component, ns in zip(COMPONENTS, measured or (), strict=measured is not None)]
     return StepBar(
         label=label,
         window=duration(row.window_ns),
         extent=WIDTH * row.window_ns // longest if longest else 0,
-        segments=tuple(segments),
+        segments=tuple(_segments(named, row.window_ns, longest)),
     )
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from hermes.analyze.measures import AscendSplit, RankTotal, StepSplit, TopRow
+from hermes.analyze.measures import AscendSplit, RankTotal, StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
 from hermes.report.model import Report
 
@@ -54,7 +54,8 @@ def document(report: Report) -> dict[str, object]:
             "note": _text(report.ascend_note),
             "rows": [_ascend(row) for row in report.ascend],
         },
-        "critical_path": [],
+        "critical_path": [row for path in report.paths for row in _path(path)],
+        "critical_path_stretches": [row for path in report.paths[:1] for row in _stretches(path)],
         "findings": [_finding(row) for row in report.findings],
         **_measures(report),
         "diagnostics": [
@@ -154,6 +155,37 @@ def _ascend(row: AscendSplit) -> dict[str, object]:
     }
 
 
+def _path(path: StepPath) -> list[dict[str, object]]:
+    return [
+        {
+            "rank": path.rank,
+            "step": path.step,
+            "stretch": path.stretch,
+            "across": path.across,
+            "of_rank": part.rank,
+            "component": _text(part.component),
+            "reason": _text(part.reason),
+            "ms": _ms(part.ns),
+            "share": _finite(part.ns / path.window_ns),
+        }
+        for part in path.parts
+    ]
+
+
+def _stretches(path: StepPath) -> list[dict[str, object]]:
+    return [
+        {
+            "of_rank": row.rank,
+            "component": _text(row.component),
+            "name": _text(row.name),
+            "where": _text(row.where),
+            "start_ns": row.start_ns,
+            "ms": _ms(row.dur_ns),
+        }
+        for row in path.stretches
+    ]
+
+
 def _finding(row: Finding) -> dict[str, object]:
     return {
         "code": _text(row.code),
@@ -227,6 +259,18 @@ def _measures(report: Report) -> dict[str, object]:
                 "longest_at_ns": row.longest_at_ns,
             }
             for row in report.waits
+        ],
+        "rank_waits": [
+            {
+                "rank": row.rank,
+                "peer": row.peer,
+                "peer_collected": row.peer_collected,
+                "operations": row.operations,
+                "total_ms": _ms(row.total_ns),
+                "longest_ms": _ms(row.longest_ns),
+                "longest_at_ns": row.longest_at_ns,
+            }
+            for row in report.rank_waits
         ],
         "links": [
             {

@@ -55,6 +55,7 @@ def render_html(report: Report) -> str:
             place=shape.place(report.verdict.rank, report.verdict.step),
             split=charts.step_chart(report),
             components=shape.COMPONENTS,
+            path=charts.path_chart(report),
             multiples=charts.rank_charts(report),
             width=charts.WIDTH,
             height=charts.HEIGHT,

@@ -10,6 +10,8 @@ from hermes.analyze.measures import (
     LinkSpeed,
     PeerWait,
     RankTotal,
+    RankWait,
+    StepPath,
     StepSplit,
     StreamBusy,
     TopRow,
@@ -81,6 +83,8 @@ class Report:
     totals: tuple[RankTotal, ...]
     streams: tuple[StreamBusy, ...]
     clocks: tuple[ClockOffset, ...]
+    paths: tuple[StepPath, ...]
+    rank_waits: tuple[RankWait, ...]
     waits: tuple[PeerWait, ...]
     links: tuple[LinkSpeed, ...]
     top: Top

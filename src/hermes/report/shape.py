@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hermes.analyze.breakdown import middle_split
-from hermes.analyze.measures import AscendSplit, StepSplit
+from hermes.analyze.measures import AscendSplit, PathPart, StepPath, StepSplit
 from hermes.report.format import microseconds, ranks
 from hermes.report.model import Coverage, Report
 
@@ -17,6 +17,18 @@ COMPONENTS: tuple[tuple[str, str], ...] = (
     ("free", "free"),
 )
 """Key and name of the four parts that add up to the window of a step, in the order they are drawn."""
+
+PATH_KEYS: dict[str, str] = {
+    "compute": "compute",
+    "communication": "comm",
+    "wait": "wait",
+    "copy": "copy",
+    "host": "host",
+    "launch": "host",
+    "device gap": "free",
+    "unexplained": "free",
+}
+"""Component of a critical path and the key of its colour, in the order they are drawn."""
 
 WINDOW_KINDS: tuple[tuple[str, str], ...] = (
     ("device", "first to last device task"),
@@ -153,3 +165,24 @@ def difference_sentence(pair: AscendPair) -> str:
 
 def _signed(ns: int) -> str:
     return f"{'+' if ns > 0 else ''}{microseconds(ns)}"
+
+
+def path_title(path: StepPath) -> str:
+    """Whose path it is, and whether it was followed to the ranks that were waited for."""
+    before = ", before the window" if path.stretch == "preparing" else ""
+    followed = ", across ranks" if path.across else ""
+    return f"{place(path.rank, path.step)}{before}{followed}"
+
+
+def path_components(path: StepPath) -> list[tuple[str, int]]:
+    """What each component takes of a path, in the order of `PATH_KEYS`; they add up to the window."""
+    sums = {component: sum(part.ns for part in path.parts if part.component == component) for component in PATH_KEYS}
+    return [(component, ns) for component, ns in sums.items() if ns]
+
+
+def path_part(path: StepPath, part: PathPart) -> str:
+    """One part in words; the rank is said where the path has several."""
+    of = f"rank {part.rank} " if len({one.rank for one in path.parts}) > 1 else ""
+    if part.component == "wait":
+        return f"{of}waits for {part.reason}" if part.reason else f"{of}waits"
+    return f"{of}{part.component}{f' ({part.reason})' if part.reason else ''}"

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hermes.align.offsets import ClockOffset
-from hermes.analyze.measures import LinkSpeed, PeerWait, RankTotal, StepSplit, StreamBusy, TopRow
+from hermes.analyze.measures import (
+    LinkSpeed,
+    PathPart,
+    PathStretch,
+    PeerWait,
+    RankTotal,
+    RankWait,
+    StepPath,
+    StepSplit,
+    StreamBusy,
+    TopRow,
+)
 from hermes.report.format import (
     NOT_MEASURED,
     clip,
@@ -21,7 +32,7 @@ from hermes.report.format import (
     size,
 )
 from hermes.report.model import Input, Report
-from hermes.report.shape import ASCEND_FIELDS, AscendPair, ascend_pairs, ascend_values
+from hermes.report.shape import ASCEND_FIELDS, AscendPair, ascend_pairs, ascend_values, path_title
 
 LIMIT = 200
 NAME_LIMIT = 2_000
@@ -92,6 +103,27 @@ def tables(report: Report) -> tuple[Table, ...]:
             "All device tasks of each capture, without regard to steps.",
             _TOTALS,
             report.totals,
+        ),
+        _table(
+            "path",
+            "Critical path",
+            "What each path went through; the parts of one path add up to its window.",
+            _PATH,
+            [(path, part) for path in report.paths for part in path.parts],
+        ),
+        _table(
+            "path-stretches",
+            "Longest stretches of the critical path",
+            "In the order of the path of the slowest rank; the start is on the clock of the stretch's own rank.",
+            _STRETCHES,
+            report.paths[0].stretches if report.paths else (),
+        ),
+        _table(
+            "rank-waits",
+            "Waits for the last rank",
+            "How long a rank waited in collectives for the one that arrived last, over the capture.",
+            _RANK_WAITS,
+            report.rank_waits,
         ),
         _table(
             "waits",
@@ -251,6 +283,34 @@ _TOTALS: tuple[Column[RankTotal], ...] = (
     Column(title="Copy", cell=lambda row: _time(row.copy_ns), unit="ns"),
     Column(title="Exposed copy", cell=lambda row: _time(row.copy_exposed_ns), unit="ns"),
     Column(title="Task time", cell=lambda row: _time(row.task_ns), unit="ns"),
+)
+_PATH: tuple[Column[tuple[StepPath, PathPart]], ...] = (
+    Column(title="Path of", cell=lambda row: _words(path_title(row[0])), words=True),
+    Column(title="Rank", cell=lambda row: _whole(row[1].rank)),
+    Column(title="Component", cell=lambda row: _words(row[1].component), words=True),
+    Column(title="Reason", cell=lambda row: _words(row[1].reason), words=True),
+    Column(title="Time", cell=lambda row: _time(row[1].ns), unit="ns"),
+    Column(title="Share", cell=lambda row: _fraction(row[1].ns / row[0].window_ns)),
+)
+_STRETCHES: tuple[Column[PathStretch], ...] = (
+    Column(title="Rank", cell=lambda row: _whole(row.rank)),
+    Column(title="Component", cell=lambda row: _words(row.component), words=True),
+    Column(title="Name", cell=lambda row: _name(row.name), words=True),
+    Column(title="Where", cell=lambda row: _name(row.where), words=True),
+    Column(title="Time", cell=lambda row: _time(row.dur_ns), unit="ns"),
+    Column(title="Start", cell=lambda row: _whole(row.start_ns), unit="ns"),
+)
+_RANK_WAITS: tuple[Column[RankWait], ...] = (
+    Column(title="Rank", cell=lambda row: _whole(row.rank)),
+    Column(title="Waited for rank", cell=lambda row: _whole(row.peer)),
+    Column(
+        title="That rank",
+        cell=lambda row: _words("collected" if row.peer_collected else "not collected"),
+        words=True,
+    ),
+    Column(title="Total", cell=lambda row: _time(row.total_ns), unit="ns"),
+    Column(title="Longest", cell=lambda row: _time(row.longest_ns), unit="ns"),
+    Column(title="Operations", cell=lambda row: _whole(row.operations)),
 )
 _WAITS: tuple[Column[PeerWait], ...] = (
     Column(title="Rank", cell=lambda row: _whole(row.rank)),

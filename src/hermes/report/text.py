@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from hermes.analyze.measures import StepSplit, TopRow
+from hermes.analyze.measures import StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
 from hermes.report.format import (
     NOT_MEASURED,
@@ -35,6 +35,7 @@ from hermes.report.shape import (
     difference_sentence,
     extremes,
     parts,
+    path_part,
     place,
     typical,
 )
@@ -43,8 +44,10 @@ _WARNINGS = 3
 _NOTES = 3
 _FINDINGS = 4
 _FINDINGS_WITH_CURE = 3
-_TOP = 5
-_ASCEND_STEPS = 2
+_TOP = 4
+_ASCEND_STEPS = 1
+_PATH_PARTS = 4
+_PREPARING_PARTS = 2
 _RANKS_TWO_LINES = 3
 _RANKS_ONE_LINE = 8
 _WIDE = 96
@@ -61,6 +64,7 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     _coverage(screen, report)
     screen.line(report.verdict.sentence, style="bold", hang=0)
     _split(screen, report.steps)
+    _path(screen, report)
     _ascend(screen, report)
     _losses(screen, report)
     screen.gap()
@@ -255,6 +259,31 @@ def _bar(screen: _Screen, measured: Sequence[int], window_ns: int, longest: int,
         runs.append((screen.glyphs[key] * (upto - drawn), _STYLES[key]))
         drawn = upto
     return runs
+
+
+def _path(screen: _Screen, report: Report) -> None:
+    """The answer's path in one or two lines: what took most of it."""
+    if not report.paths:
+        return
+    path = report.paths[0]
+    screen.gap()
+    screen.line(("Critical path", "bold"), f" ({place(path.rank, path.step)}; what it could not end without)")
+    screen.items(_path_items(screen, path, _PATH_PARTS), indent=2)
+    for before in report.paths[1:2]:
+        if before.stretch == "preparing":
+            items = _path_items(screen, before, _PREPARING_PARTS)
+            screen.items([[f"before the window {duration(before.window_ns)}:"], *items], indent=2)
+
+
+def _path_items(screen: _Screen, path: StepPath, most: int) -> list[list[Piece]]:
+    items: list[list[Piece]] = [
+        [f"{screen.shorten(path_part(path, part), 36)} {duration(part.ns)} {share(part.ns, path.window_ns)}"]
+        for part in path.parts[:most]
+    ]
+    rest = sum(part.ns for part in path.parts[most:])
+    if rest:
+        items.append([f"{counted(len(path.parts) - most, 'smaller part')} {duration(rest)}"])
+    return items
 
 
 def _ascend(screen: _Screen, report: Report) -> None:

@@ -18,7 +18,9 @@ _CELLS = re.compile(r"\[(?P<inside>[#A-Za-z]*)\]|(?P<run>#+|([A-Za-z])\3*)|(?P<i
 
 _STREAM = {"compute": 1, "comm": 2, "copy": 3, "wait": 4}
 _UNIT = {"compute": "cube", "comm": "comm", "copy": "copy", "wait": "wait"}
-_LANES = ("step", "host", "python", "gc", *_STREAM)
+_CALLS = {"call": "launch", "sync": "deviceSynchronize"}
+_HOST = ("host", "python", *_CALLS)
+_LANES = ("step", "gc", *_HOST, *_STREAM)
 _FIRST_TID = 100
 
 
@@ -36,6 +38,8 @@ class _Event:
     start_ns: int
     dur_ns: int
     step: int | None = None
+    correlation: int | None = None
+    launch_ns: int | None = None
 
 
 def draw(text: str, *, scale_ns: int = 1_000) -> dict[str, pl.DataFrame]:
@@ -47,8 +51,9 @@ def draw(text: str, *, scale_ns: int = 1_000) -> dict[str, pl.DataFrame]:
         rank0.compute  AABB......
         rank0.comm     ..######..
 
-    Lanes: `step` (`#n` numbers the first one), `host` and `python` (`@n` is the thread), `compute`, `comm`,
-    `copy`, `wait` (`@n` is the stream), `gc`. A run of one letter is one event, named after the letter; `#`
+    Lanes: `step` (`#n` numbers the first one), `host`, `python`, `call` and `sync` (`@n` is the thread), `compute`,
+    `comm`, `copy`, `wait` (`@n` is the stream), `gc`. A `call` launches the task of its letter, the first the first; a
+    `sync` waits for the device. A run of one letter is one event, named after the letter; `#`
     stands for a nameless one, `.` for nothing, and `[####]` encloses one event, brackets included, so that
     two can touch. `comm` makes rows of `comm_op` and of `kernel`; `comm:tp` names its group (else `world`),
     whose operations are numbered in order of start. A row belongs to the step that its start lies in.
@@ -64,7 +69,7 @@ def draw(text: str, *, scale_ns: int = 1_000) -> dict[str, pl.DataFrame]:
     placed = [replace(event, step=_step_of(event, steps)) for event in events]
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in TABLES}
     for rank in ranks:
-        mine = sorted((event for event in placed if event.rank == rank), key=_order)
+        mine = _linked(sorted((event for event in placed if event.rank == rank), key=_order))
         rows["rank"].append(_rank_row(rank, len(ranks)))
         for table, make in _MAKERS.items():
             rows[table].extend(make(mine))
@@ -94,7 +99,7 @@ def _refuse_misplaced(number: int, found: re.Match[str]) -> None:
     for part, mark, allowed in (
         ("group", ":", ("comm",)),
         ("step", "#", ("step",)),
-        ("stream", "@", (*_STREAM, "host", "python", "gc")),
+        ("stream", "@", (*_STREAM, *_HOST, "gc")),
     ):
         if found[part] is not None and lane not in allowed:
             raise DrawingError(
@@ -158,6 +163,21 @@ def _step_of(event: _Event, steps: dict[int, list[_Event]]) -> int | None:
     return None
 
 
+def _linked(events: Sequence[_Event]) -> list[_Event]:
+    """The events of a rank, each launching call with its task: the first call of a letter with its first task."""
+    calls: dict[str, list[int]] = {}
+    tasks: dict[str, list[int]] = {}
+    for at, event in enumerate(events):
+        if event.name and event.lane in ("call", *_STREAM):
+            (calls if event.lane == "call" else tasks).setdefault(event.name, []).append(at)
+    linked = list(events)
+    pairs = [pair for name, own in calls.items() for pair in zip(own, tasks.get(name, ()), strict=False)]
+    for correlation, (call, task) in enumerate(sorted(pairs), start=1):
+        linked[call] = replace(events[call], correlation=correlation)
+        linked[task] = replace(events[task], correlation=correlation, launch_ns=events[call].start_ns)
+    return linked
+
+
 def _rank_row(rank: int, world: int) -> dict[str, object]:
     return {
         "rank": rank,
@@ -194,6 +214,8 @@ def _kernel_rows(events: Sequence[_Event]) -> Iterable[dict[str, object]]:
             "device_id": event.rank,
             "stream": event.number,
             "step": event.step,
+            "correlation": event.correlation,
+            "launch_ns": event.launch_ns,
             "direction": "h2d" if copies else None,
         }
 
@@ -212,6 +234,8 @@ def _comm_rows(events: Sequence[_Event]) -> Iterable[dict[str, object]]:
             "sequence": sequence,
             "stream": event.number,
             "step": event.step,
+            "correlation": event.correlation,
+            "launch_ns": event.launch_ns,
         }
 
 
@@ -233,12 +257,12 @@ def _gc_rows(events: Sequence[_Event]) -> Iterable[dict[str, object]]:
 
 
 def _host_rows(events: Sequence[_Event]) -> Iterable[dict[str, object]]:
-    """Host calls with their depth and self time; those of one thread must nest."""
+    """Host calls with their depth and self time; those of one thread and layer must nest."""
     rows: list[dict[str, object]] = []
-    open_calls: dict[int, list[tuple[int, int]]] = {}  # thread -> (end, row) of the calls that are open
+    open_calls: dict[tuple[int, bool], list[tuple[int, int]]] = {}  # lane -> (end, row) of the calls that are open
     self_ns: list[int] = []
-    for event in (event for event in events if event.lane in ("host", "python")):
-        stack = open_calls.setdefault(event.number, [])
+    for event in (event for event in events if event.lane in _HOST):
+        stack = open_calls.setdefault((event.number, event.lane in _CALLS), [])
         end = event.start_ns + event.dur_ns
         while stack and stack[-1][0] <= event.start_ns:
             stack.pop()
@@ -253,8 +277,9 @@ def _host_rows(events: Sequence[_Event]) -> Iterable[dict[str, object]]:
             _span(event)
             | {
                 "op_id": len(rows),
-                "kind": "op" if event.lane == "host" else "python",
-                "name": event.name or event.lane,
+                "kind": "runtime" if event.lane in _CALLS else "op" if event.lane == "host" else "python",
+                "name": _CALLS.get(event.lane) or event.name or event.lane,
+                "correlation": event.correlation,
                 "pid": 1,
                 "tid": event.number,
                 "depth": len(stack),

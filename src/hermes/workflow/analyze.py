@@ -9,6 +9,7 @@ import polars as pl
 
 from hermes.align.offsets import ClockOffset, clock_offsets
 from hermes.analyze import breakdown, comm, held, top
+from hermes.analyze.arrivals import Arrival, by_peer, identified
 from hermes.analyze.measures import AscendSplit, Held, LinkSpeed, PeerWait, RankTotal, StepSplit, StreamBusy, TopRow
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.judge import find_all, judge
@@ -18,11 +19,13 @@ from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
 from hermes.workflow.doubts import merged, step_doubts
 from hermes.workflow.load import Loaded, RankData
+from hermes.workflow.paths import arrivals_of, paths_of, waits_of
 
 # What the analyses look at; the rest of these wide tables stays on disk.
 _KERNEL = ("rank", "name", "type", "component", "unit", "stream", "start_ns", "dur_ns", "step")
 _HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns")
-_COMM_TASK = ("rank", "task", "peer_rank", "start_ns", "dur_ns", "bytes", "transport", "link")
+_COMM_TASK = ("rank", "comm_id", "task", "peer_rank", "start_ns", "dur_ns", "bytes", "transport", "link")
+_ARRIVAL = ("comm_id", "op", "group", "name", "sequence", "peer", "start_ns", "dur_ns")
 _TOP_ROWS = 500
 _EXACT_NS = 10
 """Ascend's own file keeps picoseconds of double noise and Stage in quarters of a microsecond."""
@@ -42,6 +45,8 @@ class _Gathered:
         self.waits: list[PeerWait] = []
         self.links: list[LinkSpeed] = []
         self.comm_op: dict[int, pl.DataFrame] = {}
+        self.peers: dict[int, dict[int, Arrival]] = {}
+        self.vendors: dict[int, str] = {}
         self.hosts: dict[int, str | None] = {}
         self.tops: dict[str, list[TopRow]] = {"kernels": [], "operators": [], "host_calls": [], "communication": []}
         self.held: list[Held] = []
@@ -57,6 +62,8 @@ def analyze(loaded: Loaded) -> Report:
     collected = tuple(rank.rank for rank in loaded.ranks)
     for rank in loaded.ranks:
         _gather(rank, collected, gathered)
+    clocks = _clocks(gathered)
+    arrivals = arrivals_of(gathered.comm_op, gathered.peers, clocks)
     notes = [*loaded.notes, *merged(gathered.doubts)]
     coverage = _coverage(gathered, collected, notes)
     measures = _measures(gathered, notes, coverage)
@@ -73,7 +80,9 @@ def analyze(loaded: Loaded) -> Report:
         ascend_note=_difference(gathered.ascend, gathered.splits),
         totals=tuple(gathered.totals),
         streams=tuple(gathered.streams),
-        clocks=_clocks(gathered),
+        clocks=clocks,
+        paths=paths_of(loaded, gathered.vendors, gathered.splits, arrivals, clocks),
+        rank_waits=waits_of(gathered.comm_op, arrivals),
         waits=tuple(sorted(gathered.waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))),
         links=tuple(gathered.links),
         top=Top(**{name: _merged(rows, notes, name) for name, rows in gathered.tops.items()}),
@@ -112,7 +121,9 @@ def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
     into.links.extend(comm.link_speeds(task, rank.table("comm_traffic")))
     group = rank.table("group")
     into.exposed[rank.rank] = breakdown.exposed_by_op(kernel, comm_op)
-    into.comm_op[rank.rank] = comm_op.select("op", "group", "name", "sequence", "start_ns", "dur_ns")
+    into.comm_op[rank.rank] = identified(rank.rank, comm_op.select(*_ARRIVAL), group)
+    into.peers[rank.rank] = by_peer(task, collected)
+    into.vendors[rank.rank] = row["vendor"]
     into.hosts[rank.rank] = row["host"]
     into.tops["kernels"].extend(top.top_kernels(kernel))
     into.tops["communication"].extend(top.top_communication(comm_op, group))

@@ -41,6 +41,15 @@ class RankData:
         chosen = list(columns) or list(TABLES[name].names)
         return pl.read_parquet(path, columns=chosen) if path.exists() else empty(TABLES[name]).select(chosen)
 
+    def between(self, name: str, columns: Sequence[str], first_ns: int, last_ns: int) -> pl.DataFrame:
+        """The rows of a table that overlap `[first_ns, last_ns)`; those of `flow` that end in it."""
+        path = self.folder / f"{name}.parquet"
+        if not path.exists():
+            return empty(TABLES[name]).select(columns)
+        end = pl.col("dst_ns") if name == "flow" else pl.col("start_ns") + pl.col("dur_ns")
+        begin = pl.col("dst_ns") if name == "flow" else pl.col("start_ns")
+        return pl.scan_parquet(path).filter((begin < last_ns) & (end >= first_ns)).select(columns).collect()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:

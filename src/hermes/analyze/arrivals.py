@@ -1,0 +1,171 @@
+"""Who arrived last at each collective: from its starts on all ranks, or from the waits inside it if ranks are missing.
+
+A collective can begin when its last member arrives: until then the others wait for that one, and only what follows is
+transfer. Where the last to arrive was not collected, the waits that name their peer (`Notify_Wait` on Ascend) tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from hermes.analyze.measures import RankWait
+from hermes.tables.collective import synchronising
+
+# Shorter waits are part of any transfer.
+_SHORTEST_NS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """When a collective could begin on one rank: the moment, on that rank's clock, at which its last member arrived.
+
+    `rank` is that member, `comm_id` the operation's row there; None when it was not collected. Only for ranks that
+    were not last themselves.
+    """
+
+    at_ns: int
+    rank: int
+    comm_id: int | None
+
+
+Arrivals = Mapping[int, Mapping[int, Arrival]]
+"""By rank and `comm_id`."""
+
+
+def by_starts(
+    comm_op: Mapping[int, pl.DataFrame], clocks: Mapping[int, tuple[int, int]]
+) -> dict[int, dict[int, Arrival]]:
+    """Arrivals from the starts on all ranks, of collectives that at least two ranks have.
+
+    A send and its receive are a collective of two. `comm_op` needs `comm_id, op, group, name, sequence, peer, start_ns`
+    and `dur_ns`; `clocks` holds by rank what to add to its times and the error of that, in nanoseconds. A lead that is
+    within the errors of both clocks is none.
+    """
+    parts = [
+        keyed(rank, rows, *clocks.get(rank, (0, 0)))
+        for rank, rows in sorted(comm_op.items())
+        for keyed in (_keyed, _pairs)
+        if rows.height
+    ]
+    found: dict[int, dict[int, Arrival]] = {rank: {} for rank in comm_op}
+    if len(parts) < 2:
+        return found
+    rows = pl.concat(parts).sort("aligned_ns", "rank")
+    last = rows.group_by("group", "key", maintain_order=True).agg(
+        pl.len().alias("members"),
+        pl.col("rank").last().alias("last"),
+        pl.col("comm_id").last().alias("last_id"),
+        pl.col("aligned_ns").last().alias("at_ns"),
+        pl.col("error_ns").last().alias("last_error_ns"),
+    )
+    late = rows.join(last.filter(pl.col("members") > 1), on=["group", "key"], how="inner").filter(
+        (pl.col("rank") != pl.col("last"))
+        & (pl.col("at_ns") - pl.col("aligned_ns") > pl.col("error_ns") + pl.col("last_error_ns"))
+    )
+    # An arrival after the end is the clock's error: then all was waiting.
+    late = late.with_columns(pl.min_horizontal(pl.col("at_ns") - pl.col("offset_ns"), "end_ns").alias("own_ns"))
+    for row in late.iter_rows(named=True):
+        found[row["rank"]][row["comm_id"]] = Arrival(at_ns=row["own_ns"], rank=row["last"], comm_id=row["last_id"])
+    return found
+
+
+def _keyed(rank: int, comm_op: pl.DataFrame, offset_ns: int, error_ns: int) -> pl.DataFrame:
+    return _aligned(rank, synchronising(comm_op), offset_ns, error_ns)
+
+
+def _aligned(rank: int, keyed: pl.DataFrame, offset_ns: int, error_ns: int) -> pl.DataFrame:
+    return keyed.select(
+        pl.lit(rank, dtype=pl.Int64).alias("rank"),
+        "comm_id",
+        "group",
+        "key",
+        (pl.col("start_ns") + offset_ns).alias("aligned_ns"),
+        (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"),
+        pl.lit(offset_ns, dtype=pl.Int64).alias("offset_ns"),
+        pl.lit(error_ns, dtype=pl.Int64).alias("error_ns"),
+    )
+
+
+def identified(rank: int, comm_op: pl.DataFrame, group: pl.DataFrame) -> pl.DataFrame:
+    """The operations of a rank with what tells them apart among all ranks: their group's members, and their peers.
+
+    Several groups of a job may bear one name (each stage has its own `dp`), so `group` gets the members, where they
+    are known. Of sends and receives in a group of two, the peer is the other one if not recorded.
+    """
+    known = group.drop_nulls("global_rank").sort("group", "global_rank").group_by("group", maintain_order=True)
+    members = {name: tuple(ranks) for name, ranks in known.agg("global_rank").iter_rows()}
+    named = {name: f"{name} {ranks}" for name, ranks in members.items()}
+    others = {
+        name: next(other for other in ranks if other != rank)
+        for name, ranks in members.items()
+        if len(ranks) == 2 and rank in ranks and ranks[0] != ranks[1]
+    }
+    other = pl.col("group").replace_strict(others, default=None, return_dtype=pl.Int64)
+    between = pl.col("op").is_in(["send", "recv"])
+    return comm_op.with_columns(
+        pl.coalesce("peer", pl.when(between).then(other)).alias("peer"),
+        pl.coalesce(pl.col("group").replace_strict(named, default=None, return_dtype=pl.String), "group").alias(
+            "group"
+        ),
+    )
+
+
+def _pairs(rank: int, comm_op: pl.DataFrame, offset_ns: int, error_ns: int) -> pl.DataFrame:
+    """Sends and receives with a key that both sides have: from whom to whom, and the how manieth."""
+    rows = comm_op.filter(pl.col("op").is_in(["send", "recv"]) & pl.col("peer").is_not_null())
+    sends = pl.col("op") == "send"
+    rows = rows.sort("start_ns", "comm_id").with_columns(
+        pl.when(sends).then(pl.lit(rank)).otherwise("peer").alias("from"),
+        pl.when(sends).then("peer").otherwise(pl.lit(rank)).alias("to"),
+    )
+    nth = pl.int_range(pl.len()).over("from", "to")
+    keyed = rows.with_columns(pl.format("{}>{} {}", "from", "to", nth).alias("key"), pl.lit("").alias("group"))
+    return _aligned(rank, keyed, offset_ns, error_ns)
+
+
+def by_peer(comm_task: pl.DataFrame, collected: Collection[int]) -> dict[int, Arrival]:
+    """Arrivals of ranks that were not collected, from the longest wait of one rank in each of its operations."""
+    waits = comm_task.filter(
+        (pl.col("task") == "notify_wait")
+        & pl.col("comm_id").is_not_null()
+        & pl.col("peer_rank").is_not_null()
+        & (pl.col("peer_rank") != pl.col("rank"))
+    )
+    longest = (
+        waits.sort("dur_ns", "start_ns", descending=[True, False])
+        .group_by("comm_id", maintain_order=True)
+        .first()
+        .filter((pl.col("dur_ns") >= _SHORTEST_NS) & ~pl.col("peer_rank").is_in(list(collected)))
+    )
+    return {
+        row["comm_id"]: Arrival(at_ns=row["start_ns"] + row["dur_ns"], rank=row["peer_rank"], comm_id=None)
+        for row in longest.iter_rows(named=True)
+    }
+
+
+def rank_waits(
+    comm_op: Mapping[int, pl.DataFrame], arrivals: Arrivals, collected: Collection[int]
+) -> tuple[RankWait, ...]:
+    """How long each rank waited in collectives for each other, the longest first."""
+    parts: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for rank, own in arrivals.items():
+        starts = dict(comm_op[rank].select("comm_id", "start_ns").iter_rows()) if own else {}
+        for comm_id, arrival in own.items():
+            start = starts[comm_id]
+            parts.setdefault((rank, arrival.rank), []).append((max(0, arrival.at_ns - start), start))
+    found = [
+        RankWait(
+            rank=rank,
+            peer=peer,
+            peer_collected=peer in collected,
+            operations=len(waits),
+            total_ns=sum(length for length, _ in waits),
+            longest_ns=max(waits)[0],
+            longest_at_ns=min(start for length, start in waits if length == max(waits)[0]),
+        )
+        for (rank, peer), waits in parts.items()
+    ]
+    return tuple(sorted(found, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer)))

@@ -1,0 +1,196 @@
+"""The critical path of a step as a measure: which component it went through, why the host was on it, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from hermes.analyze.arrivals import Arrival
+from hermes.analyze.graph import NONE, Graph, build
+from hermes.analyze.measures import PathPart, PathStretch, StepPath, StepSplit
+from hermes.analyze.path import Piece, Scene, walk, walk_across
+from hermes.base.intervals import Intervals, flat
+from hermes.knowledge.host_work import GC, LAUNCH, OPERATOR, OUTSIDE, PYTHON, REASONS, reason_of
+
+_COMPONENT = {
+    "compute": "compute", "comm": "communication", "copy": "copy", "wait": "wait", "host": "host",
+    "launch": "launch", "queue": "launch", "gap": "device gap", "unexplained": "unexplained",
+}  # fmt: skip
+_CALLS = ("runtime", "driver", "acl", "node", "model", "hccl", "enqueue", "dequeue")
+# What was queued before the step and what follows it are part of its graph.
+_BEFORE_NS = 20_000_000
+_AFTER_NS = 50_000_000
+_STRETCHES = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRows:
+    """Rows of one rank in a stretch of time.
+
+    `kernel` needs `kernel_id, name, component, stream, start_ns, dur_ns, correlation`; `comm_op` `comm_id, name, group,
+    library, stream, start_ns, dur_ns, correlation`; `host_op` `kind, name, pid, tid, start_ns, dur_ns, self_ns,
+    correlation`; `flow` whole rows of kind `queue` and `launch`.
+    """
+
+    rank: int
+    vendor: str
+    kernel: pl.DataFrame
+    comm_op: pl.DataFrame
+    host_op: pl.DataFrame
+    flow: pl.DataFrame
+    gc: pl.DataFrame
+
+
+def step_path(
+    load: Callable[[int, int, int], RankRows],
+    split: StepSplit,
+    arrivals: Mapping[int, Mapping[int, Arrival]],
+    offsets: Mapping[int, int],
+    *,
+    across: bool,
+    stretch: Literal["window", "preparing"] = "window",
+) -> StepPath:
+    """The path through the window of one step of one rank; `across` follows it to the ranks that were waited for.
+
+    With `stretch` `preparing`, through the time that the step took before its window.
+
+    `load` gives the rows of a rank from one moment of its clock to another, `offsets` what to add to its times to bring
+    them to one clock.
+    """
+    start_ns, end_ns = _bounds(split, stretch)
+    shift = offsets.get(split.rank, 0)
+    rows: dict[int, RankRows] = {}
+    scenes: dict[int, Scene] = {}
+
+    def scene(rank: int) -> Scene:
+        if rank not in scenes:
+            away = shift - offsets.get(rank, 0)
+            rows[rank] = load(rank, start_ns + away - _BEFORE_NS, end_ns + away + _AFTER_NS)
+            scenes[rank] = Scene(
+                rank=rank, graph=_graph(rows[rank]), arrivals=arrivals.get(rank, {}), offset_ns=offsets.get(rank, 0)
+            )
+        return scenes[rank]
+
+    first = scene(split.rank)
+    pieces = walk_across(scene, split.rank, start_ns, end_ns) if across else walk(first, start_ns, end_ns)
+    return StepPath(
+        rank=split.rank,
+        step=split.step,
+        stretch=stretch,
+        across=across,
+        start_ns=start_ns,
+        window_ns=end_ns - start_ns,
+        parts=_parts(pieces, rows, scenes),
+        stretches=tuple(_stretches(pieces, rows, scenes)),
+    )
+
+
+def _bounds(split: StepSplit, stretch: Literal["window", "preparing"]) -> tuple[int, int]:
+    if stretch == "preparing":
+        return split.start_ns - max(split.preparing_ns or 0, 0), split.start_ns
+    return split.start_ns, split.start_ns + split.window_ns
+
+
+def _graph(rows: RankRows) -> Graph:
+    return build(rows.vendor, rows.kernel, rows.comm_op, rows.host_op, rows.flow)
+
+
+def _parts(pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mapping[int, Scene]) -> tuple[PathPart, ...]:
+    """What each component takes, the host by reason; largest first."""
+    sums: dict[tuple[int, str, str], int] = {}
+    for piece in pieces:
+        if piece.kind != "host":
+            reason = "" if piece.peer is None else f"rank {piece.peer}"
+            key = (piece.rank, _COMPONENT[piece.kind], reason)
+            sums[key] = sums.get(key, 0) + piece.end_ns - piece.start_ns
+    for rank, thread in sorted({(piece.rank, piece.thread) for piece in pieces if piece.kind == "host"}):
+        own = [piece for piece in pieces if piece.kind == "host" and (piece.rank, piece.thread) == (rank, thread)]
+        on_path = _union(own)
+        pid, tid = scenes[rank].graph.threads[thread]
+        for reason, ns in _host_reasons(on_path, rows[rank], pid, tid):
+            sums[(rank, "host", reason)] = sums.get((rank, "host", reason), 0) + ns
+    parts = [PathPart(rank=rank, component=what, reason=why, ns=ns) for (rank, what, why), ns in sums.items() if ns]
+    return tuple(sorted(parts, key=lambda part: (-part.ns, part.rank, part.component, part.reason)))
+
+
+def _union(pieces: Sequence[Piece]) -> Intervals:
+    frame = pl.DataFrame(
+        [(piece.start_ns, piece.end_ns) for piece in pieces], schema={"start": pl.Int64, "end": pl.Int64}, orient="row"
+    )
+    return flat(frame["start"].to_numpy(), frame["end"].to_numpy())
+
+
+def _host_reasons(on_path: Intervals, rows: RankRows, pid: int | None, tid: int | None) -> Iterator[tuple[str, int]]:
+    """How long the host was on the path for each reason; the first that fits a moment counts."""
+    calls = rows.host_op.filter(pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid))
+    named = {name: reason_of(name) for name in calls["name"].unique()}
+    calls = calls.with_columns(
+        pl.coalesce(
+            pl.col("name").replace_strict(named, return_dtype=pl.String),
+            pl.when(pl.col("kind").is_in(_CALLS)).then(pl.lit(LAUNCH)),
+            pl.when(pl.col("kind") == "op").then(pl.lit(OPERATOR)),
+            pl.when(pl.col("kind").is_in(["python", "mark"])).then(pl.lit(PYTHON)),
+            pl.lit(OUTSIDE),
+        ).alias("reason")
+    )
+    for reason in REASONS:
+        when = rows.gc if reason == GC else calls.filter(pl.col("reason") == reason)
+        starts = when["start_ns"].to_numpy()
+        found = on_path if reason == OUTSIDE else on_path & flat(starts, starts + when["dur_ns"].to_numpy())
+        yield reason, found.total
+        on_path = on_path - found
+
+
+def _stretches(
+    pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mapping[int, Scene]
+) -> Iterator[PathStretch]:
+    """The longest pieces, in the order of the path, with the names of what they are."""
+    longest = sorted(pieces, key=lambda piece: piece.start_ns - piece.end_ns)[:_STRETCHES]
+    chosen = {id(piece) for piece in longest}
+    for piece in pieces:
+        if id(piece) in chosen:
+            name, where = _named(piece, rows[piece.rank], scenes[piece.rank].graph)
+            yield PathStretch(
+                rank=piece.rank,
+                component=_COMPONENT[piece.kind],
+                name=f"waits for rank {piece.peer} in {name}" if piece.peer is not None else name,
+                where=where,
+                start_ns=piece.start_ns,
+                dur_ns=piece.end_ns - piece.start_ns,
+            )
+
+
+def _named(piece: Piece, rows: RankRows, graph: Graph) -> tuple[str, str]:
+    """The name of a piece, and the stream, group or thread where it lies."""
+    if piece.task != NONE and graph.tasks.comm[piece.task] != NONE:
+        row = rows.comm_op.row(by_predicate=pl.col("comm_id") == int(graph.tasks.comm[piece.task]), named=True)
+        return row["name"], f"group {row['group']}" if row["stream"] is None else f"stream {row['stream']}"
+    if piece.task != NONE:
+        row = rows.kernel.row(by_predicate=pl.col("kernel_id") == int(graph.tasks.kernel[piece.task]), named=True)
+        return row["name"], f"stream {row['stream']}"
+    if piece.thread == NONE:
+        return "", ""
+    pid, tid = graph.threads[piece.thread]
+    within = rows.host_op.filter(pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid))
+    half = (piece.end_ns - piece.start_ns) // 2
+    below = pl.col("kind").is_in(_CALLS)
+    # What takes at least half of it, the collector before the runtime and that before the framework.
+    if _most(rows.gc.with_columns(pl.lit(GC).alias("name"), pl.col("dur_ns").alias("self_ns")), piece)[1] > half:
+        return GC, f"thread {tid}"
+    name, ns = _most(within.filter(below), piece)
+    return (name if ns > half else _most(within.filter(~below), piece)[0]), f"thread {tid}"
+
+
+def _most(calls: pl.DataFrame, piece: Piece) -> tuple[str, int]:
+    """The call that takes most of a piece itself, and how much; an empty name when there is none."""
+    start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")
+    inside = calls.filter((start < piece.end_ns) & (end > piece.start_ns)).with_columns(
+        pl.min_horizontal(
+            "self_ns", pl.min_horizontal(end, piece.end_ns) - pl.max_horizontal(start, piece.start_ns)
+        ).alias("most")
+    )
+    first = inside.sort("most", "start_ns", descending=[True, False]).head(1)
+    return (first["name"][0], first["most"][0]) if first.height else ("", 0)

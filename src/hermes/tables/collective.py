@@ -1,0 +1,20 @@
+"""What makes the rows of several ranks one and the same collective."""
+
+from __future__ import annotations
+
+import polars as pl
+
+# A member leaves these only when every member has arrived; a broadcast or a send lets the first go early.
+_SYNCHRONISING = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+
+
+def synchronising(comm_op: pl.DataFrame) -> pl.DataFrame:
+    """The rows of collectives that end for all members together, with `key`: equal on all ranks within a group.
+
+    The key is the name, or the place in the group where a rank has the name more than once.
+    """
+    rows = comm_op.filter(pl.col("op").is_in(_SYNCHRONISING) & pl.col("group").is_not_null())
+    alone = pl.len().over("group", "name") == 1
+    return rows.with_columns(
+        pl.when(alone).then(pl.col("name")).otherwise(pl.format("{} {}", "op", "sequence")).alias("key")
+    )

@@ -1,0 +1,88 @@
+"""The critical paths that a report shows, from the cached tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from hermes.align.offsets import ClockOffset
+from hermes.analyze import breakdown
+from hermes.analyze.arrivals import Arrival, by_starts, rank_waits
+from hermes.analyze.measures import RankWait, StepPath, StepSplit
+from hermes.analyze.step_path import RankRows, step_path
+from hermes.workflow.load import Loaded
+
+_KERNEL = ("kernel_id", "name", "component", "stream", "start_ns", "dur_ns", "correlation")
+_COMM_OP = ("comm_id", "name", "group", "library", "stream", "start_ns", "dur_ns", "correlation")
+_HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns", "correlation")
+_FLOW = ("kind", "src_pid", "src_tid", "src_ns", "dst_pid", "dst_tid", "dst_ns")
+_GC = ("start_ns", "dur_ns")
+# Beyond so many ranks the report shows the path of the slowest alone.
+_RANKS = 8
+
+
+def arrivals_of(
+    comm_op: Mapping[int, pl.DataFrame], peers: Mapping[int, Mapping[int, Arrival]], clocks: Sequence[ClockOffset]
+) -> dict[int, dict[int, Arrival]]:
+    """Who held each collective up: the last of the ranks that were collected, or one that was not and came later."""
+    found = by_starts(comm_op, {clock.rank: (clock.offset_ns, clock.error_ns or 0) for clock in clocks})
+    for rank, own in peers.items():
+        for comm_id, arrival in own.items():
+            known = found[rank].get(comm_id)
+            if known is None or known.at_ns < arrival.at_ns:
+                found[rank][comm_id] = arrival
+    return found
+
+
+def waits_of(
+    comm_op: Mapping[int, pl.DataFrame], arrivals: Mapping[int, Mapping[int, Arrival]]
+) -> tuple[RankWait, ...]:
+    """How long ranks waited for each other in collectives."""
+    return rank_waits(comm_op, arrivals, set(comm_op))
+
+
+def paths_of(
+    loaded: Loaded,
+    vendors: Mapping[int, str],
+    splits: Sequence[StepSplit],
+    arrivals: Mapping[int, Mapping[int, Arrival]],
+    clocks: Sequence[ClockOffset],
+) -> tuple[StepPath, ...]:
+    """First the slowest rank's, followed to the ranks that it waited for; then each rank's own, where they are few.
+
+    Of each rank the step of median window. Where a window begins with the first device task, the slowest rank's path
+    to that task comes second.
+    """
+    ranks = {rank.rank: rank for rank in loaded.ranks}
+    offsets = {clock.rank: clock.offset_ns for clock in clocks}
+
+    def rows(rank: int, first_ns: int, last_ns: int) -> RankRows:
+        data = ranks[rank]
+        return RankRows(
+            rank=rank,
+            vendor=vendors[rank],
+            kernel=data.between("kernel", _KERNEL, first_ns, last_ns),
+            comm_op=data.between("comm_op", _COMM_OP, first_ns, last_ns),
+            host_op=data.between("host_op", _HOST_OP, first_ns, last_ns),
+            flow=data.between("flow", _FLOW, first_ns, last_ns).filter(pl.col("kind").is_in(["queue", "launch"])),
+            gc=data.between("gc", _GC, first_ns, last_ns),
+        )
+
+    chosen = [_typical(splits, rank) for rank in ranks]
+    typical = [split for split in chosen if split is not None and split.window_ns > 0]
+    if not typical:
+        return ()
+    slowest = max(typical, key=lambda split: (split.compute_ns is not None, split.window_ns, -split.rank))
+    several = len(ranks) > 1
+    found = [step_path(rows, slowest, arrivals, offsets, across=several)]
+    if slowest.window_kind == "device" and (slowest.preparing_ns or 0) > 0:
+        found.append(step_path(rows, slowest, arrivals, offsets, across=several, stretch="preparing"))
+    if several and len(ranks) <= _RANKS:
+        found += [step_path(rows, split, arrivals, offsets, across=False) for split in typical]
+    return tuple(found)
+
+
+def _typical(splits: Sequence[StepSplit], rank: int) -> StepSplit | None:
+    own = [split for split in splits if split.rank == rank]
+    return (breakdown.median_split(own) or breakdown.middle_split(own)) if own else None

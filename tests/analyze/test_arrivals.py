@@ -1,0 +1,119 @@
+"""Who arrived last at a collective, and how long the others waited."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hermes.analyze.arrivals import Arrival, by_peer, by_starts, identified, rank_waits
+from hermes.tables import TABLES, schema_of
+from hermes.testing import draw
+
+THREE = """
+    rank0.comm  ##########....
+    rank1.comm  ....######....
+    rank2.comm  ..########....
+"""
+
+
+def comm(text: str, scale_ns: int = 10_000) -> dict[int, pl.DataFrame]:
+    tables = draw(text, scale_ns=scale_ns)["comm_op"]
+    return {rank: tables.filter(pl.col("rank") == rank) for rank in tables["rank"].unique().sort()}
+
+
+def tasks(*rows: tuple[int, int | None, int, int]) -> pl.DataFrame:
+    """Waits of rank 0: operation, awaited rank, start, length."""
+    named = [
+        {"rank": 0, "comm_id": op, "task": "notify_wait", "peer_rank": peer, "start_ns": start, "dur_ns": length}
+        for op, peer, start, length in rows
+    ]
+    return pl.DataFrame(named, schema=schema_of(TABLES["comm_task"]))
+
+
+def test_the_last_to_start_holds_up_the_others_until_it_starts() -> None:
+    found = by_starts(comm(THREE), {})
+    assert found == {
+        0: {0: Arrival(at_ns=40_000, rank=1, comm_id=0)},
+        1: {},
+        2: {0: Arrival(at_ns=40_000, rank=1, comm_id=0)},
+    }
+
+
+def test_clocks_are_aligned_first() -> None:
+    # Rank 0's clock is 60 us behind: it was the last.
+    found = by_starts(comm(THREE), {0: (60_000, 0)})
+    assert found[0] == {}
+    # The moment is on the waiting rank's own clock, and inside its operation.
+    assert found[1] == {0: Arrival(at_ns=60_000, rank=0, comm_id=0)}
+
+
+def test_a_lead_within_the_error_of_the_clocks_is_none() -> None:
+    assert by_starts(comm(THREE), {0: (0, 15_000), 1: (0, 30_000)})[0] == {}
+
+
+def test_a_rank_alone_tells_nothing() -> None:
+    assert by_starts(comm("rank0.comm  ####"), {}) == {0: {}}
+
+
+def test_a_broadcast_makes_nobody_wait() -> None:
+    ranks = {rank: rows.with_columns(pl.lit("broadcast").alias("op")) for rank, rows in comm(THREE).items()}
+    assert all(not own for own in by_starts(ranks, {}).values())
+
+
+def test_the_longest_wait_names_a_rank_that_was_not_collected() -> None:
+    waits = tasks((0, 5, 100, 90_000), (0, 3, 100, 30_000), (1, 5, 200_000, 10_000))
+    assert by_peer(waits, {0}) == {0: Arrival(at_ns=90_100, rank=5, comm_id=None)}
+
+
+def test_a_wait_for_a_collected_or_an_unknown_rank_is_left_to_the_starts() -> None:
+    assert by_peer(tasks((0, 1, 0, 90_000), (1, None, 0, 90_000), (2, 0, 0, 90_000)), {0, 1}) == {}
+
+
+def test_waits_are_summed_by_who_was_waited_for() -> None:
+    ranks = comm("""
+        rank0.comm  ######.########
+        rank1.comm  ....##.....####
+    """)
+    (wait,) = rank_waits(ranks, by_starts(ranks, {}), {0, 1})
+    assert (wait.rank, wait.peer, wait.peer_collected, wait.operations) == (0, 1, True, 2)
+    assert (wait.total_ns, wait.longest_ns, wait.longest_at_ns) == (80_000, 40_000, 0)
+
+
+def test_the_order_of_ranks_does_not_matter() -> None:
+    ranks = comm(THREE)
+    turned = dict(sorted(ranks.items(), reverse=True))
+    assert rank_waits(ranks, by_starts(ranks, {}), {0, 1, 2}) == rank_waits(turned, by_starts(turned, {}), {0, 1, 2})
+
+
+def groups(*members: tuple[str, int]) -> pl.DataFrame:
+    rows = [{"rank": 0, "group": name, "member": 0, "global_rank": rank} for name, rank in members]
+    return pl.DataFrame(rows, schema=schema_of(TABLES["group"]))
+
+
+def test_groups_of_one_name_and_other_members_are_two() -> None:
+    ranks = comm("""
+        rank0.comm:dp  ########
+        rank1.comm:dp  ####....
+        rank2.comm:dp  ......##
+    """)
+    pair, alone = groups(("dp", 0), ("dp", 1)), groups(("dp", 2), ("dp", 3))
+    told = {rank: identified(rank, rows, alone if rank == 2 else pair) for rank, rows in ranks.items()}
+    assert by_starts(told, {}) == {0: {}, 1: {}, 2: {}}
+
+
+def test_a_receive_waits_for_its_send() -> None:
+    ranks = comm("""
+        rank0.comm:pp  ########
+        rank1.comm:pp  .....###
+    """)
+    both = groups(("pp", 0), ("pp", 1))
+    ops = {0: "recv", 1: "send"}
+    told = {
+        rank: identified(rank, rows.with_columns(pl.lit(ops[rank]).alias("op")), both) for rank, rows in ranks.items()
+    }
+    assert by_starts(told, {}) == {0: {0: Arrival(at_ns=50_000, rank=1, comm_id=0)}, 1: {}}
+
+
+def test_without_members_a_group_keeps_its_name_and_its_peers() -> None:
+    (rows,) = comm("rank0.comm:pp  ####").values()
+    told = identified(0, rows, groups())
+    assert told.select("group", "peer").rows() == [("pp", None)]
