@@ -5,14 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from hermes.analyze.breakdown import step_splits
-from hermes.analyze.measures import StepPath
-from hermes.analyze.step_path import RankRows, step_path
+from hermes.analyze.measures import StepPath, StepSplit
+from hermes.analyze.step_path import RankRows, step_free, step_path
 from hermes.testing import draw
 
 
-def path(text: str, names: dict[str, str] | None = None, scale_ns: int = 1_000) -> StepPath:
-    """The path of the first step of rank 0; `names` gives letters of the host their real names."""
-    tables = draw(text, scale_ns=scale_ns)
+def drawn(text: str, names: dict[str, str] | None = None) -> tuple[RankRows, StepSplit]:
+    """The rows of rank 0 and its first step; `names` gives letters of the host their real names."""
+    tables = draw(text)
     host = tables["host_op"].with_columns(pl.col("name").replace(names or {}))
     rows = RankRows(
         rank=0,
@@ -24,6 +24,12 @@ def path(text: str, names: dict[str, str] | None = None, scale_ns: int = 1_000) 
         gc=tables["gc"],
     )
     split = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])[0]
+    return rows, split
+
+
+def path(text: str, names: dict[str, str] | None = None) -> StepPath:
+    """The path of the first step of rank 0."""
+    rows, split = drawn(text, names)
     return step_path(lambda rank, first, last: rows, split, {}, {}, across=False)
 
 
@@ -95,3 +101,20 @@ def test_what_is_not_explained_has_its_share() -> None:
     """)
     assert parts(found) == {"compute": 5, "unexplained": 5}
     assert found.unexplained_share == 0.5
+
+
+def test_free_time_is_told_by_what_the_next_task_had_waited_for() -> None:
+    rows, split = drawn(
+        """
+        rank0.step     [##################]
+        rank0.host     LLLL...OOO..........
+        rank0.call     ....A....B..........
+        rank0.compute  .....AAA...BBBBBBBBB
+        """,
+        {"L": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "O": "aten::mm"},
+    )
+    found = step_free(lambda rank, first, last: rows, split, {})
+    assert found.free_ns == split.free_ns == 8_000
+    assert {f"{part.component} {part.reason}".strip(): part.ns // 1_000 for part in found.parts} == {
+        "host data loading": 4, "host operators": 1, "host launching": 2, "launch": 1,
+    }  # fmt: skip

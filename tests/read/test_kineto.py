@@ -219,6 +219,23 @@ def test_real_flows_run_from_launch_to_kernel(tmp_path: Path) -> None:
     assert (flow["src_ns"] <= flow["dst_ns"]).all()
 
 
+def test_an_event_that_a_stream_waits_for_is_an_arrow_from_its_record(tmp_path: Path) -> None:
+    sink, _ = _real("event_sync_multi_stream.json.gz", tmp_path)
+    events = sink.read("flow").filter(pl.col("kind") == "event").sort("dst_ns")
+    # The second is a stream's wait, the others are the host's.
+    assert events.select("flow_id", "src_tid", "dst_tid").rows() == [
+        ("32", 20, None),
+        ("1385", 20, 24),
+        ("62", 28, None),
+    ]
+
+
+def test_an_event_without_a_record_in_the_capture_is_no_arrow(read: Read) -> None:
+    wait = _span("cuda_sync", "Stream Wait Event", 10, 1, pid=0, tid=24, stream=24, wait_on_stream=20,
+                 wait_on_cuda_event_record_corr_id=-1)  # fmt: skip
+    assert read([wait, _launch(5, 7, "cudaEventRecord")]).read("flow").height == 0
+
+
 def test_waits_of_cuda_sync_are_rows_of_their_own(tmp_path: Path) -> None:
     sink, _ = _real("event_sync_multi_stream.json.gz", tmp_path)
     wait = sink.read("kernel").filter(pl.col("component") == "wait")

@@ -15,6 +15,7 @@ from hermes.analyze.measures import (
     PeerWait,
     RankTotal,
     RankWait,
+    StepFree,
     StepPath,
     StepSplit,
     StreamBusy,
@@ -276,6 +277,17 @@ def _real() -> Report:
             ClockOffset(rank=1, offset_ns=-2_310, error_ns=640, anchors=4, method="collectives"),
         ),
         paths=(_path(0), _path(1)),
+        free=(
+            StepFree(
+                rank=0,
+                step=50,
+                free_ns=25_020_619,
+                parts=(
+                    PathPart(rank=0, component="host", reason="operators", ns=23_000_619),
+                    PathPart(rank=0, component="host", reason="compilation", ns=2_020_000),
+                ),
+            ),
+        ),
         rank_waits=tuple(
             RankWait(
                 rank=rank,
@@ -497,6 +509,7 @@ def unmeasured() -> Report:
         streams=(),
         clocks=(),
         paths=(),
+        free=(),
         rank_waits=(),
         waits=(),
         links=(),
@@ -526,6 +539,7 @@ def empty() -> Report:
         streams=(),
         clocks=(),
         paths=(),
+        free=(),
         rank_waits=(),
         waits=(),
         links=(),

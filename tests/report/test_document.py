@@ -61,6 +61,7 @@ def test_every_block_of_the_schema_is_there_even_when_nothing_was_read(empty: Re
         "step_trace_time",
         "critical_path",
         "critical_path_stretches",
+        "free_time",
         "findings",
         "streams",
         "clocks",

@@ -40,6 +40,14 @@ def test_every_path_of_a_real_profile_adds_up_to_its_window(name: str, real: Rea
         assert path.unexplained_share < 0.05
 
 
+@pytest.mark.parametrize("name", REAL)
+def test_the_reasons_of_free_time_add_up_to_it(name: str, real: Real) -> None:
+    report = analyze(real(name))
+    splits = {(split.rank, split.step): split.free_ns for split in report.steps}
+    for free in report.free:
+        assert sum(part.ns for part in free.parts) == free.free_ns == splits[(free.rank, free.step)]
+
+
 def test_the_path_waits_for_the_rank_that_was_not_collected(real: Real) -> None:
     path = analyze(real("ascend/alexnet_text_level2")).paths[0]
     assert (path.rank, path.step) == (0, 50)

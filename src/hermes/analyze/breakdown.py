@@ -111,6 +111,17 @@ def device_busy(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> Intervals:
     return work.compute | work.comm | work.copy
 
 
+def free_of(split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> Intervals:
+    """When the device of one rank had nothing to do in the window of a step; as long as its `free_ns` in sum."""
+    tasks = _tasks(kernel, comm_op)
+    if split.window_kind == "device" and split.step is not None:
+        # The window is the device's own, and holds what the step launched.
+        tasks = tasks.filter(pl.col("step") == split.step)
+    work = _work(tasks)
+    end = split.start_ns + split.window_ns
+    return window(split.start_ns, end) - work.compute - work.comm - work.copy
+
+
 def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:
     """One row per stream and component of one rank."""
     rank = _rank(kernel)

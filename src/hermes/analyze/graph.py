@@ -5,8 +5,9 @@ thread waits for the device in a blocking call, for the thread that handed it wo
 work to. Of all that something waits for, the last to arrive is what it *binds* to.
 
 Explicit links are used where a trace has them: correlations of launches, queues between host threads, event waits that
-stand on a stream (Ascend). What no trace says is inferred from times: a task that starts later than its stream and its
-launch allow was held by the task of another stream that ended last before it.
+stand on a stream (Ascend) or name the record that they wait for (`cuda_sync` of Kineto). What no trace says is inferred
+from times: a task that starts later than its stream and its launch allow was held by the task of another stream that
+ended last before it.
 """
 
 from __future__ import annotations
@@ -66,9 +67,14 @@ class Jumps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """All that a walk needs. `threads` holds `(pid, tid)`; `main` is the thread of the step marks, or -1."""
+    """All that a walk needs. `threads` holds `(pid, tid)`; `main` is the thread of the step marks, or -1.
+
+    `events` are the pairs of tasks that an event ties, as the trace says: the last before its record, and the first
+    behind the wait for it.
+    """
 
     tasks: Tasks
+    events: tuple[tuple[int, int], ...]
     threads: tuple[tuple[int | None, int | None], ...]
     jumps: tuple[Jumps, ...]
     main: int
@@ -77,15 +83,18 @@ class Graph:
 def build(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.DataFrame, flow: pl.DataFrame) -> Graph:
     """The graph of one rank, of any stretch of its rows; O(n log n).
 
-    `host_op` needs `kind, name, pid, tid, start_ns, dur_ns, correlation`, `flow` its rows of kind `queue` and `launch`.
+    `host_op` needs `kind, name, pid, tid, start_ns, dur_ns, correlation`, `flow` its rows of kind `queue`, `launch` and
+    `event`.
     """
     host = _with_threads(host_op)
     rows = _tasks(vendor, kernel, comm_op)
-    tasks = _bound(rows, _launches(rows, host, flow))
+    events = _events(rows, flow)
+    tasks = _bound(rows, _launches(rows, host, flow), events)
     threads = host.select("pid", "tid", "thread").unique().sort("thread")
     marks = host.filter(pl.col("kind") == "step")["thread"]
     return Graph(
         tasks=tasks,
+        events=tuple(events.iter_rows()),
         threads=tuple(threads.select("pid", "tid").iter_rows()),
         jumps=_jumps(tasks, host, flow, threads.height),
         main=int(marks[0]) if len(marks) else _busiest(host),
@@ -111,7 +120,7 @@ def _busiest(host: pl.DataFrame) -> int:
 
 def _tasks(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:
     """Device tasks by start. Communication comes as operations where they are recorded."""
-    columns = ["start_ns", "dur_ns", "stream", "correlation"]
+    columns = ["start_ns", "dur_ns", "stream", "correlation", "launch_ns"]
     kinds = ["compute", "copy", *([] if comm_op.height else ["comm"])]
     if vendor == "ascend":
         # Event records and waits are tasks of their own; elsewhere they are the host's calls.
@@ -158,7 +167,25 @@ def _launches(rows: pl.DataFrame, host: pl.DataFrame, flow: pl.DataFrame) -> pl.
     )
 
 
-def _bound(rows: pl.DataFrame, launches: pl.DataFrame) -> Tasks:
+def _events(rows: pl.DataFrame, flow: pl.DataFrame) -> pl.DataFrame:
+    """Pairs `source`, `target` of tasks that an event between two streams ties, by the moments of their calls."""
+    arrows = flow.filter(
+        (pl.col("kind") == "event") & pl.col("src_tid").is_not_null() & pl.col("dst_tid").is_not_null()
+    )
+    tasks = rows.select("stream", "launch_ns", pl.int_range(pl.len(), dtype=pl.Int64).alias("task"))
+    tasks = tasks.drop_nulls().sort("launch_ns", "task")
+    sources = arrows.sort("src_ns").join_asof(
+        tasks.rename({"task": "source"}), left_on="src_ns", right_on="launch_ns", by_left="src_tid", by_right="stream",
+        strategy="backward", check_sortedness=False,
+    )  # fmt: skip
+    pairs = sources.sort("dst_ns").join_asof(
+        tasks.rename({"task": "target"}), left_on="dst_ns", right_on="launch_ns", by_left="dst_tid", by_right="stream",
+        strategy="forward", check_sortedness=False,
+    )  # fmt: skip
+    return pairs.select("source", "target").drop_nulls().unique(maintain_order=True)
+
+
+def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> Tasks:
     """The tasks with what each bound to."""
     start, end = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
     lane = rows["line"].rank("dense").cast(pl.Int64).to_numpy() if rows.height else np.empty(0, dtype=np.int64)
@@ -177,6 +204,9 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame) -> Tasks:
     other_ns = np.where(other == NONE, never, end[other])
     since = np.where(waits, start, known + SLACK_NS)
     held = (other != NONE) & (other_ns > since) & ((start - known > SLACK_NS) | (known == never) | waits)
+    # What the trace says comes before what is inferred.
+    told = _told(events, end, known, start)
+    held, other = held | (told != NONE), np.where(told != NONE, told, other)
     bind = np.where(held, other, np.where(stream_ns >= launch_ns, before, NONE))
     from_host = ~held & (launch_ns > stream_ns)
     return Tasks(
@@ -190,6 +220,18 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame) -> Tasks:
         launch_thread=np.where(from_host, thread, NONE),
         launch_ns=np.where(from_host, launch_ns, NONE),
     )
+
+
+def _told(events: pl.DataFrame, end: Ints, known: Ints, start: Ints) -> Ints:
+    """For each task the source of its events that ended last, if that held it up."""
+    source, target = events["source"].to_numpy(), events["target"].to_numpy()
+    told = np.full(len(end), NONE, dtype=np.int64)
+    # The last to end is written last.
+    order = np.argsort(end[source], kind="stable")
+    source, target = source[order], target[order]
+    binding = (end[source] > known[target]) & (end[source] <= start[target] + SLACK_NS)
+    told[target[binding]] = source[binding]
+    return told
 
 
 def _before(lane: Ints) -> Ints:

@@ -191,6 +191,20 @@ class PathStretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepFree:
+    """Why the device of one rank was free in one step; the parts add up to the step's free time.
+
+    A part's component is `host` with what the host did, `launch`, `wait`, or `device gap`; it is work of the device
+    (`compute`, …) only where a step's own tasks waited for those of another step.
+    """
+
+    rank: int
+    step: int | None
+    free_ns: int
+    parts: tuple[PathPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepPath:
     """The critical path through the window of one step of `rank`; its parts add up to `window_ns`, always.
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from hermes.analyze.arrivals import Arrival
 from hermes.analyze.graph import NONE, Graph, Jumps
+from hermes.base.intervals import Intervals
 
 Kind = Literal["compute", "comm", "copy", "wait", "launch", "queue", "host", "gap", "unexplained"]
 _WORK = ("compute", "comm", "copy")
@@ -59,6 +60,16 @@ def walk(scene: Scene, start_ns: int, end_ns: int) -> tuple[Piece, ...]:
     return road.pieces()
 
 
+def walk_gaps(scene: Scene, gaps: Intervals) -> tuple[Piece, ...]:
+    """What each gap of the device waited for: from the task that ends it back to its start, one gap after the other."""
+    found: list[Piece] = []
+    for start, end in zip(gaps.starts.tolist(), gaps.ends.tolist(), strict=True):
+        road = _Road(scene, start, across=False)
+        road.lead_to(end)
+        found.extend(road.pieces())
+    return tuple(found)
+
+
 def walk_across(scenes: Callable[[int], Scene], rank: int, start_ns: int, end_ns: int) -> tuple[Piece, ...]:
     """The path through a stretch of time of `rank`, followed to each rank that it waited for, as long as it is known.
 
@@ -95,6 +106,19 @@ class _Road:
         self.now = 0
         self.handed: Arrival | None = None
         """Where a walk across ranks goes on when it has left this one."""
+
+    def lead_to(self, end_ns: int) -> None:
+        """Walk from what the first task at or behind `end_ns` waited for."""
+        self.now = end_ns
+        starts = self._graph.tasks.start
+        place = int(np.searchsorted(starts, end_ns, side="left"))
+        while place < len(starts) and self._graph.tasks.component[place] not in _WORK:
+            place += 1
+        if place < len(starts):
+            self._before(place)
+        elif self._graph.main != NONE:
+            self._follow(NONE, self._graph.main)
+        self._rest()
 
     def enter(self, comm_id: int | None, at_ns: int) -> None:
         """Walk from the arrival at an operation."""

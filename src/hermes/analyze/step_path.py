@@ -9,9 +9,10 @@ from typing import Literal
 import polars as pl
 
 from hermes.analyze.arrivals import Arrival
+from hermes.analyze.breakdown import free_of
 from hermes.analyze.graph import NONE, Graph, build
-from hermes.analyze.measures import PathPart, PathStretch, StepPath, StepSplit
-from hermes.analyze.path import Piece, Scene, walk, walk_across
+from hermes.analyze.measures import PathPart, PathStretch, StepFree, StepPath, StepSplit
+from hermes.analyze.path import Piece, Scene, walk, walk_across, walk_gaps
 from hermes.base.intervals import Intervals, flat
 from hermes.knowledge.host_work import GC, LAUNCH, OPERATOR, OUTSIDE, PYTHON, REASONS, reason_of
 
@@ -30,9 +31,9 @@ _STRETCHES = 60
 class RankRows:
     """Rows of one rank in a stretch of time.
 
-    `kernel` needs `kernel_id, name, component, stream, start_ns, dur_ns, correlation`; `comm_op` `comm_id, name, group,
-    library, stream, start_ns, dur_ns, correlation`; `host_op` `kind, name, pid, tid, start_ns, dur_ns, self_ns,
-    correlation`; `flow` whole rows of kind `queue` and `launch`.
+    `kernel` needs `kernel_id, name, component, stream, start_ns, dur_ns, correlation, launch_ns, step`; `comm_op` the
+    same but `comm_id, group, library` for the first and third; `host_op` `kind, name, pid, tid, start_ns, dur_ns`,
+    `self_ns` and `correlation`; `flow` whole rows of kind `queue`, `launch` and `event`.
     """
 
     rank: int
@@ -85,6 +86,25 @@ def step_path(
         window_ns=end_ns - start_ns,
         parts=_parts(pieces, rows, scenes),
         stretches=tuple(_stretches(pieces, rows, scenes)),
+    )
+
+
+def step_free(
+    load: Callable[[int, int, int], RankRows],
+    split: StepSplit,
+    arrivals: Mapping[int, Arrival],
+) -> StepFree:
+    """Why the device was free in the window of one step: what each gap's next task waited for; exact in sum."""
+    end_ns = split.start_ns + split.window_ns
+    rows = load(split.rank, split.start_ns - _BEFORE_NS, end_ns + _AFTER_NS)
+    scene = Scene(rank=split.rank, graph=_graph(rows), arrivals=arrivals)
+    gaps = free_of(split, rows.kernel, rows.comm_op)
+    pieces = walk_gaps(scene, gaps)
+    return StepFree(
+        rank=split.rank,
+        step=split.step,
+        free_ns=gaps.total,
+        parts=_parts(pieces, {split.rank: rows}, {split.rank: scene}),
     )
 
 

@@ -56,6 +56,18 @@ def document(report: Report) -> dict[str, object]:
         },
         "critical_path": [row for path in report.paths for row in _path(path)],
         "critical_path_stretches": [row for path in report.paths[:1] for row in _stretches(path)],
+        "free_time": [
+            {
+                "rank": row.rank,
+                "step": row.step,
+                "component": _text(part.component),
+                "reason": _text(part.reason),
+                "ms": _ms(part.ns),
+                "share": _finite(part.ns / row.free_ns),
+            }
+            for row in report.free
+            for part in row.parts
+        ],
         "findings": [_finding(row) for row in report.findings],
         **_measures(report),
         "diagnostics": [

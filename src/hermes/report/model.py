@@ -11,6 +11,7 @@ from hermes.analyze.measures import (
     PeerWait,
     RankTotal,
     RankWait,
+    StepFree,
     StepPath,
     StepSplit,
     StreamBusy,
@@ -84,6 +85,7 @@ class Report:
     streams: tuple[StreamBusy, ...]
     clocks: tuple[ClockOffset, ...]
     paths: tuple[StepPath, ...]
+    free: tuple[StepFree, ...]
     rank_waits: tuple[RankWait, ...]
     waits: tuple[PeerWait, ...]
     links: tuple[LinkSpeed, ...]

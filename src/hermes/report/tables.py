@@ -14,6 +14,7 @@ from hermes.analyze.measures import (
     PeerWait,
     RankTotal,
     RankWait,
+    StepFree,
     StepPath,
     StepSplit,
     StreamBusy,
@@ -117,6 +118,13 @@ def tables(report: Report) -> tuple[Table, ...]:
             "In the order of the path of the slowest rank; the start is on the clock of the stretch's own rank.",
             _STRETCHES,
             report.paths[0].stretches if report.paths else (),
+        ),
+        _table(
+            "free",
+            "Free time",
+            "Why the device had nothing to do in a typical step: what the task behind each gap had waited for.",
+            _FREE,
+            [(row, part) for row in report.free for part in row.parts],
         ),
         _table(
             "rank-waits",
@@ -299,6 +307,14 @@ _STRETCHES: tuple[Column[PathStretch], ...] = (
     Column(title="Where", cell=lambda row: _name(row.where), words=True),
     Column(title="Time", cell=lambda row: _time(row.dur_ns), unit="ns"),
     Column(title="Start", cell=lambda row: _whole(row.start_ns), unit="ns"),
+)
+_FREE: tuple[Column[tuple[StepFree, PathPart]], ...] = (
+    Column(title="Rank", cell=lambda row: _whole(row[0].rank)),
+    Column(title="Step", cell=lambda row: _whole(row[0].step)),
+    Column(title="Component", cell=lambda row: _words(row[1].component), words=True),
+    Column(title="Reason", cell=lambda row: _words(row[1].reason), words=True),
+    Column(title="Time", cell=lambda row: _time(row[1].ns), unit="ns"),
+    Column(title="Share", cell=lambda row: _fraction(row[1].ns / row[0].free_ns)),
 )
 _RANK_WAITS: tuple[Column[RankWait], ...] = (
     Column(title="Rank", cell=lambda row: _whole(row.rank)),

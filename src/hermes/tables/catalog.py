@@ -256,14 +256,17 @@ _FLOW = Table(
             "kind",
             "text",
             "`launch` (runtime call to device task), `operator` (framework operator to device task), "
-            "`queue` (enqueue to dequeue), `forward_backward`, `mark`.",
+            "`queue` (enqueue to dequeue), `event` (record on a stream to what waits for it), `forward_backward`, "
+            "`mark`.",
         ),
         Column("flow_id", "text", "Identity as recorded; it may exceed 64 bits."),
         Column("src_pid", "int", "Process the arrow leaves.", null="not a number"),
-        Column("src_tid", "int", "Thread the arrow leaves.", null="not a number"),
+        Column("src_tid", "int", "Thread the arrow leaves; the stream of an event's record.", null="not a number"),
         Column("src_ns", "int", "Moment the arrow leaves.", "ns"),
         Column("dst_pid", "int", "Process the arrow reaches.", null="not a number"),
-        Column("dst_tid", "int", "Thread or stream the arrow reaches.", null="not a number"),
+        Column(
+            "dst_tid", "int", "Thread or stream the arrow reaches.", null="not a number; the host waits for an event"
+        ),
         Column("dst_ns", "int", "Moment the arrow arrives.", "ns"),
     ),
 )

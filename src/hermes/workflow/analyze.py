@@ -65,6 +65,7 @@ def analyze(loaded: Loaded) -> Report:
     clocks = _clocks(gathered)
     arrivals = arrivals_of(gathered.comm_op, gathered.peers, clocks)
     notes = [*loaded.notes, *merged(gathered.doubts)]
+    paths, free = paths_of(loaded, gathered.vendors, gathered.splits, arrivals, clocks)
     coverage = _coverage(gathered, collected, notes)
     measures = _measures(gathered, notes, coverage)
     findings = find_all(measures)
@@ -81,7 +82,8 @@ def analyze(loaded: Loaded) -> Report:
         totals=tuple(gathered.totals),
         streams=tuple(gathered.streams),
         clocks=clocks,
-        paths=paths_of(loaded, gathered.vendors, gathered.splits, arrivals, clocks),
+        paths=paths,
+        free=free,
         rank_waits=waits_of(gathered.comm_op, arrivals),
         waits=tuple(sorted(gathered.waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))),
         links=tuple(gathered.links),

@@ -9,12 +9,12 @@ import polars as pl
 from hermes.align.offsets import ClockOffset
 from hermes.analyze import breakdown
 from hermes.analyze.arrivals import Arrival, by_starts, rank_waits
-from hermes.analyze.measures import RankWait, StepPath, StepSplit
-from hermes.analyze.step_path import RankRows, step_path
+from hermes.analyze.measures import RankWait, StepFree, StepPath, StepSplit
+from hermes.analyze.step_path import RankRows, step_free, step_path
 from hermes.workflow.load import Loaded
 
-_KERNEL = ("kernel_id", "name", "component", "stream", "start_ns", "dur_ns", "correlation")
-_COMM_OP = ("comm_id", "name", "group", "library", "stream", "start_ns", "dur_ns", "correlation")
+_KERNEL = ("kernel_id", "name", "component", "stream", "start_ns", "dur_ns", "correlation", "launch_ns", "step")
+_COMM_OP = ("comm_id", "name", "group", "library", "stream", "start_ns", "dur_ns", "correlation", "launch_ns", "step")
 _HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns", "correlation")
 _FLOW = ("kind", "src_pid", "src_tid", "src_ns", "dst_pid", "dst_tid", "dst_ns")
 _GC = ("start_ns", "dur_ns")
@@ -48,11 +48,11 @@ def paths_of(
     splits: Sequence[StepSplit],
     arrivals: Mapping[int, Mapping[int, Arrival]],
     clocks: Sequence[ClockOffset],
-) -> tuple[StepPath, ...]:
+) -> tuple[tuple[StepPath, ...], tuple[StepFree, ...]]:
     """First the slowest rank's, followed to the ranks that it waited for; then each rank's own, where they are few.
 
     Of each rank the step of median window. Where a window begins with the first device task, the slowest rank's path
-    to that task comes second.
+    to that task comes second. With the paths, why the device of each such rank was free in that step.
     """
     ranks = {rank.rank: rank for rank in loaded.ranks}
     offsets = {clock.rank: clock.offset_ns for clock in clocks}
@@ -65,22 +65,26 @@ def paths_of(
             kernel=data.between("kernel", _KERNEL, first_ns, last_ns),
             comm_op=data.between("comm_op", _COMM_OP, first_ns, last_ns),
             host_op=data.between("host_op", _HOST_OP, first_ns, last_ns),
-            flow=data.between("flow", _FLOW, first_ns, last_ns).filter(pl.col("kind").is_in(["queue", "launch"])),
+            flow=data.between("flow", _FLOW, first_ns, last_ns).filter(
+                pl.col("kind").is_in(["queue", "launch", "event"])
+            ),
             gc=data.between("gc", _GC, first_ns, last_ns),
         )
 
     chosen = [_typical(splits, rank) for rank in ranks]
     typical = [split for split in chosen if split is not None and split.window_ns > 0]
     if not typical:
-        return ()
+        return (), ()
     slowest = max(typical, key=lambda split: (split.compute_ns is not None, split.window_ns, -split.rank))
     several = len(ranks) > 1
     found = [step_path(rows, slowest, arrivals, offsets, across=several)]
     if slowest.window_kind == "device" and (slowest.preparing_ns or 0) > 0:
         found.append(step_path(rows, slowest, arrivals, offsets, across=several, stretch="preparing"))
-    if several and len(ranks) <= _RANKS:
-        found += [step_path(rows, split, arrivals, offsets, across=False) for split in typical]
-    return tuple(found)
+    few = typical if len(ranks) <= _RANKS else [slowest]
+    if several:
+        found += [step_path(rows, split, arrivals, offsets, across=False) for split in few]
+    free = [step_free(rows, split, arrivals.get(split.rank, {})) for split in few if split.compute_ns is not None]
+    return tuple(found), tuple(free)
 
 
 def _typical(splits: Sequence[StepSplit], rank: int) -> StepSplit | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import duckdb
 import polars as pl
 
+from hermes.read.chrome import sparse_sql
+from hermes.read.kineto.device import STREAM
 from hermes.read.sink import Sink
 
 _FLOW_KIND = {
@@ -49,8 +51,27 @@ def write_flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
             f.pid AS dst_pid, f.tid AS dst_tid, f.ns AS dst_ns
         FROM (SELECT * FROM point WHERE ph = 'f') AS f JOIN source AS s USING (kind, id)
         WHERE NOT (kind = 'launch' AND f.pid IS NOT DISTINCT FROM s.pid AND f.tid IS NOT DISTINCT FROM s.tid)
+        UNION ALL {_events()}
         """,
     )  # fmt: skip
+
+
+def _events() -> str:
+    """SQL: from the record of an event on its stream to the stream that waited for it, or to the host as no stream.
+
+    The moments are those of the calls: when the device came to them is not in the trace.
+    """
+    record = f"TRY_CAST({sparse_sql('wait_on_cuda_event_record_corr_id')} AS BIGINT)"
+    stream = f"TRY_CAST({sparse_sql('wait_on_stream')} AS BIGINT)"
+    return f"""
+        SELECT 'event' AS kind, CAST({record} AS VARCHAR) AS flow_id, NULL::BIGINT AS src_pid, {stream} AS src_tid,
+            call.ts_ns AS src_ns, wait.pid_number AS dst_pid, {STREAM} AS dst_tid, wait.ts_ns AS dst_ns
+        FROM (SELECT * FROM event WHERE what = 'sync') AS wait JOIN (
+            SELECT correlation AS called, min(ts_ns) AS ts_ns FROM event
+            WHERE what IN ('runtime', 'driver') AND correlation IS NOT NULL AND name ILIKE '%EventRecord%' GROUP BY 1
+        ) AS call ON call.called = {record}
+        WHERE {record} > 0 AND {stream} >= 0
+    """
 
 
 def write_memory(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:

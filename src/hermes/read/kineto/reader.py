@@ -33,10 +33,11 @@ _ARGUMENTS = (
     "Input Dims", "Input type", "Sequence number", "Fwd thread id", "Call stack",
     "Python id", "Python parent id", "Addr", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
 )  # fmt: skip
-# Only collectives have these.
-_COLLECTIVE = (
+# Only collectives have these, and the waits of `cuda_sync`.
+_SPARSE = (
     "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Name",
     "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank",
+    "wait_on_stream", "wait_on_cuda_event_record_corr_id",
 )  # fmt: skip
 _INTEGERS = (
     "External id", "correlation", "stream", "device", "bytes", "Sequence number", "Fwd thread id", "Python id",
@@ -65,7 +66,7 @@ class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
@@ -75,7 +76,7 @@ class KinetoReader:
         """Write all tables of the trace; raises `TraceFormatError` when no event of it can be read."""
         path = source.files[0]
         events = scan(
-            path, (*_ARGUMENTS, *_COLLECTIVE), sink, _SPELLINGS, integers=_INTEGERS, sparse=_COLLECTIVE,
+            path, (*_ARGUMENTS, *_SPARSE), sink, _SPELLINGS, integers=_INTEGERS, sparse=_SPARSE,
             derived={"what": _WHAT}, memory_mb=600,
         )  # fmt: skip
         try:
