@@ -38,7 +38,14 @@ def wait() -> Callable[..., PeerWait]:
     """Makes a wait of one rank for another."""
 
     def make(
-        rank: int, peer: int, longest: int, *, total: int | None = None, waits: int = 1, collected: bool = False
+        rank: int,
+        peer: int,
+        longest: int,
+        *,
+        total: int | None = None,
+        waits: int = 1,
+        collected: bool = False,
+        disjoint: bool = False,
     ) -> PeerWait:
         return PeerWait(
             rank=rank,
@@ -48,6 +55,7 @@ def wait() -> Callable[..., PeerWait]:
             total_ns=longest if total is None else total,
             longest_ns=longest,
             longest_at_ns=0,
+            disjoint=disjoint,
         )
 
     return make

@@ -125,35 +125,53 @@ def test_exposed_time_of_unknown_waits_is_said_with_less_confidence(measures: Ma
 
 
 def test_the_rank_that_others_wait_for_is_blamed_though_not_collected(measures: Make, split: Split, wait: Wait) -> None:
-    finding = found(com002.RULE, measures([split(0), split(1)], waits=[wait(0, 5, 300), wait(1, 5, 200)]))
+    finding = found(
+        com002.RULE, measures([split(0, exposed=400), split(1, exposed=400)], waits=[wait(0, 5, 300), wait(1, 5, 200)])
+    )
     assert (finding.blames, finding.ranks, finding.cost_ns, finding.share) == (("rank 5",), (0, 1), 300, 0.3)
     assert "not collected" in finding.title
 
 
 def test_a_collected_slow_rank_is_not_called_missing(measures: Make, split: Split, wait: Wait) -> None:
-    finding = found(com002.RULE, measures([split(0), split(1)], waits=[wait(0, 1, 300, collected=True)]))
+    finding = found(
+        com002.RULE, measures([split(0, exposed=400), split(1, exposed=400)], waits=[wait(0, 1, 300, collected=True)])
+    )
     assert "not collected" not in finding.title
 
 
 def test_waits_up_to_the_limit_are_no_finding(measures: Make, split: Split, wait: Wait) -> None:
-    assert silent(com002.RULE, measures([split()], waits=[wait(0, 5, 50)]))
+    assert silent(com002.RULE, measures([split(exposed=400)], waits=[wait(0, 5, 50)]))
 
 
 def test_waits_on_several_planes_at_once_are_not_added(measures: Make, split: Split, wait: Wait) -> None:
-    assert silent(com002.RULE, measures([split()], waits=[wait(0, 5, 50, total=400, waits=8)]))
+    assert silent(com002.RULE, measures([split(exposed=400)], waits=[wait(0, 5, 50, total=400, waits=8)]))
 
 
 def test_shorter_waits_beside_the_longest_blame_nobody_else(measures: Make, split: Split, wait: Wait) -> None:
-    finding = found(com002.RULE, measures([split()], waits=[wait(0, 5, 300), wait(0, 4, 290), wait(0, 3, 100)]))
+    finding = found(
+        com002.RULE, measures([split(exposed=400)], waits=[wait(0, 5, 300), wait(0, 4, 290), wait(0, 3, 100)])
+    )
     assert finding.blames == ("rank 5",)
 
 
 def test_two_slow_ranks_are_two_findings(measures: Make, split: Split, wait: Wait) -> None:
     waits = [wait(0, 5, 300), wait(1, 7, 200)]
-    assert [one.blames for one in com002.RULE.find(measures([split(0), split(1)], waits=waits))] == [
+    assert [
+        one.blames for one in com002.RULE.find(measures([split(0, exposed=400), split(1, exposed=400)], waits=waits))
+    ] == [
         ("rank 5",),
         ("rank 7",),
     ]
+
+
+def test_of_a_wait_that_compute_hides_only_the_exposed_part_counts(measures: Make, split: Split, wait: Wait) -> None:
+    assert found(com002.RULE, measures([split(exposed=120)], waits=[wait(0, 5, 300)])).cost_ns == 120
+    assert silent(com002.RULE, measures([split(exposed=0)], waits=[wait(0, 5, 300)]))
+
+
+def test_waits_that_do_not_overlap_are_added(measures: Make, split: Split, wait: Wait) -> None:
+    waits = [wait(0, 1, 50, total=300, waits=6, collected=True, disjoint=True)]
+    assert found(com002.RULE, measures([split(exposed=400)], waits=waits)).cost_ns == 300
 
 
 # Calls on the host -------------------------------------------------------------------------------------------------

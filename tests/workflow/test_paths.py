@@ -150,6 +150,12 @@ def test_the_path_of_any_rank_leads_to_the_slow_one(form: str, modelled: Callabl
     assert waits == {(0, 2), (1, 2), (3, 2)}
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_report_blames_the_slow_rank_in_every_format(form: str, modelled: Callable[..., Report]) -> None:
+    report = modelled(form, Fault(kind="slow_rank_compute", ranks=(2,)))
+    assert [finding.blames for finding in report.findings if finding.code == "COM002"] == [("rank 2",)]
+
+
 def test_text_and_database_of_a_job_have_the_same_path(modelled: Callable[..., Report]) -> None:
     text, database = (modelled(form).paths for form in ("ascend-text", "ascend-db"))
     assert [path.parts for path in text] == [path.parts for path in database]

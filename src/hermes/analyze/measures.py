@@ -106,7 +106,8 @@ class TopRow:
 class PeerWait:
     """How long one rank waited for one other inside communication (`Notify_Wait` tasks by peer).
 
-    `longest_at_ns` is the start of the longest wait, the first of equals.
+    `longest_at_ns` is the start of the longest wait, the first of equals. `source` says what it was taken from, and
+    `disjoint` whether no two of the waits run at once, so that their sum is time that passed.
     """
 
     rank: int
@@ -116,6 +117,8 @@ class PeerWait:
     total_ns: int
     longest_ns: int
     longest_at_ns: int
+    source: str = "Notify_Wait tasks"
+    disjoint: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,14 @@ class Measures:
     certainty: float
     """1 for a whole input, less where something was missing."""
 
+    def waited_per_step(self, wait: PeerWait) -> int:
+        """Nanoseconds per step that a rank waited for a peer, at least.
+
+        Waits on several planes run at once: then the longest is a lower bound, and divided by the steps it stays one.
+        """
+        mean = wait.total_ns // max(1, self.steps_of_rank.get(wait.rank, 1))
+        return mean if wait.disjoint else min(wait.longest_ns, mean)
+
     def median_of(self, rank: int) -> StepSplit | None:
         """The step of median window of a rank; None when none of its steps was measured."""
         return median_split(split for split in self.splits if split.rank == rank)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import polars as pl
 
 from hermes.align.offsets import ClockOffset, clock_offsets
 from hermes.analyze import breakdown, comm, held, top
 from hermes.analyze.arrivals import Arrival, by_peer, identified
-from hermes.analyze.measures import AscendSplit, Held, LinkSpeed, PeerWait, RankTotal, StepSplit, StreamBusy, TopRow
+from hermes.analyze.measures import (
+    AscendSplit,
+    Held,
+    LinkSpeed,
+    PeerWait,
+    RankTotal,
+    RankWait,
+    StepSplit,
+    StreamBusy,
+    TopRow,
+)
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.judge import find_all, judge
 from hermes.diagnose.rule import Measures
@@ -67,7 +77,8 @@ def analyze(loaded: Loaded) -> Report:
     notes = [*loaded.notes, *merged(gathered.doubts)]
     paths, free = paths_of(loaded, gathered.vendors, gathered.splits, arrivals, clocks)
     coverage = _coverage(gathered, collected, notes)
-    measures = _measures(gathered, notes, coverage)
+    rank_waits = waits_of(gathered.comm_op, arrivals)
+    measures = _measures(gathered, notes, coverage, rank_waits)
     findings = find_all(measures)
     judged = judge(tuple(gathered.splits), findings)
     return Report(
@@ -84,7 +95,7 @@ def analyze(loaded: Loaded) -> Report:
         clocks=clocks,
         paths=paths,
         free=free,
-        rank_waits=waits_of(gathered.comm_op, arrivals),
+        rank_waits=rank_waits,
         waits=tuple(sorted(gathered.waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))),
         links=tuple(gathered.links),
         top=Top(**{name: _merged(rows, notes, name) for name, rows in gathered.tops.items()}),
@@ -181,13 +192,33 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"ranks {shown} and {ranks[-1]}" if len(ranks) < 10 else f"{len(ranks)} ranks ({shown}, …)"
 
 
-def _measures(gathered: _Gathered, notes: Sequence[Diagnostic], coverage: Coverage) -> Measures:
+def _arrival_waits(waits: Sequence[PeerWait], rank_waits: Sequence[RankWait]) -> Iterator[PeerWait]:
+    """Waits by the starts of collectives, of ranks whose profiler records none by peer."""
+    recorded = {wait.rank for wait in waits}
+    for wait in rank_waits:
+        if wait.rank not in recorded:
+            yield PeerWait(
+                rank=wait.rank,
+                peer=wait.peer,
+                peer_collected=wait.peer_collected,
+                waits=wait.operations,
+                total_ns=wait.total_ns,
+                longest_ns=wait.longest_ns,
+                longest_at_ns=wait.longest_at_ns,
+                source="starts of collectives on all ranks",
+                disjoint=True,
+            )
+
+
+def _measures(
+    gathered: _Gathered, notes: Sequence[Diagnostic], coverage: Coverage, rank_waits: Sequence[RankWait]
+) -> Measures:
     degraded = any(note.level == "degraded" for note in notes)
     partial = bool(coverage.ranks_expected and coverage.ranks_expected > len(coverage.ranks_seen))
     steps = Counter(split.rank for split in gathered.splits)
     return Measures(
         splits=tuple(gathered.splits),
-        waits=tuple(gathered.waits),
+        waits=(*gathered.waits, *_arrival_waits(gathered.waits, rank_waits)),
         steps_of_rank=dict(steps),
         exposed_by_op=gathered.exposed,
         held=tuple(gathered.held),

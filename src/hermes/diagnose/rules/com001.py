@@ -46,7 +46,7 @@ def find(measures: Measures) -> Iterator[Finding]:
     steps = measures.steps_of_rank.get(found.worst.rank) or 1
     # As in COM002: a capture of many steps must say the same as one of a single step.
     waits = (wait for wait in measures.waits if wait.rank == found.worst.rank)
-    waiting = max((min(wait.longest_ns, wait.total_ns // steps) for wait in waits), default=0)
+    waiting = max((measures.waited_per_step(wait) for wait in waits), default=0)
     idle_compute = (found.worst.compute_ns or 0) - (found.worst.overlapped_comm_ns or 0)
     recorded = any(wait.rank == found.worst.rank for wait in measures.waits)
     parts = tuple(

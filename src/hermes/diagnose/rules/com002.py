@@ -2,9 +2,10 @@
 
 ## What it detects
 
-Inside a collective, Ascend records each wait for another rank's notification with the rank that is awaited. The rule
-takes the longest single wait of a rank for one peer, per step, against the window, and names the peer, whether or not
-that peer was collected.
+Inside a collective, Ascend records each wait for another rank's notification with the rank that is awaited. Elsewhere
+the starts of a collective on all ranks tell who arrived last, as far as the clocks allow. The rule
+takes what a rank waits for one peer, per step, against the window, and names the peer: of Ascend's waits the longest,
+since several run at once; else their sum. On Ascend that peer need not have been collected.
 
 ## Why it costs you
 
@@ -62,10 +63,13 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
     slow: list[tuple[float, int, PeerWait, int]] = []
     for wait in (wait for wait in measures.waits if wait.peer == peer):
         split = measures.median_of(wait.rank)
-        # Waits on several planes run at once: the longest one is a lower bound of the time, and divided by the
-        # number of steps it stays one.
-        cost = min(wait.longest_ns, wait.total_ns // max(1, measures.steps_of_rank.get(wait.rank, 1)))
-        if split and split.window_ns and by_share(LIMIT, cost / split.window_ns):
+        if split is None or not split.window_ns:
+            continue
+        cost = measures.waited_per_step(wait)
+        if split.exposed_comm_ns is not None:
+            # A wait that compute hides costs nothing.
+            cost = min(cost, split.exposed_comm_ns)
+        if by_share(LIMIT, cost / split.window_ns):
             slow.append((cost / split.window_ns, cost, wait, split.window_ns))
     if not slow:
         return None
@@ -86,18 +90,18 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         evidence=(
             *(
                 Evidence(
-                    what=f"rank {wait.rank} waits for rank {peer}: {wait.waits} waits, sum over planes",
+                    what=f"rank {wait.rank} waits for rank {peer}: {wait.waits} waits, their sum",
                     value=float(wait.total_ns),
                     unit="ns",
                     threshold=None,
-                    where=f"Notify_Wait tasks, the longest at {wait.longest_at_ns} ns for {wait.longest_ns} ns "
+                    where=f"{wait.source}, the longest at {wait.longest_at_ns} ns for {wait.longest_ns} ns "
                     f"({measures.inputs.get(wait.rank, '')})",
                 )
                 # The longest waits speak for all: a job may have thousands of ranks.
                 for _, _, wait, _ in sorted(slow, key=lambda one: (-one[1], one[2].rank))[:_SHOWN]
             ),
             Evidence(
-                what="longest wait per step",
+                what="wait per step",
                 value=round(share, 6),
                 unit="of window",
                 threshold=LIMIT.value,
