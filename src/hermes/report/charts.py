@@ -105,10 +105,11 @@ def step_chart(report: Report) -> StepChart:
 
 
 def path_chart(report: Report) -> StepChart:
-    """The critical paths as stacked bars: what each component takes, not when."""
-    longest = max((path.window_ns for path in report.paths), default=0)
+    """The slowest rank's critical path, and that before its window: what each component takes, not when."""
+    chosen = [path for path in report.paths[:2] if path is report.paths[0] or path.stretch == "preparing"]
+    longest = max((path.window_ns for path in chosen), default=0)
     return StepChart(
-        bars=tuple(_path_bar(path, longest) for path in report.paths),
+        bars=tuple(_path_bar(path, longest) for path in chosen),
         longest=duration(longest),
         about="The chain of tasks, calls and waits that the step could not end without, walked back from its end.",
     )
