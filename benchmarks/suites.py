@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,6 +21,8 @@ RANK_STEPS = 4
 # cost, which gives 1, and a quadratic one, which gives 2. Single runs on a busy machine are too noisy for less.
 LINEAR = 1.5
 STARTUP_RUNS = 11
+EVENTS_PER_S = 300_000
+_TOLD = "PATH "
 
 
 def ascend(bench: Bench) -> str:
@@ -160,6 +164,29 @@ def startup(bench: Bench) -> str:
     return "\n\n".join([table(("command", *COST_HEADER), rows), line])
 
 
+def path(bench: Bench) -> str:
+    """The dependency graph and the critical path of whole captures, events a second."""
+    script = str(Path(__file__).with_name("path_speed.py"))
+    rows, lines = [], []
+    for name, trace in _largest(bench):
+        cache = bench.work / "runs" / f"cache-{name}"
+        command = (sys.executable, script, str(trace.resolve()), str(cache))
+        (score,) = bench.play(f"path {name}", [Entrant(title=name, repeats=bench.repeats, command=_always(command))])
+        tail = str(bench.samples[-1]["tail"])
+        told = json.loads(next(line for line in tail.splitlines() if line.startswith(_TOLD)).removeprefix(_TOLD))
+        rate = told["events"] / (told["build_s"] + told["walk_s"])
+        rows.append(
+            (name, f"{told['events']:,}", f"{told['build_s']:.2f}", f"{told['walk_s']:.2f}", f"{told['pieces']:,}",
+             f"{rate:,.0f}")
+        )  # fmt: skip
+        holds = _sound(score) and rate >= EVENTS_PER_S
+        lines.append(
+            verdict(f"at least {EVENTS_PER_S:,} events a second of {name}", holds=holds, measured=f"{rate:,.0f}")
+        )
+    header = ("capture", "events", "graph s", "path s", "pieces of the path", "events a second")
+    return "\n\n".join([table(header, rows), "\n".join(lines)])
+
+
 def _always(command: Sequence[str]) -> Callable[[Path], Sequence[str]]:
     return lambda out: command
 
@@ -171,4 +198,5 @@ SUITES: dict[str, Callable[[Bench], str]] = {
     "second-run": second_run,
     "growth": growth,
     "ranks": ranks,
+    "path": path,
 }

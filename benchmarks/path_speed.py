@@ -1,0 +1,44 @@
+"""Builds the dependency graph of a whole capture and walks its critical path; prints what that took.
+
+python benchmarks/path_speed.py PATH
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from hermes.analyze.graph import build
+from hermes.analyze.path import Scene, covered, walk
+from hermes.bundle.cache import Cache
+from hermes.workflow.load import load
+
+TABLES = ("kernel", "comm_op", "host_op", "flow")
+TOLD = "PATH "
+
+
+def main(path: str, cache: str) -> int:
+    """Reading the profile is not part of it: that is what the other suites measure."""
+    (rank,) = load([Path(path)], Cache(Path(cache))).ranks
+    kernel, comm_op, host_op, flow = (rank.table(name) for name in TABLES)
+    vendor = rank.table("rank")["vendor"][0]
+    start = time.perf_counter()
+    graph = build(vendor, kernel, comm_op, host_op, flow)
+    built = time.perf_counter()
+    first, last = int(graph.tasks.start.min()), int(graph.tasks.end.max())
+    pieces = walk(Scene(rank=rank.rank, graph=graph, arrivals={}), first, last)
+    walked = time.perf_counter()
+    told = {
+        "events": kernel.height + comm_op.height + host_op.height,
+        "build_s": built - start,
+        "walk_s": walked - built,
+        "pieces": len(pieces),
+    }
+    print(TOLD + json.dumps(told))
+    return 0 if covered(pieces) == last - first else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))
