@@ -168,3 +168,14 @@ def test_the_order_in_which_ranks_are_given_does_not_matter(tmp_path: Path) -> N
     there, back = (analyze(load(order, Cache(tmp_path / "cache"))) for order in (files, files[::-1]))
     assert there.paths == back.paths
     assert there.rank_waits == back.rank_waits
+
+
+def test_the_names_of_files_do_not_matter(tmp_path: Path) -> None:
+    made = generate(tmp_path / "job", Job(ranks=2, steps=2, layers=2), formats=["kineto"])
+    before = analyze(load([made], Cache(tmp_path / "cache")))
+    for number, file in enumerate(sorted(made.glob("*.json*"), reverse=True)):
+        if file.name != "truth.json":
+            file.rename(file.with_name(f"renamed{number}.pt.trace.json{'.gz' if file.suffix == '.gz' else ''}"))
+    after = analyze(load([made], Cache(tmp_path / "cache")))
+    assert (after.paths, after.free, after.rank_waits) == (before.paths, before.free, before.rank_waits)
+    assert [finding.code for finding in after.findings] == [finding.code for finding in before.findings]

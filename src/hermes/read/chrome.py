@@ -320,7 +320,8 @@ def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path, *, typed: bool)
         f"COPY (SELECT ph, name, cat, pid, tid, {ns('ts')} AS ts_ns, "
         f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({ns('dur')}, -1) END AS dur_ns, id, {args}{derived} "
         f"FROM {source}) TO {literal(out)} "
-        f"(FORMAT parquet, COMPRESSION lz4, ROW_GROUP_SIZE {_ROW_GROUP}, DICTIONARY_SIZE_LIMIT {_DICTIONARY})"
+        "(FORMAT parquet, COMPRESSION uncompressed, WRITE_BLOOM_FILTER false, "
+        f"ROW_GROUP_SIZE {_ROW_GROUP}, DICTIONARY_SIZE_LIMIT {_DICTIONARY})"
     )
 
 
