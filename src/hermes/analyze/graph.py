@@ -19,14 +19,14 @@ import polars as pl
 
 from hermes.base.intervals import Intervals, Ints, flat
 from hermes.knowledge.blocking import is_blocking
+from hermes.tables import RUNTIME_KINDS
 
 NONE = -1
 # A thread that pauses less than this did not wait for another: so long take the hand-offs inside PyTorch and Python.
 _PAUSE_NS = 20_000
 # A launch takes some microseconds; one that takes this long was held by a full queue.
 _LONG_LAUNCH_NS = 100_000
-_BELOW = ("runtime", "driver", "acl", "node", "model", "hccl")
-_ACTIVE = ("op", "enqueue", "dequeue", *_BELOW)
+_ACTIVE = ("op", "enqueue", "dequeue", *RUNTIME_KINDS)
 # Gaps that a device needs between tasks; a task that starts later was held by something.
 SLACK_NS = 1_000
 
@@ -35,14 +35,12 @@ SLACK_NS = 1_000
 class Tasks:
     """Device tasks by start: equally long arrays; -1 where there is none.
 
-    `lane` numbers streams, and groups of collectives without a stream. `bind` is the task that a task waited for last,
-    `launch_thread` and `launch_ns` the host thread and the moment of its launch if that was last. `comm` is the row of
-    `comm_op`, `kernel` that of `kernel`.
+    `bind` is the task that a task waited for last, `launch_thread` and `launch_ns` the host thread and the moment of
+    its launch if that was last. `comm` is the row of `comm_op`, `kernel` that of `kernel`.
     """
 
     start: Ints
     end: Ints
-    lane: Ints
     component: tuple[str, ...]
     kernel: Ints
     comm: Ints
@@ -147,7 +145,7 @@ def _launches(rows: pl.DataFrame, host: pl.DataFrame, flow: pl.DataFrame) -> pl.
 
     Where the call is not recorded (Ascend's Level0), the arrow from it is: then the moment that it leaves.
     """
-    calls = host.filter(pl.col("correlation").is_not_null() & pl.col("kind").is_in(_BELOW))
+    calls = host.filter(pl.col("correlation").is_not_null() & pl.col("kind").is_in(RUNTIME_KINDS))
     calls = calls.select("correlation", "thread", pl.col("end_ns").alias("launched_ns")).sort("launched_ns")
     calls = calls.unique("correlation", keep="first", maintain_order=True)
     # Ascend gives each layer of one process a number of its own; threads keep theirs.
@@ -212,7 +210,6 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> 
     return Tasks(
         start=start,
         end=end,
-        lane=lane,
         component=tuple(component),
         kernel=rows["kernel_id"].to_numpy(),
         comm=rows["comm_id"].to_numpy(),
@@ -295,7 +292,9 @@ def _blocked(tasks: Tasks, active: pl.DataFrame) -> pl.DataFrame:
 
     Calls that wait by their name, launches that a full queue held, and calls whose own task ended before they did.
     """
-    calls = active.filter(pl.col("kind").is_in(_BELOW)).select("thread", "name", "start_ns", "end_ns", "correlation")
+    calls = active.filter(pl.col("kind").is_in(RUNTIME_KINDS)).select(
+        "thread", "name", "start_ns", "end_ns", "correlation"
+    )
     names = {name: is_blocking(name) for name in calls["name"].unique()}
     blocking = calls["name"].replace_strict(names, default=False, return_dtype=pl.Boolean).to_numpy()
     start, end = calls["start_ns"].to_numpy(), calls["end_ns"].to_numpy()

@@ -19,7 +19,7 @@ from hermes.analyze.graph import NONE, Graph, Jumps
 from hermes.base.intervals import Intervals
 
 Kind = Literal["compute", "comm", "copy", "wait", "launch", "queue", "host", "gap", "unexplained"]
-_WORK = ("compute", "comm", "copy")
+_WORK: dict[str, Kind] = {"compute": "compute", "comm": "comm", "copy": "copy"}
 # Between two tasks of a stream a device needs some microseconds; HTA 0.5 takes 30 us as the limit of a "kernel wait".
 LONGEST_GAP_NS = 30_000
 
@@ -108,17 +108,28 @@ class _Road:
         """Where a walk across ranks goes on when it has left this one."""
 
     def lead_to(self, end_ns: int) -> None:
-        """Walk from what the first task at or behind `end_ns` waited for."""
+        """Walk from what the first work at or behind `end_ns` waited for; without any, from the last thing known."""
         self.now = end_ns
-        starts = self._graph.tasks.start
-        place = int(np.searchsorted(starts, end_ns, side="left"))
-        while place < len(starts) and self._graph.tasks.component[place] not in _WORK:
+        tasks = self._graph.tasks
+        place = int(np.searchsorted(tasks.start, end_ns, side="left"))
+        while place < len(tasks.start) and tasks.component[place] not in _WORK:
             place += 1
-        if place < len(starts):
+        if place < len(tasks.start):
             self._before(place)
         elif self._graph.main != NONE:
             self._follow(NONE, self._graph.main)
+        else:
+            self._from_last()
         self._rest()
+
+    def _from_last(self) -> None:
+        """Walk from the work that ended last, when nothing follows it."""
+        tasks = self._graph.tasks
+        earlier = np.flatnonzero(np.array([kind in _WORK for kind in tasks.component], dtype=bool))
+        if len(earlier):
+            task = int(earlier[np.argmax(tasks.end[earlier])])
+            self._take("unexplained", int(tasks.end[task]))
+            self._follow(task, NONE)
 
     def enter(self, comm_id: int | None, at_ns: int) -> None:
         """Walk from the arrival at an operation."""
@@ -133,24 +144,16 @@ class _Road:
         return tuple(reversed(self._found))
 
     def begin(self, end_ns: int) -> None:
-        """Walk from what was under way at `end_ns`, or else from what the next task of the device waited for."""
-        self.now = end_ns
+        """Walk from the work that was under way at `end_ns`, or else from what the next task waited for."""
         tasks = self._graph.tasks
         work = np.array([kind in _WORK for kind in tasks.component], dtype=bool)
         running = np.flatnonzero(work & (tasks.start < end_ns) & (tasks.end >= end_ns))
-        later = np.flatnonzero(work & (tasks.start >= end_ns))
-        earlier = np.flatnonzero(work & (tasks.end < end_ns))
         if len(running):
+            self.now = end_ns
             self._follow(int(running[np.argmax(tasks.end[running])]), NONE)
-        elif len(later):
-            self._before(int(later[0]))
-        elif self._graph.main != NONE:
-            self._follow(NONE, self._graph.main)
-        elif len(earlier):
-            task = int(earlier[np.argmax(tasks.end[earlier])])
-            self._take("unexplained", int(tasks.end[task]))
-            self._follow(task, NONE)
-        self._rest()
+            self._rest()
+        else:
+            self.lead_to(end_ns)
 
     def _rest(self) -> None:
         if self.handed is None:
@@ -176,7 +179,7 @@ class _Road:
                 return NONE, NONE
             self._take("wait", int(tasks.start[task]), task=task, peer=arrival.rank)
         elif kind in _WORK:
-            self._take(kind, int(tasks.start[task]), task=task)  # type: ignore[arg-type]  # one of _WORK
+            self._take(_WORK[kind], int(tasks.start[task]), task=task)
         elif kind != "wait":
             # The record of an event: it takes no time to speak of.
             self._take("gap", int(tasks.start[task]), task=task)

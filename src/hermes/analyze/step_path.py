@@ -8,19 +8,20 @@ from typing import Literal
 
 import polars as pl
 
-from hermes.analyze.arrivals import Arrival
+from hermes.analyze.arrivals import Arrival, Arrivals
 from hermes.analyze.breakdown import free_of
 from hermes.analyze.graph import NONE, Graph, build
 from hermes.analyze.measures import PathPart, PathStretch, StepFree, StepPath, StepSplit
 from hermes.analyze.path import Piece, Scene, walk, walk_across, walk_gaps
 from hermes.base.intervals import Intervals, flat
 from hermes.knowledge.host_work import GC, LAUNCH, OPERATOR, OUTSIDE, PYTHON, REASONS, reason_of
+from hermes.tables import RUNTIME_KINDS
 
 _COMPONENT = {
     "compute": "compute", "comm": "communication", "copy": "copy", "wait": "wait", "host": "host",
     "launch": "launch", "queue": "launch", "gap": "device gap", "unexplained": "unexplained",
 }  # fmt: skip
-_CALLS = ("runtime", "driver", "acl", "node", "model", "hccl", "enqueue", "dequeue")
+_CALLS = (*RUNTIME_KINDS, "enqueue", "dequeue")
 # What was queued before the step and what follows it are part of its graph.
 _BEFORE_NS = 20_000_000
 _AFTER_NS = 50_000_000
@@ -48,7 +49,7 @@ class RankRows:
 def step_path(
     load: Callable[[int, int, int], RankRows],
     split: StepSplit,
-    arrivals: Mapping[int, Mapping[int, Arrival]],
+    arrivals: Arrivals,
     offsets: Mapping[int, int],
     *,
     across: bool,

@@ -6,10 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-_Integers = NDArray[np.int64]
+from hermes.tables import RUNTIME_KINDS
 
-RUNTIME_KINDS = ("acl", "node", "model", "hccl", "runtime", "driver")
-"""Kinds of `host_op` that lie below the framework."""
+_Integers = NDArray[np.int64]
 
 _NEVER = 2**64
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from hermes.tables.schema import Column, Table
 
+RUNTIME_KINDS = ("acl", "node", "model", "hccl", "runtime", "driver")
+"""Kinds of `host_op` that lie below the framework."""
+
 _RANK = Column("rank", "int", "Global rank of the process.")
 _STEP = Column("step", "int", "Step that the row belongs to.", null="the row belongs to no step of the capture")
 _START = Column("start_ns", "int", "Start.", "ns")

@@ -9,7 +9,7 @@ import polars as pl
 
 from hermes.align.offsets import ClockOffset, clock_offsets
 from hermes.analyze import breakdown, comm, held, top
-from hermes.analyze.arrivals import Arrival, by_peer, identified
+from hermes.analyze.arrivals import Arrival, by_peer, identified, rank_waits
 from hermes.analyze.measures import (
     AscendSplit,
     Held,
@@ -29,7 +29,7 @@ from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
 from hermes.workflow.doubts import merged, step_doubts
 from hermes.workflow.load import Loaded, RankData
-from hermes.workflow.paths import arrivals_of, paths_of, waits_of
+from hermes.workflow.paths import arrivals_of, paths_of
 
 # What the analyses look at; the rest of these wide tables stays on disk.
 _KERNEL = ("rank", "name", "type", "component", "unit", "stream", "start_ns", "dur_ns", "step")
@@ -77,8 +77,8 @@ def analyze(loaded: Loaded) -> Report:
     notes = [*loaded.notes, *merged(gathered.doubts)]
     paths, free = paths_of(loaded, gathered.vendors, gathered.splits, arrivals, clocks)
     coverage = _coverage(gathered, collected, notes)
-    rank_waits = waits_of(gathered.comm_op, arrivals)
-    measures = _measures(gathered, notes, coverage, rank_waits)
+    waited = rank_waits(gathered.comm_op, arrivals, collected)
+    measures = _measures(gathered, notes, coverage, waited)
     findings = find_all(measures)
     judged = judge(tuple(gathered.splits), findings)
     return Report(
@@ -95,7 +95,7 @@ def analyze(loaded: Loaded) -> Report:
         clocks=clocks,
         paths=paths,
         free=free,
-        rank_waits=rank_waits,
+        rank_waits=waited,
         waits=tuple(sorted(gathered.waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))),
         links=tuple(gathered.links),
         top=Top(**{name: _merged(rows, notes, name) for name, rows in gathered.tops.items()}),
@@ -192,10 +192,10 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"ranks {shown} and {ranks[-1]}" if len(ranks) < 10 else f"{len(ranks)} ranks ({shown}, …)"
 
 
-def _arrival_waits(waits: Sequence[PeerWait], rank_waits: Sequence[RankWait]) -> Iterator[PeerWait]:
+def _arrival_waits(waits: Sequence[PeerWait], waited: Sequence[RankWait]) -> Iterator[PeerWait]:
     """Waits by the starts of collectives, of ranks whose profiler records none by peer."""
     recorded = {wait.rank for wait in waits}
-    for wait in rank_waits:
+    for wait in waited:
         if wait.rank not in recorded:
             yield PeerWait(
                 rank=wait.rank,
@@ -211,14 +211,14 @@ def _arrival_waits(waits: Sequence[PeerWait], rank_waits: Sequence[RankWait]) ->
 
 
 def _measures(
-    gathered: _Gathered, notes: Sequence[Diagnostic], coverage: Coverage, rank_waits: Sequence[RankWait]
+    gathered: _Gathered, notes: Sequence[Diagnostic], coverage: Coverage, waited: Sequence[RankWait]
 ) -> Measures:
     degraded = any(note.level == "degraded" for note in notes)
     partial = bool(coverage.ranks_expected and coverage.ranks_expected > len(coverage.ranks_seen))
     steps = Counter(split.rank for split in gathered.splits)
     return Measures(
         splits=tuple(gathered.splits),
-        waits=(*gathered.waits, *_arrival_waits(gathered.waits, rank_waits)),
+        waits=(*gathered.waits, *_arrival_waits(gathered.waits, waited)),
         steps_of_rank=dict(steps),
         exposed_by_op=gathered.exposed,
         held=tuple(gathered.held),

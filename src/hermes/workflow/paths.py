@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import polars as pl
 
 from hermes.align.offsets import ClockOffset
 from hermes.analyze import breakdown
-from hermes.analyze.arrivals import Arrival, by_starts, rank_waits
-from hermes.analyze.measures import RankWait, StepFree, StepPath, StepSplit
+from hermes.analyze.arrivals import Arrival, Arrivals, by_starts
+from hermes.analyze.measures import StepFree, StepPath, StepSplit
 from hermes.analyze.step_path import RankRows, step_free, step_path
 from hermes.workflow.load import Loaded
 
@@ -23,7 +24,7 @@ _RANKS = 8
 
 
 def arrivals_of(
-    comm_op: Mapping[int, pl.DataFrame], peers: Mapping[int, Mapping[int, Arrival]], clocks: Sequence[ClockOffset]
+    comm_op: Mapping[int, pl.DataFrame], peers: Arrivals, clocks: Sequence[ClockOffset]
 ) -> dict[int, dict[int, Arrival]]:
     """Who held each collective up: the last of the ranks that were collected, or one that was not and came later."""
     found = by_starts(comm_op, {clock.rank: (clock.offset_ns, clock.error_ns or 0) for clock in clocks})
@@ -35,18 +36,11 @@ def arrivals_of(
     return found
 
 
-def waits_of(
-    comm_op: Mapping[int, pl.DataFrame], arrivals: Mapping[int, Mapping[int, Arrival]]
-) -> tuple[RankWait, ...]:
-    """How long ranks waited for each other in collectives."""
-    return rank_waits(comm_op, arrivals, set(comm_op))
-
-
 def paths_of(
     loaded: Loaded,
     vendors: Mapping[int, str],
     splits: Sequence[StepSplit],
-    arrivals: Mapping[int, Mapping[int, Arrival]],
+    arrivals: Arrivals,
     clocks: Sequence[ClockOffset],
 ) -> tuple[tuple[StepPath, ...], tuple[StepFree, ...]]:
     """First the slowest rank's, followed to the ranks that it waited for; then each rank's own, where they are few.
@@ -57,6 +51,8 @@ def paths_of(
     ranks = {rank.rank: rank for rank in loaded.ranks}
     offsets = {clock.rank: clock.offset_ns for clock in clocks}
 
+    # A rank's path, its time before the window and its free time are of the same rows.
+    @cache
     def rows(rank: int, first_ns: int, last_ns: int) -> RankRows:
         data = ranks[rank]
         return RankRows(
