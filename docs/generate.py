@@ -5,12 +5,9 @@ from __future__ import annotations
 import enum
 import inspect
 import sys
-import types
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
 
-from typer.models import ArgumentInfo, OptionInfo
+import click
 
 from hermes.cli.app import app
 from hermes.diagnose.rule import Rule, Threshold
@@ -28,7 +25,6 @@ value is null, never 0. A column whose last cell is empty is never null."""
 _RULES = """\
 A rule looks at measures and says what costs time, on which ranks, how much of it could be won back at most,
 and what to do. `hermes explain CODE` prints the same pages."""
-_VALUES = {str: "TEXT", int: "N", float: "X", Path: "PATH"}
 
 
 def pages() -> dict[str, str]:
@@ -122,19 +118,14 @@ def _limit(threshold: Threshold) -> str:
 
 def _commands() -> str:
     parts = ["# Commands", "`hermes --help`, and `hermes COMMAND --help`, say the same.\n\n## `hermes`"]
-    assert app.registered_callback is not None
-    assert app.registered_callback.callback is not None
-    parts += [*_parameters(app.registered_callback.callback), _EXITS]
-    for command in app.registered_commands:
-        assert command.callback is not None
-        about = inspect.getdoc(command.callback) or ""
-        given = list(_inspected(command.callback))
-        usage = " ".join(["hermes", str(command.name), *(_usage(*one) for one in given)])
+    parts += [*_parameters(app), _EXITS]
+    for name, command in app.commands.items():
+        usage = " ".join(["hermes", name, *map(_usage, command.params)])
         parts += [
-            f"## `hermes {command.name}`",
-            about,
+            f"## `hermes {name}`",
+            inspect.cleandoc(command.help or ""),
             f"```text\n{usage}\n```",
-            *_parameters(command.callback),
+            *_parameters(command),
         ]
     return "\n\n".join(parts)
 
@@ -147,65 +138,37 @@ _EXITS = """\
 | 3 | `hermes analyze --strict`, and the input was damaged or doubtful |"""
 
 
-def _inspected(
-    callback: Callable[..., Any],
-) -> Iterator[tuple[inspect.Parameter, Any, ArgumentInfo | OptionInfo]]:
-    hints = get_type_hints(callback, include_extras=True)
-    for name, parameter in inspect.signature(callback).parameters.items():
-        kind, info = get_args(hints[name])[:2]
-        yield parameter, kind, info
-
-
-def _parameters(callback: Callable[..., Any]) -> list[str]:
-    rows = []
-    for parameter, kind, info in _inspected(callback):
-        name = _name(parameter, kind, info)
-        rows.append(f"| {name} | {_cell(str(info.help or ''))} | {_default(parameter, kind)} |")
+def _parameters(command: click.Command) -> list[str]:
+    rows = [f"| {_name(one)} | {_cell(one.help or '')} | {_default(one)} |" for one in command.params]
     return ["\n".join(["| argument or option | meaning | default |", "|---|---|---|", *rows])] if rows else []
 
 
-def _usage(parameter: inspect.Parameter, kind: Any, info: ArgumentInfo | OptionInfo) -> str:
-    if isinstance(info, OptionInfo):
-        return f"[{_words(parameter, info)[-1]}{_value(kind)}]"
-    word = info.metavar or parameter.name.upper()
-    return word if parameter.default is parameter.empty else f"[{word}]"
+def _usage(given: click.Parameter) -> str:
+    if isinstance(given, click.Option):
+        return f"[{given.opts[-1]}{_value(given)}]"
+    return given.make_metavar(click.Context(app))
 
 
-def _name(parameter: inspect.Parameter, kind: Any, info: ArgumentInfo | OptionInfo) -> str:
-    if isinstance(info, ArgumentInfo):
-        return f"`{info.metavar or parameter.name.upper()}`"
-    return ", ".join(f"`{word}{_value(kind)}`" for word in _words(parameter, info))
+def _name(given: click.Parameter) -> str:
+    if isinstance(given, click.Argument):
+        return f"`{given.metavar or str(given.name).upper()}`"
+    return ", ".join(f"`{word}{_value(given)}`" for word in given.opts)
 
 
-def _words(parameter: inspect.Parameter, info: OptionInfo) -> list[str]:
-    """How an option is spelled; Typer keeps the first spelling where a default could stand."""
-    first = [info.default] if isinstance(info.default, str) and info.default.startswith("-") else []
-    return [*first, *(info.param_decls or ())] or [f"--{parameter.name.replace('_', '-')}"]
-
-
-def _value(kind: Any) -> str:
-    inner = _plain(kind)
-    if inner is bool:
+def _value(given: click.Parameter) -> str:
+    if isinstance(given, click.Option) and given.is_flag:
         return ""
-    if issubclass(inner, enum.Enum):
-        return f" {{{','.join(str(member.value) for member in inner)}}}"
-    return f" {_VALUES[inner]}"
+    if isinstance(given.type, click.Choice):
+        return f" {{{','.join(str(choice.value) for choice in given.type.choices)}}}"
+    return f" {given.type.name.upper()}"
 
 
-def _plain(kind: Any) -> Any:
-    """The type inside `X | None` and `list[X]`."""
-    if isinstance(kind, types.UnionType) or get_origin(kind) is list:
-        return _plain(next(part for part in get_args(kind) if part is not type(None)))
-    return kind
-
-
-def _default(parameter: inspect.Parameter, kind: Any) -> str:
-    value = parameter.default
-    if value is parameter.empty:
+def _default(given: click.Parameter) -> str:
+    if given.required:
         return "required"
-    if value is None or value == "" or value is False:
-        return ""
-    return f"`{value.value if isinstance(value, enum.Enum) else value}`"
+    # Click has a member of an Enum of its own where there is no default.
+    value = given.default.value if isinstance(given.default, enum.Enum) else given.default
+    return f"`{value}`" if isinstance(value, (str, int, float)) and value else ""
 
 
 def _cell(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import polars as pl
@@ -28,7 +29,7 @@ _AFTER_NS = 50_000_000
 _STRETCHES = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RankRows:
     """Rows of one rank in a stretch of time.
 
@@ -44,6 +45,11 @@ class RankRows:
     host_op: pl.DataFrame
     flow: pl.DataFrame
     gc: pl.DataFrame
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What each task and each call waited for."""
+        return build(self.vendor, self.kernel, self.comm_op, self.host_op, self.flow)
 
 
 def step_path(
@@ -72,7 +78,7 @@ def step_path(
             away = shift - offsets.get(rank, 0)
             rows[rank] = load(rank, start_ns + away - _BEFORE_NS, end_ns + away + _AFTER_NS)
             scenes[rank] = Scene(
-                rank=rank, graph=_graph(rows[rank]), arrivals=arrivals.get(rank, {}), offset_ns=offsets.get(rank, 0)
+                rank=rank, graph=rows[rank].graph, arrivals=arrivals.get(rank, {}), offset_ns=offsets.get(rank, 0)
             )
         return scenes[rank]
 
@@ -98,7 +104,7 @@ def step_free(
     """Why the device was free in the window of one step: what each gap's next task waited for; exact in sum."""
     end_ns = split.start_ns + split.window_ns
     rows = load(split.rank, split.start_ns - _BEFORE_NS, end_ns + _AFTER_NS)
-    scene = Scene(rank=split.rank, graph=_graph(rows), arrivals=arrivals)
+    scene = Scene(rank=split.rank, graph=rows.graph, arrivals=arrivals)
     gaps = free_of(split, rows.kernel, rows.comm_op)
     pieces = walk_gaps(scene, gaps)
     return StepFree(
@@ -113,10 +119,6 @@ def _bounds(split: StepSplit, stretch: Literal["window", "preparing"]) -> tuple[
     if stretch == "preparing":
         return split.start_ns - max(split.preparing_ns or 0, 0), split.start_ns
     return split.start_ns, split.start_ns + split.window_ns
-
-
-def _graph(rows: RankRows) -> Graph:
-    return build(rows.vendor, rows.kernel, rows.comm_op, rows.host_op, rows.flow)
 
 
 def _parts(pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mapping[int, Scene]) -> tuple[PathPart, ...]:

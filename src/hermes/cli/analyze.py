@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from hermes.base.errors import HermesError, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hermes.report.model import Report
 
 
@@ -23,25 +26,24 @@ class Format(str, enum.Enum):
     HTML = "html"
 
 
-def run(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH…", help="Folders or files with profiles: one rank or many.")
-    ],
-    form: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TEXT,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Folder to write report.html and report.json into.")
-    ] = None,
-    capture: Annotated[
-        str, typer.Option(help="Which capture, where a rank has several: part of its name or time.")
-    ] = "",
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 when the input is damaged or doubtful.")] = False,
-) -> None:
+@click.command("analyze")
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path),
+    help="Folders or files with profiles: one rank or many.",
+)  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
+)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write report.html and report.json into.")
+@click.option("--capture", default="", help="Which capture, where a rank has several: part of its name or time.")
+@click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
+def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *, strict: bool) -> None:
     """Break down every step of every rank, rank the losses, and say what bounds the step."""
     if out:
         _refuse_inside(out, paths)
     from hermes.cli.show import load_profiles
 
-    loaded = load_profiles(paths, capture)
+    loaded = load_profiles(paths, capture, meanwhile=_import_the_rest)
     from hermes.workflow.analyze import analyze
 
     report = analyze(loaded)
@@ -61,7 +63,18 @@ def run(
 
         sys.stdout.write(render_html(report))
     if strict and report.degraded:
-        raise typer.Exit(3)
+        raise click.exceptions.Exit(3)
+
+
+def _import_the_rest() -> None:
+    """Load what comes after the reading; what fails here fails again where it is needed, and says so there."""
+    with contextlib.suppress(ImportError):
+        import hermes.report.document
+        import hermes.report.text
+        import hermes.workflow.analyze  # noqa: F401
+        from hermes.report.html import template
+
+        template()
 
 
 def _write(report: Report, out: Path) -> list[str]:
@@ -83,7 +96,7 @@ def _write(report: Report, out: Path) -> list[str]:
     return written
 
 
-def _refuse_inside(out: Path, paths: list[Path]) -> None:
+def _refuse_inside(out: Path, paths: Sequence[Path]) -> None:
     target = out.resolve()
     if target.exists() and not target.is_dir():
         raise InputError(

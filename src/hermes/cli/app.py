@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from hermes.cli import analyze, cache, explain, schema, sql
 from hermes.version import __version__
 
-app = typer.Typer(
-    help="Finds what bounds an AI training step, from the profiles you already have.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+
+@click.group(no_args_is_help=True, context_settings={"max_content_width": 120})
+@click.version_option(__version__, prog_name="hermes", message="%(prog)s %(version)s", help="Print the version.")
+@click.help_option(help="Print this.")
+def app() -> None:
+    """Finds what bounds an AI training step, from the profiles you already have."""
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"hermes {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _hermes(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    pass
-
-
-app.command("analyze")(analyze.run)
-app.command("sql")(sql.run)
-app.command("tables")(sql.tables)
-app.command("schema")(schema.run)
-app.command("rules")(explain.rules)
-app.command("explain")(explain.run)
-app.command("cache")(cache.run)
+for _command in (analyze.run, sql.run, sql.tables, schema.run, explain.rules, explain.run, cache.run):
+    app.add_command(_command)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 
-def run(clear: Annotated[bool, typer.Option("--clear", help="Remove all entries.")] = False) -> None:
+@click.command("cache")
+@click.option("--clear", is_flag=True, help="Remove all entries.")
+def run(*, clear: bool) -> None:
     """Show where the cache is, what is in it and how large it is."""
     from hermes.cli.show import open_cache, plain
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from hermes.base.errors import QueryError
 
 
+@click.command("rules")
 def rules() -> None:
     """List the rules."""
     from hermes.diagnose.rules import ALL
@@ -17,7 +16,9 @@ def rules() -> None:
         print(f"{rule.code}  {rule.page.splitlines()[0]}")
 
 
-def run(code: Annotated[str, typer.Argument(help="Code of a finding, such as COM001.")]) -> None:
+@click.command("explain")
+@click.argument("code", help="Code of a finding, such as COM001.")
+def run(code: str) -> None:
     """Print the page of a rule."""
     from hermes.diagnose.rules import ALL
 

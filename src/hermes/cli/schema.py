@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 
-def run(table: Annotated[str | None, typer.Argument(help="Name of one table; all names without it.")] = None) -> None:
+@click.command("schema")
+@click.argument("table", required=False, help="Name of one table; all names without it.")
+def run(table: str | None) -> None:
     """List the tables, or the columns of one with types, units and meaning."""
     from hermes.tables import TABLES, lookup
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.base.errors import HermesError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hermes.bundle.cache import Cache
     from hermes.workflow.load import Loaded
@@ -36,11 +37,17 @@ def open_cache() -> Cache:
     return Cache(default_root(os.environ, Path.home()))
 
 
-def load_profiles(paths: Sequence[Path], capture: str) -> Loaded:
-    """The tables of the profiles; the files are hashed while the libraries load."""
+def load_profiles(paths: Sequence[Path], capture: str, meanwhile: Callable[[], None] | None = None) -> Loaded:
+    """The tables of the profiles; the files are hashed while the libraries load.
+
+    `meanwhile` runs beside the reading, which for the most part leaves the interpreter free: it imports what the
+    command needs next.
+    """
     from hermes.bundle.files import Digests
 
     with Digests(paths) as digests:
         from hermes.workflow.load import load
 
+        if meanwhile:
+            threading.Thread(target=meanwhile, daemon=True).start()
         return load(paths, open_cache(), capture=capture, digests=digests)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,14 +24,19 @@ class Format(str, enum.Enum):
     JSON = "json"
 
 
-def run(
-    path: Annotated[Path, typer.Argument(help="Folder or file with profiles.")],
-    query: Annotated[
-        str, typer.Argument(help="SQL, such as: select name, sum(dur_ns) from kernel group by 1 order by 2 desc")
-    ],
-    form: Annotated[Format, typer.Option("--format", help="How to print the rows.")] = Format.TABLE,
-    capture: Annotated[str, typer.Option(help="Which capture, where a rank has several.")] = "",
-) -> None:
+_path = click.argument("path", type=click.Path(path_type=Path), help="Folder or file with profiles.")
+_capture = click.option("--capture", default="", help="Which capture, where a rank has several.")
+
+
+@click.command("sql")
+@_path
+@click.argument("query", help="SQL, such as: select name, sum(dur_ns) from kernel group by 1 order by 2 desc")
+@click.option(
+    "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TABLE,
+    help="How to print the rows.",
+)  # fmt: skip
+@_capture
+def run(path: Path, query: str, form: Format, capture: str) -> None:
     """Ask the tables of a profile in SQL; `hermes schema` lists them."""
     from hermes.cli.show import load_profiles
 
@@ -41,10 +46,10 @@ def run(
     _print(ask(loaded, query), form)
 
 
-def tables(
-    path: Annotated[Path, typer.Argument(help="Folder or file with profiles.")],
-    capture: Annotated[str, typer.Option(help="Which capture, where a rank has several.")] = "",
-) -> None:
+@click.command("tables")
+@_path
+@_capture
+def tables(path: Path, capture: str) -> None:
     """List the tables of a profile with their number of rows."""
     from hermes.cli.show import load_profiles
 

@@ -7,7 +7,7 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from hermes.report import charts, format, palette, shape, tables
@@ -38,37 +38,33 @@ def render_html(report: Report) -> str:
     css, script = Markup(palette.style() + _asset("report.css")), Markup(_asset("report.js"))
     degraded = [note for note in report.diagnostics if note.level == "degraded"]
     all_tables = tables.tables(report)
-    return (
-        _environment()
-        .get_template(_TEMPLATE)
-        .render(
-            report=report,
-            css=css,
-            script=script,
-            policy=_policy(css, script),
-            gaps=shape.coverage_sentences(report.coverage),
-            degraded=degraded,
-            gaps_first=_GAPS_FIRST,
-            notes_first=_NOTES_FIRST,
-            bound=_BOUNDS.get(report.verdict.bound, "free"),
-            layers=_LAYERS,
-            place=shape.place(report.verdict.rank, report.verdict.step),
-            split=charts.step_chart(report),
-            components=shape.COMPONENTS,
-            path=charts.path_chart(report),
-            multiples=charts.rank_charts(report),
-            width=charts.WIDTH,
-            height=charts.HEIGHT,
-            tables=[table for table in all_tables if table.rows],
-            absent=[table.title.lower() for table in all_tables if not table.rows],
-            ascend=tables.ascend_table(report),
-            inputs=tables.inputs_table(report),
-            differences=[
-                (pair.place, sentence)
-                for pair in shape.ascend_pairs(report)[: tables.LIMIT]
-                if (sentence := shape.difference_sentence(pair))
-            ],
-        )
+    return template().render(
+        report=report,
+        css=css,
+        script=script,
+        policy=_policy(css, script),
+        gaps=shape.coverage_sentences(report.coverage),
+        degraded=degraded,
+        gaps_first=_GAPS_FIRST,
+        notes_first=_NOTES_FIRST,
+        bound=_BOUNDS.get(report.verdict.bound, "free"),
+        layers=_LAYERS,
+        place=shape.place(report.verdict.rank, report.verdict.step),
+        split=charts.step_chart(report),
+        components=shape.COMPONENTS,
+        path=charts.path_chart(report),
+        multiples=charts.rank_charts(report),
+        width=charts.WIDTH,
+        height=charts.HEIGHT,
+        tables=[table for table in all_tables if table.rows],
+        absent=[table.title.lower() for table in all_tables if not table.rows],
+        ascend=tables.ascend_table(report),
+        inputs=tables.inputs_table(report),
+        differences=[
+            (pair.place, sentence)
+            for pair in shape.ascend_pairs(report)[: tables.LIMIT]
+            if (sentence := shape.difference_sentence(pair))
+        ],
     )
 
 
@@ -89,7 +85,8 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def template() -> Template:
+    """The compiled template; who has time to spare before the report is there may call this first."""
     environment = Environment(
         loader=FunctionLoader(_asset),
         autoescape=True,
@@ -109,7 +106,7 @@ def _environment() -> Environment:
         clip=format.clip,
     )
     environment.globals.update(between=format.between, counted=format.counted, text_limit=tables.NAME_LIMIT)
-    return environment
+    return environment.get_template(_TEMPLATE)
 
 
 def _harmless(value: object) -> object:
