@@ -11,6 +11,7 @@ from hermes.analyze.measures import (
     AscendSplit,
     LinkSpeed,
     PathPart,
+    PathRival,
     PathStretch,
     PeerWait,
     RankTotal,
@@ -215,6 +216,11 @@ def _path(rank: int) -> StepPath:
                 where="group 11022204950826225271",
                 start_ns=1_736_412_474_757_059_740,
                 dur_ns=86_157_761,
+            ),
+        ),
+        rivals=(
+            PathRival(
+                component="compute", where="stream 7", tasks=3, ns=8_900_000, slack_ns=8_571_012, least_ns=8_571_012
             ),
         ),
     )

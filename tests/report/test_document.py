@@ -60,6 +60,7 @@ def test_every_block_of_the_schema_is_there_even_when_nothing_was_read(empty: Re
         "totals",
         "step_trace_time",
         "critical_path",
+        "critical_path_rivals",
         "critical_path_stretches",
         "free_time",
         "findings",

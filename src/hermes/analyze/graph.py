@@ -36,17 +36,22 @@ class Tasks:
     """Device tasks by start: equally long arrays; -1 where there is none.
 
     `bind` is the task that a task waited for last, `launch_thread` and `launch_ns` the host thread and the moment of
-    its launch if that was last. `comm` is the row of `comm_op`, `kernel` that of `kernel`.
+    its launch if that was last. `comm` is the row of `comm_op`, `kernel` that of `kernel`. `line` names the stream or
+    group, `before` is the task before it there; `called_thread` and `called_ns` are its launch, last or not.
     """
 
     start: Ints
     end: Ints
     component: tuple[str, ...]
+    line: tuple[str, ...]
     kernel: Ints
     comm: Ints
     bind: Ints
+    before: Ints
     launch_thread: Ints
     launch_ns: Ints
+    called_thread: Ints
+    called_ns: Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +59,11 @@ class Jumps:
     """Moments of one host thread at which it went on because something else had come to an end, by time.
 
     `task` is a device task or -1; else `thread` is the thread that was waited for. `since_ns` is the moment at which
-    that came to its end, at or before `at_ns`.
+    that came to its end, at or before `at_ns`; `idle_ns` the one at which this thread began to wait.
     """
 
     at_ns: Ints
+    idle_ns: Ints
     task: Ints
     thread: Ints
     since_ns: Ints
@@ -211,9 +217,13 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> 
         start=start,
         end=end,
         component=tuple(component),
+        line=tuple(rows["line"].to_list()),
         kernel=rows["kernel_id"].to_numpy(),
         comm=rows["comm_id"].to_numpy(),
         bind=bind,
+        before=before,
+        called_thread=thread,
+        called_ns=np.where(thread == NONE, NONE, launch_ns),
         launch_thread=np.where(from_host, thread, NONE),
         launch_ns=np.where(from_host, launch_ns, NONE),
     )
@@ -268,6 +278,7 @@ def _jumps(tasks: Tasks, host: pl.DataFrame, flow: pl.DataFrame, threads: int) -
     return tuple(
         Jumps(
             at_ns=own["at_ns"].to_numpy(),
+            idle_ns=own["idle_ns"].to_numpy(),
             task=own["task"].to_numpy(),
             thread=own["other"].to_numpy(),
             since_ns=own["since_ns"].to_numpy(),
@@ -280,10 +291,10 @@ def _busy(rows: pl.DataFrame) -> Intervals:
     return flat(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
 
 
-def _frame(thread: Ints, at: Ints, task: Ints, other: Ints, since: Ints) -> pl.DataFrame:
+def _frame(thread: Ints, at: Ints, task: Ints, other: Ints, since: Ints, idle: Ints) -> pl.DataFrame:
     return pl.DataFrame(
-        {"thread": thread, "at_ns": at, "task": task, "other": other, "since_ns": since},
-        schema=dict.fromkeys(("thread", "at_ns", "task", "other", "since_ns"), pl.Int64),
+        {"thread": thread, "at_ns": at, "task": task, "other": other, "since_ns": since, "idle_ns": idle},
+        schema=dict.fromkeys(("thread", "at_ns", "task", "other", "since_ns", "idle_ns"), pl.Int64),
     )
 
 
@@ -302,13 +313,13 @@ def _blocked(tasks: Tasks, active: pl.DataFrame) -> pl.DataFrame:
     work = np.flatnonzero(np.array([kind not in ("wait", "other") for kind in tasks.component], dtype=bool))
     work = work[np.argsort(tasks.end[work], kind="stable")]
     if not len(chosen) or not len(work):
-        return _frame(*(np.empty(0, dtype=np.int64) for _ in range(5)))
+        return _frame(*(np.empty(0, dtype=np.int64) for _ in range(6)))
     place = np.searchsorted(tasks.end[work], end[chosen], side="right") - 1
     task = work[np.maximum(place, 0)]
     held = (place >= 0) & (tasks.end[task] > start[chosen])
     task, chosen = task[held], chosen[held]
     thread = calls["thread"].to_numpy()[chosen]
-    return _frame(thread, tasks.end[task], task, np.full(len(task), NONE), tasks.end[task])
+    return _frame(thread, tasks.end[task], task, np.full(len(task), NONE), tasks.end[task], start[chosen])
 
 
 def _queued(active: pl.DataFrame, flow: pl.DataFrame, busy: list[Intervals]) -> pl.DataFrame:
@@ -326,7 +337,7 @@ def _queued(active: pl.DataFrame, flow: pl.DataFrame, busy: list[Intervals]) -> 
     idle = np.array([_idle_since(busy[t], at) for t, at in zip(thread, start, strict=True)], dtype=np.int64)
     empty = since >= idle
     other = hits["other"].to_numpy()
-    return _frame(thread[empty], start[empty], np.full(int(empty.sum()), NONE), other[empty], since[empty])
+    return _frame(thread[empty], start[empty], np.full(int(empty.sum()), NONE), other[empty], since[empty], idle[empty])
 
 
 def _idle_since(busy: Intervals, at: int) -> int:
@@ -352,7 +363,7 @@ def _resumed(thread: int, busy: list[Intervals], first_ns: int) -> pl.DataFrame:
             continue
         place = np.searchsorted(theirs.ends, starts, side="right") - 1
         ended = np.where(place >= 0, theirs.ends[np.maximum(place, 0)], np.iinfo(np.int64).min)
-        filled = _active_until(theirs, starts) - _active_until(theirs, paused)
+        filled = theirs.lasted(starts) - theirs.lasted(paused)
         better = (ended > paused) & (2 * filled >= starts - paused) & (filled > best)
         best, other, since = (
             np.where(better, filled, best),
@@ -361,13 +372,6 @@ def _resumed(thread: int, busy: list[Intervals], first_ns: int) -> pl.DataFrame:
         )
     found = other != NONE
     count = int(found.sum())
-    return _frame(np.full(count, thread), starts[found], np.full(count, NONE), other[found], since[found])
-
-
-def _active_until(busy: Intervals, moments: Ints) -> Ints:
-    """How long the intervals had lasted, all together, at each of the moments."""
-    lengths = np.concatenate([[0], np.cumsum(busy.ends - busy.starts)])
-    place = np.searchsorted(busy.starts, moments, side="right")
-    begun = np.maximum(place - 1, 0)
-    over = np.where(place > 0, np.maximum(busy.ends[begun] - moments, 0), 0)
-    return lengths[place] - over
+    return _frame(
+        np.full(count, thread), starts[found], np.full(count, NONE), other[found], since[found], paused[found]
+    )

@@ -194,6 +194,23 @@ class PathStretch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PathRival:
+    """Work off a critical path that would take over were the path shortened by more than `slack_ns`.
+
+    All work of one component in one place (`where`: a stream, a group or a thread) whose slack is at most a tenth of
+    the window. `ns` is how long it lasts inside the window, in `tasks` pieces; half of it has at most `slack_ns` of
+    slack, and none less than `least_ns`.
+    """
+
+    component: str
+    where: str
+    tasks: int
+    ns: int
+    slack_ns: int
+    least_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepFree:
     """Why the device of one rank was free in one step; the parts add up to the step's free time.
 
@@ -213,7 +230,8 @@ class StepPath:
 
     `across` tells whether it was followed to the ranks that were waited for. `stretches` are in the order of time, on
     the clock of the rank that each belongs to. With `stretch` `preparing` it is the path through the time before the
-    window instead, from the host's mark of the step to the first device task.
+    window instead, from the host's mark of the step to the first device task. `rivals` is what comes close to the path
+    on `rank` itself, the longest first.
     """
 
     rank: int
@@ -224,6 +242,7 @@ class StepPath:
     window_ns: int
     parts: tuple[PathPart, ...]
     stretches: tuple[PathStretch, ...]
+    rivals: tuple[PathRival, ...]
 
     @property
     def unexplained_share(self) -> float:

@@ -13,7 +13,9 @@ from hermes.analyze.arrivals import Arrival, Arrivals
 from hermes.analyze.breakdown import free_of
 from hermes.analyze.graph import NONE, Graph, build
 from hermes.analyze.measures import PathPart, PathStretch, StepFree, StepPath, StepSplit
+from hermes.analyze.net import net
 from hermes.analyze.path import Piece, Scene, walk, walk_across, walk_gaps
+from hermes.analyze.rivals import rivals
 from hermes.base.intervals import Intervals, flat
 from hermes.knowledge.host_work import GC, LAUNCH, OPERATOR, OUTSIDE, PYTHON, REASONS, reason_of
 from hermes.tables import RUNTIME_KINDS
@@ -83,6 +85,7 @@ def step_path(
         return scenes[rank]
 
     first = scene(split.rank)
+    first_net = net(first.graph, first.arrivals, start_ns, end_ns)
     pieces = walk_across(scene, split.rank, start_ns, end_ns) if across else walk(first, start_ns, end_ns)
     return StepPath(
         rank=split.rank,
@@ -93,6 +96,7 @@ def step_path(
         window_ns=end_ns - start_ns,
         parts=_parts(pieces, rows, scenes),
         stretches=tuple(_stretches(pieces, rows, scenes)),
+        rivals=rivals(first_net, first.graph, [piece for piece in pieces if piece.rank == split.rank], start_ns),
     )
 
 

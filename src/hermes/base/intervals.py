@@ -43,6 +43,15 @@ class Intervals:
     def __sub__(self, other: Intervals) -> Intervals:
         return _sweep(self, other, both=False)
 
+    def lasted(self, moments: Ints) -> Ints:
+        """How long the intervals had lasted, all together, at each of the moments; O(log n) each."""
+        lengths = np.concatenate([[0], np.cumsum(self.ends - self.starts)])
+        place = np.searchsorted(self.starts, moments, side="right")
+        if not len(self.starts):
+            return np.zeros(len(place), dtype=np.int64)
+        under_way = np.where(place > 0, np.maximum(self.ends[np.maximum(place - 1, 0)] - moments, 0), 0)
+        return np.asarray(lengths[place] - under_way, dtype=np.int64)
+
     def clip(self, start: int, end: int) -> Intervals:
         """The part inside `[start, end)`; O(log n) and the size of the result."""
         if start >= end:

@@ -55,6 +55,7 @@ def document(report: Report) -> dict[str, object]:
             "rows": [_ascend(row) for row in report.ascend],
         },
         "critical_path": [row for path in report.paths for row in _path(path)],
+        "critical_path_rivals": [row for path in report.paths for row in _rivals(path)],
         "critical_path_stretches": [row for path in report.paths[:1] for row in _stretches(path)],
         "free_time": [
             {
@@ -181,6 +182,23 @@ def _path(path: StepPath) -> list[dict[str, object]]:
             "share": _finite(part.ns / path.window_ns),
         }
         for part in path.parts
+    ]
+
+
+def _rivals(path: StepPath) -> list[dict[str, object]]:
+    return [
+        {
+            "rank": path.rank,
+            "step": path.step,
+            "across": path.across,
+            "component": _text(row.component),
+            "where": _text(row.where),
+            "tasks": row.tasks,
+            "ms": _ms(row.ns),
+            "slack_ms": _ms(row.slack_ns),
+            "least_slack_ms": _ms(row.least_ns),
+        }
+        for row in path.rivals
     ]
 
 

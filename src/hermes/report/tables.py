@@ -10,6 +10,7 @@ from hermes.align.offsets import ClockOffset
 from hermes.analyze.measures import (
     LinkSpeed,
     PathPart,
+    PathRival,
     PathStretch,
     PeerWait,
     RankTotal,
@@ -118,6 +119,13 @@ def tables(report: Report) -> tuple[Table, ...]:
             "In the order of the path of the slowest rank; the start is on the clock of the stretch's own rank.",
             _STRETCHES,
             report.paths[0].stretches if report.paths else (),
+        ),
+        _table(
+            "path-rivals",
+            "Close to the critical path",
+            "Work off the path with little slack: it takes over once the path is that much shorter.",
+            _RIVALS,
+            [(path, row) for path in report.paths for row in path.rivals if row.ns * 1000 >= path.window_ns],
         ),
         _table(
             "free",
@@ -307,6 +315,15 @@ _STRETCHES: tuple[Column[PathStretch], ...] = (
     Column(title="Where", cell=lambda row: _name(row.where), words=True),
     Column(title="Time", cell=lambda row: _time(row.dur_ns), unit="ns"),
     Column(title="Start", cell=lambda row: _whole(row.start_ns), unit="ns"),
+)
+_RIVALS: tuple[Column[tuple[StepPath, PathRival]], ...] = (
+    Column(title="Path of", cell=lambda row: _words(path_title(row[0])), words=True),
+    Column(title="Component", cell=lambda row: _words(row[1].component), words=True),
+    Column(title="Where", cell=lambda row: _name(row[1].where), words=True),
+    Column(title="Pieces", cell=lambda row: _whole(row[1].tasks)),
+    Column(title="Time", cell=lambda row: _time(row[1].ns, row[0].window_ns), unit="ns"),
+    Column(title="Slack of half of it", cell=lambda row: _time(row[1].slack_ns), unit="ns"),
+    Column(title="Least slack", cell=lambda row: _time(row[1].least_ns), unit="ns"),
 )
 _FREE: tuple[Column[tuple[StepFree, PathPart]], ...] = (
     Column(title="Rank", cell=lambda row: _whole(row[0].rank)),

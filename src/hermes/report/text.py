@@ -48,6 +48,8 @@ _TOP = 4
 _ASCEND_STEPS = 1
 _PATH_PARTS = 4
 _PREPARING_PARTS = 2
+# Less of the window than this is not worth a line.
+_NOTABLE_RIVAL = 0.05
 _RANKS_TWO_LINES = 3
 _RANKS_ONE_LINE = 8
 _WIDE = 96
@@ -268,7 +270,7 @@ def _path(screen: _Screen, report: Report) -> None:
     path = report.paths[0]
     screen.gap()
     screen.line(("Critical path", "bold"), f" ({place(path.rank, path.step)}; what it could not end without)")
-    screen.items(_path_items(screen, path, _PATH_PARTS), indent=2)
+    screen.items([*_path_items(screen, path, _PATH_PARTS), *_rival(screen, path)], indent=2)
     for before in report.paths[1:2]:
         if before.stretch == "preparing":
             items = _path_items(screen, before, _PREPARING_PARTS)
@@ -284,6 +286,15 @@ def _path_items(screen: _Screen, path: StepPath, most: int) -> list[list[Piece]]
     if rest:
         items.append([f"{counted(len(path.parts) - most, 'smaller part')} {duration(rest)}"])
     return items
+
+
+def _rival(screen: _Screen, path: StepPath) -> list[list[Piece]]:
+    """What takes over first when the path is shortened, where it is notable."""
+    return [
+        [f"close behind: {screen.shorten(f'{row.component} on {row.where}', 36)} {duration(row.ns)}"]
+        for row in path.rivals[:1]
+        if row.ns >= _NOTABLE_RIVAL * path.window_ns
+    ]
 
 
 def _ascend(screen: _Screen, report: Report) -> None:

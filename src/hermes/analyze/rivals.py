@@ -1,0 +1,89 @@
+"""Near-critical paths: work off the critical path that has little slack, by where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from hermes.analyze.graph import NONE, Graph
+from hermes.analyze.measures import PathRival
+from hermes.analyze.net import FREE, WORK, Net, slack
+from hermes.analyze.path import Piece
+from hermes.base.intervals import Intervals, flat
+
+NEAR = 0.1
+"""Part of the window up to which slack counts as little: a second path within 10 % is reported with the first."""
+_NAME = {"compute": "compute", "comm": "communication", "copy": "copy"}
+# (component, where): slack and nanoseconds of one piece of work
+_Piece = tuple[tuple[str, str], int, int]
+
+
+def rivals(net: Net, graph: Graph, pieces: Sequence[Piece], start_ns: int) -> tuple[PathRival, ...]:
+    """What comes close to the path of one rank, `pieces`, in the window from `start_ns` on; the longest first."""
+    left = slack(net)
+    limit = int(NEAR * (net.end_ns - start_ns))
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for key, room, ns in (*_device(net, left, graph, pieces, start_ns), *_host(net, left, graph, pieces)):
+        if ns > 0 and room <= limit:
+            found.setdefault(key, []).append((room, ns))
+    rows = [
+        PathRival(
+            component=component,
+            where=where,
+            tasks=len(own),
+            ns=sum(ns for _, ns in own),
+            slack_ns=_median(own),
+            least_ns=min(room for room, _ in own),
+        )
+        for (component, where), own in found.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.ns, row.slack_ns, row.component, row.where)))
+
+
+def _median(own: Sequence[tuple[int, int]]) -> int:
+    """The slack that half of the time does not exceed."""
+    half = sum(ns for _, ns in own) / 2
+    for room, ns in sorted(own):
+        half -= ns
+        if half <= 0:
+            return room
+    return 0
+
+
+def _device(net: Net, left: np.ndarray, graph: Graph, pieces: Sequence[Piece], start_ns: int) -> Iterator[_Piece]:
+    """Tasks that are not on the path; of a task that hangs over the window the part inside."""
+    on_path = {piece.task for piece in pieces}
+    tasks = graph.tasks
+    for node in np.flatnonzero((net.task != NONE) & (left != FREE)).tolist():
+        task = int(net.task[node])
+        if task not in on_path and tasks.component[task] in WORK:
+            begin = max(int(net.start[node]), start_ns)
+            end = min(int(net.start[node] + net.dur[node]), net.end_ns)
+            yield (_NAME[tasks.component[task]], tasks.line[task]), int(left[node]), end - begin
+
+
+def _host(net: Net, left: np.ndarray, graph: Graph, pieces: Sequence[Piece]) -> Iterator[_Piece]:
+    """Work of host threads between two moments, where the path did not go along them."""
+    for thread, (_, tid) in enumerate(graph.threads):
+        nodes = np.flatnonzero(net.thread == thread).tolist()
+        work = [
+            (node, int(net.start[before]), net.lag[node][net.pred[node].index(before)])
+            for before, node in pairwise(nodes)
+            if before in net.pred[node] and left[node] != FREE
+        ]
+        begin = np.array([at for _, at, _ in work], dtype=np.int64)
+        lag = np.array([ns for _, _, ns in work], dtype=np.int64)
+        taken = _along(pieces, thread)
+        off = lag - (taken.lasted(begin + lag) - taken.lasted(begin))
+        for (node, _, _), ns in zip(work, off.tolist(), strict=True):
+            yield ("host", f"thread {tid}"), int(left[node]), ns
+
+
+def _along(pieces: Sequence[Piece], thread: int) -> Intervals:
+    own = [piece for piece in pieces if piece.thread == thread and piece.kind == "host"]
+    return flat(
+        np.array([piece.start_ns for piece in own], dtype=np.int64),
+        np.array([piece.end_ns for piece in own], dtype=np.int64),
+    )
