@@ -292,6 +292,7 @@ def _real() -> Report:
                     PathPart(rank=0, component="host", reason="operators", ns=23_000_619),
                     PathPart(rank=0, component="host", reason="compilation", ns=2_020_000),
                 ),
+                stretches=(),
             ),
         ),
         rank_waits=tuple(

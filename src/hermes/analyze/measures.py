@@ -215,13 +215,15 @@ class StepFree:
     """Why the device of one rank was free in one step; the parts add up to the step's free time.
 
     A part's component is `host` with what the host did, `launch`, `wait`, or `device gap`; it is work of the device
-    (`compute`, …) only where a step's own tasks waited for those of another step.
+    (`compute`, …) only where a step's own tasks waited for those of another step. `stretches` are the longest of them,
+    in the order of time.
     """
 
     rank: int
     step: int | None
     free_ns: int
     parts: tuple[PathPart, ...]
+    stretches: tuple[PathStretch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

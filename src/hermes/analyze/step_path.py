@@ -28,7 +28,7 @@ _CALLS = (*RUNTIME_KINDS, "enqueue", "dequeue")
 # What was queued before the step and what follows it are part of its graph.
 _BEFORE_NS = 20_000_000
 _AFTER_NS = 50_000_000
-_STRETCHES = 60
+STRETCHES = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +53,16 @@ class RankRows:
         """What each task and each call waited for."""
         return build(self.vendor, self.kernel, self.comm_op, self.host_op, self.flow)
 
+    @cached_property
+    def kernel_names(self) -> dict[int, str]:
+        """The name of each device task by `kernel_id`."""
+        return dict(self.kernel.select("kernel_id", "name").iter_rows())
+
+    @cached_property
+    def comm_names(self) -> dict[int, str]:
+        """The name of each operation by `comm_id`."""
+        return dict(self.comm_op.select("comm_id", "name").iter_rows())
+
 
 def step_path(
     load: Callable[[int, int, int], RankRows],
@@ -62,10 +72,12 @@ def step_path(
     *,
     across: bool,
     stretch: Literal["window", "preparing"] = "window",
+    most: int = STRETCHES,
 ) -> StepPath:
     """The path through the window of one step of one rank; `across` follows it to the ranks that were waited for.
 
-    With `stretch` `preparing`, through the time that the step took before its window.
+    With `stretch` `preparing`, through the time that the step took before its window. Of its stretches it holds the
+    `most` longest.
 
     `load` gives the rows of a rank from one moment of its clock to another, `offsets` what to add to its times to bring
     them to one clock.
@@ -95,7 +107,7 @@ def step_path(
         start_ns=start_ns,
         window_ns=end_ns - start_ns,
         parts=_parts(pieces, rows, scenes),
-        stretches=tuple(_stretches(pieces, rows, scenes)),
+        stretches=tuple(_stretches(pieces, rows, scenes, most)),
         rivals=rivals(first_net, first.graph, [piece for piece in pieces if piece.rank == split.rank], start_ns),
     )
 
@@ -104,6 +116,8 @@ def step_free(
     load: Callable[[int, int, int], RankRows],
     split: StepSplit,
     arrivals: Mapping[int, Arrival],
+    *,
+    most: int = STRETCHES,
 ) -> StepFree:
     """Why the device was free in the window of one step: what each gap's next task waited for; exact in sum."""
     end_ns = split.start_ns + split.window_ns
@@ -116,6 +130,7 @@ def step_free(
         step=split.step,
         free_ns=gaps.total,
         parts=_parts(pieces, {split.rank: rows}, {split.rank: scene}),
+        stretches=tuple(_stretches(pieces, {split.rank: rows}, {split.rank: scene}, most)),
     )
 
 
@@ -172,10 +187,10 @@ def _host_reasons(on_path: Intervals, rows: RankRows, pid: int | None, tid: int 
 
 
 def _stretches(
-    pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mapping[int, Scene]
+    pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mapping[int, Scene], most: int
 ) -> Iterator[PathStretch]:
     """The longest pieces, in the order of the path, with the names of what they are."""
-    longest = sorted(pieces, key=lambda piece: piece.start_ns - piece.end_ns)[:_STRETCHES]
+    longest = sorted(pieces, key=lambda piece: piece.start_ns - piece.end_ns)[:most]
     chosen = {id(piece) for piece in longest}
     for piece in pieces:
         if id(piece) in chosen:
@@ -192,12 +207,10 @@ def _stretches(
 
 def _named(piece: Piece, rows: RankRows, graph: Graph) -> tuple[str, str]:
     """The name of a piece, and the stream, group or thread where it lies."""
-    if piece.task != NONE and graph.tasks.comm[piece.task] != NONE:
-        row = rows.comm_op.row(by_predicate=pl.col("comm_id") == int(graph.tasks.comm[piece.task]), named=True)
-        return row["name"], f"group {row['group']}" if row["stream"] is None else f"stream {row['stream']}"
     if piece.task != NONE:
-        row = rows.kernel.row(by_predicate=pl.col("kernel_id") == int(graph.tasks.kernel[piece.task]), named=True)
-        return row["name"], f"stream {row['stream']}"
+        comm = int(graph.tasks.comm[piece.task])
+        names, number = (rows.comm_names, comm) if comm != NONE else (rows.kernel_names, graph.tasks.kernel[piece.task])
+        return names[int(number)], graph.tasks.line[piece.task]
     if piece.thread == NONE:
         return "", ""
     pid, tid = graph.threads[piece.thread]

@@ -13,8 +13,6 @@ import click
 from hermes.base.errors import HermesError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hermes.report.model import Report
 
 
@@ -39,9 +37,14 @@ class Format(str, enum.Enum):
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
 def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *, strict: bool) -> None:
     """Break down every step of every rank, rank the losses, and say what bounds the step."""
+    from hermes.cli.show import load_profiles, refuse_inside
+
     if out:
-        _refuse_inside(out, paths)
-    from hermes.cli.show import load_profiles
+        if out.exists() and not out.is_dir():
+            raise InputError(
+                "the report goes into a folder, and this is a file", where=str(out), hint="give -o another folder"
+            )
+        refuse_inside(out, paths, "the report")
 
     loaded = load_profiles(paths, capture, meanwhile=_import_the_rest)
     from hermes.workflow.analyze import analyze
@@ -94,20 +97,3 @@ def _write(report: Report, out: Path) -> list[str]:
             hint="give -o another folder",
         ) from refused
     return written
-
-
-def _refuse_inside(out: Path, paths: Sequence[Path]) -> None:
-    target = out.resolve()
-    if target.exists() and not target.is_dir():
-        raise InputError(
-            "the report goes into a folder, and this is a file", where=str(out), hint="give -o another folder"
-        )
-    for path in paths:
-        root = path.resolve()
-        inside = (target == root or root in target.parents) if path.is_dir() else target == root.parent
-        if inside:
-            raise InputError(
-                "the report would be written into the profile",
-                where=str(out),
-                hint="give -o a folder outside of what is analysed",
-            )

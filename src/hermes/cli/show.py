@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermes.base.errors import HermesError
+from hermes.base.errors import HermesError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +28,20 @@ def show_error(error: HermesError) -> None:
 def plain(text: str) -> str:
     """Text from a file without control characters, so that it cannot steer the terminal."""
     return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
+
+
+def refuse_inside(folder: Path, paths: Sequence[Path], what: str) -> None:
+    """Raise `InputError` if a folder to write into lies in one of the profiles."""
+    target = folder.resolve()
+    for path in paths:
+        root = path.resolve()
+        inside = (target == root or root in target.parents) if path.is_dir() else target == root.parent
+        if inside:
+            raise InputError(
+                f"{what} would be written into the profile",
+                where=str(folder),
+                hint="give a folder outside of what is analysed",
+            )
 
 
 def open_cache() -> Cache:

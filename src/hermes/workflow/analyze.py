@@ -21,6 +21,7 @@ from hermes.analyze.measures import (
     StreamBusy,
     TopRow,
 )
+from hermes.analyze.step_path import STRETCHES
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.judge import find_all, judge
 from hermes.diagnose.rule import Measures
@@ -66,8 +67,8 @@ class _Gathered:
         self.doubts: list[Diagnostic] = []
 
 
-def analyze(loaded: Loaded) -> Report:
-    """The whole analysis; deterministic for the same input."""
+def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
+    """The whole analysis; deterministic for the same input. Of each critical path it keeps the longest `stretches`."""
     gathered = _Gathered()
     collected = tuple(rank.rank for rank in loaded.ranks)
     for rank in loaded.ranks:
@@ -75,7 +76,7 @@ def analyze(loaded: Loaded) -> Report:
     clocks = _clocks(gathered)
     arrivals = arrivals_of(gathered.comm_op, gathered.peers, clocks)
     notes = [*loaded.notes, *merged(gathered.doubts)]
-    paths, free = paths_of(loaded, gathered.vendors, gathered.splits, arrivals, clocks)
+    paths, free = paths_of(loaded, gathered.vendors, gathered.splits, arrivals, clocks, stretches)
     coverage = _coverage(gathered, collected, notes)
     waited = rank_waits(gathered.comm_op, arrivals, collected)
     measures = _measures(gathered, notes, coverage, waited)

@@ -42,11 +42,13 @@ def paths_of(
     splits: Sequence[StepSplit],
     arrivals: Arrivals,
     clocks: Sequence[ClockOffset],
+    most: int,
 ) -> tuple[tuple[StepPath, ...], tuple[StepFree, ...]]:
     """First the slowest rank's, followed to the ranks that it waited for; then each rank's own, where they are few.
 
     Of each rank the step of median window. Where a window begins with the first device task, the slowest rank's path
-    to that task comes second. With the paths, why the device of each such rank was free in that step.
+    to that task comes second. With the paths, why the device of each such rank was free in that step. Each holds its
+    `most` longest stretches.
     """
     ranks = {rank.rank: rank for rank in loaded.ranks}
     offsets = {clock.rank: clock.offset_ns for clock in clocks}
@@ -73,13 +75,14 @@ def paths_of(
         return (), ()
     slowest = max(typical, key=lambda split: (split.compute_ns is not None, split.window_ns, -split.rank))
     several = len(ranks) > 1
-    found = [step_path(rows, slowest, arrivals, offsets, across=several)]
+    found = [step_path(rows, slowest, arrivals, offsets, across=several, most=most)]
     if slowest.window_kind == "device" and (slowest.preparing_ns or 0) > 0:
-        found.append(step_path(rows, slowest, arrivals, offsets, across=several, stretch="preparing"))
+        found.append(step_path(rows, slowest, arrivals, offsets, across=several, stretch="preparing", most=most))
     few = typical if len(ranks) <= _RANKS else [slowest]
     if several:
-        found += [step_path(rows, split, arrivals, offsets, across=False) for split in few]
-    free = [step_free(rows, split, arrivals.get(split.rank, {})) for split in few if split.compute_ns is not None]
+        found += [step_path(rows, split, arrivals, offsets, across=False, most=most) for split in few]
+    measured = [split for split in few if split.compute_ns is not None]
+    free = [step_free(rows, split, arrivals.get(split.rank, {}), most=most) for split in measured]
     return tuple(found), tuple(free)
 
 
