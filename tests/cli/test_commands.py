@@ -380,3 +380,29 @@ def test_a_closed_pipe_ends_quietly(profile: Path) -> None:
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.startswith("kernel:")
     assert done.stderr == ""
+
+
+def test_whatif_lists_changes_and_replays_those_asked_for(hermes: Hermes, profile: Path) -> None:
+    listed = hermes("whatif", profile)
+    assert listed.code == 0
+    assert "--set " in listed.out
+    told = json.loads(hermes("whatif", profile, "--set", "op:*=0.5", "--format", "json").out)
+    assert told["changes"][0]["set"] == ["op:*=0.5"]
+    assert told["changes"][0]["gain_ms"]["low"] <= told["changes"][0]["gain_ms"]["high"]
+    wrong = hermes("whatif", profile, "--set", "faster")
+    assert wrong.code == 2
+    assert "such as" in wrong.err
+
+
+def test_export_writes_a_timeline_and_says_how_large(hermes: Hermes, profile: Path, tmp_path: Path) -> None:
+    out = tmp_path / "timeline.pftrace"
+    done = hermes("export", profile, "--perfetto", out, "--ranks", "0", "--window", "0-50")
+    assert done.code == 0, done.err
+    assert out.stat().st_size > 1_000
+    assert "events" in done.out
+    for option, value in (("--ranks", "a"), ("--steps", "3-"), ("--window", "5-2")):
+        wrong = hermes("export", profile, "--perfetto", out, option, value)
+        assert (wrong.code, option in wrong.err) == (2, True)
+    inside = hermes("export", profile, "--perfetto", profile / "x.pftrace")
+    assert inside.code == 2
+    assert "into the profile" in inside.err

@@ -169,3 +169,19 @@ def rank_waits(
         for (rank, peer), waits in parts.items()
     ]
     return tuple(sorted(found, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer)))
+
+
+def meetings(comm_op: Mapping[int, pl.DataFrame]) -> list[dict[int, int]]:
+    """The collectives, and the sends with their receives, that several ranks have: by rank the `comm_id`.
+
+    `comm_op` as `by_starts` needs it.
+    """
+    parts = [
+        keyed(rank, rows, 0, 0) for rank, rows in sorted(comm_op.items()) for keyed in (_keyed, _pairs) if rows.height
+    ]
+    if not parts:
+        return []
+    rows = pl.concat(parts).sort("aligned_ns", "rank")
+    met = rows.group_by("group", "key", maintain_order=True).agg("rank", "comm_id")
+    met = met.filter(pl.col("rank").list.n_unique() > 1)
+    return [dict(zip(ranks, ids, strict=True)) for ranks, ids in met.select("rank", "comm_id").iter_rows()]

@@ -24,8 +24,10 @@ from hermes.tables import RUNTIME_KINDS
 NONE = -1
 # A thread that pauses less than this did not wait for another: so long take the hand-offs inside PyTorch and Python.
 _PAUSE_NS = 20_000
-# A launch takes some microseconds; one that takes this long was held by a full queue.
+# A launch takes some microseconds; one that takes this long while the queue of the device is full was held by it. The
+# queue holds about a thousand tasks (docs/decisions/0009), of which a quarter need not be in the capture.
 _LONG_LAUNCH_NS = 100_000
+_FULL_QUEUE = 768
 _ACTIVE = ("op", "enqueue", "dequeue", *RUNTIME_KINDS)
 # Gaps that a device needs between tasks; a task that starts later was held by something.
 SLACK_NS = 1_000
@@ -196,6 +198,8 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> 
     component = rows["component"].to_list()
     never = np.iinfo(np.int64).min
     before = _before(lane)
+    # Operations of one group may run side by side: what is still under way was not waited for.
+    before = np.where((before != NONE) & (end[before] > start + SLACK_NS), NONE, before)
     stream_ns = np.where(before == NONE, never, np.minimum(end[before], start))
     thread = launches["thread"].fill_null(NONE).to_numpy()
     # A task may start before the launching call returns.
@@ -309,7 +313,8 @@ def _blocked(tasks: Tasks, active: pl.DataFrame) -> pl.DataFrame:
     names = {name: is_blocking(name) for name in calls["name"].unique()}
     blocking = calls["name"].replace_strict(names, default=False, return_dtype=pl.Boolean).to_numpy()
     start, end = calls["start_ns"].to_numpy(), calls["end_ns"].to_numpy()
-    chosen = np.flatnonzero(blocking | (end - start >= _LONG_LAUNCH_NS))
+    long = end - start >= _LONG_LAUNCH_NS
+    chosen = np.flatnonzero(blocking | (long & (_queued_tasks(tasks, start) >= _FULL_QUEUE)))
     work = np.flatnonzero(np.array([kind not in ("wait", "other") for kind in tasks.component], dtype=bool))
     work = work[np.argsort(tasks.end[work], kind="stable")]
     if not len(chosen) or not len(work):
@@ -320,6 +325,14 @@ def _blocked(tasks: Tasks, active: pl.DataFrame) -> pl.DataFrame:
     task, chosen = task[held], chosen[held]
     thread = calls["thread"].to_numpy()[chosen]
     return _frame(thread, tasks.end[task], task, np.full(len(task), NONE), tasks.end[task], start[chosen])
+
+
+def _queued_tasks(tasks: Tasks, moments: Ints) -> Ints:
+    """How many tasks had been launched at each moment and had not ended."""
+    known = tasks.called_thread != NONE
+    launched = np.searchsorted(np.sort(tasks.called_ns[known]), moments, side="right")
+    ended = np.searchsorted(np.sort(tasks.end[known]), moments, side="right")
+    return np.asarray(launched - ended, dtype=np.int64)
 
 
 def _queued(active: pl.DataFrame, flow: pl.DataFrame, busy: list[Intervals]) -> pl.DataFrame:

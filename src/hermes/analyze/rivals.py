@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from hermes.analyze.graph import NONE, Graph
 from hermes.analyze.measures import PathRival
-from hermes.analyze.net import FREE, WORK, Net, slack
+from hermes.analyze.net import FREE, WORK, WORKED, Net, slack
 from hermes.analyze.path import Piece
 from hermes.base.intervals import Intervals, flat
 
@@ -23,9 +22,10 @@ _Piece = tuple[tuple[str, str], int, int]
 def rivals(net: Net, graph: Graph, pieces: Sequence[Piece], start_ns: int) -> tuple[PathRival, ...]:
     """What comes close to the path of one rank, `pieces`, in the window from `start_ns` on; the longest first."""
     left = slack(net)
-    limit = int(NEAR * (net.end_ns - start_ns))
+    (end_ns,) = net.ends.values()
+    limit = int(NEAR * (end_ns - start_ns))
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for key, room, ns in (*_device(net, left, graph, pieces, start_ns), *_host(net, left, graph, pieces)):
+    for key, room, ns in (*_device(net, left, graph, pieces, (start_ns, end_ns)), *_host(net, left, graph, pieces)):
         if ns > 0 and room <= limit:
             found.setdefault(key, []).append((room, ns))
     rows = [
@@ -52,33 +52,30 @@ def _median(own: Sequence[tuple[int, int]]) -> int:
     return 0
 
 
-def _device(net: Net, left: np.ndarray, graph: Graph, pieces: Sequence[Piece], start_ns: int) -> Iterator[_Piece]:
+def _device(
+    net: Net, left: np.ndarray, graph: Graph, pieces: Sequence[Piece], window: tuple[int, int]
+) -> Iterator[_Piece]:
     """Tasks that are not on the path; of a task that hangs over the window the part inside."""
     on_path = {piece.task for piece in pieces}
     tasks = graph.tasks
     for node in np.flatnonzero((net.task != NONE) & (left != FREE)).tolist():
         task = int(net.task[node])
         if task not in on_path and tasks.component[task] in WORK:
-            begin = max(int(net.start[node]), start_ns)
-            end = min(int(net.start[node] + net.dur[node]), net.end_ns)
+            begin = max(int(net.start[node]), window[0])
+            end = min(int(net.start[node] + net.dur[node]), window[1])
             yield (_NAME[tasks.component[task]], tasks.line[task]), int(left[node]), end - begin
 
 
 def _host(net: Net, left: np.ndarray, graph: Graph, pieces: Sequence[Piece]) -> Iterator[_Piece]:
     """Work of host threads between two moments, where the path did not go along them."""
+    target, worked = net.target, net.kind
     for thread, (_, tid) in enumerate(graph.threads):
-        nodes = np.flatnonzero(net.thread == thread).tolist()
-        work = [
-            (node, int(net.start[before]), net.lag[node][net.pred[node].index(before)])
-            for before, node in pairwise(nodes)
-            if before in net.pred[node] and left[node] != FREE
-        ]
-        begin = np.array([at for _, at, _ in work], dtype=np.int64)
-        lag = np.array([ns for _, _, ns in work], dtype=np.int64)
+        mine = (worked == WORKED) & (net.thread[target] == thread) & (left[target] != FREE)
+        begin, lag = net.start[net.pred[mine]], net.lag[mine]
         taken = _along(pieces, thread)
         off = lag - (taken.lasted(begin + lag) - taken.lasted(begin))
-        for (node, _, _), ns in zip(work, off.tolist(), strict=True):
-            yield ("host", f"thread {tid}"), int(left[node]), ns
+        for room, ns in zip(left[target[mine]].tolist(), off.tolist(), strict=True):
+            yield ("host", f"thread {tid}"), room, ns
 
 
 def _along(pieces: Sequence[Piece], thread: int) -> Intervals:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import polars as pl
 
 from hermes.analyze.arrivals import Arrival, Arrivals
@@ -26,8 +27,8 @@ _COMPONENT = {
 }  # fmt: skip
 _CALLS = (*RUNTIME_KINDS, "enqueue", "dequeue")
 # What was queued before the step and what follows it are part of its graph.
-_BEFORE_NS = 20_000_000
-_AFTER_NS = 50_000_000
+BEFORE_NS = 20_000_000
+AFTER_NS = 50_000_000
 STRETCHES = 60
 
 
@@ -52,6 +53,11 @@ class RankRows:
     def graph(self) -> Graph:
         """What each task and each call waited for."""
         return build(self.vendor, self.kernel, self.comm_op, self.host_op, self.flow)
+
+    @cached_property
+    def reasons_of_threads(self) -> dict[tuple[int | None, int | None], dict[str, Intervals]]:
+        """What `host_reasons` has worked out, by process and thread."""
+        return {}
 
     @cached_property
     def kernel_names(self) -> dict[int, str]:
@@ -90,7 +96,7 @@ def step_path(
     def scene(rank: int) -> Scene:
         if rank not in scenes:
             away = shift - offsets.get(rank, 0)
-            rows[rank] = load(rank, start_ns + away - _BEFORE_NS, end_ns + away + _AFTER_NS)
+            rows[rank] = load(rank, start_ns + away - BEFORE_NS, end_ns + away + AFTER_NS)
             scenes[rank] = Scene(
                 rank=rank, graph=rows[rank].graph, arrivals=arrivals.get(rank, {}), offset_ns=offsets.get(rank, 0)
             )
@@ -121,7 +127,7 @@ def step_free(
 ) -> StepFree:
     """Why the device was free in the window of one step: what each gap's next task waited for; exact in sum."""
     end_ns = split.start_ns + split.window_ns
-    rows = load(split.rank, split.start_ns - _BEFORE_NS, end_ns + _AFTER_NS)
+    rows = load(split.rank, split.start_ns - BEFORE_NS, end_ns + AFTER_NS)
     scene = Scene(rank=split.rank, graph=rows.graph, arrivals=arrivals)
     gaps = free_of(split, rows.kernel, rows.comm_op)
     pieces = walk_gaps(scene, gaps)
@@ -152,8 +158,12 @@ def _parts(pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mappin
         own = [piece for piece in pieces if piece.kind == "host" and (piece.rank, piece.thread) == (rank, thread)]
         on_path = _union(own)
         pid, tid = scenes[rank].graph.threads[thread]
-        for reason, ns in _host_reasons(on_path, rows[rank], pid, tid):
+        left = on_path.total
+        for reason, when in host_reasons(rows[rank], pid, tid).items():
+            ns = (on_path & when).total
             sums[(rank, "host", reason)] = sums.get((rank, "host", reason), 0) + ns
+            left -= ns
+        sums[(rank, "host", OUTSIDE)] = sums.get((rank, "host", OUTSIDE), 0) + left
     parts = [PathPart(rank=rank, component=what, reason=why, ns=ns) for (rank, what, why), ns in sums.items() if ns]
     return tuple(sorted(parts, key=lambda part: (-part.ns, part.rank, part.component, part.reason)))
 
@@ -165,8 +175,15 @@ def _union(pieces: Sequence[Piece]) -> Intervals:
     return flat(frame["start"].to_numpy(), frame["end"].to_numpy())
 
 
-def _host_reasons(on_path: Intervals, rows: RankRows, pid: int | None, tid: int | None) -> Iterator[tuple[str, int]]:
-    """How long the host was on the path for each reason; the first that fits a moment counts."""
+def host_reasons(rows: RankRows, pid: int | None, tid: int | None) -> Mapping[str, Intervals]:
+    """When a host thread did what, by reason but `OUTSIDE`; of several reasons at one moment the first counts."""
+    known = rows.reasons_of_threads
+    if (pid, tid) not in known:
+        known[(pid, tid)] = dict(_reasons(rows, pid, tid))
+    return known[(pid, tid)]
+
+
+def _reasons(rows: RankRows, pid: int | None, tid: int | None) -> Iterator[tuple[str, Intervals]]:
     calls = rows.host_op.filter(pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid))
     named = {name: reason_of(name) for name in calls["name"].unique()}
     calls = calls.with_columns(
@@ -178,12 +195,14 @@ def _host_reasons(on_path: Intervals, rows: RankRows, pid: int | None, tid: int 
             pl.lit(OUTSIDE),
         ).alias("reason")
     )
+    taken = flat(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     for reason in REASONS:
-        when = rows.gc if reason == GC else calls.filter(pl.col("reason") == reason)
-        starts = when["start_ns"].to_numpy()
-        found = on_path if reason == OUTSIDE else on_path & flat(starts, starts + when["dur_ns"].to_numpy())
-        yield reason, found.total
-        on_path = on_path - found
+        if reason != OUTSIDE:
+            when = rows.gc if reason == GC else calls.filter(pl.col("reason") == reason)
+            starts = when["start_ns"].to_numpy()
+            found = flat(starts, starts + when["dur_ns"].to_numpy()) - taken
+            yield reason, found
+            taken = taken | found
 
 
 def _stretches(

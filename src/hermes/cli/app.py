@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hermes.cli import analyze, cache, explain, export, schema, sql
+from hermes.cli import analyze, cache, explain, export, schema, sql, whatif
 from hermes.version import __version__
 
 
@@ -15,5 +15,15 @@ def app() -> None:
     """Finds what bounds an AI training step, from the profiles you already have."""
 
 
-for _command in (analyze.run, export.run, sql.run, sql.tables, schema.run, explain.rules, explain.run, cache.run):
+for _command in (
+    analyze.run,
+    whatif.run,
+    export.run,
+    sql.run,
+    sql.tables,
+    schema.run,
+    explain.rules,
+    explain.run,
+    cache.run,
+):
     app.add_command(_command)

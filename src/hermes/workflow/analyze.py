@@ -42,7 +42,7 @@ _EXACT_NS = 10
 """Ascend's own file keeps picoseconds of double noise and Stage in quarters of a microsecond."""
 
 
-class _Gathered:
+class Gathered:
     """What one pass over the ranks collects; each rank's tables are let go before the next is loaded."""
 
     def __init__(self) -> None:
@@ -65,47 +65,56 @@ class _Gathered:
         self.worlds: Counter[int] = Counter()
         self.groups: Counter[int] = Counter()
         self.doubts: list[Diagnostic] = []
+        self.clocks: tuple[ClockOffset, ...] = ()
+        self.arrivals: dict[int, dict[int, Arrival]] = {}
 
 
 def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
     """The whole analysis; deterministic for the same input. Of each critical path it keeps the longest `stretches`."""
-    gathered = _Gathered()
-    collected = tuple(rank.rank for rank in loaded.ranks)
-    for rank in loaded.ranks:
-        _gather(rank, collected, gathered)
-    clocks = _clocks(gathered)
-    arrivals = arrivals_of(gathered.comm_op, gathered.peers, clocks)
-    notes = [*loaded.notes, *merged(gathered.doubts)]
-    paths, free = paths_of(loaded, gathered.vendors, gathered.splits, arrivals, clocks, stretches)
-    coverage = _coverage(gathered, collected, notes)
-    waited = rank_waits(gathered.comm_op, arrivals, collected)
-    measures = _measures(gathered, notes, coverage, waited)
+    seen = gathered(loaded)
+    collected, clocks, arrivals = tuple(rank.rank for rank in loaded.ranks), seen.clocks, seen.arrivals
+    notes = [*loaded.notes, *merged(seen.doubts)]
+    paths, free = paths_of(loaded, seen.vendors, seen.splits, arrivals, clocks, stretches)
+    coverage = _coverage(seen, collected, notes)
+    waited = rank_waits(seen.comm_op, arrivals, collected)
+    measures = _measures(seen, notes, coverage, waited)
     findings = find_all(measures)
-    judged = judge(tuple(gathered.splits), findings)
+    judged = judge(tuple(seen.splits), findings)
     return Report(
         version=__version__,
         title=_title(loaded),
         verdict=Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step),
-        inputs=tuple(gathered.inputs),
+        inputs=tuple(seen.inputs),
         coverage=coverage,
-        steps=tuple(gathered.splits),
-        ascend=tuple(gathered.ascend),
-        ascend_note=_difference(gathered.ascend, gathered.splits),
-        totals=tuple(gathered.totals),
-        streams=tuple(gathered.streams),
+        steps=tuple(seen.splits),
+        ascend=tuple(seen.ascend),
+        ascend_note=_difference(seen.ascend, seen.splits),
+        totals=tuple(seen.totals),
+        streams=tuple(seen.streams),
         clocks=clocks,
         paths=paths,
         free=free,
         rank_waits=waited,
-        waits=tuple(sorted(gathered.waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))),
-        links=tuple(gathered.links),
-        top=Top(**{name: _merged(rows, notes, name) for name, rows in gathered.tops.items()}),
+        waits=tuple(sorted(seen.waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))),
+        links=tuple(seen.links),
+        top=Top(**{name: _merged(rows, notes, name) for name, rows in seen.tops.items()}),
         findings=findings,
         diagnostics=tuple(sorted(notes, key=lambda note: (note.level != "degraded",))),
     )
 
 
-def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
+def gathered(loaded: Loaded) -> Gathered:
+    """What the ranks hold, with clocks and arrivals."""
+    seen = Gathered()
+    collected = tuple(rank.rank for rank in loaded.ranks)
+    for rank in loaded.ranks:
+        _gather(rank, collected, seen)
+    seen.clocks = _clocks(seen)
+    seen.arrivals = arrivals_of(seen.comm_op, seen.peers, seen.clocks)
+    return seen
+
+
+def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
     row = rank.table("rank").row(0, named=True)
     step, kernel, comm_op = rank.table("step"), rank.table("kernel", *_KERNEL), rank.table("comm_op")
     doubts = step_doubts(str(rank.place), step, kernel)
@@ -153,7 +162,7 @@ def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
         into.groups[max(members) + 1] += 1
 
 
-def _coverage(gathered: _Gathered, collected: tuple[int, ...], notes: list[Diagnostic]) -> Coverage:
+def _coverage(gathered: Gathered, collected: tuple[int, ...], notes: list[Diagnostic]) -> Coverage:
     candidates = {
         "world size recorded by the job": max(gathered.worlds, default=0),
         "members of its process groups": max(gathered.groups, default=0),
@@ -212,7 +221,7 @@ def _arrival_waits(waits: Sequence[PeerWait], waited: Sequence[RankWait]) -> Ite
 
 
 def _measures(
-    gathered: _Gathered, notes: Sequence[Diagnostic], coverage: Coverage, waited: Sequence[RankWait]
+    gathered: Gathered, notes: Sequence[Diagnostic], coverage: Coverage, waited: Sequence[RankWait]
 ) -> Measures:
     degraded = any(note.level == "degraded" for note in notes)
     partial = bool(coverage.ranks_expected and coverage.ranks_expected > len(coverage.ranks_seen))
@@ -228,7 +237,7 @@ def _measures(
     )
 
 
-def _clocks(gathered: _Gathered) -> tuple[ClockOffset, ...]:
+def _clocks(gathered: Gathered) -> tuple[ClockOffset, ...]:
     return clock_offsets(gathered.hosts, gathered.comm_op) if len(gathered.hosts) > 1 else ()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import polars as pl
@@ -14,8 +14,20 @@ from hermes.analyze.measures import StepFree, StepPath, StepSplit
 from hermes.analyze.step_path import RankRows, step_free, step_path
 from hermes.workflow.load import Loaded
 
-_KERNEL = ("kernel_id", "name", "component", "stream", "start_ns", "dur_ns", "correlation", "launch_ns", "step")
-_COMM_OP = ("comm_id", "name", "group", "library", "stream", "start_ns", "dur_ns", "correlation", "launch_ns", "step")
+_KERNEL = ("kernel_id", "name", "type", "component", "stream", "start_ns", "dur_ns", "correlation", "launch_ns", "step")
+_COMM_OP = (
+    "comm_id",
+    "name",
+    "op",
+    "group",
+    "library",
+    "stream",
+    "start_ns",
+    "dur_ns",
+    "correlation",
+    "launch_ns",
+    "step",
+)
 _HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns", "correlation")
 _FLOW = ("kind", "src_pid", "src_tid", "src_ns", "dst_pid", "dst_tid", "dst_ns")
 _GC = ("start_ns", "dur_ns")
@@ -50,10 +62,28 @@ def paths_of(
     to that task comes second. With the paths, why the device of each such rank was free in that step. Each holds its
     `most` longest stretches.
     """
-    ranks = {rank.rank: rank for rank in loaded.ranks}
     offsets = {clock.rank: clock.offset_ns for clock in clocks}
+    rows = rows_of(loaded, vendors)
+    typical = _typical(splits)
+    slowest = slowest_of(splits)
+    if slowest is None:
+        return (), ()
+    several = len(loaded.ranks) > 1
+    found = [step_path(rows, slowest, arrivals, offsets, across=several, most=most)]
+    if slowest.window_kind == "device" and (slowest.preparing_ns or 0) > 0:
+        found.append(step_path(rows, slowest, arrivals, offsets, across=several, stretch="preparing", most=most))
+    few = typical if len(typical) <= _RANKS else [slowest]
+    if several:
+        found += [step_path(rows, split, arrivals, offsets, across=False, most=most) for split in few]
+    measured = [split for split in few if split.compute_ns is not None]
+    free = [step_free(rows, split, arrivals.get(split.rank, {}), most=most) for split in measured]
+    return tuple(found), tuple(free)
 
-    # A rank's path, its time before the window and its free time are of the same rows.
+
+def rows_of(loaded: Loaded, vendors: Mapping[int, str]) -> Callable[[int, int, int], RankRows]:
+    """Loads the rows of a rank in a stretch of its time, each once: all that is asked of a step is of the same rows."""
+    ranks = {rank.rank: rank for rank in loaded.ranks}
+
     @cache
     def rows(rank: int, first_ns: int, last_ns: int) -> RankRows:
         data = ranks[rank]
@@ -69,23 +99,24 @@ def paths_of(
             gc=data.between("gc", _GC, first_ns, last_ns),
         )
 
-    chosen = [_typical(splits, rank) for rank in ranks]
-    typical = [split for split in chosen if split is not None and split.window_ns > 0]
-    if not typical:
-        return (), ()
-    slowest = max(typical, key=lambda split: (split.compute_ns is not None, split.window_ns, -split.rank))
-    several = len(ranks) > 1
-    found = [step_path(rows, slowest, arrivals, offsets, across=several, most=most)]
-    if slowest.window_kind == "device" and (slowest.preparing_ns or 0) > 0:
-        found.append(step_path(rows, slowest, arrivals, offsets, across=several, stretch="preparing", most=most))
-    few = typical if len(ranks) <= _RANKS else [slowest]
-    if several:
-        found += [step_path(rows, split, arrivals, offsets, across=False, most=most) for split in few]
-    measured = [split for split in few if split.compute_ns is not None]
-    free = [step_free(rows, split, arrivals.get(split.rank, {}), most=most) for split in measured]
-    return tuple(found), tuple(free)
+    return rows
 
 
-def _typical(splits: Sequence[StepSplit], rank: int) -> StepSplit | None:
-    own = [split for split in splits if split.rank == rank]
-    return (breakdown.median_split(own) or breakdown.middle_split(own)) if own else None
+def slowest_of(splits: Sequence[StepSplit]) -> StepSplit | None:
+    """The typical step of the rank where it is longest; None when no step has a length."""
+    typical = _typical(splits)
+    return max(
+        typical, key=lambda split: (split.compute_ns is not None, split.window_ns, -split.rank), default=None
+    )  # fmt: skip
+
+
+def _typical(splits: Sequence[StepSplit]) -> list[StepSplit]:
+    """Of each rank the step of median window."""
+    ranks = dict.fromkeys(split.rank for split in splits)
+    found = []
+    for rank in ranks:
+        own = [split for split in splits if split.rank == rank]
+        split = breakdown.median_split(own) or breakdown.middle_split(own)
+        if split is not None and split.window_ns > 0:
+            found.append(split)
+    return found

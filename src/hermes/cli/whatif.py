@@ -1,0 +1,72 @@
+"""`hermes whatif`: what a step would take if something were different."""
+
+from __future__ import annotations
+
+import enum
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from hermes.whatif.replay import Prediction
+
+
+class Format(str, enum.Enum):
+    """What is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@click.command("whatif")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path),
+                help="Folders or files with profiles: one rank or many.")  # fmt: skip
+@click.option("--set", "specs", multiple=True, metavar="CHANGE",
+              help="A change, such as op:MatMul*=0.5, host:data-loading=0, comm:overlap, rank:5=median, sync:none or "
+              "launch:graph; several are replayed together. Without it, every change worth a look.")  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
+)
+@click.option("--capture", default="", help="Which capture, where a rank has several.")
+def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: str) -> None:
+    """Replay the slowest rank's typical step with something changed, and say what that gives."""
+    from hermes.whatif.changes import parse
+
+    changes = [parse(spec) for spec in specs]
+    from hermes.cli.show import load_profiles
+
+    loaded = load_profiles(paths, capture)
+    from hermes.whatif.replay import predict, predictions
+    from hermes.workflow.whatif import step_of
+
+    step = step_of(loaded)
+    found = [predict(step, changes)] if changes else predictions(step)
+    if form is Format.JSON:
+        print(json.dumps({"step_ms": (step.end_ns - step.begin_ns) / 1e6, "changes": [_row(one) for one in found]}))
+    else:
+        _print(found, step.end_ns - step.begin_ns)
+
+
+def _row(one: Prediction) -> dict[str, object]:
+    return {
+        "set": list(one.specs),
+        "title": one.title,
+        "gain_ms": {"low": one.low_ns / 1e6, "high": one.high_ns / 1e6},
+        "step_ms": (one.step_ns - one.low_ns) / 1e6,
+        "share": round(one.share, 6),
+    }
+
+
+def _print(found: list[Prediction], step_ns: int) -> None:
+    from hermes.cli.show import plain
+    from hermes.report.format import duration
+
+    print(f"The step takes {duration(step_ns)}, from the host's mark to the last task of the last rank.")
+    if not found:
+        print("No change gives anything: nothing is on the critical path that could be changed here.")
+    for one in found:
+        high = f" to {duration(one.high_ns)}" if one.high_ns > one.low_ns else ""
+        print(f"{one.share:7.1%}  {duration(one.low_ns)}{high}  {plain(one.title)}")
+        print(f"         --set {plain(' --set '.join(one.specs))}")
