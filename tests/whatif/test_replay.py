@@ -14,6 +14,7 @@ from hermes.testing import Fault, FaultKind, Job, generate
 from hermes.whatif.changes import parse
 from hermes.whatif.job import JobStep
 from hermes.whatif.replay import Prediction, predict, predictions
+from hermes.workflow.analyze import gathered
 from hermes.workflow.load import load
 from hermes.workflow.whatif import step_of
 
@@ -34,10 +35,15 @@ def modelled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., JobStep]
 
             faults = (Fault(kind=kind),) if kind else ()
             folder = generate(root / f"{key[0]}{key[1]}", replace(job, faults=faults), formats=["ascend-db"])
-            made[key] = step_of(load([folder], Cache(root / "cache")))
+            made[key] = read(folder, root / "cache")
         return made[key]
 
     return make
+
+
+def read(path: Path, cache: Path) -> JobStep:
+    loaded = load([path], Cache(cache))
+    return step_of(loaded, gathered(loaded))
 
 
 def length(job: JobStep) -> int:
@@ -157,5 +163,5 @@ def test_real_steps_come_out_as_measured(name: str, real: Callable[[str], JobSte
 @pytest.fixture(scope="session")
 def real(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], JobStep]:
     """The step of a real profile."""
-    cache = Cache(tmp_path_factory.mktemp("real"))
-    return lambda name: step_of(load([shared / name], cache))
+    cache = tmp_path_factory.mktemp("real")
+    return lambda name: read(shared / name, cache)

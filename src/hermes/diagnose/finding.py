@@ -43,7 +43,8 @@ class Gain:
 class Finding:
     """One cause of lost time. `cost_ns` is per step (median over steps, worst rank), `share` of the step window.
 
-    `blames` names ranks (also ranks that were not collected), links or source lines.
+    `blames` names ranks (also ranks that were not collected), links or source lines. `replay` holds the changes that
+    stand for its cure where steps are replayed, such as `rank:5=median`; without any, the gain stays a bound.
     """
 
     code: str
@@ -58,3 +59,4 @@ class Finding:
     confidence: float
     evidence: tuple[Evidence, ...]
     actions: tuple[Action, ...]
+    replay: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hermes.analyze.breakdown import median_split, worst_rank
@@ -59,6 +60,15 @@ def judge(splits: tuple[StepSplit, ...], findings: tuple[Finding, ...]) -> Judge
 
 
 def find_all(measures: Measures) -> tuple[Finding, ...]:
-    """All findings, by the most they promise to give back, then by what they cost."""
-    found = [finding for rule in ALL for finding in rule.find(measures)]
-    return tuple(sorted(found, key=lambda one: (-one.gain.high_ns, -one.cost_ns, one.code, one.blames)))
+    """All findings of all rules, in order."""
+    return in_order(finding for rule in ALL for finding in rule.find(measures))
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """By what they are predicted to give back, then by the most they could, then by what they cost."""
+    return tuple(
+        sorted(
+            findings,
+            key=lambda one: (-one.gain.low_ns, -one.gain.high_ns, -one.cost_ns, one.code, one.blames),
+        )
+    )

@@ -29,6 +29,7 @@ from hermes.knowledge.blocking import CAUSE_OF_CALL
 from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
 from hermes.workflow.doubts import merged, step_doubts
+from hermes.workflow.gains import with_gains
 from hermes.workflow.load import Loaded, RankData
 from hermes.workflow.paths import arrivals_of, paths_of
 
@@ -78,7 +79,7 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
     coverage = _coverage(seen, collected, notes)
     waited = rank_waits(seen.comm_op, arrivals, collected)
     measures = _measures(seen, notes, coverage, waited)
-    findings = find_all(measures)
+    findings = with_gains(find_all(measures), loaded, seen)
     judged = judge(tuple(seen.splits), findings)
     return Report(
         version=__version__,

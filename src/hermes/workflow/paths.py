@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Protocol
 
 import polars as pl
 
@@ -33,6 +34,16 @@ _FLOW = ("kind", "src_pid", "src_tid", "src_ns", "dst_pid", "dst_tid", "dst_ns")
 _GC = ("start_ns", "dur_ns")
 # Beyond so many ranks the report shows the path of the slowest alone.
 _RANKS = 8
+
+
+class Seen(Protocol):
+    """What one pass over the ranks has collected, as far as steps are followed and replayed."""
+
+    splits: list[StepSplit]
+    vendors: dict[int, str]
+    comm_op: dict[int, pl.DataFrame]
+    clocks: tuple[ClockOffset, ...]
+    arrivals: dict[int, dict[int, Arrival]]
 
 
 def arrivals_of(

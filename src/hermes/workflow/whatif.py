@@ -7,14 +7,12 @@ from hermes.analyze.net import Part
 from hermes.analyze.step_path import AFTER_NS, BEFORE_NS, RankRows
 from hermes.base.errors import InputError
 from hermes.whatif.job import JobStep, job_step
-from hermes.workflow.analyze import gathered
 from hermes.workflow.load import Loaded
-from hermes.workflow.paths import rows_of, slowest_of
+from hermes.workflow.paths import Seen, rows_of, slowest_of
 
 
-def step_of(loaded: Loaded) -> JobStep:
+def step_of(loaded: Loaded, seen: Seen) -> JobStep:
     """The slowest rank's step of median window, on all ranks; raises `InputError` when no step can be replayed."""
-    seen = gathered(loaded)
     slowest = slowest_of(seen.splits)
     if slowest is None or slowest.compute_ns is None:
         raise InputError(

@@ -78,6 +78,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ),
         confidence=round((0.9 if recorded else 0.5) * measures.certainty, 2),
         evidence=(*found.evidence, *parts),
+        replay=("comm:overlap",),
         actions=(
             Action(
                 title="Overlap collectives with backward",

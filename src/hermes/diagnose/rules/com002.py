@@ -108,6 +108,7 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
                 where=f"rank {worst.rank}",
             ),
         ),
+        replay=(f"rank:{peer}=median",),
         actions=(
             Action(
                 title=f"Profile rank {peer}" if not collected else f"Compare rank {peer} with a rank that waits",

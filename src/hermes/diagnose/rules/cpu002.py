@@ -52,6 +52,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: no call is left, and nothing else holds the host"),
         confidence=round(0.7 * measures.certainty, 2),
         evidence=found.evidence,
+        replay=("host:compilation=0",),
         actions=(
             Action(
                 title="Turn online compilation off",

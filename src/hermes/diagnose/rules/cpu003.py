@@ -51,6 +51,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the queue is never empty after the calls"),
         confidence=round(0.7 * measures.certainty, 2),
         evidence=found.evidence,
+        replay=("sync:none",),
         actions=(
             Action(
                 title="Do not read tensors back in every step",

@@ -54,6 +54,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: every copy runs beside compute"),
         confidence=round(0.8 * measures.certainty, 2),
         evidence=found.evidence,
+        replay=("copy:*=0",),
         actions=(
             Action(
                 title="Copy ahead, from pinned memory",
