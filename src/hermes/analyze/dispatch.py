@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ _FOREIGN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StepRows:
     """One step of one rank: its split, the host's part of it, and the rows that reach into either.
 
@@ -48,7 +49,7 @@ class StepRows:
     copy: Intervals
     recorded: bool
 
-    @property
+    @cached_property
     def busy(self) -> Intervals:
         """When the device worked."""
         return self.compute | self.comm | self.copy

@@ -15,16 +15,19 @@ from hermes.knowledge.input_work import FRAMES
 
 _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
 _NAMES = 8
+_MODULE = r"^nn\.module: "
 # Settings that differ between ranks by what they are.
 _OWN = frozenset({"rank", "rank_id", "trace_id", "global_rank", "local_rank", "device_id"})
 
 
 def notable(host_op: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `host_op` whose names tell of input, compilation, allocation, or logging: few of many.
+    """The rows of `host_op` whose names tell of input, compilation, allocation, logging, or a module: few of many.
 
     One pass over the names; all that looks at a whole capture looks at these.
     """
-    patterns = "|".join(f"(?:{PATTERNS[reason]})" for reason in (DATA, *_KINDS)) + f"|{FRAMES.removesuffix('$')}"
+    patterns = "|".join(
+        f"(?:{pattern})" for pattern in (*(PATTERNS[reason] for reason in (DATA, *_KINDS)), FRAMES, _MODULE)
+    )
     names = host_op["name"].unique()
     chosen = names.filter(names.str.to_lowercase().str.contains(patterns))
     return host_op.filter(pl.col("name").is_in(chosen.implode()))

@@ -13,7 +13,7 @@ class OverlapPart:
     `component` is `compute`, `communication` (of `group`), `copy` (`group` is its direction), `data input` (the host
     in a call that fetches a batch) or `host` (the host in an operator or runtime call that does not wait). `busy_ns` is
     the union of its `events`. `exposed_ns` is the part beside which no component of an earlier kind ran, in that order;
-    `alone_ns` the part beside which nothing ran. `overlap` is `1 - exposed/busy`, None where `busy_ns` is 0.
+    `alone_ns` the part beside which nothing ran. `overlap` is `1 - exposed/busy`; None for compute, which is first.
     """
 
     component: str
@@ -30,8 +30,8 @@ class OverlapPart:
 
     @property
     def overlap(self) -> float | None:
-        """The share of the component that something before it in the order hides."""
-        return 1 - self.exposed_ns / self.busy_ns if self.busy_ns else None
+        """The share of the component that something before it in the order hides; None for what comes first."""
+        return None if self.component == "compute" or not self.busy_ns else 1 - self.exposed_ns / self.busy_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

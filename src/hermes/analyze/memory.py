@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import polars as pl
@@ -155,13 +155,13 @@ def _inside(when: Intervals, moments: pl.Series) -> list[bool]:
 
 
 def holders(
-    rank: int, allocation: pl.DataFrame, modules: pl.DataFrame, nodes: pl.DataFrame | None
+    rank: int, allocation: pl.DataFrame, modules: pl.DataFrame, nodes: Callable[[int, int], pl.DataFrame]
 ) -> tuple[Holder, ...]:
     """Blocks held when those of the capture were most, by module and operator; largest first.
 
-    `modules` are the Python frames of modules (`name, pid, tid, start_ns, dur_ns`), `nodes` the operators with a number
-    for autograd (`sequence`, and `forward_tid` on those of the backward pass): what a backward operator takes belongs
-    to the module that its forward operator ran in.
+    `modules` are the Python frames of modules (`name, pid, tid, start_ns, dur_ns`); `nodes` gives the operators with a
+    number for autograd (`sequence`, and `forward_tid` on those of the backward pass) from one moment to another: what a
+    backward operator takes belongs to the module that its forward operator ran in.
     """
     if not allocation.height:
         return ()
@@ -189,14 +189,18 @@ def holders(
     )
 
 
-def _modules_of(held: pl.DataFrame, modules: pl.DataFrame, nodes: pl.DataFrame | None) -> list[str | None]:
+def _modules_of(
+    held: pl.DataFrame, modules: pl.DataFrame, load: Callable[[int, int], pl.DataFrame]
+) -> list[str | None]:
     """The module of each block, by the moment at which it was taken; None where none was running."""
     if not modules.height:
         return [None] * held.height
     names = modules["name"].str.strip_prefix("nn.Module: ")
     moments = held.select(pl.col("alloc_ns").alias("start_ns"))
     found = _open_at(modules, names, moments)
-    if nodes is None or not nodes.height:
+    taken = held["alloc_ns"].to_numpy()
+    nodes = load(int(taken.min()), int(taken.max()))
+    if not nodes.height:
         return found
     forward = nodes.filter(pl.col("forward_tid").is_null()).select("sequence", "start_ns")
     ran_in = pl.Series("module", _open_at(modules, names, forward), dtype=pl.String)

@@ -29,4 +29,4 @@ PROCESSING = (
 )
 
 LONG_NS = 1_000_000
-"""A batch that is ready is taken in less: 0.1 to 0.3 ms of unpickling in the profiles of this project's evidence."""
+"""A batch that is ready is taken in less: 0.26 to 0.47 ms in four captures of an AlexNet job, the queue left out."""

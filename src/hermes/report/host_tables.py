@@ -132,6 +132,11 @@ def _memory_tables(report: Report) -> tuple[Table, ...]:
     )  # fmt: skip
 
 
+def _line(source: str | None) -> Cell:
+    """The line without its folders: what tells lines apart stands at the end. All of it is in report.json."""
+    return absent() if source is None else words(source.rsplit("/", 1)[-1])
+
+
 def _ranks_of(row: SettingValues) -> Cell:
     said = [
         f"{'unset' if value is None else clip(value, _VALUE_LIMIT)}: {numbers(ranks)}" for value, ranks in row.values
@@ -245,7 +250,7 @@ _DEPTHS: tuple[Column[QueueDepth], ...] = (
 _SYNCS: tuple[Column[SyncCall], ...] = (
     Column(title="Rank", cell=lambda row: whole(row.rank)),
     Column(title="Operator", cell=lambda row: name(row.operator or ", ".join(row.names)), words=True),
-    Column(title="Line", cell=lambda row: absent() if row.source is None else name(row.source), words=True),
+    Column(title="Line", cell=lambda row: _line(row.source), words=True),
     Column(title="Calls", cell=lambda row: whole(row.calls)),
     Column(title="Waited", cell=lambda row: time(row.wait_ns), unit="ns"),
     Column(title="Device computed", cell=lambda row: time(row.compute_ns, row.wait_ns), unit="ns"),

@@ -42,6 +42,8 @@ _CALLS = (
     "kind", "name", "pid", "tid", "start_ns", "dur_ns", "forward_tid", "stack_id", "sequence", "correlation",
 )  # fmt: skip
 _NODES = ("pid", "tid", "start_ns", "dur_ns", "sequence", "forward_tid")
+# A call at the end of a step leaves the device free behind it.
+_AFTER_NS = 1_000_000_000
 # Beyond so many fetches the first tell what the others do.
 _FETCHES_LOOKED_AT = 200
 _FLOW = ("kind", "src_pid", "src_tid", "src_ns", "dst_tid", "dst_ns")
@@ -119,14 +121,18 @@ class _Rank:
         )
         return pl.concat([own, comm.select(columns)])
 
-    def when(self, component: str) -> Intervals:
-        """When the device did this, over the capture."""
-        return spans(self.device.filter(pl.col("component") == component))
+    @cached_property
+    def parts(self) -> dict[str, Intervals]:
+        """When the device did what, over the capture."""
+        return {
+            name: spans(self.device.filter(pl.col("component") == name)) for name in ("compute", "comm", "copy")
+        }  # fmt: skip
 
     @cached_property
     def busy(self) -> Intervals | None:
         """When the device worked; None where no task of it is recorded."""
-        return spans(self.device) if self.device.height else None
+        parts = self.parts
+        return parts["compute"] | parts["comm"] | parts["copy"] if self.device.height else None
 
     @cached_property
     def typical(self) -> StepSplit | None:
@@ -158,7 +164,7 @@ def gather(
     found = host_events.shapes(data.rank, data.table("kernel", "component", "type", "input_shapes", "op_state", "step"))
     into.shapes.extend([found] if found else [])
     _input(rank, notable, cores, into)
-    _memory(rank, into)
+    _memory(rank, notable, into)
     if rank.typical is not None and rank.typical.window_ns > 0:
         _step(rank, rank.typical, setting, gc, into)
 
@@ -179,7 +185,7 @@ def _input(rank: _Rank, notable: pl.DataFrame, cores: Contention | None, into: G
     )
     found = input_pipeline.fetches(rows)
     into.fetches.extend([found] if found else [])
-    copies = input_pipeline.copies_in(data.rank, rank.kernel, rank.when("compute") | rank.when("comm"))
+    copies = input_pipeline.copies_in(data.rank, rank.kernel, rank.parts["compute"] | rank.parts["comm"])
     into.copies.extend([copies] if copies else [])
     rates = input_pipeline.rates(found, rank.splits, copies, cores)
     into.rates.extend([rates] if rates else [])
@@ -202,15 +208,21 @@ def _inside(rank: _Rank, calls: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts).join(stack, on="stack_id", how="left")
 
 
-def _memory(rank: _Rank, into: Gathered) -> None:
+def _memory(rank: _Rank, notable: pl.DataFrame, into: Gathered) -> None:
     data = rank.data
     curve = data.table("memory")
     into.peaks.extend(memory.peaks(data.rank, curve, rank.step))
     into.growth.extend(memory.growth(data.rank, curve, rank.step))
     allocation = data.table("allocation", "name", "bytes", "alloc_ns", "release_ns")
     if allocation.height:
-        frames = rank.host_op.filter((pl.col("kind") == "python") & pl.col("name").str.starts_with("nn.Module: "))
-        nodes = data.table("host_op", *_NODES).drop_nulls("sequence") if frames.height else None
+        frames = notable.filter((pl.col("kind") == "python") & pl.col("name").str.starts_with("nn.Module: "))
+        longest = rank.step["dur_ns"].max()
+
+        def nodes(first_ns: int, last_ns: int) -> pl.DataFrame:
+            # The forward operator of a block's backward one ran in the same step.
+            before = longest if isinstance(longest, int) else last_ns - first_ns
+            return data.between("host_op", _NODES, first_ns - before, last_ns + 1).drop_nulls("sequence")
+
         into.holders.extend(memory.holders(data.rank, allocation, frames, nodes))
 
 
@@ -234,9 +246,9 @@ def _step(rank: _Rank, split: StepSplit, setting: pl.DataFrame, gc: pl.DataFrame
         host_op=calls,
         gc=within(gc, start, end),
         stack=rank.data.table("stack", "stack_id", "frames"),
-        compute=rank.when("compute"),
-        comm=rank.when("comm"),
-        copy=rank.when("copy"),
+        compute=rank.parts["compute"].clip(first, last + _AFTER_NS),
+        comm=rank.parts["comm"].clip(first, last + _AFTER_NS),
+        copy=rank.parts["copy"].clip(first, last + _AFTER_NS),
         recorded=rank.busy is not None,
     )
     host = dispatch.step_host(rows)
