@@ -212,3 +212,14 @@ def test_the_innermost_open_call_is_found_behind_siblings_and_on_its_own_thread(
     moments = pl.DataFrame({"pid": [1, 1, 1, 1], "tid": [1, 1, 2, 1], "start_ns": [3_500, 5_000, 5_000, 9_000]})
     names = inner["name"].to_list()
     assert [None if at is None else names[at] for at in enclosing(inner, moments).to_list()] == ["X", "B", "C", None]
+
+
+def test_the_device_is_free_behind_a_call_only_when_it_has_worked_off_its_queue() -> None:
+    (found,) = dispatch.sync_calls(
+        rows("""
+            rank0.step     [########]
+            rank0.sync     .SS.......
+            rank0.compute  AAAA..BB..
+        """)
+    )
+    assert (found.wait_ns, found.compute_ns, found.refill_ns) == (2_000, 2_000, 2_000)
