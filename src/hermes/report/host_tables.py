@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hermes.analyze.host_measures import (
     Contention,
     Dispatch,
@@ -43,6 +45,7 @@ from hermes.report.format import clip, duration, numbers
 from hermes.report.model import Report
 
 _VALUE_LIMIT = 200
+_LONG_NUMBER = re.compile(r"\d{12,}")
 
 
 def host_tables(report: Report) -> tuple[Table, ...]:
@@ -132,6 +135,11 @@ def _memory_tables(report: Report) -> tuple[Table, ...]:
     )  # fmt: skip
 
 
+def _short(text: str) -> str:
+    """Keys of groups that have no name are numbers of twenty digits: the last six tell them apart."""
+    return _LONG_NUMBER.sub(lambda found: f"…{found[0][-6:]}", text)
+
+
 def _line(source: str | None) -> Cell:
     """The line without its folders: what tells lines apart stands at the end. All of it is in report.json."""
     return absent() if source is None else words(source.rsplit("/", 1)[-1])
@@ -155,7 +163,7 @@ def _names_of(row: HostEvents) -> Cell:
 _PARTS: tuple[Column[tuple[StepOverlap, OverlapPart]], ...] = (
     Column(title="Rank", cell=lambda row: whole(row[0].rank)),
     Column(title="Step", cell=lambda row: whole(row[0].step)),
-    Column(title="Component", cell=lambda row: name(row[1].label), words=True),
+    Column(title="Component", cell=lambda row: words(_short(row[1].label)), words=True),
     Column(title="Busy", cell=lambda row: time(row[1].busy_ns, row[0].window_ns), unit="ns"),
     Column(title="Exposed", cell=lambda row: time(row[1].exposed_ns, row[0].window_ns), unit="ns"),
     Column(title="Alone", cell=lambda row: time(row[1].alone_ns, row[0].window_ns), unit="ns"),
@@ -165,7 +173,7 @@ _PARTS: tuple[Column[tuple[StepOverlap, OverlapPart]], ...] = (
 _STATES: tuple[Column[tuple[StepOverlap, OverlapState]], ...] = (
     Column(title="Rank", cell=lambda row: whole(row[0].rank)),
     Column(title="Step", cell=lambda row: whole(row[0].step)),
-    Column(title="Running", cell=lambda row: name(" + ".join(row[1].components) or "nothing"), words=True),
+    Column(title="Running", cell=lambda row: words(_short(" + ".join(row[1].components)) or "nothing"), words=True),
     Column(title="Time", cell=lambda row: time(row[1].ns, row[0].window_ns), unit="ns"),
 )
 _FETCHES: tuple[Column[Fetches], ...] = (
@@ -176,7 +184,7 @@ _FETCHES: tuple[Column[Fetches], ...] = (
     Column(title="Median", cell=lambda row: time(row.median_ns), unit="ns"),
     Column(title="Longest", cell=lambda row: time(row.longest_ns), unit="ns"),
     Column(title="In step", cell=lambda row: whole(row.longest_step)),
-    Column(title="1 ms and more", cell=lambda row: whole(row.long)),
+    Column(title="Over 1 ms", cell=lambda row: whole(row.long)),
     Column(title="Device free", cell=lambda row: time(row.device_free_ns, row.wait_ns), unit="ns"),
     Column(title="At the queue", cell=lambda row: time(row.queue_wait_ns), unit="ns"),
     Column(title="Came early", cell=lambda row: count(row.early)),
@@ -317,7 +325,7 @@ _RECOMPUTE: tuple[Column[Recompute], ...] = (
 )
 _HOLDERS: tuple[Column[Holder], ...] = (
     Column(title="Rank", cell=lambda row: whole(row.rank)),
-    Column(title="Module", cell=lambda row: absent() if row.module is None else name(row.module), words=True),
+    Column(title="Module", cell=lambda row: words("no module") if row.module is None else name(row.module), words=True),
     Column(title="Operator", cell=lambda row: name(row.operator), words=True),
     Column(title="Size", cell=lambda row: size_cell(row.bytes), unit="bytes"),
     Column(title="Share", cell=lambda row: fraction_cell(row.share)),

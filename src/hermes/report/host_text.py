@@ -11,7 +11,10 @@ _NOTABLE = 20
 
 
 def host_lines(report: Report) -> list[tuple[str, str]]:
-    """Title and text of each line, for the rank whose step is slowest; what takes most comes first."""
+    """Title and text of each line, for the rank whose step is slowest; what costs most comes first.
+
+    What the host does while the device works costs nothing: free time of the device counts, where it is measured.
+    """
     host = report.host
     rank = report.paths[0].rank if report.paths else report.verdict.rank
     step = next((row for row in host.steps if row.rank == rank), None)
@@ -20,13 +23,15 @@ def host_lines(report: Report) -> list[tuple[str, str]]:
     found: list[tuple[int, str, str]] = []
     for fetches in host.fetches:
         if fetches.rank == rank:
-            found.append((fetches.wait_ns // fetches.steps, "Input", _fetches(fetches, step)))
+            lost = fetches.wait_ns if fetches.device_free_ns is None else fetches.device_free_ns
+            found.append((lost // fetches.steps, "Input", _fetches(fetches, step)))
     for event in host.events:
         if event.rank == rank:
-            found.append(((event.ns or 0) // event.steps, "Host", _event(event, step)))
+            lost = (event.ns if event.device_free_ns is None else event.device_free_ns) or 0
+            found.append((lost // event.steps, "Host", _event(event, step)))
     for call in host.syncs:
         if call.rank == rank:
-            found.append((call.wait_ns, "Wait", _sync(call, step)))
+            found.append((call.idle_ns + call.refill_ns, "Wait", _sync(call, step)))
     notable = [one for one in found if one[0] * _NOTABLE >= step.host_ns]
     return [(title, text) for _, title, text in sorted(notable, key=lambda one: -one[0])]
 
@@ -54,9 +59,6 @@ def _free(ns: int | None, steps: int) -> str:
 
 def _sync(row: SyncCall, step: StepHost) -> str:
     place = f"{row.source.rsplit('/', 1)[-1]}: " if row.source else ""
-    did = (
-        ("computes", row.compute_ns), ("communicates", row.comm_ns), ("copies", row.copy_ns), ("is free", row.idle_ns)
-    )  # fmt: skip
-    word, ns = max(did, key=lambda one: one[1])
+    free = f"device free in and after it {duration(row.idle_ns + row.refill_ns)}"
     name = (row.operator or row.names[0]).removeprefix("aten::")
-    return f"{place}{name} {duration(row.wait_ns)} ({share(row.wait_ns, step.host_ns)}); device {word} {duration(ns)}"
+    return f"{place}{name} {duration(row.wait_ns)} ({share(row.wait_ns, step.host_ns)}); {free}"
