@@ -223,3 +223,19 @@ def test_the_device_is_free_behind_a_call_only_when_it_has_worked_off_its_queue(
         """)
     )
     assert (found.wait_ns, found.compute_ns, found.refill_ns) == (2_000, 2_000, 2_000)
+
+
+def test_tasks_of_two_streams_that_begin_at_once_saw_one_gap() -> None:
+    found = dispatch.dispatch(
+        rows("""
+            rank0.step      [########]
+            rank0.call      A...BC....
+            rank0.compute   .AA..BB...
+            rank0.compute@9 .....CC...
+        """),
+        None,
+        NO_SETTING,
+        "nvidia",
+    )
+    assert found is not None
+    assert (found.late, found.late_free_ns) == (1, 2_000)

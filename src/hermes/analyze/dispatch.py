@@ -120,9 +120,8 @@ def _free_since(busy: Intervals, moments: Ints) -> Ints:
     begins = (place < len(busy)) & (busy.starts[np.minimum(place, len(busy) - 1)] == moments)
     before = np.where(place > 0, busy.ends[np.maximum(place - 1, 0)], moments)
     # Tasks that begin at once saw the same gap: it counts for the first.
-    first = np.concatenate([[True], moments[1:] != moments[:-1]]) if (np.diff(moments) >= 0).all() else np.ones(
-        len(moments), dtype=bool
-    )  # fmt: skip
+    first = np.zeros(len(moments), dtype=bool)
+    first[np.unique(moments, return_index=True)[1]] = True
     return np.where(begins & first, before, moments)
 
 

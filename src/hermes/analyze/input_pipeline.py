@@ -191,7 +191,7 @@ def queues(rows: InputRows, found: Fetches | None, input_queue: pl.DataFrame) ->
             rows.begun, moments, side="right"
         )
         yield InputQueue(
-            rank=rows.rank, queue="device", name="tasks launched and not begun", workers=None, capacity=None,
+            rank=rows.rank, queue="device", name="tasks launched, not begun", workers=None, capacity=None,
             average=float(depth.mean()), usage=None, empty=float((depth <= 0).mean()),
             full=float((depth >= _FULL).mean()), samples=calls.height, source="launch links, where each fetch begins",
         )  # fmt: skip

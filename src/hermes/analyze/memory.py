@@ -20,23 +20,34 @@ _BACKWARD = "autograd::engine::evaluate_function"
 
 def peaks(rank: int, memory: pl.DataFrame, step: pl.DataFrame) -> Iterator[MemoryPeak]:
     """One row for each allocator that holds something; components of CANN that hold nothing are left out."""
-    for (component, device), rows in _curves(memory):
-        reserved = rows.filter(pl.col("reserved_bytes") == pl.col("reserved_bytes").max()).head(1)
-        allocated = rows.filter(pl.col("allocated_bytes") == pl.col("allocated_bytes").max()).head(1)
-        if not (rows["reserved_bytes"].max() or rows["allocated_bytes"].max()):
-            continue
-        moment = int(allocated["ts_ns"][0]) if allocated.height else None
+    allocated, reserved = pl.col("allocated_bytes"), pl.col("reserved_bytes")
+    # At once for all: a capture has some eighty components, of which a handful hold something.
+    summed = (
+        memory.sort("ts_ns", maintain_order=True)
+        .group_by("component", "device_id", maintain_order=True)
+        .agg(
+            pl.len().alias("samples"),
+            allocated.max().alias("allocated"),
+            reserved.max().alias("reserved"),
+            pl.col("active_bytes").max().alias("active"),
+            pl.col("ts_ns").filter(allocated == allocated.max()).first().alias("at"),
+            allocated.filter(reserved == reserved.max()).first().alias("of_reserved"),
+        )
+        .filter((pl.col("allocated") > 0) | (pl.col("reserved") > 0))
+        .sort("component", "device_id")
+    )
+    for row in summed.iter_rows(named=True):
         yield MemoryPeak(
             rank=rank,
-            component=component,
-            device_id=device,
-            samples=rows.height,
-            allocated_bytes=_whole(rows["allocated_bytes"].max()),
-            allocated_at_ns=moment,
-            allocated_step=_step_at(step, moment),
-            reserved_bytes=_whole(rows["reserved_bytes"].max()),
-            active_bytes=_whole(rows["active_bytes"].max()),
-            fragmentation=_fragmentation(reserved),
+            component=row["component"],
+            device_id=row["device_id"],
+            samples=row["samples"],
+            allocated_bytes=row["allocated"],
+            allocated_at_ns=row["at"],
+            allocated_step=_step_at(step, row["at"]),
+            reserved_bytes=row["reserved"],
+            active_bytes=row["active"],
+            fragmentation=_fragmentation(row["of_reserved"], row["reserved"]),
         )
 
 
@@ -46,15 +57,9 @@ def _curves(memory: pl.DataFrame) -> Iterator[tuple[tuple[str, int | None], pl.D
         yield (str(component), None if device is None else int(str(device))), rows
 
 
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
-
-
-def _fragmentation(reserved: pl.DataFrame) -> float | None:
-    """The part of the reservation that no tensor has; None where either is not recorded (0 of a driver's total)."""
-    if not reserved.height or reserved["allocated_bytes"][0] is None or not reserved["reserved_bytes"][0]:
-        return None
-    return 1.0 - float(reserved["allocated_bytes"][0]) / float(reserved["reserved_bytes"][0])
+def _fragmentation(allocated: int | None, reserved: int | None) -> float | None:
+    """The part of the reservation that no tensor has; None where either is not recorded (a driver's total)."""
+    return None if allocated is None or not reserved else 1 - allocated / reserved
 
 
 def _step_at(step: pl.DataFrame, moment: int | None) -> int | None:

@@ -196,7 +196,7 @@ _FETCHES: tuple[Column[Fetches], ...] = (
 _QUEUES: tuple[Column[InputQueue], ...] = (
     Column(title="Rank", cell=lambda row: whole(row.rank)),
     Column(title="Queue", cell=lambda row: words(row.queue), words=True),
-    Column(title="Of", cell=lambda row: name(row.name), words=True),
+    Column(title="Of", cell=lambda row: words(row.name), words=True),
     Column(title="Empty", cell=lambda row: fraction_cell(row.empty)),
     Column(title="Full", cell=lambda row: fraction_cell(row.full)),
     Column(title="Mean", cell=lambda row: decimal(row.average)),
