@@ -1,4 +1,4 @@
-"""Plants each fault of the generator, and writes how far the critical path gives it back into docs/accuracy.md.
+"""Plants each fault of the generator, and writes how far the measures give it back into docs/accuracy.md.
 
     python benchmarks/accuracy.py
 
@@ -82,10 +82,11 @@ def main() -> int:
     """Write the page; 0 when every row is within the limits."""
     with tempfile.TemporaryDirectory() as folder:
         rows = list(_rows(Path(folder)))
-    PAGE.write_text(_page(rows), encoding="utf-8")
-    bad = [row for row in rows if not row.good]
-    print(f"{len(rows) - len(bad)} of {len(rows)} rows within {SHARE:.0%} or {FLOOR_NS // 1000} us: {PAGE}")
-    return 1 if bad else 0
+        host = list(_host_rows(Path(folder)))
+    PAGE.write_text(_page(rows, host), encoding="utf-8")
+    good, several = sum(row.good for row in (*rows, *host)), len(rows) + len(host)
+    print(f"{good} of {several} rows within {SHARE:.0%} or {FLOOR_NS // 1000} us: {PAGE}")
+    return 0 if good == several else 1
 
 
 def _rows(folder: Path) -> Iterator[Row]:
@@ -102,11 +103,14 @@ def _rows(folder: Path) -> Iterator[Row]:
 def _layout(kind: FaultKind) -> Job:
     if KINDS[kind].needs == "several stages":
         return replace(JOB, pp=2)
+    if kind == "gc_pause":
+        # PyTorch records collections where it records stacks.
+        return replace(JOB, stacks=True)
     return replace(JOB, hosts=2) if KINDS[kind].needs == "several hosts" or KINDS[kind].where == "second host" else JOB
 
 
 def _report(folder: Path, form: str, job: Job) -> tuple[Report, dict[str, Any]]:
-    name = f"{form}-{job.pp}-{job.hosts}-{'-'.join(fault.kind for fault in job.faults)}"
+    name = f"{form}-{job.pp}-{job.hosts}-{job.stacks}-{'-'.join(fault.kind for fault in job.faults)}"
     made = folder / name
     if not made.exists():
         generate(made, job, formats=[form])  # type: ignore[list-item]
@@ -135,7 +139,101 @@ def _stretches(report: Report) -> Sequence[PathPart]:
     return [part for path in paths for part in path.parts]
 
 
-def _page(rows: Sequence[Row]) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRow:
+    """One fault of the host in one format: what was planted, by how much its measure moved, and the others."""
+
+    kind: str
+    form: str
+    measure: str
+    planted: int
+    moved: int
+    others: int
+    unit: str
+
+    @property
+    def good(self) -> bool:
+        """Whether the measure moved by what was planted, and no other by more than the limits."""
+        limit = max(SHARE * self.planted, FLOOR_NS) if self.unit == "ms" else 0
+        return abs(self.moved - self.planted) <= limit and self.others <= max(SHARE * self.planted, FLOOR_NS)
+
+
+Of_report = Callable[[Report, int], int]
+
+
+def _events(what: str) -> Of_report:
+    """Host time for one kind of work on a rank, over the capture."""
+    return lambda report, rank: next(
+        (row.ns or 0 for row in report.host.events if (row.rank, row.what) == (rank, what)), 0
+    )
+
+
+def _waited(report: Report, rank: int) -> int:
+    return next((row.wait_ns for row in report.host.fetches if row.rank == rank), 0)
+
+
+def _own(report: Report, rank: int) -> int:
+    """What the host itself did in the typical step: all but its waits, with the threads of its task queue."""
+    row = next(row for row in report.host.steps if row.rank == rank)
+    return row.host_ns - row.of("synchronisation") + (row.queue_ns or 0)
+
+
+def _sync_calls(report: Report, rank: int) -> int:
+    rows = [row for row in report.host.syncs if row.rank == rank and row.operator == "aten::_local_scalar_dense"]
+    return sum(row.calls for row in rows)
+
+
+_GC, _COMPILED = _events("garbage collection"), _events("compilation")
+_SCOPES: dict[str, Of_report] = {"data": _waited, "collections": _GC, "compilation": _COMPILED}
+HOST_EXPECTED: tuple[tuple[FaultKind, str, Of_report, str], ...] = (
+    ("data_wait", "wait for batches, whole capture", _waited, "data"),
+    ("gc_pause", "garbage collection, whole capture", _GC, "collections"),
+    ("recompilation", "compilation, whole capture", _COMPILED, "compilation"),
+    ("host_bound_dispatch", "the host's own work, typical step", _own, "data"),
+    ("slow_rank_host", "the host's own work, typical step", _own, "data"),
+    ("synchronisation_calls", "synchronising calls, typical step", _sync_calls, ""),
+)
+"""Fault, measure, and the scope that is no other of it: all that the host does is slow when the host is."""
+
+
+def _host_rows(folder: Path) -> Iterator[HostRow]:
+    for kind, words, measure, own in HOST_EXPECTED:
+        job = _layout(kind)
+        for form in FORMATS:
+            well, _ = _report(folder, form, job)
+            sick, truth = _report(folder, form, replace(job, faults=(Fault(kind=kind),)))
+            fault = truth["faults"][0]
+            rank = fault["ranks"][0]
+            added = {row["step"]: row["ns"] for row in fault["injected"] if row["rank"] == rank}
+            typical = next(row.step for row in sick.host.steps if row.rank == rank)
+            calls = kind == "synchronisation_calls"
+            planted = fault["amount"] if calls else added[typical] if measure is _own else sum(added.values())
+            others = [
+                abs(of(sick, rank) - of(well, rank)) for scope, of in _SCOPES.items() if scope != own
+            ]  # fmt: skip
+            yield HostRow(
+                kind=kind,
+                form=form,
+                measure=words,
+                planted=planted,
+                moved=measure(sick, rank) - measure(well, rank),
+                others=max(others),
+                unit="calls" if calls else "ms",
+            )
+
+
+def _host_lines(rows: Sequence[HostRow]) -> Iterator[str]:
+    for row in rows:
+        scale = 1e6 if row.unit == "ms" else 1
+        digits = 3 if row.unit == "ms" else 0
+        good = "yes" if row.good else "**no**"
+        yield (
+            f"| `{row.kind}` | {row.form} | {row.measure} | {row.planted / scale:.{digits}f} {row.unit} "
+            f"| {row.moved / scale:.{digits}f} {row.unit} | {row.others / 1e6:.3f} ms | {good} |"
+        )
+
+
+def _page(rows: Sequence[Row], host: Sequence[HostRow]) -> str:
     lines = [_HEAD]
     lines += [
         f"| `{row.kind}` | {row.form} | {row.cost_ns / 1e6:.3f} | {row.expected} | {row.moved_ns / 1e6:.3f} "
@@ -143,7 +241,11 @@ def _page(rows: Sequence[Row]) -> str:
         for row in rows
     ]
     good = sum(row.good for row in rows)
-    return "\n".join([*lines, "", f"{good} of {len(rows)} rows are good.", "", _NOTES])
+    well = sum(row.good for row in host)
+    return "\n".join(
+        [*lines, "", f"{good} of {len(rows)} rows are good.", "", _HOST_HEAD, *_host_lines(host), "",
+         f"{well} of {len(host)} rows are good.", "", _NOTES]
+    )  # fmt: skip
 
 
 _HEAD = f"""# Accuracy
@@ -156,10 +258,18 @@ give the cost within {SHARE:.0%} or {FLOOR_NS // 1_000} us.
 
 | fault | format | cost, ms | should lengthen | moved, ms | left, ms | unexplained | good |
 |---|---|---|---|---|---|---|---|"""
+_HOST_HEAD = f"""## Host and input
+
+The same faults by the measures of the host, on the first rank that is struck. *Planted* is what the generator added
+there: time in the call, or calls. *Others* is by how much the most moved of the wait for batches, collections and
+compilation that should not have. A slow host is slow in all it does, its calls for batches too. Good is a measure that
+moved by what was planted, and others that stayed, within {SHARE:.0%} or {FLOOR_NS // 1_000} us.
+
+| fault | format | measure | planted | moved | others | good |
+|---|---|---|---|---|---|---|"""
 _NOTES = """What is not good, and why:
 
-- The generator's Kineto traces hold no collections and no compilation calls: that time is on the path as host time
-  outside any call, or as unexplained.
+- `small_packets` in Kineto: 0.2 ms of the cost is not found on the path. Why has not been looked into.
 """
 
 

@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from hermes.analyze.host_measures import (
+    Contention,
+    Dispatch,
+    Fetches,
+    Holder,
+    HostEvents,
+    HostPart,
+    InputCopies,
+    InputQueue,
+    InputRates,
+    MemoryGrowth,
+    MemoryPeak,
+    OverlapPart,
+    OverlapState,
+    QueueDepth,
+    Recompute,
+    SettingValues,
+    Shapes,
+    StepHost,
+    StepOverlap,
+    SyncCall,
+)
+from hermes.report.model import HostSide
 
 # The length of one example says nothing on a machine that does other work too.
 settings.register_profile("hermes", deadline=None)
@@ -24,3 +50,80 @@ def shared() -> Path:
 @pytest.fixture(autouse=True)
 def _no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "hermes-cache"))
+
+
+@pytest.fixture(scope="session")
+def host_side() -> Callable[[str], HostSide]:
+    """Makes overlap, input, host and memory with one row of each, and this text wherever text of a profile goes."""
+    return _host_side
+
+
+def _host_side(text: str) -> HostSide:
+    bad = float("nan")
+    part = OverlapPart(component="communication", group=text, events=4, busy_ns=99, exposed_ns=95, alone_ns=82)
+    state = OverlapState(components=(part.label, text), ns=130)
+    fetch = Fetches(
+        rank=0, kind="workers", steps=1, fetches=2, wait_ns=7_000_000, median_ns=3_500_000, longest_ns=3_562_460,
+        longest_step=50, long=2, device_free_ns=None, queue_wait_ns=3_301_970, early=0, epochs=1, epoch_ns=12,
+        reading_ns=None, processing_ns=None,
+    )  # fmt: skip
+    queue = InputQueue(
+        rank=0, queue="data", name=text, workers=4, capacity=None, average=bad, usage=0.3, empty=None, full=0.0,
+        samples=9, source=text,
+    )  # fmt: skip
+    call = SyncCall(
+        rank=0, step=50, names=(text, "aclrtMemcpy"), operator=text, source=f"{text}/main.py(485): f{text}", calls=8,
+        wait_ns=86_770_000, compute_ns=2_800_000, comm_ns=82_000_000, copy_ns=0, idle_ns=1_970_000, refill_ns=626_000,
+        longest_ns=85_525_760,
+    )  # fmt: skip
+    event = HostEvents(
+        rank=0, what="compilation", steps=1, steps_hit=1, calls=19, ns=14_231_860, longest_ns=1_890_690,
+        device_free_ns=5_170_021, names=((text, 19, 14_231_860),), source=text,
+    )  # fmt: skip
+    unknown = HostEvents(
+        rank=0, what="garbage collection", steps=1, steps_hit=None, calls=None, ns=None, longest_ns=None,
+        device_free_ns=None, names=(), source=text,
+    )  # fmt: skip
+    return HostSide(
+        overlap=(StepOverlap(rank=0, step=50, window_ns=130, parts=(part,), states=(state,), absent=("copy",)),),
+        fetches=(fetch,),
+        rates=(
+            InputRates(
+                rank=0, demand=6.9, supply=bad, fetching=None, workers_needed=None, cores_free=3.0, cores=4
+            ),
+        ),
+        queues=(queue,),
+        copies=(InputCopies(rank=0, copies=14, bytes=None, time_ns=5, exposed_ns=4, pageable_bytes=1_000),),
+        steps=(
+            StepHost(
+                rank=0, step=50, start_ns=1_736_412_474_712_651_500, host_ns=148_786_100, threads=2, queue_ns=None,
+                parts=(HostPart(reason="operators", ns=148_786_100, device_free_ns=None),),
+            ),
+        ),
+        dispatch=(
+            Dispatch(
+                rank=0, step=50, tasks=215, linked=215, interval_ns=61_765, kernel_ns=None, ratio=bad, small=50,
+                late=32, late_free_ns=20_720_093, delay_ns=2_031_794, task_queue="on", task_queue_source=text,
+            ),
+        ),
+        depths=(
+            QueueDepth(
+                rank=0, step=50, device_id=None, tasks=215, mean=19.9, median=23, most=81, empty=0.11, full=0.0,
+                curve=(0.5, bad),
+            ),
+        ),
+        syncs=(call,),
+        events=(event, replace(event, what="allocation"), unknown),
+        shapes=(Shapes(rank=0, known=187, dynamic=187, kernels=174, distinct=125, new=None),),
+        contention=(Contention(rank=0, cores=4, usage=0.25, busiest=1.0),),
+        settings=(SettingValues(source="environment", name=text, values=((text, (0,)), (None, (1,))), absent=(2,)),),
+        peaks=(
+            MemoryPeak(
+                rank=0, component=text, device_id=0, samples=381, allocated_bytes=None, allocated_at_ns=None,
+                allocated_step=None, reserved_bytes=2_216_407_040, active_bytes=None, fragmentation=None,
+            ),
+        ),
+        growth=(MemoryGrowth(rank=0, component=text, device_id=0, steps=4, bytes_per_step=bad, r2=1.0),),
+        recompute=(Recompute(rank=0, step=50, ops=3, host_ns=7, device_ns=None, compute_ns=None),),
+        holders=(Holder(rank=0, module=text, operator=text, blocks=1, bytes=150_995_456, share=0.26),),
+    )  # fmt: skip

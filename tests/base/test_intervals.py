@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.base.intervals import EMPTY, Intervals, flat, window
+from hermes.base.intervals import EMPTY, Intervals, exclusive, flat, window
 
 Pairs = list[tuple[int, int]]
 
@@ -154,3 +154,22 @@ def test_the_inputs_are_not_changed() -> None:
     starts, ends = np.array([5, 0], dtype=np.int64), np.array([9, 2], dtype=np.int64)
     flat(starts, ends).clip(1, 6)
     assert (starts.tolist(), ends.tolist()) == ([5, 0], [9, 2])
+
+
+@given(st.lists(PAIRS, max_size=5), st.integers(-22, 22), st.integers(0, 40))
+def test_the_exclusive_times_of_all_combinations_add_up_to_the_window(
+    sets: list[Pairs], start: int, length: int
+) -> None:
+    held = exclusive([build(pairs, FAR) for pairs in sets], FAR + start, FAR + start + length)
+    assert sum(held.values()) == length
+    wanted: dict[int, int] = {}
+    for moment in range(start, start + length):
+        key = sum(1 << bit for bit, pairs in enumerate(sets) if moment in points(pairs))
+        wanted[key] = wanted.get(key, 0) + 1
+    assert held == wanted
+
+
+def test_more_sets_than_a_key_has_bits_are_refused() -> None:
+    with pytest.raises(ValueError, match="at most 62"):
+        exclusive([EMPTY] * 63, 0, 10)
+    assert exclusive([build([(0, 4)])] * 62, 0, 10) == {0: 6, 2**62 - 1: 4}

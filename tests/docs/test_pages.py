@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from hermes.bundle.cache import Cache
 from hermes.cli.app import app
 from hermes.report.document import document
+from hermes.report.model import HostSide
 from hermes.testing import Fault, Job, generate
 from hermes.workflow.analyze import analyze
 from hermes.workflow.load import load
@@ -80,13 +82,14 @@ def test_decisions_are_numbered_without_gaps_and_listed(root: Path, pages: dict[
 
 
 @pytest.fixture(scope="module")
-def fields(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], HostSide]) -> dict[str, set[str]]:
     """Section to field names of a report that has something everywhere."""
     folder = tmp_path_factory.mktemp("documented")
     job = Job(ranks=2, steps=2, faults=(Fault(kind="recompilation", ranks=(1,)),))
     generate(folder / "job", job, formats=["ascend-text"])
     next((folder / "job").rglob("communication.json")).unlink()
-    return _sections("", document(analyze(load([folder / "job"], Cache(folder / "cache")))))
+    report = analyze(load([folder / "job"], Cache(folder / "cache")))
+    return _sections("", document(replace(report, host=host_side("x"))))
 
 
 def test_the_json_page_names_exactly_the_fields_of_a_report(fields: dict[str, set[str]], pages: dict[str, str]) -> None:

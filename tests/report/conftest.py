@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -24,7 +25,7 @@ from hermes.analyze.measures import (
 )
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
-from hermes.report.model import Coverage, Input, Report, Top, Verdict
+from hermes.report.model import Coverage, HostSide, Input, Report, Top, Verdict
 
 MS = 1_000_000
 HOSTILE = (
@@ -352,13 +353,13 @@ def _real() -> Report:
 
 
 @pytest.fixture
-def real() -> Report:
+def real(host_side: Callable[[str], HostSide]) -> Report:
     """Ranks 0 and 1 of 8 of a real AlexNet job on Ascend 910B (waits, findings and offsets are made up)."""
-    return _real()
+    return replace(_real(), host=host_side("PTA"))
 
 
 @pytest.fixture
-def hostile() -> Report:
+def hostile(host_side: Callable[[str], HostSide]) -> Report:
     """The same with names that try to leave their place, in every text there is."""
     real = _real()
     (bad, *_) = HOSTILE
@@ -404,6 +405,7 @@ def hostile() -> Report:
         ),
         coverage=replace(real.coverage, missing=HOSTILE, ranks_expected_source=everything),
         ascend_note=everything,
+        host=host_side(everything),
         paths=tuple(
             replace(
                 path,

@@ -108,7 +108,7 @@ def test_eight_ranks_stand_one_to_a_line(many: Report) -> None:
 
 
 def test_the_screen_is_short(real: Report, many: Report) -> None:
-    assert max(_draw(real).count("\n"), _draw(many).count("\n")) <= 48
+    assert max(_draw(real).count("\n"), _draw(many).count("\n")) <= 50
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])

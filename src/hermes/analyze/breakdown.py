@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -122,6 +122,23 @@ def free_of(split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> In
     return window(split.start_ns, end) - work.compute - work.comm - work.copy
 
 
+def owned_tasks(
+    split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame, groups: Mapping[str, str]
+) -> pl.DataFrame:
+    """The tasks that the split of a step rests on, with their `lane`: a copy's direction, a collective's group."""
+    comm = pl.col("group").replace_strict(dict(groups), default=pl.col("group"), return_dtype=pl.String)
+    lanes = kernel.with_columns(pl.when(pl.col("component") == "copy").then("direction").alias("lane"))
+    operations = comm_op.with_columns(comm.alias("lane"))
+    if split.compute_ns is None:
+        # A machine without accelerator communicates on its host.
+        rows = operations.with_columns(pl.lit("comm").alias("component"))
+        return rows.select("component", "start_ns", "dur_ns", "step", "lane")
+    tasks = _tasks(lanes, operations, "lane")
+    if split.window_kind == "device" and split.step is not None:
+        tasks = tasks.filter(pl.col("step") == split.step)
+    return tasks
+
+
 def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:
     """One row per stream and component of one rank."""
     rank = _rank(kernel)
@@ -137,18 +154,18 @@ def _rank(*tables: pl.DataFrame) -> int | None:
     return next((int(table["rank"][0]) for table in tables if table.height), None)
 
 
-def _tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:
+def _tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> pl.DataFrame:
     """The device's work: kernels and copies, and communication as operations where they are recorded.
 
     Ascend shows each collective as one operation and again as its transfers and waits on streams: only the
     operation counts. Operations without any device row (gloo on a CPU) are no device work.
     """
-    columns = ["component", "start_ns", "dur_ns", "step"]
+    columns = ["component", "start_ns", "dur_ns", "step", *more]
     if not kernel.height and "hccl" not in comm_op["library"]:
         return kernel.select(columns)
     work = ["compute", "copy"] if comm_op.height else ["compute", "copy", "comm"]
     own = kernel.filter(pl.col("component").is_in(work)).select(columns)
-    comm = comm_op.select(pl.lit("comm").alias("component"), "start_ns", "dur_ns", "step")
+    comm = comm_op.select(pl.lit("comm").alias("component"), *columns[1:])
     return pl.concat([own, comm])
 
 

@@ -7,25 +7,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-import numpy as np
 import polars as pl
 
 from hermes.analyze.arrivals import Arrival, Arrivals
 from hermes.analyze.breakdown import free_of
+from hermes.analyze.calls import CALLS, by_reason, spans
 from hermes.analyze.graph import NONE, Graph, build
 from hermes.analyze.measures import PathPart, PathStretch, StepFree, StepPath, StepSplit
 from hermes.analyze.net import net
 from hermes.analyze.path import Piece, Scene, walk, walk_across, walk_gaps
 from hermes.analyze.rivals import rivals
-from hermes.base.intervals import Intervals, flat
-from hermes.knowledge.host_work import GC, LAUNCH, OPERATOR, OUTSIDE, PYTHON, REASONS, reason_of
-from hermes.tables import RUNTIME_KINDS
+from hermes.base.intervals import EMPTY, Intervals, flat, window
+from hermes.knowledge.host_work import GC, OUTSIDE
 
 _COMPONENT = {
     "compute": "compute", "comm": "communication", "copy": "copy", "wait": "wait", "host": "host",
     "launch": "launch", "queue": "launch", "gap": "device gap", "unexplained": "unexplained",
 }  # fmt: skip
-_CALLS = (*RUNTIME_KINDS, "enqueue", "dequeue")
 # What was queued before the step and what follows it are part of its graph.
 BEFORE_NS = 20_000_000
 AFTER_NS = 50_000_000
@@ -185,24 +183,12 @@ def host_reasons(rows: RankRows, pid: int | None, tid: int | None) -> Mapping[st
 
 def _reasons(rows: RankRows, pid: int | None, tid: int | None) -> Iterator[tuple[str, Intervals]]:
     calls = rows.host_op.filter(pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid))
-    named = {name: reason_of(name) for name in calls["name"].unique()}
-    calls = calls.with_columns(
-        pl.coalesce(
-            pl.col("name").replace_strict(named, return_dtype=pl.String),
-            pl.when(pl.col("kind").is_in(_CALLS)).then(pl.lit(LAUNCH)),
-            pl.when(pl.col("kind") == "op").then(pl.lit(OPERATOR)),
-            pl.when(pl.col("kind").is_in(["python", "mark"])).then(pl.lit(PYTHON)),
-            pl.lit(OUTSIDE),
-        ).alias("reason")
-    )
-    taken = flat(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-    for reason in REASONS:
+    every = [spans(calls), spans(rows.gc)]
+    edges = [edge for when in every if when.span for edge in when.span]
+    when = window(min(edges), max(edges)) if edges else EMPTY
+    for reason, found in by_reason(when, calls, rows.gc):
         if reason != OUTSIDE:
-            when = rows.gc if reason == GC else calls.filter(pl.col("reason") == reason)
-            starts = when["start_ns"].to_numpy()
-            found = flat(starts, starts + when["dur_ns"].to_numpy()) - taken
             yield reason, found
-            taken = taken | found
 
 
 def _stretches(
@@ -235,7 +221,7 @@ def _named(piece: Piece, rows: RankRows, graph: Graph) -> tuple[str, str]:
     pid, tid = graph.threads[piece.thread]
     within = rows.host_op.filter(pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid))
     half = (piece.end_ns - piece.start_ns) // 2
-    below = pl.col("kind").is_in(_CALLS)
+    below = pl.col("kind").is_in(CALLS)
     # What takes at least half of it, the collector before the runtime and that before the framework.
     if _most(rows.gc.with_columns(pl.lit(GC).alias("name"), pl.col("dur_ns").alias("self_ns")), piece)[1] > half:
         return GC, f"thread {tid}"

@@ -6,12 +6,14 @@ sorted, disjoint and free of empty intervals; every function returns flat sets a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+_MOST_SETS = 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,32 @@ def flat(starts: Ints, ends: Ints) -> Intervals:
 def window(start: int, end: int) -> Intervals:
     """The set of the one interval `[start, end)`."""
     return flat(np.array([start], dtype=np.int64), np.array([end], dtype=np.int64))
+
+
+def exclusive(sets: Sequence[Intervals], start: int, end: int) -> dict[int, int]:
+    """How long each combination of the sets held in `[start, end)`: bit `i` of a key stands for `sets[i]`.
+
+    One sweep over all edges. The key 0 is the time of none; combinations that never held have no key, and the values
+    add up to `end - start`. At most 62 sets: a key is one 64-bit integer. Raises `ValueError` beyond.
+    """
+    if len(sets) > _MOST_SETS:
+        raise ValueError(f"{len(sets)} sets do not fit the bits of a key: at most {_MOST_SETS}")
+    if start >= end:
+        return {}
+    parts = [own.clip(start, end) for own in sets]
+    edges = [np.array([start, end], dtype=np.int64)]
+    bits = [np.zeros(2, dtype=np.int64)]
+    for bit, own in enumerate(parts):
+        edges += [own.starts, own.ends]
+        bits += [np.full(2 * len(own), 1 << bit, dtype=np.int64)]
+    moments, toggled = np.concatenate(edges), np.concatenate(bits)
+    order = np.argsort(moments, kind="stable")
+    moments, held = moments[order], np.bitwise_xor.accumulate(toggled[order])[:-1]
+    lengths = moments[1:] - moments[:-1]
+    keys, places = np.unique(held[lengths > 0], return_inverse=True)
+    sums = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(sums, places, lengths[lengths > 0])
+    return dict(zip(keys.tolist(), sums.tolist(), strict=True))
 
 
 def _sweep(left: Intervals, right: Intervals, *, both: bool) -> Intervals:

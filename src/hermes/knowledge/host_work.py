@@ -1,8 +1,12 @@
 """What the host does, told by the names of its calls; the first that fits a moment names it.
 
 The order is that of the research of this project (docs/decisions/0009): what stands above would remain if what stands
-below were gone. Names: PyTorch's profiler (`enumerate(DataLoader)#…__next__`, Dynamo's and Inductor's ranges), the CUDA
-and HIP runtime, AscendCL, MindSpore's `GetNext`.
+below were gone.
+
+Sources of the names: PyTorch's profiler (`enumerate(DataLoader)#…__next__`); `torch/_dynamo/utils.py`, whose ranges end
+in `(dynamo_timed)` and last as long as something is compiled; the CUDA and HIP runtime and driver; AscendCL;
+MindSpore's `GetNext`. A `Torch-Compiled Region` and a `TorchDynamo Cache Lookup` belong to every call of what was
+compiled before: they are no compilation, and neither are the frames of `eval_frame.py`, which every call passes.
 """
 
 from __future__ import annotations
@@ -10,23 +14,46 @@ from __future__ import annotations
 import re
 
 GC = "garbage collection"
+COMPILATION = "compilation"
+ALLOCATION = "allocation"
+DATA = "data loading"
+CHECKPOINT = "checkpoint or logging"
+COMMUNICATION = "communication"
+SYNCHRONISATION = "synchronisation"
 LAUNCH = "launching"
 OPERATOR = "operators"
 PYTHON = "python"
 OUTSIDE = "outside any call"
 
-_BY_NAME: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (
-        "compilation",
-        re.compile(r"aclopcompile|opcompile|torchdynamo|torch-compiled|inductor|triton.*compile"),
+# Lower case, and of what both `re` and the engine of Polars understand.
+PATTERNS: dict[str, str] = {
+    COMPILATION: (
+        r"^aclopcompile|^opcompile$|\(dynamo_timed\)$|^entire_frame_compile$"
+        r"|torch/_dynamo/(convert_frame|symbolic_convert)"
+        r"|torch/_inductor/(graph|scheduler|lowering|select_algorithm|codegen/)|triton/compiler/"
+        r"|^(cu|hip)(moduleload|libraryload)|^lazy function loading"
     ),
-    ("allocation", re.compile(r"^(cuda|hip)(malloc|free)|^aclrt(malloc|free)|^devmalloc|^devfree")),
-    ("data loading", re.compile(r"dataloader.*__next__|dataloader.*_next_data|enumerate\(data(loader|pipe)\)|getnext")),
-    ("checkpoint", re.compile(r"torch[./]serialization|torch\.save|save_checkpoint|state_dict")),
-    ("communication", re.compile(r"^(gloo|mpi|ucc):|^c10d::|^processgroup")),
-    ("synchronisation", re.compile(r"synchronize|^(cuda|hip)memcpy$|^aclrtmemcpy$|^memcopysync$")),
-)
-REASONS = (GC, *(reason for reason, _ in _BY_NAME), LAUNCH, OPERATOR, PYTHON, OUTSIDE)
+    ALLOCATION: (
+        r"^(cuda|hip)(malloc|free|hostalloc|hostregister|hostfree|hostmalloc)"
+        r"|^(cu|hip)mem(create|map|unmap|release|setaccess|address)"
+        r"|^acl(malloc|free)|^aclrt(malloc|free|mapmem|unmapmem|reservememaddress|releasememaddress)|^devmalloc|^devfree"
+    ),
+    DATA: r"dataloader.*__next__|dataloader.*_next_data|enumerate\(data(loader|pipe)\)|getnext",
+    CHECKPOINT: (
+        r"torch[./]serialization|torch\.save|save_checkpoint|state_dict|torch/distributed/checkpoint/|safetensors/"
+        r"|torch/utils/tensorboard/|tensorboardx?/|wandb/|mlflow/|swanlab/|logging/__init__\.py|tqdm/"
+        r"|<built-in function print>"
+    ),
+    COMMUNICATION: r"^(gloo|mpi|ucc):|^c10d::|^processgroup",
+    SYNCHRONISATION: r"synchronize|^(cuda|hip)memcpy$|^aclrtmemcpy$|^memcopysync$",
+}
+"""Reason and the pattern of the names that tell it, in the order in which they count."""
+
+REASONS = (GC, *PATTERNS, LAUNCH, OPERATOR, PYTHON, OUTSIDE)
+DISPATCH = (LAUNCH, OPERATOR, PYTHON, OUTSIDE)
+"""What it takes to hand work to the device, and all that no name tells apart from it."""
+
+_BY_NAME = tuple((reason, re.compile(pattern)) for reason, pattern in PATTERNS.items())
 
 
 def reason_of(name: str) -> str | None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable
 
 from hermes.analyze.measures import AscendSplit, RankTotal, StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
+from hermes.report.host_document import host_blocks
 from hermes.report.model import Report
+from hermes.report.values import finite as _finite
+from hermes.report.values import maybe as _maybe
+from hermes.report.values import ms as _ms
+from hermes.report.values import text_of as _text
+from hermes.report.values import texts as _texts
+from hermes.report.values import us as _us
 
 SCHEMA = "hermes.report/1"
 
@@ -69,6 +75,7 @@ def document(report: Report) -> dict[str, object]:
             for row in report.free
             for part in row.parts
         ],
+        **host_blocks(report.host),
         "findings": [_finding(row) for row in report.findings],
         **_measures(report),
         "diagnostics": [
@@ -336,29 +343,3 @@ def _top(rows: Iterable[TopRow]) -> list[dict[str, object]]:
         }
         for row in rows
     ]
-
-
-def _ms(ns: int | None) -> float | None:
-    # Whole over whole is rounded once, so the shortest text of the result still names the nanosecond.
-    return None if ns is None else ns / 1_000_000
-
-
-def _us(ns: int | None) -> float | None:
-    return None if ns is None else ns / 1_000
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _maybe(text: str | None) -> str | None:
-    return None if text is None else _text(text)
-
-
-def _texts(texts: Iterable[str]) -> list[str]:
-    return [_text(text) for text in texts]
-
-
-def _text(text: str) -> str:
-    # A path or a name with broken bytes holds lone surrogates, which UTF-8 cannot say.
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if not text.isprintable() else text

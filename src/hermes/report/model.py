@@ -5,6 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hermes.align.offsets import ClockOffset
+from hermes.analyze.host_measures import (
+    Contention,
+    Dispatch,
+    Fetches,
+    Holder,
+    HostEvents,
+    InputCopies,
+    InputQueue,
+    InputRates,
+    MemoryGrowth,
+    MemoryPeak,
+    QueueDepth,
+    Recompute,
+    SettingValues,
+    Shapes,
+    StepHost,
+    StepOverlap,
+    SyncCall,
+)
 from hermes.analyze.measures import (
     AscendSplit,
     LinkSpeed,
@@ -70,6 +89,29 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostSide:
+    """Overlap, input pipeline, host and memory. Of a step each rank's is that of median window."""
+
+    overlap: tuple[StepOverlap, ...] = ()
+    fetches: tuple[Fetches, ...] = ()
+    rates: tuple[InputRates, ...] = ()
+    queues: tuple[InputQueue, ...] = ()
+    copies: tuple[InputCopies, ...] = ()
+    steps: tuple[StepHost, ...] = ()
+    dispatch: tuple[Dispatch, ...] = ()
+    depths: tuple[QueueDepth, ...] = ()
+    syncs: tuple[SyncCall, ...] = ()
+    events: tuple[HostEvents, ...] = ()
+    shapes: tuple[Shapes, ...] = ()
+    contention: tuple[Contention, ...] = ()
+    settings: tuple[SettingValues, ...] = ()
+    peaks: tuple[MemoryPeak, ...] = ()
+    growth: tuple[MemoryGrowth, ...] = ()
+    recompute: tuple[Recompute, ...] = ()
+    holders: tuple[Holder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One analysis of one input."""
 
@@ -92,6 +134,7 @@ class Report:
     top: Top
     findings: tuple[Finding, ...]
     diagnostics: tuple[Diagnostic, ...]
+    host: HostSide = HostSide()
 
     @property
     def degraded(self) -> bool:

@@ -23,6 +23,7 @@ from hermes.report.format import (
     ranks,
     share,
 )
+from hermes.report.host_text import host_lines
 from hermes.report.model import Report
 from hermes.report.shape import (
     ASCEND_FIELDS,
@@ -50,6 +51,7 @@ _PATH_PARTS = 4
 _PREPARING_PARTS = 2
 # Less of the window than this is not worth a line.
 _NOTABLE_RIVAL = 0.05
+_HOST_LINES = 2
 _RANKS_TWO_LINES = 3
 _RANKS_ONE_LINE = 8
 _WIDE = 96
@@ -67,6 +69,7 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     screen.line(report.verdict.sentence, style="bold", hang=0)
     _split(screen, report.steps)
     _path(screen, report)
+    _host(screen, report)
     _ascend(screen, report)
     _losses(screen, report)
     screen.gap()
@@ -295,6 +298,12 @@ def _rival(screen: _Screen, path: StepPath) -> list[list[Piece]]:
         for row in path.rivals[:1]
         if row.ns >= _NOTABLE_RIVAL * path.window_ns
     ]
+
+
+def _host(screen: _Screen, report: Report) -> None:
+    """What the host lost of the step, where it is worth a line."""
+    for title, text in host_lines(report)[:_HOST_LINES]:
+        screen.line((title, "bold"), "  ", screen.shorten(text, screen.width - len(title) - 2))
 
 
 def _ascend(screen: _Screen, report: Report) -> None:

@@ -402,6 +402,10 @@ _INPUT_QUEUE = Table(
         Column("queue_size", "int", "Capacity of its output queue.", null="has none"),
         Column("queue_average", "real", "Mean number of elements in it.", null="has none"),
         Column("queue_usage", "real", "Mean filling, 0 to 1.", null="has none"),
+        Column("queue_empty", "real", "Share of samples with nothing in it, 0 to 1.", null="has none"),
+        Column("queue_full", "real", "Share of samples in which it was full, 0 to 1.", null="has none"),
+        Column("samples", "int", "How often it was looked at.", null="not recorded"),
+        Column("cpu", "real", "Mean share of the machine's processors that the operation used.", null="not recorded"),
         Column("parent_id", "int", "Operation that reads the queue.", null="the last one"),
     ),
 )

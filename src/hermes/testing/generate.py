@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -29,8 +30,11 @@ def generate(folder: Path, job: Job, *, formats: Sequence[Format], options: Opti
     """Write the captures of all ranks of the job, and `truth.json`; returns `folder`.
 
     One format goes straight into `folder`; of several, each has a folder of its own below. The same job gives
-    the same bytes. Raises `FileExistsError` where a capture of the same rank already lies.
+    the same bytes. CUDA has no task queue: a job for Kineto alone is one without. Raises `FileExistsError` where a
+    capture of the same rank already lies.
     """
+    if set(formats) == {"kineto"}:
+        job = replace(job, task_queue=False)
     result = simulate(job)
     folder.mkdir(parents=True, exist_ok=True)
     for form in formats:

@@ -39,7 +39,7 @@ class Host:
     def __init__(self, job: Job, effects: Effects, profile: Profile, devices: Devices, program: Program) -> None:
         self._job, self._effects, self._profile, self._devices = job, effects, profile, devices
         self._program = program
-        self._launcher = Launcher(profile, job.level)
+        self._launcher = Launcher(profile, job.level, task_queue=job.task_queue)
         self._step = job.first_step
         self._jitter = random.Random(f"{job.seed}/{profile.rank}")
         self._sequence = 1_000

@@ -27,7 +27,8 @@ class Job:
 
     `dp` is what `tp` and `pp` leave of `ranks` when it is None. `ep` splits the data-parallel ranks into
     expert groups. `micro_batches` is `pp` when 0. `stacks` records Python frames. Raises `InputError` for a
-    layout that cannot be.
+    layout that cannot be. Without `task_queue` the dispatching threads launch themselves, as PyTorch does on CUDA and
+    torch_npu with `TASK_QUEUE_ENABLE=0`.
     """
 
     ranks: int = 8
@@ -43,6 +44,7 @@ class Job:
     first_step: int = 10
     seed: int = 0
     stacks: bool = False
+    task_queue: bool = True
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:

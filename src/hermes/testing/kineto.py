@@ -46,6 +46,8 @@ _DEVICES = {
         "maxSharedMemoryPerMultiProcessor": 65_536,
     },
 }
+# `torch/_dynamo/utils.py` marks each phase of a compilation by a range of its name.
+_COMPILE = ("_compile.compile_inner", "OutputGraph.call_user_compiler", "compile_fx.<locals>.fw_compiler_base")
 _CBID = {"LaunchKernel": 211, "MemcpyAsync": 41, "StreamSynchronize": 131}
 _COPIES = {
     "host to device": ("Memcpy HtoD (Pageable -> Device)", "HtoD"),
@@ -113,11 +115,7 @@ class _Trace:
 
     def events(self) -> Iterator[str]:
         """Every event, host first."""
-        for index, call in enumerate(self._profile.calls):
-            if call.kind in ("op", "step"):
-                yield self._op(call, index)
-            elif call.kind == "python" and self._job.stacks:
-                yield self._python(call)
+        yield from self._calls()
         if self._device == "cpu":
             for comm in self._profile.comms:
                 yield self._gloo(comm)
@@ -133,6 +131,18 @@ class _Trace:
         end = _span(self._base, self._profile.end_ns)
         yield f'{{"ph": "X", "cat": "Trace", {end}, "pid": "Spans", "tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)", "args": {{"Op count": 0}}}}'
         yield f'{{"name": "Iteration Start: PyTorch Profiler", "ph": "i", "s": "g", "pid": "Traces", "tid": "Trace PyTorch Profiler", "ts": {short(self._base)}}}'
+
+    def _calls(self) -> Iterator[str]:
+        """What runs on the host."""
+        for index, call in enumerate(self._profile.calls):
+            if call.kind in ("op", "step"):
+                yield self._op(call, index)
+            elif call.kind == "python" and self._job.stacks:
+                yield self._python(call)
+            elif call.name == "opCompile":
+                yield from self._compile(call)
+        if self._job.stacks:
+            yield from self._collections()
 
     def _x(self, cat: str, name: str, pid: int, tid: int, start: int, end: int, args: str) -> str:
         return f'{{"ph": "X", "cat": "{cat}", "name": {json.dumps(name)}, "pid": {pid}, "tid": {tid}, {_span(self._base + start, end - start)}, "args": {{{args}}}}}'
@@ -162,6 +172,20 @@ class _Trace:
         args = f'"Python parent id": {parent}, "Python id": {call.number}{module}, "Ev Idx": {call.number}'
         pid = self._profile.pid
         return self._x("python_function", call.name, pid, call.tid, call.start_ns, call.end_ns, args)
+
+    def _collections(self) -> Iterator[str]:
+        """What PyTorch writes from 2.9 on when it records stacks and is asked for collections."""
+        for index, (start, end) in enumerate(self._profile.collections):
+            pid, tid = self._profile.pid, self._profile.main_tid
+            yield self._x("python_function", "Python GC", pid, tid, start, end, f'"Ev Idx": {1_000_000 + index}')
+
+    def _compile(self, call: HostCall) -> Iterator[str]:
+        """The ranges of Dynamo around a compilation: each encloses the next."""
+        inset = (call.end_ns - call.start_ns) // 20
+        for depth, name in enumerate(_COMPILE):
+            start, end = call.start_ns + depth * inset, call.end_ns - depth * inset
+            args = f'"External id": 0, "Record function id": 0, "Ev Idx": {2_000_000 + call.number}'
+            yield self._x("user_annotation", f"{name} (dynamo_timed)", self._profile.pid, call.tid, start, end, args)
 
     def _gloo(self, comm: CommOp) -> str:
         args = f'"External id": 0, "Record function id": 0, "Concrete Inputs": [""], "Input type": ["float"], "Input Dims": [[{comm.count}]], "Ev Idx": 0'
@@ -194,11 +218,13 @@ class _Trace:
         return f'{{"ph": "{side}", "id": {number}, "pid": {pid}, "tid": {tid}, "ts": {short(self._base + start)}, "cat": "ac2g", "name": "ac2g"{bound}}}'
 
     def _launched(self, api: str, launch: Launch, extra: str, stream: int, start: int) -> Iterator[str]:
-        """The runtime call, right where the operator enqueued the task, and the arrow to the device."""
-        begun = launch.op_ns + 1_000
+        """The runtime call, and the arrow to the device; right where the operator enqueued the task, if it did."""
+        begun, done = launch.node_ns, launch.ready_ns - 3_000
+        if self._job.task_queue:
+            begun, done = launch.op_ns + 1_000, launch.op_ns + 5_000
         external = self._external.get((launch.op_tid, launch.op_ns), 0)
         number, tid = launch.connection, launch.op_tid
-        yield self._runtime(api, tid, begun, begun + 4_000, number, external, extra)
+        yield self._runtime(api, tid, begun, done, number, external, extra)
         yield self._arrow("s", number, self._profile.pid, tid, begun)
         yield self._arrow("f", number, self._profile.device, stream, start)
 

@@ -37,8 +37,8 @@ class Launcher:
 
     COMPILE_NS = 6_000_000
 
-    def __init__(self, profile: Profile, level: Level) -> None:
-        self._profile, self._level = profile, level
+    def __init__(self, profile: Profile, level: Level, *, task_queue: bool) -> None:
+        self._profile, self._level, self._queued = profile, level, task_queue
         self.clock = 0
         self.percent = 100
         self.slow_ns = 0
@@ -148,35 +148,42 @@ class Launcher:
             self._cann("runtime", "StreamSynchronize", self._tid, start + 200, self.clock - 200, "StreamSynchronize")
 
     def launch(self, name: str, api: str, mode: str, *, step: int, node: str = "") -> Launch:
-        """Enqueue a call, and carry it out on the queue thread; the dispatching thread goes on at once."""
+        """Enqueue a call, and carry it out on the queue thread; the dispatching thread goes on at once.
+
+        Without a task queue it carries the call out itself.
+        """
         self._correlation += 1
-        start = self.clock
-        self.spend(6_000)
-        self._call("enqueue", "Enqueue", self._tid, start, self.clock)
-        begun = max(self.clock + 5_000, self._queue_ns + 800)
+        begun, tid = self.clock, self._tid
+        if self._queued:
+            tid = self._profile.queue_tid
+            self.spend(6_000)
+            self._call("enqueue", "Enqueue", self._tid, begun, self.clock)
+            begun = max(self.clock + 5_000, self._queue_ns + 800)
         end = begun + self.cost(11_000 if not node else 19_000)
         compiles = api == "aclopCompileAndExecute"
         if compiles:
             end += self.COMPILE_NS
         operator = self._stack[-1]
-        connection, node_ns, ready = self._calls(api, mode, node, begun + 1_000, end - 1_000)
-        self._call("dequeue", f"Dequeue@{name}", self._profile.queue_tid, begun, end)
-        self._queue_ns = end
+        connection, node_ns, ready = self._calls(api, mode, node, begun + 1_000, end - 1_000, tid)
+        if self._queued:
+            self._call("dequeue", f"Dequeue@{name}", tid, begun, end)
+            self._queue_ns = end
+        else:
+            self.clock = end
         operator.connections.append(connection)
         return Launch(
             connection=connection,
             api_ns=begun + 1_000,
             node_ns=node_ns,
             ready_ns=ready + 3_000,
-            tid=self._profile.queue_tid,
+            tid=tid,
             op_ns=operator.start_ns,
             op_tid=operator.tid,
             step=step,
         )
 
-    def _calls(self, api: str, mode: str, node: str, start: int, end: int) -> tuple[int, int, int]:
+    def _calls(self, api: str, mode: str, node: str, start: int, end: int, tid: int) -> tuple[int, int, int]:
         """The CANN calls of a launch: its connection, where its arrow leaves, when the device may begin."""
-        tid = self._profile.queue_tid
         item = node if mode == "HOST_HCCL" else "0"
         outer = self._cann("acl", api, tid, start, end, mode, item)
         detail = self._level == "Level2"

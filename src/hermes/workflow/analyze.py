@@ -28,14 +28,15 @@ from hermes.diagnose.rule import Measures
 from hermes.knowledge.blocking import CAUSE_OF_CALL
 from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
+from hermes.workflow import host
 from hermes.workflow.doubts import merged, step_doubts
 from hermes.workflow.gains import with_gains
 from hermes.workflow.load import Loaded, RankData
 from hermes.workflow.paths import arrivals_of, paths_of
 
 # What the analyses look at; the rest of these wide tables stays on disk.
-_KERNEL = ("rank", "name", "type", "component", "unit", "stream", "start_ns", "dur_ns", "step")
-_HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns")
+_KERNEL = ("rank", "name", "type", "component", "unit", "stream", "start_ns", "dur_ns", "step", *host.KERNEL)
+_HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns", *host.HOST_OP)
 _COMM_TASK = ("rank", "comm_id", "task", "peer_rank", "start_ns", "dur_ns", "bytes", "transport", "link")
 _ARRIVAL = ("comm_id", "op", "group", "name", "sequence", "peer", "start_ns", "dur_ns")
 _TOP_ROWS = 500
@@ -68,6 +69,7 @@ class Gathered:
         self.doubts: list[Diagnostic] = []
         self.clocks: tuple[ClockOffset, ...] = ()
         self.arrivals: dict[int, dict[int, Arrival]] = {}
+        self.host = host.Gathered()
 
 
 def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
@@ -101,6 +103,7 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
         top=Top(**{name: _merged(rows, notes, name) for name, rows in seen.tops.items()}),
         findings=findings,
         diagnostics=tuple(sorted(notes, key=lambda note: (note.level != "degraded",))),
+        host=seen.host.side(),
     )
 
 
@@ -155,6 +158,7 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
     into.held.extend(held.held(splits, host_op, kernel, comm_op, CAUSE_OF_CALL))
     into.tops["operators"].extend(top.top_operators(host_op))
     into.tops["host_calls"].extend(top.top_calls(host_op))
+    host.gather(rank, row["vendor"], splits, step, kernel, comm_op, host_op, into.host)
     if row["world_size"]:
         into.worlds[row["world_size"]] += 1
     # A group may name its members or only be known by its size.

@@ -11,6 +11,7 @@ import polars as pl
 from hermes.read import csvfile
 from hermes.read.csvfile import Csv, clean, ns_of_us, real, size, whole
 from hermes.read.sink import Sink
+from hermes.tables import TABLES
 
 _MB = 1024 * 1024
 
@@ -41,11 +42,34 @@ def read_csvs(paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> dict[s
                     hint="was a column renamed?",
                 )
     tables = {table: pl.concat(frames, how="diagonal_relaxed") for table, frames in parts.items()}
+    if "input_queue" in tables:
+        tables["input_queue"] = _by_operation(tables["input_queue"])
     for table, rows in tables.items():
         if table not in _ELSEWHERE:
             # Sums come out of a hash table in any order; rows of a curve stay as they were written.
             sink.frame(table, rows.sort("source", "name", "level") if table == "statistic" else rows)
     return {table: rows for table, rows in tables.items() if table in _ELSEWHERE}
+
+
+def _by_operation(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row an operation: two files tell of the same ones, and each knows something that the other does not."""
+    if "taken" in rows.columns:
+        taken = pl.col("taken").str.strip_chars("[] ").str.split(",").list.eval(
+            pl.element().str.strip_chars().cast(pl.Int64, strict=False).drop_nulls()
+        )  # fmt: skip
+        rows = rows.with_columns(taken, pl.when(taken.list.len() > 0).then(taken.list.len()).alias("samples"))
+        queue = pl.int_range(pl.len()).alias("at")
+        looked = rows.select(queue, "queue_size", "taken").explode("taken").drop_nulls()
+        seen = looked.group_by("at").agg(
+            (pl.col("taken") == 0).mean().alias("seen_empty"),
+            (pl.col("taken") >= pl.col("queue_size")).mean().alias("queue_full"),
+        )
+        rows = rows.with_columns(queue).join(seen, on="at", how="left", maintain_order="left")
+        own = [pl.col("queue_empty")] if "queue_empty" in rows.columns else []
+        rows = rows.with_columns(pl.coalesce(*own, "seen_empty").alias("queue_empty"))
+    facts = [pl.col(name).drop_nulls().first() for name in rows.columns if name != "op_id"]
+    kept = rows.group_by("op_id", maintain_order=True).agg(facts).sort("op_id")
+    return kept.select(name for name in kept.columns if name in TABLES["input_queue"].names)
 
 
 def _kept(table: str, rows: pl.DataFrame, file: Csv, sink: Sink) -> pl.DataFrame:
@@ -209,12 +233,41 @@ def _dataset(file: Csv, mindspore: bool) -> str:
 
 
 def _minddata(file: Csv, mindspore: bool) -> str:
+    """`minddata_pipeline_raw`: `output_queue_size` lists the samples, and `output_queue_length` is the capacity."""
     return f"""
         SELECT {whole(file.pick("op_id"))} AS op_id, coalesce({clean(file.pick("op_type"))}, 'unknown') AS op,
-               {whole(file.pick("num_workers"))} AS workers, {whole(file.pick("output_queue_size"))} AS queue_size,
+               {whole(file.pick("num_workers"))} AS workers, {whole(file.pick("output_queue_length"))} AS queue_size,
+               {clean(file.pick("output_queue_size"))} AS taken,
                {real(file.pick("output_queue_average_size"))} AS queue_average,
                    {real(file.pick("output_queue_usage_rate"))} AS queue_usage,
-               {whole(file.pick("parent_id"))} AS parent_id, op_id IS NULL AS bad FROM {file.relation}"""
+               nullif({whole(file.pick("parent_id"))}, -1) AS parent_id, op_id IS NULL AS bad FROM {file.relation}"""
+
+
+def _minddata_summary(file: Csv, mindspore: bool) -> str:
+    """`minddata_pipeline_summary`: a line is a fact, a column an operation; -1 is none."""
+
+    def fact(name: str, column: str) -> str:
+        return f"max(CASE WHEN op_ids = '{name}' THEN {column} END)"
+
+    def share(name: str, column: str) -> str:
+        value = real(fact(name, column))
+        return f"CASE WHEN {value} >= 0 THEN {value} / 100 END"
+
+    parts = [
+        f"""SELECT TRY_CAST('{name}' AS BIGINT) AS op_id, {clean(fact("op_names", column))} AS op,
+            {whole(fact("num_workers", column))} AS workers,
+            CASE WHEN {real(fact("queue_average_size", column))} >= 0
+                THEN {real(fact("queue_average_size", column))} END AS queue_average,
+            {share("queue_utilization_pct", column)} AS queue_usage,
+            {share("queue_empty_freq_pct", column)} AS queue_empty,
+            {share("avg_cpu_pct", column)} AS cpu,
+            nullif({whole(fact("parent_id", column))}, -1) AS parent_id, false AS bad FROM {file.relation}"""
+        for name in file.columns
+        if name.isdecimal()
+        for column in (file.pick(name),)
+    ]
+    rows = " UNION ALL ".join(parts) or f"SELECT 0 AS op_id, NULL::VARCHAR AS op, false AS bad FROM {file.relation}"
+    return f"SELECT * FROM ({rows}) WHERE op IS NOT NULL"
 
 
 def _l2_cache(file: Csv, mindspore: bool) -> str:
@@ -244,4 +297,5 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, _Query], ...] = (
     (("Op Name", "Size(KB)"), "statistic", _static_memory),
     (("Operation", "Occurrences"), "statistic", _dataset),
     (("op_id", "op_type"), "input_queue", _minddata),
+    (("op_ids",), "input_queue", _minddata_summary),
 )

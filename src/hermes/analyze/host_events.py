@@ -1,0 +1,164 @@
+"""What takes the host of a rank over a capture: compilation, allocation, collections; shapes; load; settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from hermes.analyze.calls import named, of_threads, outermost, spans
+from hermes.analyze.host_measures import Contention, HostEvents, SettingValues, Shapes
+from hermes.analyze.measures import StepSplit
+from hermes.base.intervals import Intervals
+from hermes.knowledge.host_work import ALLOCATION, CHECKPOINT, COMPILATION, DATA, GC, PATTERNS
+from hermes.knowledge.input_work import FRAMES
+
+_KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
+_NAMES = 8
+_MODULE = r"^nn\.module: "
+# Settings that differ between ranks by what they are.
+_OWN = frozenset({"rank", "rank_id", "trace_id", "global_rank", "local_rank", "device_id"})
+
+
+def notable(host_op: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `host_op` whose names tell of input, compilation, allocation, logging, or a module: few of many.
+
+    One pass over the names; all that looks at a whole capture looks at these.
+    """
+    patterns = "|".join(
+        f"(?:{pattern})" for pattern in (*(PATTERNS[reason] for reason in (DATA, *_KINDS)), FRAMES, _MODULE)
+    )
+    names = host_op["name"].unique()
+    chosen = names.filter(names.str.to_lowercase().str.contains(patterns))
+    return host_op.filter(pl.col("name").is_in(chosen.implode()))
+
+
+def host_events(
+    splits: Sequence[StepSplit],
+    step: pl.DataFrame,
+    calls: pl.DataFrame,
+    gc: pl.DataFrame,
+    setting: pl.DataFrame,
+    busy: Intervals | None,
+    loop: pl.DataFrame,
+    rank: int,
+) -> Iterator[HostEvents]:
+    """One row for each kind; `calls` are those of `notable`, `busy` is when the device worked (None: not recorded).
+
+    `loop` holds `pid`, `tid` of the thread that runs the training loop.
+    """
+    count = max(1, len(splits))
+    for reason in _KINDS:
+        every = calls.filter(named(reason))
+        if reason == CHECKPOINT and loop.height:
+            # Progress bars and loggers have threads of their own, which wait all the time.
+            every = of_threads(every, loop)
+        yield _events(rank, reason, outermost(every), every, step, count, busy, "names of host calls")
+    recorded, source = _collector(gc, setting)
+    if recorded:
+        rows = gc.with_columns(pl.lit(GC).alias("name"))
+        yield _events(rank, GC, rows, rows, step, count, busy, source)
+    else:
+        yield HostEvents(
+            rank=rank, what=GC, steps=count, steps_hit=None, calls=None, ns=None, longest_ns=None,
+            device_free_ns=None, names=(), source=source,
+        )  # fmt: skip
+
+
+def _collector(gc: pl.DataFrame, setting: pl.DataFrame) -> tuple[bool, str]:
+    """Whether collections were recorded, and by what."""
+    if gc.height:
+        return True, "collections in the profile"
+    threshold = setting.filter(pl.col("name").str.ends_with("gc_detect_threshold"))["value"].drop_nulls()
+    if len(threshold) and threshold[0] not in ("", "null", "None"):
+        return True, f"gc_detect_threshold {threshold[0][:20]}: none was longer"
+    return False, "the profiler was not asked to record collections"
+
+
+def _events(
+    rank: int,
+    what: str,
+    rows: pl.DataFrame,
+    every: pl.DataFrame,
+    step: pl.DataFrame,
+    steps: int,
+    busy: Intervals | None,
+    source: str,
+) -> HostEvents:
+    when = spans(rows)
+    longest = rows["dur_ns"].max()
+    top = (
+        every.group_by("name")
+        .agg(pl.len().alias("calls"), pl.col("dur_ns").sum().alias("ns"))
+        .sort("ns", "name", descending=[True, False])
+        .head(_NAMES)
+    )
+    marks = step.select("start_ns", "dur_ns").iter_rows()
+    hit = sum(when.clip(start, start + length).total > 0 for start, length in marks)
+    return HostEvents(
+        rank=rank,
+        what=what,
+        steps=steps,
+        steps_hit=hit if step.height else None,
+        calls=rows.height,
+        ns=when.total,
+        longest_ns=longest if isinstance(longest, int) else None,
+        device_free_ns=None if busy is None else (when - busy).total,
+        names=tuple(top.select("name", "calls", "ns").iter_rows()),
+        source=source,
+    )
+
+
+def shapes(rank: int, kernel: pl.DataFrame) -> Shapes | None:
+    """Shapes of the kernels that compute; None where none is recorded."""
+    rows = kernel.filter((pl.col("component") == "compute") & pl.col("input_shapes").is_not_null())
+    known = kernel.filter(pl.col("op_state").is_in(["dynamic", "static"]))
+    if not rows.height and not known.height:
+        return None
+    seen = rows.group_by("type", "input_shapes").agg(pl.col("step").min())
+    first, several = rows["step"].min(), rows["step"].n_unique() > 1
+    return Shapes(
+        rank=rank,
+        known=known.height,
+        dynamic=known.filter(pl.col("op_state") == "dynamic").height,
+        kernels=rows.height,
+        distinct=seen.height,
+        new=seen.filter(pl.col("step") > first).height if several and first is not None else None,
+    )
+
+
+def contention(rank: int, counter: pl.DataFrame) -> Contention | None:
+    """Load of the host's cores, where it was sampled (`host_sys` on Ascend)."""
+    rows = counter.filter((pl.col("source") == "CPU Usage") & pl.col("value").is_not_null())
+    if not rows.height:
+        return None
+    means = rows.group_by("name").agg(pl.col("value").mean())["value"]
+    usage, busiest = means.mean(), means.max()
+    if not isinstance(usage, float) or not isinstance(busiest, float):
+        return None
+    return Contention(rank=rank, cores=len(means), usage=usage / 100, busiest=busiest / 100)
+
+
+def settings(by_rank: Mapping[int, pl.DataFrame]) -> tuple[SettingValues, ...]:
+    """All settings of all ranks: first those in which ranks differ, then by source and name.
+
+    What belongs to a rank by its nature (its number, the identity of its trace) is left out.
+    """
+    found: dict[tuple[str, str], dict[str | None, list[int]]] = {}
+    for rank, rows in sorted(by_rank.items()):
+        for source, name, value in rows.select("source", "name", "value").unique(maintain_order=True).iter_rows():
+            if name not in _OWN:
+                found.setdefault((source, name), {}).setdefault(value, []).append(rank)
+    rows_of = [
+        SettingValues(
+            source=source,
+            name=name,
+            values=tuple(
+                (value, tuple(dict.fromkeys(ranks)))
+                for value, ranks in sorted(values.items(), key=lambda one: (-len(one[1]), one[1], str(one[0])))
+            ),
+            absent=tuple(sorted(set(by_rank) - {rank for ranks in values.values() for rank in ranks})),
+        )
+        for (source, name), values in found.items()
+    ]
+    return tuple(sorted(rows_of, key=lambda row: (not row.differs, row.source, row.name)))

@@ -1,0 +1,64 @@
+"""What the terminal says of input and host: only what takes a notable share of the slowest rank's step."""
+
+from __future__ import annotations
+
+from hermes.analyze.host_measures import Fetches, HostEvents, StepHost, SyncCall
+from hermes.report.format import counted, duration, share
+from hermes.report.model import Report
+
+# A twentieth: what msprof-analyze's advisor calls high.
+_NOTABLE = 20
+
+
+def host_lines(report: Report) -> list[tuple[str, str]]:
+    """Title and text of each line, for the rank whose step is slowest; what costs most comes first.
+
+    What the host does while the device works costs nothing: free time of the device counts, where it is measured.
+    """
+    host = report.host
+    rank = report.paths[0].rank if report.paths else report.verdict.rank
+    step = next((row for row in host.steps if row.rank == rank), None)
+    if step is None:
+        return []
+    found: list[tuple[int, str, str]] = []
+    for fetches in host.fetches:
+        if fetches.rank == rank:
+            lost = fetches.wait_ns if fetches.device_free_ns is None else fetches.device_free_ns
+            found.append((lost // fetches.steps, "Input", _fetches(fetches, step)))
+    for event in host.events:
+        if event.rank == rank:
+            lost = (event.ns if event.device_free_ns is None else event.device_free_ns) or 0
+            found.append((lost // event.steps, "Host", _event(event, step)))
+    for call in host.syncs:
+        if call.rank == rank:
+            found.append((call.idle_ns + call.refill_ns, "Wait", _sync(call, step)))
+    notable = [one for one in found if one[0] * _NOTABLE >= step.host_ns]
+    return [(title, text) for _, title, text in sorted(notable, key=lambda one: -one[0])]
+
+
+def _fetches(row: Fetches, step: StepHost) -> str:
+    each = row.wait_ns // row.steps
+    source = {"main process": ", read in the main process", "workers": ", from workers"}.get(row.kind, "")
+    return (
+        f"batches {duration(each)} a step ({share(each, step.host_ns)}){source}{_free(row.device_free_ns, row.steps)}"
+    )
+
+
+def _event(row: HostEvents, step: StepHost) -> str:
+    each = (row.ns or 0) // row.steps
+    calls = counted(row.calls or 0, "call")
+    return (
+        f"{row.what} {duration(each)} a step ({share(each, step.host_ns)}), {calls}"
+        f"{_free(row.device_free_ns, row.steps)}"
+    )
+
+
+def _free(ns: int | None, steps: int) -> str:
+    return "" if ns is None else f"; device free in {duration(ns // steps)}"
+
+
+def _sync(row: SyncCall, step: StepHost) -> str:
+    place = f"{row.source.rsplit('/', 1)[-1]}: " if row.source else ""
+    free = f"device free in and after it {duration(row.idle_ns + row.refill_ns)}"
+    name = (row.operator or row.names[0]).removeprefix("aten::")
+    return f"{place}{name} {duration(row.wait_ns)} ({share(row.wait_ns, step.host_ns)}); {free}"

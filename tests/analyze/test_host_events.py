@@ -1,0 +1,135 @@
+"""What takes the host over a capture, shapes, load of cores, and settings of several ranks."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hermes.analyze import host_events
+from hermes.analyze.breakdown import device_busy, step_splits
+from hermes.analyze.host_measures import HostEvents
+from hermes.tables import TABLES, empty
+from hermes.testing import draw
+
+NAMES = {
+    "C": "aclopCompileAndExecute",
+    "O": "opCompile",
+    "T": "Torch-Compiled Region: 0/0",
+    "M": "aclMallocMemInner",
+    "L": "tqdm/_monitor.py(60): run",
+}
+SETTING = empty(TABLES["setting"])
+
+
+def events(text: str, setting: pl.DataFrame = SETTING) -> dict[str, HostEvents]:
+    tables = draw(text)
+    host = tables["host_op"].with_columns(pl.col("name").replace(NAMES))
+    splits = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])
+    busy = device_busy(tables["kernel"], tables["comm_op"])
+    loop = pl.DataFrame({"pid": [1], "tid": [100]})
+    notable = host_events.notable(host)
+    rows = host_events.host_events(splits, tables["step"], notable, tables["gc"], setting, busy, loop, 0)
+    return {row.what: row for row in rows}
+
+
+def test_calls_inside_others_of_their_kind_count_once_and_running_compiled_code_is_no_compilation() -> None:
+    found = events("""
+        rank0.step     [####][####]
+        rank0.host     CCCC..TTTT..
+        rank0.host@7   .OO.........
+        rank0.call@100 .O..........
+        rank0.compute  ..AA..BBBB..
+    """)["compilation"]
+    assert (found.calls, found.ns, found.longest_ns, found.device_free_ns) == (2, 4_000, 4_000, 2_000)
+    assert (found.steps, found.steps_hit) == (2, 1)
+    assert found.names == (("aclopCompileAndExecute", 1, 4_000), ("opCompile", 1, 2_000))
+
+
+def test_a_thread_of_a_progress_bar_that_waits_all_the_time_is_no_logging() -> None:
+    rows = events("""
+        rank0.step     [####]
+        rank0.python@7 LLLLLL
+        rank0.compute  .AA...
+    """)
+    assert (rows["checkpoint or logging"].calls, rows["checkpoint or logging"].ns) == (0, 0)
+
+
+def test_collections_that_nobody_recorded_are_not_measured() -> None:
+    text = """
+        rank0.step     [####]
+        rank0.compute  .AA...
+    """
+    found = events(text)["garbage collection"]
+    assert (found.calls, found.ns, found.steps_hit) == (None, None, None)
+    asked = SETTING.vstack(
+        pl.DataFrame(
+            {"rank": [0], "source": ["profiler"], "name": ["_gc_detect_threshold"], "value": ["1"]},
+            schema=SETTING.schema,
+        )
+    )
+    assert events(text, asked)["garbage collection"].calls == 0
+
+
+def test_collections_are_counted_with_the_free_time_of_the_device() -> None:
+    found = events("""
+        rank0.step     [####][####]
+        rank0.gc       .GG.....G...
+        rank0.compute  ..A.....A...
+    """)["garbage collection"]
+    assert (found.calls, found.ns, found.longest_ns, found.device_free_ns, found.steps_hit) == (
+        2,
+        3_000,
+        2_000,
+        1_000,
+        2,
+    )
+
+
+def test_shapes_that_no_step_before_had_are_new() -> None:
+    kernel = pl.DataFrame(
+        {
+            "component": ["compute"] * 5,
+            "type": ["MatMul", "MatMul", "Add", "MatMul", "Add"],
+            "input_shapes": ["2,2", "2,2", "4", "2,3", "4"],
+            "op_state": ["static", None, "dynamic", "dynamic", None],
+            "step": [1, 2, 2, 2, 3],
+        }
+    )
+    found = host_events.shapes(0, kernel)
+    assert found is not None
+    assert (found.kernels, found.distinct, found.new, found.known, found.dynamic) == (5, 3, 2, 3, 2)
+    single = host_events.shapes(0, kernel.filter(pl.col("step") == 2))
+    assert single is not None
+    assert single.new is None
+    assert host_events.shapes(0, kernel.clear()) is None
+
+
+def test_the_load_of_cores_is_their_mean_where_it_was_sampled() -> None:
+    counter = pl.DataFrame(
+        {
+            "source": ["CPU Usage"] * 4 + ["HBM"],
+            "name": ["CPU 0", "CPU 0", "CPU 1", "CPU 1", "HBM 0"],
+            "value": [100.0, 50.0, 25.0, 25.0, 7.0],
+        }
+    )
+    found = host_events.contention(3, counter)
+    assert found is not None
+    assert (found.cores, found.usage, found.busiest) == (2, 0.5, 0.75)
+    assert host_events.contention(3, counter.tail(1)) is None
+
+
+def setting(*rows: tuple[str, str, str | None]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={"source": pl.String, "name": pl.String, "value": pl.String}, orient="row")
+
+
+def test_settings_that_differ_come_first_with_the_ranks_that_have_each_value() -> None:
+    found = host_events.settings(
+        {
+            0: setting(("environment", "OMP_NUM_THREADS", "1"), ("job", "rank", "0"), ("version", "cann", "8.0")),
+            1: setting(("environment", "OMP_NUM_THREADS", "1"), ("job", "rank", "1"), ("version", "cann", "8.0")),
+            2: setting(("environment", "OMP_NUM_THREADS", None), ("job", "rank", "2"), ("version", "cann", "8.0")),
+            3: setting(("version", "cann", "8.0")),
+        }
+    )
+    assert [(row.name, row.differs) for row in found] == [("OMP_NUM_THREADS", True), ("cann", False)]
+    assert found[0].values == (("1", (0, 1)), (None, (2,)))
+    assert (found[0].absent, found[1].absent) == ((3,), ())
