@@ -74,7 +74,7 @@ def test_waits_are_summed_by_who_was_waited_for() -> None:
         rank1.comm  ....##.....####
     """)
     (wait,) = rank_waits(ranks, by_starts(ranks, {}), {0, 1})
-    assert (wait.rank, wait.peer, wait.peer_collected, wait.operations) == (0, 1, True, 2)
+    assert (wait.rank, wait.peer, wait.peer_collected, wait.waits) == (0, 1, True, 2)
     assert (wait.total_ns, wait.longest_ns, wait.longest_at_ns) == (80_000, 40_000, 0)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from hermes.analyze.measures import AscendSplit, RankTotal, StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
+from hermes.report import comm_document
 from hermes.report.model import Report
 
 SCHEMA = "hermes.report/1"
@@ -70,6 +71,7 @@ def document(report: Report) -> dict[str, object]:
         ],
         "findings": [_finding(row) for row in report.findings],
         **_measures(report),
+        **comm_document.blocks(report),
         "diagnostics": [
             {
                 "level": note.level,
@@ -277,7 +279,7 @@ def _measures(report: Report) -> dict[str, object]:
                 "rank": row.rank,
                 "peer": row.peer,
                 "peer_collected": row.peer_collected,
-                "operations": row.operations,
+                "operations": row.waits,
                 "total_ms": _ms(row.total_ns),
                 "longest_ms": _ms(row.longest_ns),
                 "longest_at_ns": row.longest_at_ns,

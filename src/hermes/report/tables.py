@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Sequence
 
 from hermes.align.offsets import ClockOffset
 from hermes.analyze.measures import (
@@ -13,84 +11,28 @@ from hermes.analyze.measures import (
     PathStretch,
     PeerWait,
     RankTotal,
-    RankWait,
     StepFree,
     StepPath,
     StepSplit,
     StreamBusy,
     TopRow,
 )
+from hermes.report.cells import LIMIT, Cell, Column, Heading, Table
+from hermes.report.cells import decimal as _decimal
+from hermes.report.cells import known as _known
+from hermes.report.cells import micro as _micro
+from hermes.report.cells import name as _name
+from hermes.report.cells import share_of as _fraction
+from hermes.report.cells import table as _table
+from hermes.report.cells import time as _time
+from hermes.report.cells import whole as _whole
+from hermes.report.cells import words as _words
 from hermes.report.format import (
-    NOT_MEASURED,
-    clip,
-    counted,
-    duration,
-    fraction,
-    microseconds,
-    number,
     numbers,
-    share,
     size,
 )
 from hermes.report.model import Input, Report
 from hermes.report.shape import ASCEND_FIELDS, AscendPair, ascend_pairs, ascend_values, path_title
-
-LIMIT = 200
-NAME_LIMIT = 2_000
-_LONG = 25
-
-Row = TypeVar("Row")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """What is shown, and the exact value behind it (empty when it is the text or nothing was measured)."""
-
-    text: str
-    value: str = ""
-    note: str = ""
-    kind: str = "number"
-
-    @property
-    def long(self) -> bool:
-        """Whether the text may be cut where it is shown, on a narrow screen or in a narrow column."""
-        return self.kind == "name" and len(self.text) > _LONG
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column(Generic[Row]):
-    """A column: its heading, the unit of the exact values, and the cell of a row."""
-
-    title: str
-    cell: Callable[[Row], Cell]
-    unit: str = ""
-    words: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heading:
-    """A column as the page shows it."""
-
-    title: str
-    unit: str
-    words: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A table to draw; `more` says how many rows were left out."""
-
-    key: str
-    title: str
-    about: str
-    headings: tuple[Heading, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    more: int
-
-    @property
-    def rest(self) -> str:
-        """What the page does not show, in words."""
-        return f"{counted(self.more, 'more row')} in report.json" if self.more else ""
 
 
 def tables(report: Report) -> tuple[Table, ...]:
@@ -200,17 +142,6 @@ def _ascend_line(pair: AscendPair, source: str, values: Sequence[int | None]) ->
     return (_whole(pair.rank), _whole(pair.step), _words(source), *(_micro(ns) for ns in values))
 
 
-def _table(key: str, title: str, about: str, columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
-    return Table(
-        key=key,
-        title=title,
-        about=about,
-        headings=tuple(Heading(title=c.title, unit=c.unit, words=c.words) for c in columns),
-        rows=tuple(tuple(column.cell(row) for column in columns) for row in rows[:LIMIT]),
-        more=max(len(rows) - LIMIT, 0),
-    )
-
-
 def _top(key: str, title: str, detail: str, rows: Sequence[TopRow]) -> Table:
     columns: tuple[Column[TopRow], ...] = (
         Column(title="Name", cell=lambda row: _name(row.name), words=True),
@@ -224,44 +155,6 @@ def _top(key: str, title: str, detail: str, rows: Sequence[TopRow]) -> Table:
         Column(title="Ranks", cell=lambda row: _words(numbers(row.ranks)), words=True),
     )
     return _table(key, title, "Rows of one name added up over all ranks and steps that were read.", columns, rows)
-
-
-def _name(text: str) -> Cell:
-    return Cell(text=clip(text, NAME_LIMIT), kind="name")
-
-
-def _words(text: str) -> Cell:
-    return Cell(text=clip(text, NAME_LIMIT), kind="words")
-
-
-def _absent() -> Cell:
-    return Cell(text=NOT_MEASURED, kind="absent")
-
-
-def _time(ns: int | None, whole: int = 0) -> Cell:
-    return _absent() if ns is None else Cell(text=duration(ns), value=str(ns), note=share(ns, whole))
-
-
-def _micro(ns: int | None) -> Cell:
-    return _absent() if ns is None else Cell(text=microseconds(ns), value=microseconds(ns))
-
-
-def _known(text: str | None) -> Cell:
-    return Cell(text="not recorded", kind="absent") if text is None else _name(text)
-
-
-def _whole(value: int | None) -> Cell:
-    return Cell(text="none", kind="absent") if value is None else Cell(text=str(value), value=str(value))
-
-
-def _fraction(value: float) -> Cell:
-    text = fraction(value)
-    return _absent() if text == NOT_MEASURED else Cell(text=text, value=repr(value))
-
-
-def _decimal(value: float) -> Cell:
-    text = number(value)
-    return _absent() if text == NOT_MEASURED else Cell(text=text, value=repr(value))
 
 
 _STEPS: tuple[Column[StepSplit], ...] = (
@@ -316,7 +209,7 @@ _FREE: tuple[Column[tuple[StepFree, PathPart]], ...] = (
     Column(title="Time", cell=lambda row: _time(row[1].ns), unit="ns"),
     Column(title="Share", cell=lambda row: _fraction(row[1].ns / row[0].free_ns)),
 )
-_RANK_WAITS: tuple[Column[RankWait], ...] = (
+_RANK_WAITS: tuple[Column[PeerWait], ...] = (
     Column(title="Rank", cell=lambda row: _whole(row.rank)),
     Column(title="Waited for rank", cell=lambda row: _whole(row.peer)),
     Column(
@@ -326,7 +219,7 @@ _RANK_WAITS: tuple[Column[RankWait], ...] = (
     ),
     Column(title="Total", cell=lambda row: _time(row.total_ns), unit="ns"),
     Column(title="Longest", cell=lambda row: _time(row.longest_ns), unit="ns"),
-    Column(title="Operations", cell=lambda row: _whole(row.operations)),
+    Column(title="Operations", cell=lambda row: _whole(row.waits)),
 )
 _WAITS: tuple[Column[PeerWait], ...] = (
     Column(title="Rank", cell=lambda row: _whole(row.rank)),
