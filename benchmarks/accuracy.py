@@ -1,4 +1,4 @@
-"""Plants each fault of the generator, and writes how far the critical path gives it back into docs/accuracy.md.
+"""Plants each fault of the generator, and writes how far path and communication give it back into docs/accuracy.md.
 
     python benchmarks/accuracy.py
 
@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from comm_accuracy import MOVES, CommRow, comm_row, measured, truth
+
 from hermes.analyze.measures import PathPart, StepPath
 from hermes.bundle.cache import Cache
 from hermes.report.model import Report
-from hermes.testing import Fault, Job, generate
+from hermes.testing import Fault, Job, generate, simulate
 from hermes.testing.faults import KINDS, FaultKind
 from hermes.workflow.analyze import analyze
 from hermes.workflow.load import load
@@ -81,11 +83,11 @@ class Row:
 def main() -> int:
     """Write the page; 0 when every row is within the limits."""
     with tempfile.TemporaryDirectory() as folder:
-        rows = list(_rows(Path(folder)))
-    PAGE.write_text(_page(rows), encoding="utf-8")
-    bad = [row for row in rows if not row.good]
-    print(f"{len(rows) - len(bad)} of {len(rows)} rows within {SHARE:.0%} or {FLOOR_NS // 1000} us: {PAGE}")
-    return 1 if bad else 0
+        rows, talk = list(_rows(Path(folder))), list(_comm_rows(Path(folder)))
+    PAGE.write_text(_page(rows, talk), encoding="utf-8")
+    good = sum(row.good for row in (*rows, *talk))
+    print(f"{good} of {len(rows) + len(talk)} rows within {SHARE:.0%} or {FLOOR_NS // 1000} us: {PAGE}")
+    return 0 if good == len(rows) + len(talk) else 1
 
 
 def _rows(folder: Path) -> Iterator[Row]:
@@ -97,6 +99,22 @@ def _rows(folder: Path) -> Iterator[Row]:
             well, _ = _report(folder, form, job)
             sick, truth = _report(folder, form, replace(job, faults=(Fault(kind=kind),)))
             yield _row(kind, form, truth["faults"][0]["cost_ns_per_step"], well, sick)
+
+
+def _comm_rows(folder: Path) -> Iterator[CommRow]:
+    for kind in KINDS:
+        if kind not in MOVES:
+            continue
+        job = _layout(kind)
+        planted = replace(job, faults=(Fault(kind=kind),))
+        well, sick = truth(simulate(job)), truth(simulate(planted))
+        for form in FORMATS:
+            report, _ = _report(folder, form, planted)
+            yield comm_row(kind, form, well, sick, measured(report, job.steps), near=_near)
+
+
+def _near(value: float, true: float) -> bool:
+    return abs(value - true) <= max(SHARE * abs(true), FLOOR_NS)
 
 
 def _layout(kind: FaultKind) -> Job:
@@ -135,7 +153,7 @@ def _stretches(report: Report) -> Sequence[PathPart]:
     return [part for path in paths for part in path.parts]
 
 
-def _page(rows: Sequence[Row]) -> str:
+def _page(rows: Sequence[Row], talk: Sequence[CommRow]) -> str:
     lines = [_HEAD]
     lines += [
         f"| `{row.kind}` | {row.form} | {row.cost_ns / 1e6:.3f} | {row.expected} | {row.moved_ns / 1e6:.3f} "
@@ -143,7 +161,15 @@ def _page(rows: Sequence[Row]) -> str:
         for row in rows
     ]
     good = sum(row.good for row in rows)
-    return "\n".join([*lines, "", f"{good} of {len(rows)} rows are good.", "", _NOTES])
+    lines += ["", f"{good} of {len(rows)} rows are good.", "", _NOTES, _COMM_HEAD]
+    lines += [
+        f"| `{row.kind}` | {row.form} | {row.name} | {row.before_ns / 1e6:.3f} | {row.after_ns / 1e6:.3f} "
+        f"| {'not recorded' if row.said_ns is None else f'{row.said_ns / 1e6:.3f}'} "
+        f"| {row.other}: {row.other_ns / 1e6:+.3f} | {'yes' if row.good else '**no**'} |"
+        for row in talk
+    ]
+    good = sum(row.good for row in talk)
+    return "\n".join([*lines, "", f"{good} of {len(talk)} rows are good.", "", _COMM_NOTES])
 
 
 _HEAD = f"""# Accuracy
@@ -160,6 +186,26 @@ _NOTES = """What is not good, and why:
 
 - The generator's Kineto traces hold no collections and no compilation calls: that time is on the path as host time
   outside any call, or as unexplained.
+- `small_packets` in Kineto: each of the 32 operations of a bucket is preceded by an event that is recorded on the
+  compute stream. Ascend shows these as tasks. Kineto shows nothing on the device, and together they part two kernels
+  by 31 us, more than the 30 us that pass for a pause of the device: 0.21 ms of the step are unexplained, not
+  communication. The measures of communication below are not touched by it.
+"""
+_COMM_HEAD = f"""## Communication
+
+The same faults, and what the measures of communication say. *Without* and *with* are the truth in milliseconds a step,
+counted from the simulated events (`benchmarks/comm_accuracy.py`); *measured* is what the report of the written files
+says with the fault. The measures are waiting and transfer (mean over ranks), exposed transfer, the fixed cost of
+operations, the excess of the slowest link over its peers, the time of unaligned operations, stalls, the time in which
+the others waited for one rank alone, the bubble of the first stage, and the offset of the clocks. A row is good when
+each of them that the format allows is within {SHARE:.0%} or {FLOOR_NS // 1_000} us of the truth: so the one that should
+move does, and the others do not for no reason. The next column is the other measure that errs most.
+
+| fault | format | should move | without, ms | with, ms | measured, ms | largest other error, ms | good |
+|---|---|---|---|---|---|---|---|"""
+_COMM_NOTES = """Kineto records no single transfers: a slow link shows as slow collectives there. Nor do these files name hosts, so that
+the clocks have an error of up to 2 us; leads within it are no waits, and the sum of the waits may be short by as much
+for each operation.
 """
 
 

@@ -32,9 +32,10 @@ class GroupInfo:
 class Operations:
     """All operations: `rows` of each rank, and `instances`, one row for what is the same operation on several ranks.
 
-    `rows` has the columns of `_ROWS` and `manner`, `key`, `split`, `matched`, `wait_ns`, `arrival_ns` (on the rank's
-    own clock), and `error_ns`. `instances` has `group`, `key`, `manner`, `step`, `seen`, `complete`, `matched`, `last`,
-    `last_ns`, `second_ns` (on the common clock; null for one rank) and `error_ns`.
+    `rows` has the columns of `_ROWS` and `manner`, `key`, `split`, `matched`, `wait_ns`, `time_ns` (from the last
+    arrival to the end, leads within the error counted too), `arrival_ns` (on the rank's own clock), and `error_ns`.
+    `instances` has `group`, `key`, `manner`, `step`, `seen`, `complete`, `matched`, `last`, `last_ns`, `second_ns` (on
+    the common clock; null for one rank) and `error_ns`.
     """
 
     rows: pl.DataFrame
@@ -90,11 +91,10 @@ def operations(
     told = pl.when(lead > pl.col("error_ns") + pl.col("last_error_ns")).then(lead).otherwise(0)
     # A wait that names its peer is on the rank's own clock.
     named = pl.col("peer_at_ns") + pl.col("offset_ns") - pl.col("aligned_ns")
-    wait = (
-        pl.when(pl.col("manner") == "rooted")
-        .then(pl.col("dur_ns") - pl.col("quickest_ns"))
-        .otherwise(pl.max_horizontal(told, named))
-    )
+    rooted = pl.when(pl.col("manner") == "rooted").then(pl.col("dur_ns") - pl.col("quickest_ns"))
+    wait = rooted.otherwise(pl.max_horizontal(told, named))
+    # How long an operation took is no claim on who was late: leads within the error count, for the best estimate.
+    likely = rooted.otherwise(pl.max_horizontal(lead, named))
     good = pl.col("complete") & pl.col("matched")
     split = split.select(
         "rank",
@@ -105,6 +105,7 @@ def operations(
         "matched",
         good.alias("split"),
         pl.when(good).then(pl.min_horizontal(wait, "dur_ns").clip(0)).alias("wait_ns"),
+        pl.when(good).then(pl.col("dur_ns") - pl.min_horizontal(likely, "dur_ns").clip(0)).alias("time_ns"),
     )
     made = base.join(split, on=["rank", "comm_id"], how="left", maintain_order="left").with_columns(
         pl.col("split").fill_null(value=False),

@@ -37,10 +37,7 @@ def compute_contention(own: pl.DataFrame, kernel: pl.DataFrame) -> tuple[Content
 
 def comm_contention(rows: pl.DataFrame, groups: Mapping[str, GroupInfo]) -> tuple[Contention, ...]:
     """Operations of all ranks by group and size, beside compute and alone: time from the last arrival on."""
-    timed = rows.filter(pl.col("split") & (pl.col("bytes") > 0)).with_columns(
-        (pl.col("dur_ns") - pl.col("wait_ns")).alias("time_ns")
-    )
-    timed = timed.filter(pl.col("time_ns") > 0)
+    timed = rows.filter(pl.col("split") & (pl.col("bytes") > 0) & (pl.col("time_ns") > 0))
     labels = {identity: info.label for identity, info in groups.items()}
     timed = timed.with_columns(
         (pl.col("hidden_ns") / pl.col("time_ns")).alias("share"),

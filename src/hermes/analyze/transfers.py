@@ -209,7 +209,7 @@ def alignment(sums: pl.DataFrame, rows: pl.DataFrame) -> tuple[Alignment, ...]:
         pl.lit("operations").alias("what"),
         pl.lit(1, dtype=pl.Int64).alias("n"),
         "bytes",
-        (pl.col("dur_ns") - pl.col("wait_ns")).alias("time_ns"),
+        "time_ns",
     )
     single = sums.select(pl.col("transport").alias("what"), "n", "bytes", "time_ns")
     odd = (pl.col("bytes") > ALIGNED_BYTES) & (pl.col("bytes") % ALIGNED_BYTES != 0)
@@ -278,7 +278,7 @@ def stalls(sums: pl.DataFrame, rows: pl.DataFrame) -> tuple[Stall, ...]:
 def _stalled_operations(timed: pl.DataFrame) -> pl.DataFrame:
     """One row for each kind of operation, with those that took far longer than its others, once each."""
     whole = timed.group_by("op", "group", "bytes", "manner", "key").agg(
-        (pl.col("dur_ns") - pl.col("wait_ns")).median().alias("time_ns"),
+        pl.col("time_ns").median(),
         pl.col("arrival_ns").min().alias("start_ns"),
     )
     kind = ["group", "op", "bytes"]
