@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.base.intervals import EMPTY, Intervals, flat, window
+from hermes.base.intervals import EMPTY, Intervals, covered, flat, window
 
 Pairs = list[tuple[int, int]]
 
@@ -154,3 +154,11 @@ def test_the_inputs_are_not_changed() -> None:
     starts, ends = np.array([5, 0], dtype=np.int64), np.array([9, 2], dtype=np.int64)
     flat(starts, ends).clip(1, 6)
     assert (starts.tolist(), ends.tolist()) == ([5, 0], [9, 2])
+
+
+@given(PAIRS, PAIRS)
+def test_what_is_covered_of_each_stretch_is_what_lies_in_the_set(inside: Pairs, stretches: Pairs) -> None:
+    starts = np.array([start + FAR for start, _ in stretches], dtype=np.int64)
+    ends = np.array([end + FAR for _, end in stretches], dtype=np.int64)
+    found = covered(build(inside, FAR), starts, ends)
+    assert found.tolist() == [len(points(inside) & set(range(start, end))) for start, end in stretches]

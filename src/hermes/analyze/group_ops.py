@@ -86,8 +86,8 @@ def group_ops(
         parallel, source = parallel_of(info, used.get(group, set()), world)
         seen = tuple(row["ranks"])
         chip = next((places[rank].chip for rank in seen), None)
-        one_host = len({places[rank].host for rank in info.members or () if rank in places}) == 1
-        fast = device_link(chip) if one_host and info.size == len(seen) else None
+        hosts = {places[rank].host for rank in seen}
+        fast = device_link(chip) if len(hosts) == 1 and None not in hosts and info.size == len(seen) else None
         found.append(
             _group_op(row, info, (parallel, source), timed.get((group, op)), moved.get((group, op)), chip, fast)
         )
