@@ -188,7 +188,7 @@ _NOTES = """What is not good, and why:
   outside any call, or as unexplained.
 - `small_packets` in Kineto: each of the 32 operations of a bucket is preceded by an event that is recorded on the
   compute stream. Ascend shows these as tasks. Kineto shows nothing on the device, and together they part two kernels
-  by 31 us, more than the 30 us that pass for a pause of the device: 0.21 ms of the step are unexplained, not
+  by 30.3 us, more than the 30 us that pass for a pause of the device: 0.21 ms of the step are unexplained, not
   communication. The measures of communication below are not touched by it.
 """
 _COMM_HEAD = f"""## Communication
@@ -203,9 +203,9 @@ move does, and the others do not for no reason. The next column is the other mea
 
 | fault | format | should move | without, ms | with, ms | measured, ms | largest other error, ms | good |
 |---|---|---|---|---|---|---|---|"""
-_COMM_NOTES = """Kineto records no single transfers: a slow link shows as slow collectives there. Nor do these files name hosts, so that
-the clocks have an error of up to 2 us; leads within it are no waits, and the sum of the waits may be short by as much
-for each operation.
+_COMM_NOTES = """Kineto records no single transfers: a slow link shows as slow collectives there. Nor do these files
+name hosts, so that the clocks have an error of up to 2 us; leads within it are no waits, and the sum of the waits may
+be short by as much for each operation.
 """
 
 

@@ -147,9 +147,10 @@ def _stalled(result: Result) -> float:
 
 def _bubble(result: Result, meetings: list[_Meeting], compute: Mapping[int, list[tuple[int, int]]]) -> float:
     waits: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    place = {profile.rank: profile.place.pp for profile in result.profiles}
     for meeting in meetings:
         for rank, op in meeting.ops.items():
-            if op.is_p2p:
+            if op.is_p2p or place[rank] != place[meeting.held[0]]:
                 waits[rank].append((op.start_ns, meeting.begin))
     first = [profile.rank for profile in result.profiles if profile.place.pp == 0]
     return sum(total(without(merged(waits[rank]), compute[rank])) for rank in first) / len(first)

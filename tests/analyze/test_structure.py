@@ -38,17 +38,17 @@ def of_rank(rank: int, **columns: object) -> pl.DataFrame:
 
 
 def test_waiting_for_the_stage_before_is_the_bubble_unless_something_is_computed() -> None:
-    wait = stage_wait(1, of_rank(1), EMPTY, 1)
+    wait = stage_wait(1, of_rank(1), EMPTY, 1, {0: 0, 1: 1})
     assert wait is not None
     assert (wait.bubble_ns, wait.transfer_ns, wait.receives, wait.estimated) == (3_000, 2_000, 1, False)
     busy = flat(np.array([0]), np.array([2_000]))
-    beside = stage_wait(1, of_rank(1), busy, 1)
+    beside = stage_wait(1, of_rank(1), busy, 1, {0: 0, 1: 1})
     assert beside is not None
     assert beside.bubble_ns == 2_000
 
 
 def test_a_batch_of_sends_and_receives_waits_just_so() -> None:
-    wait = stage_wait(1, of_rank(1, op="send_recv"), EMPTY, 1)
+    wait = stage_wait(1, of_rank(1, op="send_recv"), EMPTY, 1, {0: 0, 1: 1})
     assert wait is not None
     assert (wait.bubble_ns, wait.transfer_ns, wait.estimated) == (3_000, 2_000, False)
 
@@ -58,14 +58,38 @@ def test_where_the_other_side_is_not_known_what_exceeds_the_quickest_is_waiting(
         rank1.comm:pp  .#####...##..
     """
     made, _ = together(drawn(text, op="send_recv", bytes=8), groups_of(text, size=4))
-    wait = stage_wait(1, made.rows, EMPTY, 1)
+    wait = stage_wait(1, made.rows, EMPTY, 1, {0: 0, 1: 1})
     assert wait is not None
     assert (wait.bubble_ns, wait.transfer_ns, wait.estimated) == (3_000, None, True)
 
 
+def test_waiting_at_the_end_for_a_rank_of_another_stage_is_bubble_too() -> None:
+    text = """
+        rank0.step     [##############]
+        rank1.step     [##############]
+        rank2.step     [##############]
+        rank0.comm:pp  ##..............
+        rank2.comm:pp  ##..............
+        rank0.comm:dp  ....####........
+        rank1.comm:dp  .....###........
+        rank0.comm:w@7  .........####...
+        rank1.comm:w@7  ..........###...
+        rank2.comm:w@7  ............#...
+    """
+    ranks = drawn(text)
+    for rank, way in ((0, "send"), (2, "recv")):
+        op = pl.when(pl.col("group") == "pp").then(pl.lit(way)).otherwise("op")
+        ranks[rank] = ranks[rank].with_columns(op.alias("op"))
+    made, _ = together(ranks, groups_of(text))
+    wait = stage_wait(0, made.of(0), EMPTY, 1, {0: 0, 1: 0, 2: 1})
+    assert wait is not None
+    # Three cells for rank 2 of the other stage; the one for rank 1 of its own stage is none.
+    assert wait.bubble_ns == 3_000
+
+
 def test_a_rank_without_neighbours_has_no_bubble() -> None:
     made, _ = together(drawn(PASSED), groups_of(PASSED))
-    assert stage_wait(0, made.of(0), EMPTY, 1) is None
+    assert stage_wait(0, made.of(0), EMPTY, 1, {0: 0, 1: 1}) is None
 
 
 def test_stages_come_from_coordinates_then_from_groups_then_from_who_sends_first() -> None:
@@ -99,7 +123,7 @@ def split_of(rank: int, step: int | None, compute: int, window: int = 10_000) ->
 def test_a_pipeline_says_what_its_schedule_costs_and_how_uneven_its_stages_are() -> None:
     waits = {}
     for rank in (0, 1):
-        wait = stage_wait(rank, of_rank(rank), EMPTY, 1)
+        wait = stage_wait(rank, of_rank(rank), EMPTY, 1, {0: 0, 1: 1})
         assert wait is not None
         waits[rank] = wait
     line = pipeline({0: 0, 1: 1}, "group", waits, [split_of(0, 5, 6_000), split_of(1, 5, 2_000)])

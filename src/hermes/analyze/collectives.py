@@ -32,10 +32,10 @@ class GroupInfo:
 class Operations:
     """All operations: `rows` of each rank, and `instances`, one row for what is the same operation on several ranks.
 
-    `rows` has the columns of `_ROWS` and `manner`, `key`, `split`, `matched`, `wait_ns`, `time_ns` (from the last
-    arrival to the end, leads within the error counted too), `arrival_ns` (on the rank's own clock), and `error_ns`.
-    `instances` has `group`, `key`, `manner`, `step`, `seen`, `complete`, `matched`, `last`, `last_ns`, `second_ns` (on
-    the common clock; null for one rank) and `error_ns`.
+    `rows` has the columns of `_ROWS` and `manner`, `key`, `split`, `matched`, `last` (who arrived last), `wait_ns`,
+    `time_ns` (from the last arrival to the end, leads within the error counted too), `arrival_ns` (on the rank's own
+    clock), and `error_ns`. `instances` has `group`, `key`, `manner`, `step`, `seen`, `complete`, `matched`, `last`,
+    `last_ns`, `second_ns` (on the common clock; null for one rank) and `error_ns`.
     """
 
     rows: pl.DataFrame
@@ -103,6 +103,7 @@ def operations(
         "key",
         "error_ns",
         "matched",
+        "last",
         good.alias("split"),
         pl.when(good).then(pl.min_horizontal(wait, "dur_ns").clip(0)).alias("wait_ns"),
         pl.when(good).then(pl.col("dur_ns") - pl.min_horizontal(likely, "dur_ns").clip(0)).alias("time_ns"),

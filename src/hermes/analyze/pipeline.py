@@ -19,7 +19,7 @@ Source = Literal["coordinates", "group", "sends and receives"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageWait:
-    """What one rank spent in sends and receives over the capture; `bubble_ns` waits with nothing computed."""
+    """What one rank spent on other stages over the capture; `bubble_ns` waits for them with nothing computed."""
 
     rank: int
     bubble_ns: int
@@ -29,21 +29,30 @@ class StageWait:
     estimated: bool
 
 
-def stage_wait(rank: int, own: pl.DataFrame, compute: Intervals, steps: int) -> StageWait | None:
-    """The waits of one rank for neighbouring stages; None when it neither sends nor receives.
+def stage_wait(
+    rank: int, own: pl.DataFrame, compute: Intervals, steps: int, stages: Mapping[int, int]
+) -> StageWait | None:
+    """The waits of one rank for other stages; None when it neither sends nor receives.
+
+    Those in sends and receives, and those in collectives that a rank of another stage reaches last: there the drain of
+    the pipeline is waited for.
 
     `own` are its operations. Where the other side's start is not known, an operation waits for as long as it takes
     longer than the quickest of its kind and size.
     """
+    if own["step"].null_count() < own.height:
+        own = own.filter(pl.col("step").is_not_null())
     rows = own.filter(pl.col("op").is_in(_BETWEEN_TWO))
-    if rows["step"].null_count() < rows.height:
-        rows = rows.filter(pl.col("step").is_not_null())
     if not rows.height:
         return None
     quickest = pl.col("dur_ns").min().over("op", "bytes")
     rows = rows.with_columns(pl.coalesce("wait_ns", pl.col("dur_ns") - quickest).alias("waited_ns"))
-    starts = rows["start_ns"].to_numpy()
-    waits = flat(starts, starts + rows["waited_ns"].to_numpy())
+    elsewhere = [other for other, stage in stages.items() if rank in stages and stage != stages[rank]]
+    drained = own.filter(~pl.col("op").is_in(_BETWEEN_TWO) & pl.col("last").is_in(elsewhere) & (pl.col("wait_ns") > 0))
+    spans = ["start_ns", "waited_ns"]
+    waited = pl.concat([rows.select(spans), drained.select("start_ns", pl.col("wait_ns").alias("waited_ns"))])
+    starts = waited["start_ns"].to_numpy()
+    waits = flat(starts, starts + waited["waited_ns"].to_numpy())
     known = rows.filter(pl.col("split"))
     return StageWait(
         rank=rank,

@@ -10,9 +10,9 @@ from typing import Literal
 class Stage:
     """One stage of the pipeline, per step: means over its ranks.
 
-    `bubble_ns` is the time in which a rank waits for a neighbouring stage in a send, a receive or a batch of them, and
-    computes nothing. `estimated` tells that the neighbour's arrival is not known for some of it: then what such an
-    operation took longer than the quickest of its size counts.
+    `bubble_ns` is the time in which a rank waits for another stage and computes nothing: in a send, a receive or a
+    batch of them, or in a collective that a rank of another stage reaches last. `estimated` tells that the neighbour's
+    arrival is not known for some of it: then what such an operation took longer than the quickest of its size counts.
     """
 
     stage: int

@@ -32,7 +32,7 @@ from hermes.report.cells import (
     whole,
     words,
 )
-from hermes.report.format import duration, fraction, numbers, ranks
+from hermes.report.format import counted, duration, fraction, numbers, ranks
 from hermes.report.format import number as written
 from hermes.report.model import Report
 
@@ -96,7 +96,7 @@ def structure_tables(report: Report) -> tuple[Table, ...]:
         table(
             "stages",
             "Pipeline stages",
-            "Per step, mean over the ranks of a stage. Bubble: waiting for a neighbouring stage with nothing computed.",
+            "Per step, mean over the ranks of a stage. Bubble: waiting for another stage with nothing computed.",
             _STAGES,
             line.stages if line else (),
         ),
@@ -181,6 +181,11 @@ def _chance(p_value: float | None) -> Cell:
     return Cell(text="<0.001" if p_value < 0.001 else f"{p_value:.3f}", value=repr(p_value))
 
 
+def _count(row: GroupKind) -> Cell:
+    of = "" if row.size is None else f"of {counted(row.size, 'rank')}"
+    return Cell(text=str(row.groups), value=str(row.groups), note=of)
+
+
 def _members(members: Sequence[int] | None) -> Cell:
     return known(numbers(members) if members else None)
 
@@ -188,8 +193,7 @@ def _members(members: Sequence[int] | None) -> Cell:
 _KINDS: tuple[Column[GroupKind], ...] = (
     Column(title="Group", cell=lambda row: name(row.kind), words=True),
     Column(title="Operation", cell=lambda row: name(row.op), words=True),
-    Column(title="Members", cell=lambda row: whole(row.size)),
-    Column(title="Groups", cell=lambda row: whole(row.groups)),
+    Column(title="Groups", cell=_count),
     Column(title="Operations", cell=lambda row: whole(row.operations)),
     Column(title="Size", cell=lambda row: amount(row.bytes), unit="bytes"),
     Column(title="Elapsed", cell=lambda row: time(row.elapse_ns), unit="ns"),
@@ -199,8 +203,7 @@ _KINDS: tuple[Column[GroupKind], ...] = (
     Column(title="Beside compute", cell=lambda row: time(row.hidden_ns), unit="ns"),
     Column(title="Algorithm GB/s", cell=lambda row: measured(row.algorithm_gb_per_s)),
     Column(title="Bus GB/s", cell=lambda row: measured(row.bus_gb_per_s)),
-    Column(title="Least bus GB/s", cell=lambda row: measured(row.least_bus_gb_per_s)),
-    Column(title="Link", cell=lambda row: known(row.transport), words=True),
+    Column(title="Least", cell=lambda row: measured(row.least_bus_gb_per_s)),
     Column(title="Of link", cell=lambda row: part(row.of_link)),
 )
 _GROUPS: tuple[Column[GroupOp], ...] = (

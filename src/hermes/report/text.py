@@ -11,6 +11,7 @@ from rich.text import Text
 
 from hermes.analyze.measures import StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
+from hermes.report.comm_text import notable
 from hermes.report.format import (
     NOT_MEASURED,
     between,
@@ -45,6 +46,7 @@ _NOTES = 3
 _FINDINGS = 4
 _FINDINGS_WITH_CURE = 3
 _TOP = 4
+_COMM_LINES = 4
 _ASCEND_STEPS = 1
 _PATH_PARTS = 4
 _PREPARING_PARTS = 2
@@ -65,6 +67,7 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     screen.line(report.verdict.sentence, style="bold", hang=0)
     _split(screen, report.steps)
     _path(screen, report)
+    _communication(screen, report)
     _ascend(screen, report)
     _losses(screen, report)
     screen.gap()
@@ -284,6 +287,16 @@ def _path_items(screen: _Screen, path: StepPath, most: int) -> list[list[Piece]]
     if rest:
         items.append([f"{counted(len(path.parts) - most, 'smaller part')} {duration(rest)}"])
     return items
+
+
+def _communication(screen: _Screen, report: Report) -> None:
+    sentences = notable(report)
+    if not sentences:
+        return
+    screen.gap()
+    screen.line(("Communication", "bold"), " (what is a notable share of the step)")
+    for sentence in sentences[:_COMM_LINES]:
+        screen.line(sentence, indent=2, most=2)
 
 
 def _ascend(screen: _Screen, report: Report) -> None:

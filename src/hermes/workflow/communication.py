@@ -44,6 +44,7 @@ class Exchange:
         self.clocks: tuple[ClockOffset, ...] = clock_offsets(hosts, self.comm_op) if len(hosts) > 1 else ()
         offsets = {clock.rank: (clock.offset_ns, clock.error_ns or 0) for clock in self.clocks}
         self._made = operations(self.comm_op, offsets, self.peers, recorded, self._groups)
+        self._placed = self._place()
         self._own = {key[0]: own for key, own in self._made.rows.partition_by("rank", as_dict=True).items()}
         self._rows: list[pl.DataFrame] = []
         self._traffic: list[pl.DataFrame] = []
@@ -87,7 +88,8 @@ class Exchange:
             self._reported.append(transfers.reported_links(rank.table("comm_link"), rank.table("group")))
         self._beside(rank, own, kernel, compute)
         steps = sum(split.step is not None for split in splits) or 1
-        wait = pipeline.stage_wait(rank.rank, own, compute, steps)
+        stages = self._placed[0] if self._placed else {}
+        wait = pipeline.stage_wait(rank.rank, own, compute, steps, stages)
         if wait:
             self._waits[rank.rank] = wait
 
@@ -142,9 +144,7 @@ class Exchange:
         """Pipeline, balance and rank matrix; `splits` of all ranks."""
         layout = {identity: info for identity, info in self._groups.items() if info.members}
         kinds = self._kinds()
-        stages = [info.members for identity, info in layout.items() if kinds.get(identity) == "pp" and info.members]
-        placed = pipeline.stages_of(self._stages, stages, self._made.rows)
-        line: Pipeline | None = pipeline.pipeline(*placed, self._waits, splits) if placed else None
+        line: Pipeline | None = pipeline.pipeline(*self._placed, self._waits, splits) if self._placed else None
         members = {
             kind: {
                 f"{info.label} {info.members[0]}": info.members
@@ -160,6 +160,12 @@ class Exchange:
             ),
         )
         return Structure(pipeline=line, balances=even, matrix=self._matrix(splits, talk))
+
+    def _place(self) -> tuple[dict[int, int], pipeline.Source] | None:
+        """The stage of each rank."""
+        kinds = self._kinds()
+        lines = [info.members for identity, info in self._groups.items() if kinds[identity] == "pp" and info.members]
+        return pipeline.stages_of(self._stages, lines, self._made.rows)
 
     def _kinds(self) -> dict[str, str | None]:
         ops = dict(self._made.rows.group_by("group").agg(pl.col("op").unique()).iter_rows())
