@@ -58,6 +58,7 @@ EXPECTED: dict[FaultKind, tuple[str, Of]] = {
     "slow_rank_host": ("host and launch", _component("host", "launch")),
     "host_bound_dispatch": ("host and launch", _component("host", "launch")),
     "pipeline_imbalance": ("compute", _DEVICE),
+    "uneven_batches": ("compute", _DEVICE),
 }
 """What a fault should lengthen on the path."""
 

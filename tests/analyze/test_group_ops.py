@@ -33,7 +33,7 @@ HERE = {rank: Place(host="node0", chip=None) for rank in (0, 1)}
 def summed(text: str, *, size: int | None = None, places: dict[int, Place] | None = None, **columns: object):  # type: ignore[no-untyped-def]
     made, groups = together(drawn(text, **columns), groups_of(text, size=size))
     rows = with_compute(with_tasks(made.rows, NO_TASK), EMPTY)
-    return group_ops(rows, NO_TRAFFIC, groups, places or HERE)
+    return group_ops(rows, NO_TRAFFIC, groups, places or HERE, 4)
 
 
 def test_bandwidth_is_over_the_transfer_and_never_over_the_wait() -> None:
@@ -111,7 +111,7 @@ def test_groups_of_one_kind_are_one_row_with_the_slowest_named() -> None:
         ("17", (0, 4), {"send_recv"}, ("pp", "inferred")),
         ("17", (0, 1), {"all_to_all"}, ("ep", "inferred")),
         ("17", (0, 1, 2, 3, 4, 5, 6, 7), {"all_reduce"}, ("world", "inferred")),
-        ("17", (2, 3), {"all_reduce"}, ("tp", "inferred")),
+        ("17", (0, 1, 2, 3), {"all_reduce"}, ("tp", "inferred")),
         ("17", (0, 4), {"all_reduce"}, ("dp", "inferred")),
         ("17", None, {"all_reduce"}, (None, "unknown")),
     ],

@@ -22,7 +22,8 @@ NO_LINKS = pl.DataFrame(
 )
 NO_ROWS = pl.DataFrame(
     schema={
-        "rank": pl.Int64, "op": pl.String, "group": pl.String, "bytes": pl.Int64, "manner": pl.String, "key": pl.String,
+        "rank": pl.Int64, "op": pl.String, "group": pl.String, "bytes": pl.Int64, "own_bytes": pl.Int64,
+        "manner": pl.String, "key": pl.String,
         "split": pl.Boolean, "dur_ns": pl.Int64, "wait_ns": pl.Int64, "time_ns": pl.Int64, "arrival_ns": pl.Int64,
     }
 )  # fmt: skip

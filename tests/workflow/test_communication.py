@@ -129,13 +129,23 @@ def test_an_uneven_pipeline_shows_in_its_stages(form: str, modelled: Modelled) -
     # Twice the layers on the last stage: it computes more, and the first waits for it.
     assert (sick.imbalance or 0) > (well.imbalance or 0) + 0.15
     assert sick.stages[0].bubble_ns > 1.5 * well.stages[0].bubble_ns
-    assert sick.stages[1].bubble_ns == pytest.approx(well.stages[1].bubble_ns, rel=0.05)
+    assert sick.stages[1].bubble_ns < 1.05 * well.stages[1].bubble_ns
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_equal_batches_are_in_balance(form: str, modelled: Modelled) -> None:
     (row,) = modelled(form).structure.balances
     assert (row.what, row.ranks, row.mean, row.imbalance) == ("tokens", (0, 1, 2, 3), 4_096, 0.0)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_uneven_batches_show_in_tokens_and_go_with_compute(form: str, modelled: Modelled) -> None:
+    report = modelled(form, Fault(kind="uneven_batches"))
+    (row,) = report.structure.balances
+    assert (row.most_rank, row.most, row.least) == (0, 5_120, 4_096)
+    assert row.imbalance == pytest.approx(1.25 / (4.25 / 4) - 1)
+    assert (row.correlation, row.samples) == (pytest.approx(1, abs=0.01), 12)
+    assert report.communication.slow_ranks[0].rank == 0
 
 
 def test_the_matrix_has_every_rank_and_metric(modelled: Modelled) -> None:

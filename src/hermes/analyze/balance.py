@@ -14,8 +14,10 @@ from hermes.analyze.structure_measures import Balance
 
 EMBEDDINGS = ("aten::embedding", "GatherV2", "EmbeddingV2", "Embedding", "Gather")
 """Framework operator and Ascend kernel types that look tokens up in a table: its second input has one index a token."""
-EXPERTS = ("GroupedMatmul", "grouped_mm", "grouped_gemm", "gmm")
-"""What the names of grouped matrix multiplications hold; the first input of one has a row for each routed token."""
+EXPERTS = ("aten::_grouped_mm", "npu::npu_grouped_matmul", "grouped_gemm::gmm")
+"""Framework operators of grouped matrix multiplication; the first input has a row for each routed token."""
+EXPERT_KERNELS = "GroupedMatmul"
+"""What the types of Ascend's kernels for it begin with."""
 _LEAST_ROWS = 1_000
 """Tables with fewer rows are no vocabulary: positions, token types."""
 _MOST_GROUPS = 64

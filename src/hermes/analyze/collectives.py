@@ -116,14 +116,14 @@ def operations(
 
 
 def _base(comm_op: Mapping[int, pl.DataFrame], groups: Mapping[str, GroupInfo]) -> pl.DataFrame:
-    """The rows of all ranks; sizes are those of nccl-tests."""
+    """The rows of all ranks; `bytes` is the size as nccl-tests mean it, `own_bytes` as it is recorded."""
     parts = [rows.select(pl.lit(rank, dtype=pl.Int64).alias("rank"), *_ROWS) for rank, rows in sorted(comm_op.items())]
     sizes = {identity: info.size for identity, info in groups.items() if info.size}
     size = pl.col("group").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     part = (pl.col("library") == "hccl") & pl.col("name").str.contains(PART_OF_HCCL)
     return (
         pl.concat(parts)
-        .with_columns(size.alias("size"))
+        .with_columns(size.alias("size"), pl.col("bytes").alias("own_bytes"))
         .with_columns(
             pl.when(part.fill_null(value=False))
             .then(pl.col("bytes") * pl.col("size"))

@@ -66,6 +66,7 @@ def group_ops(
     traffic: pl.DataFrame,
     groups: Mapping[str, GroupInfo],
     places: Mapping[int, Place],
+    world: int,
 ) -> tuple[GroupOp, ...]:
     """One row for each operation of each group, the longest elapsed time first.
 
@@ -76,7 +77,6 @@ def group_ops(
         return ()
     kinds = rows.group_by("group").agg(pl.col("op").unique())
     used = {group: set(ops) for group, ops in kinds.iter_rows()}
-    world = len(places)
     timed = _timed(rows).partition_by("group", "op", as_dict=True)
     sums = {(row["group"], row["op"]): row for row in _sums(rows).iter_rows(named=True)}
     moved = {key: part for key, part in traffic.partition_by("group", "op", as_dict=True).items()}

@@ -208,7 +208,7 @@ def alignment(sums: pl.DataFrame, rows: pl.DataFrame) -> tuple[Alignment, ...]:
     whole = rows.filter(pl.col("split") & (pl.col("bytes") > 0)).select(
         pl.lit("operations").alias("what"),
         pl.lit(1, dtype=pl.Int64).alias("n"),
-        "bytes",
+        pl.col("own_bytes").alias("bytes"),
         "time_ns",
     )
     single = sums.select(pl.col("transport").alias("what"), "n", "bytes", "time_ns")

@@ -31,6 +31,7 @@ class Exchange:
 
     def __init__(self, loaded: Loaded) -> None:
         self._collected = tuple(rank.rank for rank in loaded.ranks)
+        self._world = len(self._collected)
         self._places: dict[int, group_ops.Place] = {}
         self._stages: dict[int, int | None] = {}
         self._groups: dict[str, GroupInfo] = {}
@@ -56,13 +57,16 @@ class Exchange:
         self._experts: dict[int, pl.DataFrame] = {}
 
     def _meet(self, rank: RankData, recorded: dict[int, Sequence[int]]) -> None:
-        row = rank.table("rank", "host", "chip", "pp").row(0, named=True)
+        row = rank.table("rank", "host", "chip", "pp", "world_size").row(0, named=True)
         group = rank.table("group")
         waits = rank.table("comm_task", *_WAIT)
         self._places[rank.rank] = group_ops.Place(host=row["host"], chip=row["chip"])
         self._stages[rank.rank] = row["pp"]
+        self._world = max(self._world, row["world_size"] or 0)
         for identity, info in group_info(group).items():
             self._groups.setdefault(identity, info)
+            # Where the job does not say how many ranks it has, its largest group does, at least.
+            self._world = max(self._world, info.size or 0)
         self.comm_op[rank.rank] = identified(rank.rank, rank.table("comm_op", *_COMM_OP), group)
         self.peers[rank.rank] = by_peer(waits, self._collected)
         named = waits.filter((pl.col("task") == "notify_wait") & pl.col("peer_rank").is_not_null())
@@ -73,6 +77,9 @@ class Exchange:
         if len(self._collected) > 1:
             self._load_of(rank, kernel)
         own = self._own.get(rank.rank)
+        moves = transfers.moves_of(comm_task)
+        if not moves.height:
+            self._reported.append(transfers.reported_links(rank.table("comm_link"), rank.table("group")))
         if own is None:
             return
         computes = kernel.filter(pl.col("component") == "compute")
@@ -80,12 +87,9 @@ class Exchange:
         compute = flat(starts, starts + computes["dur_ns"].to_numpy()) if computes.height else EMPTY
         own = with_compute(with_tasks(own, comm_task), compute)
         self._rows.append(own)
-        moves = transfers.moves_of(comm_task)
         if moves.height:
             self._traffic.append(group_ops.traffic_by_group(own, moves))
             self._sums.append(transfers.transfer_sums(own, moves))
-        else:
-            self._reported.append(transfers.reported_links(rank.table("comm_link"), rank.table("group")))
         self._beside(rank, own, kernel, compute)
         steps = sum(split.step is not None for split in splits) or 1
         stages = self._placed[0] if self._placed else {}
@@ -104,29 +108,33 @@ class Exchange:
 
     def _load_of(self, rank: RankData, kernel: pl.DataFrame) -> None:
         """Tokens by the shapes of what looked them up and of what the experts multiplied."""
-        called = rank.matching("host_op", ("step", "shapes"), "name", balance.EMBEDDINGS)
-        tokens = balance.tokens_of(called)
-        ran = [kind for kind in kernel["type"].drop_nulls().unique() if any(word in kind for word in balance.EXPERTS)]
+        called = rank.matching("host_op", ("name", "step", "shapes"), "name", (*balance.EMBEDDINGS, *balance.EXPERTS))
+        tokens = balance.tokens_of(called.filter(pl.col("name").is_in(balance.EMBEDDINGS)))
+        experts = balance.expert_tokens_of(called.filter(pl.col("name").is_in(balance.EXPERTS)))
         if not tokens.height and kernel["type"].is_in(balance.EMBEDDINGS).any():
             looked = rank.matching("kernel", ("step", "input_shapes"), "type", balance.EMBEDDINGS)
             tokens = balance.tokens_of(looked.rename({"input_shapes": "shapes"}))
         if tokens.height:
             self._tokens[rank.rank] = tokens
-        if ran:
+        kinds = kernel["type"].drop_nulls().unique()
+        ran = kinds.filter(kinds.str.starts_with(balance.EXPERT_KERNELS)).to_list()
+        if not experts.height and ran:
             grouped = rank.matching("kernel", ("step", "input_shapes"), "type", ran)
-            self._experts[rank.rank] = balance.expert_tokens_of(grouped.rename({"input_shapes": "shapes"}))
+            experts = balance.expert_tokens_of(grouped.rename({"input_shapes": "shapes"}))
+        if experts.height:
+            self._experts[rank.rank] = experts
 
     def communication(self) -> Communication:
         """The measures of communication."""
+        chips = {rank: place.chip for rank, place in self._places.items()}
+        reported = pl.concat(self._reported) if self._reported else _NO_LINKS
         if not self._rows:
-            return Communication()
+            return Communication(links=transfers.link_pairs(_NO_SUMS, reported, chips))
         rows = pl.concat(self._rows)
         sums = pl.concat(self._sums) if self._sums else _NO_SUMS
         traffic = pl.concat(self._traffic) if self._traffic else _NO_TRAFFIC
-        reported = pl.concat(self._reported) if self._reported else _NO_LINKS
-        chips = {rank: place.chip for rank, place in self._places.items()}
         fits = group_ops.latency_fits(rows, self._groups)
-        groups = group_ops.group_ops(rows, traffic, self._groups, self._places)
+        groups = group_ops.group_ops(rows, traffic, self._groups, self._places, self._world)
         return Communication(
             kinds=group_ops.group_kinds(groups),
             groups=groups,
@@ -169,9 +177,8 @@ class Exchange:
 
     def _kinds(self) -> dict[str, str | None]:
         ops = dict(self._made.rows.group_by("group").agg(pl.col("op").unique()).iter_rows())
-        world = len(self._collected)
         return {
-            identity: group_ops.parallel_of(info, set(ops.get(identity, ())), world)[0]
+            identity: group_ops.parallel_of(info, set(ops.get(identity, ())), self._world)[0]
             for identity, info in self._groups.items()
         }
 
