@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from comm_accuracy import MOVES, CommRow, comm_row, measured, truth
+
 from hermes.analyze.measures import PathPart, StepPath
 from hermes.bundle.cache import Cache
 from hermes.report.model import Report
-from hermes.testing import Fault, Job, generate
+from hermes.testing import Fault, Job, generate, simulate
 from hermes.testing.faults import KINDS, FaultKind
 from hermes.workflow.analyze import analyze
 from hermes.workflow.load import load
@@ -56,6 +58,7 @@ EXPECTED: dict[FaultKind, tuple[str, Of]] = {
     "slow_rank_host": ("host and launch", _component("host", "launch")),
     "host_bound_dispatch": ("host and launch", _component("host", "launch")),
     "pipeline_imbalance": ("compute", _DEVICE),
+    "uneven_batches": ("compute", _DEVICE),
 }
 """What a fault should lengthen on the path."""
 
@@ -82,9 +85,9 @@ def main() -> int:
     """Write the page; 0 when every row is within the limits."""
     with tempfile.TemporaryDirectory() as folder:
         rows = list(_rows(Path(folder)))
-        host = list(_host_rows(Path(folder)))
-    PAGE.write_text(_page(rows, host), encoding="utf-8")
-    good, several = sum(row.good for row in (*rows, *host)), len(rows) + len(host)
+        host, talk = list(_host_rows(Path(folder))), list(_comm_rows(Path(folder)))
+    PAGE.write_text(_page(rows, host, talk), encoding="utf-8")
+    good, several = sum(row.good for row in (*rows, *host, *talk)), len(rows) + len(host) + len(talk)
     print(f"{good} of {several} rows within {SHARE:.0%} or {FLOOR_NS // 1000} us: {PAGE}")
     return 0 if good == several else 1
 
@@ -98,6 +101,22 @@ def _rows(folder: Path) -> Iterator[Row]:
             well, _ = _report(folder, form, job)
             sick, truth = _report(folder, form, replace(job, faults=(Fault(kind=kind),)))
             yield _row(kind, form, truth["faults"][0]["cost_ns_per_step"], well, sick)
+
+
+def _comm_rows(folder: Path) -> Iterator[CommRow]:
+    for kind in KINDS:
+        if kind not in MOVES:
+            continue
+        job = _layout(kind)
+        planted = replace(job, faults=(Fault(kind=kind),))
+        well, sick = truth(simulate(job)), truth(simulate(planted))
+        for form in FORMATS:
+            report, _ = _report(folder, form, planted)
+            yield comm_row(kind, form, well, sick, measured(report, job.steps), near=_near)
+
+
+def _near(value: float, true: float) -> bool:
+    return abs(value - true) <= max(SHARE * abs(true), FLOOR_NS)
 
 
 def _layout(kind: FaultKind) -> Job:
@@ -233,7 +252,7 @@ def _host_lines(rows: Sequence[HostRow]) -> Iterator[str]:
         )
 
 
-def _page(rows: Sequence[Row], host: Sequence[HostRow]) -> str:
+def _page(rows: Sequence[Row], host: Sequence[HostRow], talk: Sequence[CommRow]) -> str:
     lines = [_HEAD]
     lines += [
         f"| `{row.kind}` | {row.form} | {row.cost_ns / 1e6:.3f} | {row.expected} | {row.moved_ns / 1e6:.3f} "
@@ -242,10 +261,16 @@ def _page(rows: Sequence[Row], host: Sequence[HostRow]) -> str:
     ]
     good = sum(row.good for row in rows)
     well = sum(row.good for row in host)
-    return "\n".join(
-        [*lines, "", f"{good} of {len(rows)} rows are good.", "", _HOST_HEAD, *_host_lines(host), "",
-         f"{well} of {len(host)} rows are good.", "", _NOTES]
-    )  # fmt: skip
+    lines += ["", f"{good} of {len(rows)} rows are good.", "", _NOTES, _HOST_HEAD, *_host_lines(host), ""]
+    lines += [f"{well} of {len(host)} rows are good.", "", _COMM_HEAD]
+    lines += [
+        f"| `{row.kind}` | {row.form} | {row.name} | {row.before_ns / 1e6:.3f} | {row.after_ns / 1e6:.3f} "
+        f"| {'not recorded' if row.said_ns is None else f'{row.said_ns / 1e6:.3f}'} "
+        f"| {row.other}: {row.other_ns / 1e6:+.3f} | {'yes' if row.good else '**no**'} |"
+        for row in talk
+    ]
+    good = sum(row.good for row in talk)
+    return "\n".join([*lines, "", f"{good} of {len(talk)} rows are good.", "", _COMM_NOTES])
 
 
 _HEAD = f"""# Accuracy
@@ -269,7 +294,26 @@ moved by what was planted, and others that stayed, within {SHARE:.0%} or {FLOOR_
 |---|---|---|---|---|---|---|"""
 _NOTES = """What is not good, and why:
 
-- `small_packets` in Kineto: 0.2 ms of the cost is not found on the path. Why has not been looked into.
+- `small_packets` in Kineto: each of the 32 operations of a bucket is preceded by an event that is recorded on the
+  compute stream. Ascend shows these as tasks. Kineto shows nothing on the device, and together they part two kernels
+  by 30.3 us, more than the 30 us that pass for a pause of the device: 0.21 ms of the step are unexplained, not
+  communication. The measures of communication below are not touched by it.
+"""
+_COMM_HEAD = f"""## Communication
+
+The same faults, and what the measures of communication say. *Without* and *with* are the truth in milliseconds a step,
+counted from the simulated events (`benchmarks/comm_accuracy.py`); *measured* is what the report of the written files
+says with the fault. The measures are waiting and transfer (mean over ranks), exposed transfer, the fixed cost of
+operations, the excess of the slowest link over its peers, the time of unaligned operations, stalls, the time in which
+the others waited for one rank alone, the bubble of the first stage, and the offset of the clocks. A row is good when
+each of them that the format allows is within {SHARE:.0%} or {FLOOR_NS // 1_000} us of the truth: so the one that should
+move does, and the others do not for no reason. The next column is the other measure that errs most.
+
+| fault | format | should move | without, ms | with, ms | measured, ms | largest other error, ms | good |
+|---|---|---|---|---|---|---|---|"""
+_COMM_NOTES = """Kineto records no single transfers: a slow link shows as slow collectives there. Nor do these files
+name hosts, so that the clocks have an error of up to 2 us; leads within it are no waits, and the sum of the waits may
+be short by as much for each operation.
 """
 
 

@@ -68,13 +68,39 @@ def test_a_wait_for_a_collected_or_an_unknown_rank_is_left_to_the_starts() -> No
     assert by_peer(tasks((0, 1, 0, 90_000), (1, None, 0, 90_000), (2, 0, 0, 90_000)), {0, 1}) == {}
 
 
+def planes(*rows: tuple[str, int, int, int]) -> pl.DataFrame:
+    """Tasks of one operation of rank 0 with rank 5: kind, plane, start, length; `memcpy` moves data."""
+    made = [
+        {"rank": 0, "comm_id": 0, "task": task, "plane": plane, "peer_rank": 5, "start_ns": start, "dur_ns": length,
+         "bytes": 8 if task == "memcpy" else 0, "link": "HCCS" if task == "memcpy" else None}
+        for task, plane, start, length in rows
+    ]  # fmt: skip
+    return pl.DataFrame(made, schema=schema_of(TABLES["comm_task"]))
+
+
+def test_waiting_for_a_transfer_to_end_is_no_waiting_for_an_arrival() -> None:
+    rows = [("notify_wait", 1, 0, 30_000), ("memcpy", 1, 30_000, 500_000), ("notify_wait", 1, 530_000, 90_000)]
+    assert by_peer(planes(*rows), {0})[0].at_ns == 30_000
+    assert by_peer(planes(*rows[1:]), {0}) == {}
+
+
+def test_a_wait_longer_than_any_transfer_is_for_an_arrival_wherever_it_stands() -> None:
+    rows = [("memcpy", 1, 0, 50_000), ("notify_wait", 1, 50_000, 9_000_000)]
+    assert by_peer(planes(*rows), {0})[0].at_ns == 9_050_000
+
+
+def test_the_first_transfer_of_each_plane_ends_its_own_waits_alone() -> None:
+    rows = [("memcpy", 1, 0, 400_000), ("notify_wait", 2, 100, 300_000), ("memcpy", 2, 300_100, 400_000)]
+    assert by_peer(planes(*rows), {0})[0].at_ns == 300_100
+
+
 def test_waits_are_summed_by_who_was_waited_for() -> None:
     ranks = comm("""
         rank0.comm  ######.########
         rank1.comm  ....##.....####
     """)
     (wait,) = rank_waits(ranks, by_starts(ranks, {}), {0, 1})
-    assert (wait.rank, wait.peer, wait.peer_collected, wait.operations) == (0, 1, True, 2)
+    assert (wait.rank, wait.peer, wait.peer_collected, wait.waits) == (0, 1, True, 2)
     assert (wait.total_ns, wait.longest_ns, wait.longest_at_ns) == (80_000, 40_000, 0)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.base.intervals import EMPTY, Intervals, exclusive, flat, window
+from hermes.base.intervals import EMPTY, Intervals, covered, exclusive, flat, window
 
 Pairs = list[tuple[int, int]]
 
@@ -173,3 +173,11 @@ def test_more_sets_than_a_key_has_bits_are_refused() -> None:
     with pytest.raises(ValueError, match="at most 62"):
         exclusive([EMPTY] * 63, 0, 10)
     assert exclusive([build([(0, 4)])] * 62, 0, 10) == {0: 6, 2**62 - 1: 4}
+
+
+@given(PAIRS, PAIRS)
+def test_what_is_covered_of_each_stretch_is_what_lies_in_the_set(inside: Pairs, stretches: Pairs) -> None:
+    starts = np.array([start + FAR for start, _ in stretches], dtype=np.int64)
+    ends = np.array([end + FAR for _, end in stretches], dtype=np.int64)
+    found = covered(build(inside, FAR), starts, ends)
+    assert found.tolist() == [len(points(inside) & set(range(start, end))) for start, end in stretches]

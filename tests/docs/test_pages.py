@@ -88,8 +88,15 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
     job = Job(ranks=2, steps=2, faults=(Fault(kind="recompilation", ranks=(1,)),))
     generate(folder / "job", job, formats=["ascend-text"])
     next((folder / "job").rglob("communication.json")).unlink()
-    report = analyze(load([folder / "job"], Cache(folder / "cache")))
-    return _sections("", document(replace(report, host=host_side("x"))))
+    # A pipeline, operations of many sizes, stalled ones, and enough of all to compare.
+    faults = (Fault(kind="small_packets"), Fault(kind="retransmission"))
+    generate(folder / "wide", Job(ranks=8, tp=2, pp=2, hosts=2, steps=3, layers=4, faults=faults), formats=["kineto"])
+    found: dict[str, set[str]] = {}
+    for name in ("job", "wide"):
+        report = analyze(load([folder / name], Cache(folder / "cache")))
+        for one in (report, replace(report, host=host_side("x"))):
+            _merge(found, _sections("", document(one)))
+    return found
 
 
 def test_the_json_page_names_exactly_the_fields_of_a_report(fields: dict[str, set[str]], pages: dict[str, str]) -> None:

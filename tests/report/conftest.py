@@ -16,7 +16,6 @@ from hermes.analyze.measures import (
     PathStretch,
     PeerWait,
     RankTotal,
-    RankWait,
     StepFree,
     StepPath,
     StepSplit,
@@ -297,11 +296,11 @@ def _real() -> Report:
             ),
         ),
         rank_waits=tuple(
-            RankWait(
+            PeerWait(
                 rank=rank,
                 peer=5,
                 peer_collected=False,
-                operations=3,
+                waits=3,
                 total_ns=95_465_267 - rank * MS,
                 longest_ns=86_157_761,
                 longest_at_ns=1_736_412_474_757_059_740,

@@ -74,6 +74,10 @@ def test_every_block_of_the_schema_is_there_even_when_nothing_was_read(empty: Re
         "rank_waits",
         "links",
         "top",
+        "communication",
+        "pipeline",
+        "balance",
+        "rank_matrix",
         "diagnostics",
     ]
 

@@ -104,10 +104,12 @@ class TopRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerWait:
-    """How long one rank waited for one other inside communication (`Notify_Wait` tasks by peer).
+    """How long one rank waited for one other inside communication.
 
-    `longest_at_ns` is the start of the longest wait, the first of equals. `source` says what it was taken from, and
-    `disjoint` whether no two of the waits run at once, so that their sum is time that passed.
+    Either the sum of `Notify_Wait` tasks that name the peer, over all planes; or, with `disjoint`, one wait a
+    collective for the last of its members to arrive: no two run at once, so that their sum is time that passed.
+    `longest_at_ns` is the start of the longest wait, or of its collective, the first of equals; `source` says what it
+    was taken from.
     """
 
     rank: int
@@ -146,23 +148,6 @@ class Held:
     calls: int
     host_ns: int
     idle_ns: int
-    longest_ns: int
-    longest_at_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankWait:
-    """How long one rank waited in collectives for the one that arrived last.
-
-    From the starts of a collective on all ranks; from the longest `Notify_Wait` inside it when that one was not
-    collected. `longest_at_ns` is the start of the operation with the longest wait.
-    """
-
-    rank: int
-    peer: int
-    peer_collected: bool
-    operations: int
-    total_ns: int
     longest_ns: int
     longest_at_ns: int
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from hermes.analyze.measures import AscendSplit, RankTotal, StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
+from hermes.report import comm_document
 from hermes.report.host_document import host_blocks
 from hermes.report.model import Report
 from hermes.report.values import finite as _finite
@@ -78,6 +79,7 @@ def document(report: Report) -> dict[str, object]:
         **host_blocks(report.host),
         "findings": [_finding(row) for row in report.findings],
         **_measures(report),
+        **comm_document.blocks(report),
         "diagnostics": [
             {
                 "level": note.level,
@@ -302,7 +304,7 @@ def _measures(report: Report) -> dict[str, object]:
                 "rank": row.rank,
                 "peer": row.peer,
                 "peer_collected": row.peer_collected,
-                "operations": row.operations,
+                "operations": row.waits,
                 "total_ms": _ms(row.total_ns),
                 "longest_ms": _ms(row.longest_ns),
                 "longest_at_ns": row.longest_at_ns,

@@ -110,7 +110,7 @@ def _host_tables(report: Report) -> tuple[Table, ...]:
         table("host-events", "Host: compilation, collections, logging", "Over the capture.", _EVENTS,
               [row for row in host.events if row.calls != 0]),
         table("shapes", "Host: shapes", "Shapes of kernels over the capture.", _SHAPES, host.shapes),
-        table("contention", "Host: cores", "Load of the host's processors, where it was sampled.", _CONTENTION,
+        table("host-cores", "Host: cores", "Load of the host's processors, where it was sampled.", _CONTENTION,
               host.contention),
         table(
             "settings", "Host: settings that differ", "Settings whose values are not the same on all ranks; all others "

@@ -10,7 +10,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from hermes.report import charts, format, palette, shape, tables
+from hermes.report import cells, charts, comm_tables, format, palette, shape, tables
 from hermes.report.host_tables import host_tables
 from hermes.report.model import Report
 
@@ -59,11 +59,14 @@ def render_html(report: Report) -> str:
         height=charts.HEIGHT,
         tables=[table for table in all_tables if table.rows],
         absent=[table.title.lower() for table in all_tables if not table.rows],
+        communication=[table for table in comm_tables.communication_tables(report) if table.rows],
+        structure=[table for table in comm_tables.structure_tables(report) if table.rows],
+        pipeline=comm_tables.pipeline_sentence(report),
         ascend=tables.ascend_table(report),
         inputs=tables.inputs_table(report),
         differences=[
             (pair.place, sentence)
-            for pair in shape.ascend_pairs(report)[: tables.LIMIT]
+            for pair in shape.ascend_pairs(report)[: cells.LIMIT]
             if (sentence := shape.difference_sentence(pair))
         ],
     )
@@ -106,7 +109,7 @@ def template() -> Template:
         whole=format.numbers,
         clip=format.clip,
     )
-    environment.globals.update(between=format.between, counted=format.counted, text_limit=tables.NAME_LIMIT)
+    environment.globals.update(between=format.between, counted=format.counted, text_limit=cells.NAME_LIMIT)
     return environment.get_template(_TEMPLATE)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hermes.align.offsets import ClockOffset
+from hermes.analyze.comm_measures import Communication
 from hermes.analyze.host_measures import (
     Contention,
     Dispatch,
@@ -29,13 +30,13 @@ from hermes.analyze.measures import (
     LinkSpeed,
     PeerWait,
     RankTotal,
-    RankWait,
     StepFree,
     StepPath,
     StepSplit,
     StreamBusy,
     TopRow,
 )
+from hermes.analyze.structure_measures import Structure
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.finding import Finding
 
@@ -128,9 +129,11 @@ class Report:
     clocks: tuple[ClockOffset, ...]
     paths: tuple[StepPath, ...]
     free: tuple[StepFree, ...]
-    rank_waits: tuple[RankWait, ...]
+    rank_waits: tuple[PeerWait, ...]
     waits: tuple[PeerWait, ...]
     links: tuple[LinkSpeed, ...]
+    communication: Communication = field(default_factory=Communication)
+    structure: Structure = field(default_factory=Structure)
     top: Top
     findings: tuple[Finding, ...]
     diagnostics: tuple[Diagnostic, ...]

@@ -12,7 +12,6 @@ from hermes.analyze.measures import (
     PathStretch,
     PeerWait,
     RankTotal,
-    RankWait,
     StepFree,
     StepPath,
     StepSplit,
@@ -226,7 +225,7 @@ _FREE: tuple[Column[tuple[StepFree, PathPart]], ...] = (
     Column(title="Time", cell=lambda row: _time(row[1].ns), unit="ns"),
     Column(title="Share", cell=lambda row: _fraction(row[1].ns / row[0].free_ns)),
 )
-_RANK_WAITS: tuple[Column[RankWait], ...] = (
+_RANK_WAITS: tuple[Column[PeerWait], ...] = (
     Column(title="Rank", cell=lambda row: _whole(row.rank)),
     Column(title="Waited for rank", cell=lambda row: _whole(row.peer)),
     Column(
@@ -236,7 +235,7 @@ _RANK_WAITS: tuple[Column[RankWait], ...] = (
     ),
     Column(title="Total", cell=lambda row: _time(row.total_ns), unit="ns"),
     Column(title="Longest", cell=lambda row: _time(row.longest_ns), unit="ns"),
-    Column(title="Operations", cell=lambda row: _whole(row.operations)),
+    Column(title="Operations", cell=lambda row: _whole(row.waits)),
 )
 _WAITS: tuple[Column[PeerWait], ...] = (
     Column(title="Rank", cell=lambda row: _whole(row.rank)),

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from hermes.analyze.measures import StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
+from hermes.report.comm_text import notable
 from hermes.report.format import (
     NOT_MEASURED,
     between,
@@ -46,6 +47,7 @@ _NOTES = 3
 _FINDINGS = 4
 _FINDINGS_WITH_CURE = 3
 _TOP = 4
+_COMM_LINES = 4
 _ASCEND_STEPS = 1
 _PATH_PARTS = 4
 _PREPARING_PARTS = 2
@@ -70,6 +72,7 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     _split(screen, report.steps)
     _path(screen, report)
     _host(screen, report)
+    _communication(screen, report)
     _ascend(screen, report)
     _losses(screen, report)
     screen.gap()
@@ -304,6 +307,16 @@ def _host(screen: _Screen, report: Report) -> None:
     """What the host lost of the step, where it is worth a line."""
     for title, text in host_lines(report)[:_HOST_LINES]:
         screen.line((title, "bold"), "  ", screen.shorten(text, screen.width - len(title) - 2))
+
+
+def _communication(screen: _Screen, report: Report) -> None:
+    sentences = notable(report)
+    if not sentences:
+        return
+    screen.gap()
+    screen.line(("Communication", "bold"), " (what is a notable share of the step)")
+    for sentence in sentences[:_COMM_LINES]:
+        screen.line(sentence, indent=2, most=2)
 
 
 def _ascend(screen: _Screen, report: Report) -> None:

@@ -54,7 +54,8 @@ class Network:
         members = sorted(arrivals)
         peers = {rank: self._peers(rank, members) for rank in members}
         begin = max(arrivals.values()) + _LATENCY_NS
-        share = max(1, size // len(members)) if len(members) > 2 or op not in ("send", "recv") else size
+        # Rounded up: a size that does not divide evenly leaves no whole packets.
+        share = -(-size // len(members))
         phases = _PHASES[op]
         retries = dict.fromkeys(members, 0)
         spans: list[dict[tuple[int, int], tuple[int, int]]] = []

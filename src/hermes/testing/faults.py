@@ -22,6 +22,7 @@ FaultKind = Literal[
     "pipeline_imbalance",
     "exposed_all_reduce",
     "skewed_clocks",
+    "uneven_batches",
 ]
 
 
@@ -159,6 +160,14 @@ KINDS: dict[FaultKind, Kind] = {
         layer="environment",
         where="second host",
         consequences=("times of these ranks do not compare with those of the others", "no duration changes"),
+    ),
+    "uneven_batches": Kind(
+        amount=25,
+        unit="% more tokens in each batch of the rank",
+        layer="parallelism",
+        where="first",
+        needs="several ranks",
+        consequences=("compute of the rank grows with its tokens", "the other ranks wait for it in collectives"),
     ),
 }
 

@@ -27,7 +27,7 @@ from hermes.testing.program import (
 
 COMPUTE_STREAM = 2
 _CORE_TASK = {"AI_CORE": "AI_CORE", "AI_VECTOR_CORE": "AI_CORE", "MIX_AIC": "MIX_AIC", "AI_CPU": "AI_CPU"}
-_HCCL = {"all_reduce": "allReduce", "all_to_all": "alltoall", "send": "send", "recv": "receive"}
+_HCCL = {"all_reduce": "allReduce", "all_to_all": "alltoallv", "send": "send", "recv": "receive"}
 
 Blocked = Generator[int, int, None]
 """Yields the stream it waits for; is sent the moment at which that stream ran dry."""

@@ -95,6 +95,8 @@ class Program:
 
     def step(self, step: int) -> list[Instruction]:
         """All instructions of a step, the faults that insert some included."""
+        more = self._effects.amount("uneven_batches", self._rank, step)
+        self._model = Model(self._job.tp, self._job.tokens * (100 + more) // 100)
         self._plan_extras(step)
         instructions: list[Instruction] = [Enter(name="train.py(88): train_step", kind="frame")]
         if self._effects.amount("gc_pause", self._rank, step):

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
-from hermes.align.offsets import ClockOffset, clock_offsets
 from hermes.analyze import breakdown, comm, held, top
-from hermes.analyze.arrivals import Arrival, by_peer, identified, rank_waits
+from hermes.analyze.arrivals import rank_waits
 from hermes.analyze.measures import (
     AscendSplit,
     Held,
     LinkSpeed,
     PeerWait,
     RankTotal,
-    RankWait,
     StepSplit,
     StreamBusy,
     TopRow,
@@ -29,6 +27,7 @@ from hermes.knowledge.blocking import CAUSE_OF_CALL
 from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
 from hermes.workflow import host
+from hermes.workflow.communication import Exchange
 from hermes.workflow.doubts import merged, step_doubts
 from hermes.workflow.gains import with_gains
 from hermes.workflow.load import Loaded, RankData
@@ -38,8 +37,9 @@ from hermes.workflow.paths import arrivals_of, paths_of
 _KERNEL = ("rank", "name", "type", "component", "unit", "stream", "start_ns", "dur_ns", "step", *host.KERNEL)
 _HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns", *host.HOST_OP)
 _COMM_TASK = ("rank", "comm_id", "task", "peer_rank", "start_ns", "dur_ns", "bytes", "transport", "link")
-_ARRIVAL = ("comm_id", "op", "group", "name", "sequence", "peer", "start_ns", "dur_ns")
 _TOP_ROWS = 500
+# Pairs of ranks grow with their square: beyond so many only the longest waits are kept.
+_MOST_PAIRS = 1_024
 _EXACT_NS = 10
 """Ascend's own file keeps picoseconds of double noise and Stage in quarters of a microsecond."""
 
@@ -47,7 +47,11 @@ _EXACT_NS = 10
 class Gathered:
     """What one pass over the ranks collects; each rank's tables are let go before the next is loaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.comm_op = exchange.comm_op
+        self.clocks = exchange.clocks
+        self.arrivals = arrivals_of(exchange.comm_op, exchange.peers, exchange.clocks)
         self.inputs: list[Input] = []
         self.splits: list[StepSplit] = []
         self.ascend: list[AscendSplit] = []
@@ -57,18 +61,13 @@ class Gathered:
         self.traffic: list[pl.DataFrame] = []
         self.waits: list[PeerWait] = []
         self.links: list[LinkSpeed] = []
-        self.comm_op: dict[int, pl.DataFrame] = {}
-        self.peers: dict[int, dict[int, Arrival]] = {}
         self.vendors: dict[int, str] = {}
-        self.hosts: dict[int, str | None] = {}
         self.tops: dict[str, list[TopRow]] = {"kernels": [], "operators": [], "host_calls": [], "communication": []}
         self.held: list[Held] = []
         self.exposed: dict[int, Mapping[str, int]] = {}
         self.worlds: Counter[int] = Counter()
         self.groups: Counter[int] = Counter()
         self.doubts: list[Diagnostic] = []
-        self.clocks: tuple[ClockOffset, ...] = ()
-        self.arrivals: dict[int, dict[int, Arrival]] = {}
         self.host = host.Gathered()
 
 
@@ -78,8 +77,9 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
     collected, clocks, arrivals = tuple(rank.rank for rank in loaded.ranks), seen.clocks, seen.arrivals
     notes = [*loaded.notes, *merged(seen.doubts)]
     paths, free = paths_of(loaded, seen.vendors, seen.splits, arrivals, clocks, stretches)
-    coverage = _coverage(seen, collected, notes)
+    coverage = _coverage(seen, collected, any(rows.height for rows in seen.comm_op.values()), notes)
     waited = rank_waits(seen.comm_op, arrivals, collected)
+    talk = seen.exchange.communication()
     measures = _measures(seen, notes, coverage, waited)
     findings = with_gains(find_all(measures), loaded, seen)
     judged = judge(tuple(seen.splits), findings)
@@ -97,9 +97,11 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
         clocks=clocks,
         paths=paths,
         free=free,
-        rank_waits=waited,
-        waits=tuple(sorted(seen.waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))),
+        rank_waits=_longest(waited, notes, "waits for the last rank"),
+        waits=_longest(seen.waits, notes, "waits by peer"),
         links=tuple(seen.links),
+        communication=talk,
+        structure=seen.exchange.structure(seen.splits, talk),
         top=Top(**{name: _merged(rows, notes, name) for name, rows in seen.tops.items()}),
         findings=findings,
         diagnostics=tuple(sorted(notes, key=lambda note: (note.level != "degraded",))),
@@ -109,12 +111,10 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
 
 def gathered(loaded: Loaded) -> Gathered:
     """What the ranks hold, with clocks and arrivals."""
-    seen = Gathered()
+    seen = Gathered(Exchange(loaded))
     collected = tuple(rank.rank for rank in loaded.ranks)
     for rank in loaded.ranks:
         _gather(rank, collected, seen)
-    seen.clocks = _clocks(seen)
-    seen.arrivals = arrivals_of(seen.comm_op, seen.peers, seen.clocks)
     return seen
 
 
@@ -148,10 +148,8 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
     into.links.extend(comm.link_speeds(task, rank.table("comm_traffic")))
     group = rank.table("group")
     into.exposed[rank.rank] = breakdown.exposed_by_op(kernel, comm_op)
-    into.comm_op[rank.rank] = identified(rank.rank, comm_op.select(*_ARRIVAL), group)
-    into.peers[rank.rank] = by_peer(task, collected)
+    into.exchange.add(rank, kernel, task, splits)
     into.vendors[rank.rank] = row["vendor"]
-    into.hosts[rank.rank] = row["host"]
     into.tops["kernels"].extend(top.top_kernels(kernel))
     into.tops["communication"].extend(top.top_communication(comm_op, group))
     host_op = rank.table("host_op", *_HOST_OP)
@@ -167,7 +165,7 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
         into.groups[max(members) + 1] += 1
 
 
-def _coverage(gathered: Gathered, collected: tuple[int, ...], notes: list[Diagnostic]) -> Coverage:
+def _coverage(gathered: Gathered, collected: tuple[int, ...], communicates: bool, notes: list[Diagnostic]) -> Coverage:
     candidates = {
         "world size recorded by the job": max(gathered.worlds, default=0),
         "members of its process groups": max(gathered.groups, default=0),
@@ -176,7 +174,7 @@ def _coverage(gathered: Gathered, collected: tuple[int, ...], notes: list[Diagno
     missing: list[str] = []
     if expected > len(collected):
         missing.append(f"only {_ranks(collected)} of {expected} {'was' if len(collected) == 1 else 'were'} collected")
-    elif not expected and any(rows.height for rows in gathered.comm_op.values()):
+    elif not expected and communicates:
         count = "1 rank was" if len(collected) == 1 else f"{len(collected)} ranks were"
         missing.append(f"{count} read; how many the job has is not recorded")
     measured = {split.rank for split in gathered.splits if split.compute_ns is not None}
@@ -207,33 +205,17 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"ranks {shown} and {ranks[-1]}" if len(ranks) < 10 else f"{len(ranks)} ranks ({shown}, …)"
 
 
-def _arrival_waits(waits: Sequence[PeerWait], waited: Sequence[RankWait]) -> Iterator[PeerWait]:
-    """Waits by the starts of collectives, of ranks whose profiler records none by peer."""
-    recorded = {wait.rank for wait in waits}
-    for wait in waited:
-        if wait.rank not in recorded:
-            yield PeerWait(
-                rank=wait.rank,
-                peer=wait.peer,
-                peer_collected=wait.peer_collected,
-                waits=wait.operations,
-                total_ns=wait.total_ns,
-                longest_ns=wait.longest_ns,
-                longest_at_ns=wait.longest_at_ns,
-                source="starts of collectives on all ranks",
-                disjoint=True,
-            )
-
-
 def _measures(
-    gathered: Gathered, notes: Sequence[Diagnostic], coverage: Coverage, waited: Sequence[RankWait]
+    gathered: Gathered, notes: Sequence[Diagnostic], coverage: Coverage, waited: Sequence[PeerWait]
 ) -> Measures:
     degraded = any(note.level == "degraded" for note in notes)
     partial = bool(coverage.ranks_expected and coverage.ranks_expected > len(coverage.ranks_seen))
     steps = Counter(split.rank for split in gathered.splits)
+    # Waits by the starts of collectives count for ranks whose profiler records none by peer.
+    recorded = {wait.rank for wait in gathered.waits}
     return Measures(
         splits=tuple(gathered.splits),
-        waits=(*gathered.waits, *_arrival_waits(gathered.waits, waited)),
+        waits=(*gathered.waits, *(wait for wait in waited if wait.rank not in recorded)),
         steps_of_rank=dict(steps),
         exposed_by_op=gathered.exposed,
         held=tuple(gathered.held),
@@ -242,8 +224,17 @@ def _measures(
     )
 
 
-def _clocks(gathered: Gathered) -> tuple[ClockOffset, ...]:
-    return clock_offsets(gathered.hosts, gathered.comm_op) if len(gathered.hosts) > 1 else ()
+def _longest(waits: Sequence[PeerWait], notes: list[Diagnostic], name: str) -> tuple[PeerWait, ...]:
+    ordered = sorted(waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))
+    if len(ordered) > _MOST_PAIRS:
+        notes.append(
+            Diagnostic(
+                level="info",
+                message=f"the table of {name} shows the longest {_MOST_PAIRS} of {len(ordered)} pairs of ranks",
+                hint="the rank matrix has every rank; `hermes sql` reaches all rows",
+            )
+        )
+    return tuple(ordered[:_MOST_PAIRS])
 
 
 def _summed(rows: Sequence[TopRow]) -> tuple[TopRow, ...]:

@@ -1,0 +1,71 @@
+"""What a terminal says of communication and structure: only what is a notable share of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.report.format import counted, duration, fraction, number
+from hermes.report.model import Report
+from hermes.report.shape import typical
+
+NOTABLE = 0.05
+"""Of the step: the limit of TraceLens and of rule COM001 for exposed communication."""
+_SURE = 0.05
+
+
+def notable(report: Report) -> tuple[str, ...]:
+    """Sentences about what takes at least a twentieth of the longest typical step, the whole first."""
+    window = max((split.window_ns for split in typical(report.steps)), default=0)
+    if not window:
+        return ()
+    steps = max(1, max(sum(split.rank == rank for split in report.steps) for rank in {s.rank for s in report.steps}))
+    least = NOTABLE * window * steps
+    return (*_whole(report, least), *_ranks(report, least), *_links(report, least), *_pipeline(report))
+
+
+def _whole(report: Report, least: float) -> Iterator[str]:
+    for kind in report.communication.kinds[:2]:
+        if kind.wait_ns is None or kind.elapse_ns - (kind.hidden_ns or 0) < least * kind.ranks:
+            continue
+        said = [f"{kind.op} of {kind.kind}: {fraction(kind.wait_ns / kind.elapse_ns)} waiting for the last member"]
+        if kind.bus_gb_per_s is not None:
+            said.append(f"then {number(kind.bus_gb_per_s)} GB/s on the bus")
+        if kind.of_link is not None:
+            said.append(f"{fraction(kind.of_link)} of what its links are built for")
+        yield ", ".join(said)
+
+
+def _ranks(report: Report, least: float) -> Iterator[str]:
+    for slow in report.communication.slow_ranks[:2]:
+        if slow.held_ns >= max(least, 2 * slow.own_wait_ns):
+            missing = "" if slow.collected else ", which was not collected"
+            chance = "" if slow.p_value <= _SURE else "; too few steps to rule out chance"
+            yield (
+                f"all others waited {duration(slow.held_ns)} for rank {slow.rank} alone{missing} "
+                f"(latest in {slow.blocks_last} of {counted(slow.blocks, 'step')}{chance})"
+            )
+
+
+def _links(report: Report, least: float) -> Iterator[str]:
+    for link in report.communication.links[:2]:
+        if (link.excess_ns or 0) >= least and link.p_value is not None and link.p_value <= _SURE:
+            yield (
+                f"link {link.rank} to {link.peer} ({link.transport}): {number(link.gb_per_s)} GB/s, "
+                f"{number(link.ratio)} times the time of its peers"
+            )
+    for stall in report.communication.stalls[:2]:
+        if stall.excess_ns >= least:
+            who = "" if stall.rank is None else f" of rank {stall.rank}"
+            share = f"{stall.stalled} of {stall.counted} transfers{who} ({stall.what})"
+            yield f"{share} stalled for {duration(stall.excess_ns)}"
+
+
+def _pipeline(report: Report) -> Iterator[str]:
+    line = report.structure.pipeline
+    if line is not None and (line.bubble_share or 0) >= NOTABLE:
+        known = "" if line.structural_share is None else f", {fraction(line.structural_share)} by its schedule alone"
+        uneven = (
+            "" if line.imbalance is None else f"; the slowest stage computes {fraction(line.imbalance)} over the mean"
+        )
+        bubble = f"bubble {fraction(line.bubble_share or 0)} of the step"
+        yield f"pipeline of {len(line.stages)} stages: {bubble}{known}{uneven}"
