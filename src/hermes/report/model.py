@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hermes.align.offsets import ClockOffset
+from hermes.analyze.compute_measures import Compute
 from hermes.analyze.measures import (
     AscendSplit,
     LinkSpeed,
@@ -86,6 +87,7 @@ class Report:
     clocks: tuple[ClockOffset, ...]
     paths: tuple[StepPath, ...]
     free: tuple[StepFree, ...]
+    compute: Compute
     rank_waits: tuple[RankWait, ...]
     waits: tuple[PeerWait, ...]
     links: tuple[LinkSpeed, ...]

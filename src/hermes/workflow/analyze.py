@@ -10,6 +10,7 @@ import polars as pl
 from hermes.align.offsets import ClockOffset, clock_offsets
 from hermes.analyze import breakdown, comm, held, top
 from hermes.analyze.arrivals import Arrival, by_peer, identified, rank_waits
+from hermes.analyze.compute import KERNEL_COLUMNS, RankCompute
 from hermes.analyze.measures import (
     AscendSplit,
     Held,
@@ -21,18 +22,20 @@ from hermes.analyze.measures import (
     StreamBusy,
     TopRow,
 )
+from hermes.analyze.roofline import compute_of
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.judge import find_all, judge
 from hermes.diagnose.rule import Measures
 from hermes.knowledge.blocking import CAUSE_OF_CALL
 from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
+from hermes.workflow.compute import gather_compute
 from hermes.workflow.doubts import merged, step_doubts
 from hermes.workflow.load import Loaded, RankData
 from hermes.workflow.paths import arrivals_of, paths_of
 
 # What the analyses look at; the rest of these wide tables stays on disk.
-_KERNEL = ("rank", "name", "type", "component", "unit", "stream", "start_ns", "dur_ns", "step")
+_KERNEL = ("rank", "stream", *KERNEL_COLUMNS)
 _HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns")
 _COMM_TASK = ("rank", "comm_id", "task", "peer_rank", "start_ns", "dur_ns", "bytes", "transport", "link")
 _ARRIVAL = ("comm_id", "op", "group", "name", "sequence", "peer", "start_ns", "dur_ns")
@@ -61,6 +64,7 @@ class _Gathered:
         self.tops: dict[str, list[TopRow]] = {"kernels": [], "operators": [], "host_calls": [], "communication": []}
         self.held: list[Held] = []
         self.exposed: dict[int, Mapping[str, int]] = {}
+        self.compute: list[RankCompute] = []
         self.worlds: Counter[int] = Counter()
         self.groups: Counter[int] = Counter()
         self.doubts: list[Diagnostic] = []
@@ -95,6 +99,7 @@ def analyze(loaded: Loaded) -> Report:
         clocks=clocks,
         paths=paths,
         free=free,
+        compute=compute_of(gathered.compute, gathered.splits),
         rank_waits=waited,
         waits=tuple(sorted(gathered.waits, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer))),
         links=tuple(gathered.links),
@@ -142,6 +147,8 @@ def _gather(rank: RankData, collected: Sequence[int], into: _Gathered) -> None:
     into.tops["communication"].extend(top.top_communication(comm_op, group))
     host_op = rank.table("host_op", *_HOST_OP)
     into.held.extend(held.held(splits, host_op, kernel, comm_op, CAUSE_OF_CALL))
+    computed = gather_compute(rank, row, kernel, host_op)
+    into.compute.extend([computed] if computed else [])
     into.tops["operators"].extend(top.top_operators(host_op))
     into.tops["host_calls"].extend(top.top_calls(host_op))
     if row["world_size"]:

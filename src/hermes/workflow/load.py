@@ -41,6 +41,13 @@ class RankData:
         chosen = list(columns) or list(TABLES[name].names)
         return pl.read_parquet(path, columns=chosen) if path.exists() else empty(TABLES[name]).select(chosen)
 
+    def where(self, name: str, columns: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
+        """The rows of a table of this rank for which the condition holds."""
+        path = self.folder / f"{name}.parquet"
+        if not path.exists():
+            return empty(TABLES[name]).select(columns)
+        return pl.scan_parquet(path).filter(condition).select(columns).collect()
+
     def between(self, name: str, columns: Sequence[str], first_ns: int, last_ns: int) -> pl.DataFrame:
         """The rows of a table that overlap `[first_ns, last_ns)`; those of `flow` that end in it."""
         path = self.folder / f"{name}.parquet"
