@@ -62,6 +62,7 @@ def test_every_block_of_the_schema_is_there_even_when_nothing_was_read(empty: Re
         "critical_path",
         "critical_path_stretches",
         "free_time",
+        "compute",
         "findings",
         "streams",
         "clocks",
@@ -102,6 +103,7 @@ def test_a_step_holds_all_fields_of_the_schema(real: Report) -> None:
         "free_ms",
         "preparing_ms",
         "host_ms",
+        "mfu",
     }
 
 

@@ -31,7 +31,8 @@ class OperatorCost:
     `calls` are calls of the framework's operator (kernels where they have their own shapes), `ns` the time of all their
     kernels. `flops` and `bytes` are of one call, None without a formula. `tflops`, `gb_per_s`, `roof_share` and
     `bound` are those of the call of median time. `limit` is the lower of the chip's two roofs at this work;
-    `roof_share` is never above 1: `note` says what is known instead.
+    `roof_share` is never above 1: `note` says what is known instead. `aligned` tells of products whether the inner axes
+    of both matrices are multiples of what the chip works on.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class OperatorCost:
     roof_share: float | None
     bound: Bound | None
     losses: Losses
+    aligned: bool | None
     note: str
 
 
@@ -81,7 +83,8 @@ class StepCompute:
     `mfu` is the time that the step's products, convolutions and attention need at the chip's peak, by the length of the
     window; work that is done twice (`recompute_ns`) counts once. `known_share` is the part of the time of such kernels
     whose operations are known: below 1, MFU is at least what it says. `over_peers_ns` is what the same operators took
-    beyond the median rank. Parts may overlap: a cast may be recomputed.
+    beyond the median rank, `unaligned_ns` the time of products with an axis that is no multiple of the chip's tile.
+    Parts may overlap: a cast may be recomputed.
     """
 
     rank: int
@@ -98,6 +101,7 @@ class StepCompute:
     conversion_ns: int
     recompute_ns: int | None
     over_peers_ns: int | None
+    unaligned_ns: int | None
     mhz: float | None
 
 

@@ -22,7 +22,7 @@ from hermes.analyze.compute_measures import (
     StepCompute,
 )
 from hermes.analyze.measures import StepSplit
-from hermes.cost.operator import BOUND, Roof, classified, roof, work_of
+from hermes.cost.operator import ALIGNMENT, BOUND, Roof, classified, inner_bytes, roof, work_of
 from hermes.cost.tensors import Call, tensors
 from hermes.cost.work import Work
 from hermes.knowledge.chips import Chip, by_counters, is_family
@@ -39,12 +39,13 @@ Frame = pl.DataFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One signature of one rank with its class, its work, and its roof on the rank's chip (of one call)."""
+    """One signature of one rank: its class, its work, its roof on the rank's chip (of one call), its alignment."""
 
     row: Mapping[str, Any]
     kind: str
     work: Work | None
     roof: Roof | None
+    aligned: bool | None
 
 
 def compute_of(ranks: Sequence[RankCompute], splits: Sequence[StepSplit]) -> Compute:
@@ -85,13 +86,15 @@ def _chips(ranks: Sequence[RankCompute]) -> dict[int, tuple[Chip | None, Told]]:
         chip, told = found[one.rank]
         if told in ("counters", "nothing") and one.vendor == "ascend" and (chip is None or chip.bandwidth is None):
             peers = {
-                found[other.rank][0]
+                peer.name: peer
                 for other in ranks
                 if other.recorded == one.recorded and found[other.rank][1] == "counters"
+                if (peer := found[other.rank][0]) is not None
+                if peer.bandwidth is not None
             }
-            named = [peer for peer in peers if peer is not None and peer.bandwidth is not None]
-            if len(named) == 1 and one.cubes in (None, named[0].cores):
-                found[one.rank] = (named[0], "other ranks")
+            if len(peers) == 1:
+                (peer,) = peers.values()
+                found[one.rank] = (peer, "other ranks") if one.cubes in (None, peer.cores) else found[one.rank]
     return found
 
 
@@ -107,11 +110,13 @@ def _entries(one: RankCompute, chip: Chip | None) -> dict[int, _Entry]:
     found: dict[int, _Entry] = {}
     for at, row in enumerate(rows.iter_rows(named=True)):
         texts = tuple(row[name] for name in SIGNATURE)
-        kind, work = _look(texts, row["kernel"] or "", row["nameless"], at < _LOOKED_AT)
+        kind, work, inner = _look(texts, row["kernel"] or "", row["nameless"], at < _LOOKED_AT)
         own = None
         if work is not None and chip is not None:
             own = roof(work, chip, _shown_kernel(one, row), row["median_ns"])
-        found[row["key"]] = _Entry(row=row, kind=kind, work=work, roof=own)
+        tile = ALIGNMENT.get(one.vendor)
+        aligned = all(size % tile == 0 for size in inner) if tile and inner else None
+        found[row["key"]] = _Entry(row=row, kind=kind, work=work, roof=own, aligned=aligned)
     return found
 
 
@@ -121,11 +126,13 @@ def _shown_kernel(one: RankCompute, row: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=32_768)
-def _look(texts: tuple[str | None, ...], kernel: str, nameless: bool, formula: bool) -> tuple[str, Work | None]:
-    """Class and work of a signature; by the kernel's name alone where no operator is named, or not a known one."""
+def _look(
+    texts: tuple[str | None, ...], kernel: str, nameless: bool, formula: bool
+) -> tuple[str, Work | None, tuple[int, ...]]:
+    """Class, work and inner axes of a signature; by the kernel's name where no operator is named, or no known one."""
     operator, shapes, dtypes, values, formats, out_shapes, out_dtypes, out_formats = texts
     if nameless:
-        return kind_of_kernel(kernel), None
+        return kind_of_kernel(kernel), None, ()
     call = Call(
         name=operator or "",
         inputs=tensors(shapes, dtypes, formats),
@@ -136,8 +143,8 @@ def _look(texts: tuple[str | None, ...], kernel: str, nameless: bool, formula: b
     )
     kind = classified(call).kind
     if kind == "other":
-        return kind_of_kernel(kernel), None
-    return kind, work_of(call) if formula else None
+        return kind_of_kernel(kernel), None, ()
+    return (kind, work_of(call), inner_bytes(call)) if formula else (kind, None, ())
 
 
 def _with_losses(one: RankCompute, rated: float | None) -> Frame:
@@ -206,7 +213,8 @@ def _step(
 ) -> StepCompute:
     table = rows.select("key", "ns", "calls", "again_calls", "layout_ns").iter_rows()
     by_kind: dict[str, int] = {}
-    roofed = flops = known = matrix = conversions = 0
+    roofed = flops = known = matrix = conversions = unaligned = 0
+    tiled = False
     best = peers = 0.0
     compared = False
     for key, ns, calls, again, layout in table:
@@ -216,6 +224,9 @@ def _step(
         roofed += ns if _fits(entry) else 0
         if entry.kind in MATRIX:
             matrix += ns
+        if entry.aligned is not None:
+            tiled = True
+            unaligned += 0 if entry.aligned else ns
         if entry.work is not None and entry.work.unit == "matrix":
             flops += entry.work.flops * calls
             known += ns if entry.kind in MATRIX else 0
@@ -241,6 +252,7 @@ def _step(
         conversion_ns=by_kind.get("format conversion", 0) + conversions,
         recompute_ns=sums["again_ns"] if one.has_launches else None,
         over_peers_ns=round(peers) if compared else None,
+        unaligned_ns=unaligned if tiled else None,
         mhz=sums["cycles"] / sums["clocked_ns"] if sums["clocked_ns"] else None,
     )
 
@@ -326,6 +338,7 @@ def _operator(
         roof_share=share,
         bound=_bound(top, share),
         losses=losses,
+        aligned=first.aligned,
         note=note,
     )
 

@@ -22,6 +22,10 @@ _TF32 = re.compile(r"tf32|s1688", re.IGNORECASE)
 _PLAIN_FP32 = re.compile(r"sgemm|simt|_ffma|fp32_", re.IGNORECASE)
 _SHORTENED = {"nvidia": "tf32", "amd": "tf32", "ascend": "hf32"}
 
+# Bytes that the inner axes of a product should be a multiple of. Sources: the advisor's rule for cube operators
+# (Ascend/msprof-analyze: 256 elements of 16 bits); NVIDIA, Matrix Multiplication Background User's Guide, section 3.
+ALIGNMENT = {"ascend": 512, "nvidia": 16}
+
 Limit = Literal["compute", "memory"]
 
 
@@ -56,6 +60,17 @@ def work_of(call: Call) -> Work | None:
     """Operations and bytes of the call; None when it has no formula, or its shapes do not fit the formula."""
     formula = FORMULAS.get(classified(call).formula)
     return formula(call) if formula is not None and call.inputs else None
+
+
+def inner_bytes(call: Call) -> tuple[int, ...]:
+    """Bytes along the innermost axes of a product's two matrices; none for anything else, or unknown types."""
+    operator = classified(call)
+    if operator.kind not in ("matmul", "batched matmul"):
+        return ()
+    first = 1 if operator.formula == "addmm" else 0
+    pair = call.inputs[first : first + 2]
+    found = [part.shape[-1] * part.kind.bytes for part in pair if part.kind is not None and len(part.shape) > 1]
+    return tuple(found) if len(found) == 2 else ()
 
 
 def roof(work: Work, chip: Chip, kernel: str = "", ns: float | None = None) -> Roof | None:

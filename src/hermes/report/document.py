@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from hermes.analyze.measures import AscendSplit, RankTotal, StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
+from hermes.report.compute_document import compute_document, mfu_of
 from hermes.report.model import Report
 
 SCHEMA = "hermes.report/1"
@@ -35,6 +36,7 @@ def document(report: Report) -> dict[str, object]:
 
     `step_trace_time` alone is in microseconds, as Ascend's own file.
     """
+    mfu = mfu_of(report.compute)
     return {
         "schema": SCHEMA,
         "tool": {"name": "hermes", "version": _text(report.version)},
@@ -47,7 +49,7 @@ def document(report: Report) -> dict[str, object]:
         },
         "inputs": _inputs(report),
         "coverage": _coverage(report),
-        "steps": [_step(row) for row in report.steps],
+        "steps": [_step(row) | {"mfu": mfu.get((row.rank, row.step))} for row in report.steps],
         "totals": [_total(row) for row in report.totals],
         "step_trace_time": {
             "unit": "us",
@@ -68,6 +70,7 @@ def document(report: Report) -> dict[str, object]:
             for row in report.free
             for part in row.parts
         ],
+        "compute": compute_document(report.compute, _text),
         "findings": [_finding(row) for row in report.findings],
         **_measures(report),
         "diagnostics": [
