@@ -177,7 +177,9 @@ def test_a_slow_rank_takes_longer_than_its_peers_by_what_was_planted(
     sick = report_of(tmp_path / "sick", form, Fault(kind=kind))
     for before, after in zip(well.compute.steps, sick.compute.steps, strict=True):
         grown = after.kernel_ns - before.kernel_ns
-        assert (after.over_peers_ns or 0) - (before.over_peers_ns or 0) == pytest.approx(grown, rel=0.05, abs=50_000)
+        # The median of four ranks moves a little when one of them leaves its middle.
+        noise = 0.01 * before.kernel_ns
+        assert (after.over_peers_ns or 0) - (before.over_peers_ns or 0) == pytest.approx(grown, abs=noise)
         assert (grown > 1_000_000) == (after.rank == 0)
 
 
