@@ -121,7 +121,8 @@ def _with_copies(rows: pl.DataFrame, kernel: pl.DataFrame) -> pl.DataFrame:
     copies = kernel.filter((pl.col("component") == "copy") & pl.col("call").is_not_null())
     if not copies.height:
         return rows
-    owner = rows.select("call", "key", "operator", *SIGNATURE[1:]).unique("call")
+    asked = rows.join(copies.select("call").unique(), on="call", how="semi")
+    owner = asked.select("call", "key", "operator", *SIGNATURE[1:]).unique("call")
     own = copies.drop(SIGNATURE[1:]).join(owner, on="call", maintain_order="left").with_columns(type="operator")
     return pl.concat([rows, own.select(rows.columns)])
 

@@ -19,10 +19,8 @@ _SCOPE = "recompute_"
 
 def recomputed(host_op: pl.DataFrame) -> Intervals:
     """When operators ran again, by the calls of one rank (`kind`, `name`, `start_ns`, `dur_ns`); empty if never."""
-    # A plain search spares nearly all names the regular expression.
-    named = host_op.filter(
-        pl.col("name").str.contains("checkpoint.py", literal=True) | pl.col("name").str.contains(_NODE, literal=True)
-    )
+    # One plain search, for what both names have, spares nearly all rows the others.
+    named = host_op.filter(pl.col("name").str.contains("heckpoint", literal=True))
     if not named.height:
         return EMPTY
     frames = named.filter((pl.col("kind") == "python") & pl.col("name").str.contains(_FRAME))

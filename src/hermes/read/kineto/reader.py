@@ -62,8 +62,8 @@ _WHAT = (
 )
 # The values of strides and flags decide what convolutions and attention have to do; of others they are not kept.
 _GIVEN = (
-    "CASE WHEN contains(name, 'conv') OR contains(name, 'attention') OR name = 'aten::index_select' "
-    'THEN args."Concrete Inputs" END'
+    """CASE WHEN args."Concrete Inputs" IS NOT NULL AND (contains(name, 'conv') OR contains(name, 'attention') """
+    """OR name = 'aten::index_select') THEN args."Concrete Inputs" END"""
 )
 
 
