@@ -8,6 +8,15 @@ from dataclasses import replace
 import pytest
 
 from hermes.align.offsets import ClockOffset
+from hermes.analyze.compute_measures import (
+    NO_COMPUTE,
+    ChipUsed,
+    Compute,
+    KindCost,
+    Losses,
+    OperatorCost,
+    StepCompute,
+)
 from hermes.analyze.measures import (
     AscendSplit,
     LinkSpeed,
@@ -226,6 +235,87 @@ def _path(rank: int) -> StepPath:
     )
 
 
+def _compute() -> Compute:
+    losses = Losses(frequency_ns=0, blocks_ns=1_008_011, pipe_ns=None, layout_ns=1_514_773)
+    return Compute(
+        chips=(
+            ChipUsed(
+                ranks=(0, 1),
+                recorded="Ascend910B",
+                chip="Ascend910B2",
+                told_by="counters",
+                matrix={"fp16": 353.9e12, "fp32": 88.5e12},
+                bandwidth=1.6e12,
+                cores=24,
+                mhz=1_800,
+                sources={"matrix": "CANN, data/platform_config/Ascend910B2.ini", "bandwidth": "a data sheet"},
+            ),
+        ),
+        steps=tuple(
+            StepCompute(
+                rank=rank,
+                step=50,
+                kernel_ns=8_868_240,
+                roofed_ns=7_621_378,
+                flops=147_618_856_960,
+                mfu=0.0069,
+                known_share=0.9958,
+                losses=losses,
+                ai_cpu_ns=0,
+                cast_ns=5_360,
+                transpose_ns=116_081,
+                conversion_ns=1_393_332,
+                recompute_ns=None,
+                over_peers_ns=None,
+                unaligned_ns=58_101,
+                mhz=1_800.0,
+            )
+            for rank in (0, 1)
+        ),
+        kinds=(
+            KindCost(
+                kind="matmul",
+                calls=18,
+                ns=2_047_000,
+                share=0.6,
+                flops=22_548_578_304,
+                bytes=1_427_000_000,
+                tflops=11.0,
+                gb_per_s=697.3,
+                roofed_ns=1_836_000,
+                roof_share=0.336,
+                losses=losses,
+            ),
+        ),
+        operators=(
+            OperatorCost(
+                kind="matmul",
+                operator="MatMulV2",
+                shapes="32,9216;4096,9216;4096",
+                dtypes="FLOAT;FLOAT;FLOAT",
+                chip="Ascend910B2",
+                ranks=(0, 1),
+                calls=2,
+                kernels=2,
+                ns=714_000,
+                share=0.04,
+                median_ns=357_000,
+                flops=2_415_919_104,
+                bytes=152_715_264,
+                precision="fp32",
+                tflops=6.77,
+                gb_per_s=427.8,
+                limit="memory",
+                roof_share=0.267,
+                bound="neither",
+                losses=losses,
+                aligned=True,
+                note="",
+            ),
+        ),
+    )
+
+
 def _real() -> Report:
     return Report(
         version="0.1.0",
@@ -295,6 +385,7 @@ def _real() -> Report:
                 stretches=(),
             ),
         ),
+        compute=_compute(),
         rank_waits=tuple(
             PeerWait(
                 rank=rank,
@@ -415,6 +506,15 @@ def hostile(host_side: Callable[[str], HostSide]) -> Report:
             )
             for path in real.paths
         ),
+        compute=replace(
+            real.compute,
+            chips=tuple(replace(row, recorded=everything) for row in real.compute.chips),
+            kinds=tuple(replace(row, kind=everything) for row in real.compute.kinds),
+            operators=tuple(
+                replace(row, operator=everything, shapes=everything, dtypes=bad, note=everything)
+                for row in real.compute.operators
+            ),
+        ),
         streams=tuple(replace(row, component=everything) for row in real.streams),
         links=tuple(replace(row, transport=everything, gb_per_s=float("nan")) for row in real.links),
         top=Top(kernels=(long, *rows), operators=rows, host_calls=rows, communication=rows),
@@ -517,6 +617,7 @@ def unmeasured() -> Report:
         streams=(),
         clocks=(),
         paths=(),
+        compute=NO_COMPUTE,
         free=(),
         rank_waits=(),
         waits=(),
@@ -547,6 +648,7 @@ def empty() -> Report:
         streams=(),
         clocks=(),
         paths=(),
+        compute=NO_COMPUTE,
         free=(),
         rank_waits=(),
         waits=(),

@@ -67,6 +67,7 @@ def test_every_block_of_the_schema_is_there_even_when_nothing_was_read(empty: Re
         "input",
         "host",
         "memory",
+        "compute",
         "findings",
         "streams",
         "clocks",
@@ -111,6 +112,7 @@ def test_a_step_holds_all_fields_of_the_schema(real: Report) -> None:
         "free_ms",
         "preparing_ms",
         "host_ms",
+        "mfu",
     }
 
 

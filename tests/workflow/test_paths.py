@@ -137,7 +137,11 @@ def test_a_slow_batch_is_on_the_path_as_data_loading(form: str, modelled: Callab
 
 def test_compilation_is_on_the_path_of_an_ascend_job(modelled: Callable[..., Report]) -> None:
     sick, well = (path_of(modelled("ascend-text", *faults)) for faults in ((Fault(kind="recompilation"),), ()))
-    assert ms(sick, "host", "compilation") == pytest.approx((sick.window_ns - well.window_ns) / 1e6, rel=0.05)
+    # While the host compiles, the device runs out of work: what it had been the path for is the other side.
+    compiling = ms(sick, "host", "compilation")
+    hidden = sum(ms(well, part) - ms(sick, part) for part in ("compute", "communication", "device gap"))
+    assert compiling - hidden == pytest.approx((sick.window_ns - well.window_ns) / 1e6, rel=0.05)
+    assert hidden < 0.2 * compiling
 
 
 @pytest.mark.parametrize("form", FORMATS)

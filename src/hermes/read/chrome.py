@@ -111,6 +111,7 @@ def scan(
     one_of: Sequence[str] = (),
     integers: Collection[str] = (),
     sparse: Collection[str] = (),
+    helpers: Sequence[str] = (),
     derived: Mapping[str, str] | None = None,
     memory_mb: int = 300,
 ) -> Scan:
@@ -120,7 +121,8 @@ def scan(
     events that have several. Arguments among `integers` become 64-bit integers, null where they are none. Those among
     `sparse`, which few events have, travel in one column `sparse` as JSON text, for `sparse_sql` to take out: an empty
     column costs as much as a full one. All three keep small what is written down, which is most of the cost. `derived`
-    names further columns by their SQL over the others: what every query needs is better worked out once. `memory_mb`
+    names further columns by their SQL over the others: what every query needs is better worked out once; `helpers` are
+    keys that only this SQL sees. `memory_mb`
     bounds what the scan takes for its buffers and for the row groups that it is writing; with too little it spills,
     which costs time and saves nothing.
 
@@ -133,7 +135,7 @@ def scan(
     plain = _decompressed(path, sink)
     place = place_of(path, plain)
     wanted = _Wanted(
-        arguments=arguments, one_of=one_of, integers=integers, sparse=sparse, derived=derived or {},
+        arguments=arguments, one_of=one_of, integers=integers, sparse=sparse, helpers=helpers, derived=derived or {},
         spellings=spellings, memory_mb=memory_mb,
     )  # fmt: skip
     out = sink.scratch / "event.parquet"
@@ -168,6 +170,7 @@ class _Wanted:
     one_of: Sequence[str]
     integers: Collection[str]
     sparse: Collection[str]
+    helpers: Sequence[str]
     derived: Mapping[str, str]
     memory_mb: int
     spellings: Mapping[str, str] | None
@@ -290,7 +293,8 @@ def _halves(start: int, end: int, path: Path) -> list[tuple[int, int]]:
 def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path, *, typed: bool) -> str:
     arguments, one_of, integers = wanted.arguments, wanted.one_of, wanted.integers
     keys = ", ".join(
-        f'"{name}" {"BIGINT" if typed and name in integers else "VARCHAR"}' for name in (*arguments, *one_of)
+        f'"{name}" {"BIGINT" if typed and name in integers else "VARCHAR"}'
+        for name in (*arguments, *one_of, *wanted.helpers)
     )
     columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "id"))
     time = "DOUBLE" if typed else "VARCHAR"

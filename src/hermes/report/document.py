@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from hermes.analyze.measures import AscendSplit, RankTotal, StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
 from hermes.report import comm_document
+from hermes.report.compute_document import compute_document, mfu_of
 from hermes.report.host_document import host_blocks
 from hermes.report.model import Report
 from hermes.report.values import finite as _finite
@@ -42,6 +43,7 @@ def document(report: Report) -> dict[str, object]:
 
     `step_trace_time` alone is in microseconds, as Ascend's own file.
     """
+    mfu = mfu_of(report.compute)
     return {
         "schema": SCHEMA,
         "tool": {"name": "hermes", "version": _text(report.version)},
@@ -54,7 +56,7 @@ def document(report: Report) -> dict[str, object]:
         },
         "inputs": _inputs(report),
         "coverage": _coverage(report),
-        "steps": [_step(row) for row in report.steps],
+        "steps": [_step(row) | {"mfu": mfu.get((row.rank, row.step))} for row in report.steps],
         "totals": [_total(row) for row in report.totals],
         "step_trace_time": {
             "unit": "us",
@@ -77,6 +79,7 @@ def document(report: Report) -> dict[str, object]:
             for part in row.parts
         ],
         **host_blocks(report.host),
+        "compute": compute_document(report.compute, _text),
         "findings": [_finding(row) for row in report.findings],
         **_measures(report),
         **comm_document.blocks(report),

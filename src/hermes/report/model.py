@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from hermes.align.offsets import ClockOffset
 from hermes.analyze.comm_measures import Communication
+from hermes.analyze.compute_measures import Compute
 from hermes.analyze.host_measures import (
     Contention,
     Dispatch,
@@ -129,6 +130,7 @@ class Report:
     clocks: tuple[ClockOffset, ...]
     paths: tuple[StepPath, ...]
     free: tuple[StepFree, ...]
+    compute: Compute
     rank_waits: tuple[PeerWait, ...]
     waits: tuple[PeerWait, ...]
     links: tuple[LinkSpeed, ...]

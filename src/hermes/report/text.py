@@ -12,6 +12,7 @@ from rich.text import Text
 from hermes.analyze.measures import StepPath, StepSplit, TopRow
 from hermes.diagnose.finding import Finding
 from hermes.report.comm_text import notable
+from hermes.report.compute_tables import compute_items
 from hermes.report.format import (
     NOT_MEASURED,
     between,
@@ -71,6 +72,7 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     screen.line(report.verdict.sentence, style="bold", hang=0)
     _split(screen, report.steps)
     _path(screen, report)
+    _compute(screen, report)
     _host(screen, report)
     _communication(screen, report)
     _ascend(screen, report)
@@ -281,6 +283,13 @@ def _path(screen: _Screen, report: Report) -> None:
         if before.stretch == "preparing":
             items = _path_items(screen, before, _PREPARING_PARTS)
             screen.items([[f"before the window {duration(before.window_ns)}:"], *items], indent=2)
+
+
+def _compute(screen: _Screen, report: Report) -> None:
+    """How well the device computes, where that matters."""
+    items = compute_items(report)
+    if items:
+        screen.line(("Compute", "bold"), f"  {'; '.join(items)}", most=2)
 
 
 def _path_items(screen: _Screen, path: StepPath, most: int) -> list[list[Piece]]:

@@ -119,6 +119,18 @@ _KERNEL = Table(
         Column("blocks", "int", "Blocks: `Block Dim` on Ascend, product of the grid on CUDA.", null="not recorded"),
         Column("mix_blocks", "int", "Blocks of the second unit of a mixed kernel.", null="not a mixed kernel"),
         Column("op_state", "text", "`dynamic` or `static` shape.", null="not recorded"),
+        Column(
+            "call",
+            "int",
+            "Equal in kernels that one call of a framework operator launched, and in copies and fills beside them.",
+            null="no link",
+        ),
+        Column(
+            "input_values",
+            "text",
+            "Inputs of that call that are no tensors, `;` between inputs; of convolutions and attention.",
+            null="not recorded, or not kept",
+        ),
         Column("bytes", "int", "Bytes moved by a copy.", "B", null="not a copy, or not recorded"),
         Column("direction", "text", "`h2d`, `d2h`, `d2d`, `h2h`, `p2p` or `set`.", null="not a copy, or not recorded"),
     ),

@@ -272,12 +272,15 @@ _RATIOS = {
     "aiv": (("vec", 310), ("scalar", 90), ("mte2", 610), ("mte3", 420)),
 }
 
+# Of a thousand; and how many cubes the modelled chip has.
+_BUSY, _CUBES = 985, 24
+
 
 def pmu_of(kernel: Kernel, ns: int, mhz: int) -> dict[str, str]:
     """Values of `PMU_NAMES` for a kernel that took `ns` at `mhz`; an idle core reads 0."""
     values = dict.fromkeys(PMU_NAMES, "0.0")
     values |= {"aic_total_cycles": "0", "aiv_total_cycles": "0", "cube_utilization(%)": "0"}
-    busy = ns * 985 // 1_000
+    busy = ns * _BUSY // 1_000
     for prefix, cores in (("aic", ("AI_CORE", "MIX_AIC")), ("aiv", ("AI_VECTOR_CORE", "MIX_AIC"))):
         if kernel.core not in cores:
             continue
@@ -288,7 +291,7 @@ def pmu_of(kernel: Kernel, ns: int, mhz: int) -> dict[str, str]:
             values[f"{prefix}_{name}_time(us)"] = short(busy * thousandths // 1_000)
             values[f"{prefix}_{name}_ratio"] = f"0.{thousandths:03d}".rstrip("0")
         if prefix == "aic":
-            values["cube_utilization(%)"] = "94.183"
+            values["cube_utilization(%)"] = f"{_BUSY / 10 * kernel.blocks / _CUBES:.3f}"
     return values
 
 

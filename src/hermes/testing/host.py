@@ -166,7 +166,8 @@ class Host:
         host.spend(16_000)
         inner = None
         if run.inner != run.op:
-            inner = host.open(run.inner, "op", shapes=kernel.inputs, dtypes=_types(kernel.dtypes))
+            shapes = _bias_first(kernel.inputs) if run.inner == "aten::addmm" else kernel.inputs
+            inner = host.open(run.inner, "op", shapes=shapes, dtypes=_types(kernel.dtypes))
         host.spend(18_000)
         self._allocate(run, kernel, sequence)
         self._launch(kernel, extra=run.extra)
@@ -331,6 +332,12 @@ class Host:
 
 _FRAMEWORK = {"all_reduce": "allreduce_", "all_to_all": "alltoall_base_", "send": "send", "recv": "recv_"}
 _FRAMEWORK_TYPE = {"DT_BF16": "c10::BFloat16", "FLOAT": "float", "INT64": "long int"}
+
+
+def _bias_first(shapes: str) -> str:
+    """The shapes of a product with bias, which CANN's kernel takes last, in the order of `aten::addmm`."""
+    left, right, bias = shapes.split(";")
+    return f"{bias};{left};{right}"
 
 
 def _types(dtypes: str) -> str:

@@ -9,6 +9,7 @@ import polars as pl
 
 from hermes.analyze import breakdown, comm, held, top
 from hermes.analyze.arrivals import rank_waits
+from hermes.analyze.compute import KERNEL_COLUMNS, RankCompute
 from hermes.analyze.measures import (
     AscendSplit,
     Held,
@@ -19,6 +20,7 @@ from hermes.analyze.measures import (
     StreamBusy,
     TopRow,
 )
+from hermes.analyze.roofline import compute_of
 from hermes.analyze.step_path import STRETCHES
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.judge import find_all, judge
@@ -28,13 +30,14 @@ from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
 from hermes.workflow import host
 from hermes.workflow.communication import Exchange
+from hermes.workflow.compute import gather_compute
 from hermes.workflow.doubts import merged, step_doubts
 from hermes.workflow.gains import with_gains
 from hermes.workflow.load import Loaded, RankData
 from hermes.workflow.paths import arrivals_of, paths_of
 
 # What the analyses look at; the rest of these wide tables stays on disk.
-_KERNEL = ("rank", "name", "type", "component", "unit", "stream", "start_ns", "dur_ns", "step", *host.KERNEL)
+_KERNEL = tuple(dict.fromkeys(("rank", "stream", *KERNEL_COLUMNS, *host.KERNEL)))
 _HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns", *host.HOST_OP)
 _COMM_TASK = ("rank", "comm_id", "task", "peer_rank", "start_ns", "dur_ns", "bytes", "transport", "link")
 _TOP_ROWS = 500
@@ -65,6 +68,7 @@ class Gathered:
         self.tops: dict[str, list[TopRow]] = {"kernels": [], "operators": [], "host_calls": [], "communication": []}
         self.held: list[Held] = []
         self.exposed: dict[int, Mapping[str, int]] = {}
+        self.compute: list[RankCompute] = []
         self.worlds: Counter[int] = Counter()
         self.groups: Counter[int] = Counter()
         self.doubts: list[Diagnostic] = []
@@ -97,6 +101,7 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
         clocks=clocks,
         paths=paths,
         free=free,
+        compute=compute_of(seen.compute, seen.splits),
         rank_waits=_longest(waited, notes, "waits for the last rank"),
         waits=_longest(seen.waits, notes, "waits by peer"),
         links=tuple(seen.links),
@@ -154,6 +159,8 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
     into.tops["communication"].extend(top.top_communication(comm_op, group))
     host_op = rank.table("host_op", *_HOST_OP)
     into.held.extend(held.held(splits, host_op, kernel, comm_op, CAUSE_OF_CALL))
+    computed = gather_compute(rank, row, kernel, host_op)
+    into.compute.extend([computed] if computed else [])
     into.tops["operators"].extend(top.top_operators(host_op))
     into.tops["host_calls"].extend(top.top_calls(host_op))
     host.gather(rank, row["vendor"], splits, step, kernel, comm_op, host_op, into.host)

@@ -100,26 +100,27 @@ class Exchange:
     def _beside(self, rank: RankData, own: pl.DataFrame, kernel: pl.DataFrame, compute: Intervals) -> None:
         if not own["hidden_ns"].sum() or not len(compute):
             return
-        shapes = rank.table("kernel", "input_shapes", "blocks").select(
+        rows = kernel.filter(pl.col("component") == "compute").with_columns(
             pl.coalesce("input_shapes", pl.format("{} blocks", "blocks")).alias("input_shapes")
         )
-        rows = pl.concat([kernel, shapes], how="horizontal").filter(pl.col("component") == "compute")
         self._contention += contention.compute_contention(own, rows)
 
     def _load_of(self, rank: RankData, kernel: pl.DataFrame) -> None:
         """Tokens by the shapes of what looked them up and of what the experts multiplied."""
-        called = rank.matching("host_op", ("name", "step", "shapes"), "name", (*balance.EMBEDDINGS, *balance.EXPERTS))
+        called = rank.where(
+            "host_op", ("name", "step", "shapes"), pl.col("name").is_in((*balance.EMBEDDINGS, *balance.EXPERTS))
+        )
         tokens = balance.tokens_of(called.filter(pl.col("name").is_in(balance.EMBEDDINGS)))
         experts = balance.expert_tokens_of(called.filter(pl.col("name").is_in(balance.EXPERTS)))
         if not tokens.height and kernel["type"].is_in(balance.EMBEDDINGS).any():
-            looked = rank.matching("kernel", ("step", "input_shapes"), "type", balance.EMBEDDINGS)
+            looked = rank.where("kernel", ("step", "input_shapes"), pl.col("type").is_in(balance.EMBEDDINGS))
             tokens = balance.tokens_of(looked.rename({"input_shapes": "shapes"}))
         if tokens.height:
             self._tokens[rank.rank] = tokens
         kinds = kernel["type"].drop_nulls().unique()
         ran = kinds.filter(kinds.str.starts_with(balance.EXPERT_KERNELS)).to_list()
         if not experts.height and ran:
-            grouped = rank.matching("kernel", ("step", "input_shapes"), "type", ran)
+            grouped = rank.where("kernel", ("step", "input_shapes"), pl.col("type").is_in(ran))
             experts = balance.expert_tokens_of(grouped.rename({"input_shapes": "shapes"}))
         if experts.height:
             self._experts[rank.rank] = experts

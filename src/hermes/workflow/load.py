@@ -41,12 +41,12 @@ class RankData:
         chosen = list(columns) or list(TABLES[name].names)
         return pl.read_parquet(path, columns=chosen) if path.exists() else empty(TABLES[name]).select(chosen)
 
-    def matching(self, name: str, columns: Sequence[str], column: str, values: Sequence[str]) -> pl.DataFrame:
-        """Some columns of the rows of a table whose `column` is one of these."""
+    def where(self, name: str, columns: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
+        """The rows of a table of this rank for which the condition holds."""
         path = self.folder / f"{name}.parquet"
         if not path.exists():
             return empty(TABLES[name]).select(columns)
-        return pl.scan_parquet(path).filter(pl.col(column).is_in(list(values))).select(columns).collect()
+        return pl.scan_parquet(path).filter(condition).select(columns).collect()
 
     def between(self, name: str, columns: Sequence[str], first_ns: int, last_ns: int) -> pl.DataFrame:
         """The rows of a table that overlap `[first_ns, last_ns)`; those of `flow` that end in it."""

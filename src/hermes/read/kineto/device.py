@@ -28,7 +28,7 @@ def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink
     _launches(con)
     names = _names(con)
     rows = con.sql(_query()).pl().sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)
-    rows = with_signatures(rows, shapes="input_shapes", dtypes="input_dtypes")
+    rows = with_signatures(rows, shapes="input_shapes", dtypes="input_dtypes", values="input_values")
     # Of grids, too, there are few.
     blocks = {grid: _blocks(grid) for grid in rows["grid"].drop_nulls().unique()}
     rows = rows.with_columns(
@@ -86,7 +86,8 @@ def _query() -> str:
     return f"""
         WITH asked AS (SELECT DISTINCT external FROM event WHERE what = 'kernel'),
         operator AS (
-            SELECT external, first(name) AS type, first(args."Input Dims") AS shapes, first(args."Input type") AS types
+            SELECT external, first(name) AS type, first(args."Input Dims") AS shapes, first(args."Input type") AS types,
+                first(given) AS given
             FROM event SEMI JOIN asked USING (external) WHERE what = 'op' GROUP BY external
         ),
         device AS (
@@ -105,6 +106,8 @@ def _query() -> str:
             ts_ns AS start_ns, dur_ns, correlation, launch_ns,
             CASE WHEN what = 'kernel' THEN shapes END AS input_shapes,
             CASE WHEN what = 'kernel' THEN types END AS input_dtypes,
+            CASE WHEN what = 'kernel' THEN operator.given END AS input_values,
+            CASE WHEN what IN ('kernel', 'memcpy', 'memset') AND type IS NOT NULL THEN external END AS call,
             CASE WHEN what = 'kernel' THEN coalesce(args.grid, launch.grid) END AS grid,
             CASE WHEN what IN ('memcpy', 'memset') THEN greatest(TRY_CAST(args.bytes AS BIGINT), 0) END AS bytes,
             CASE what WHEN 'memset' THEN 'set' WHEN 'memcpy' THEN CASE {directions} END END AS direction

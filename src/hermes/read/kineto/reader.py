@@ -60,13 +60,18 @@ _WHAT = (
     + " ".join(f"WHEN '{category}' THEN '{kind}'" for category, kind in _KIND.items())
     + " END END"
 )
+# The values of strides and flags decide what convolutions and attention have to do; of others they are not kept.
+_GIVEN = (
+    """CASE WHEN args."Concrete Inputs" IS NOT NULL AND (contains(name, 'conv') OR contains(name, 'attention') """
+    """OR name = 'aten::index_select') THEN args."Concrete Inputs" END"""
+)
 
 
 class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
@@ -77,7 +82,7 @@ class KinetoReader:
         path = source.files[0]
         events = scan(
             path, (*_ARGUMENTS, *_SPARSE), sink, _SPELLINGS, integers=_INTEGERS, sparse=_SPARSE,
-            derived={"what": _WHAT}, memory_mb=600,
+            helpers=("Concrete Inputs",), derived={"what": _WHAT, "given": _GIVEN}, memory_mb=600,
         )  # fmt: skip
         try:
             _sort_out(events.con, events)
@@ -111,7 +116,7 @@ def _sort_out(con: duckdb.DuckDBPyConnection, events: Scan) -> None:
     """The view `event`: the events with numbers for the keys that every table needs."""
     con.execute(
         "CREATE TEMP VIEW event AS "
-        "SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, sparse, what, "
+        "SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, sparse, what, given, "
         "TRY_CAST(pid AS BIGINT) AS pid_number, TRY_CAST(tid AS BIGINT) AS tid_number, "
         'args."External id" AS external, nullif(args.correlation, 0) AS correlation '
         f"FROM {events.events}"

@@ -1,0 +1,78 @@
+"""The compute part of a report, from the cached tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from hermes.analyze.compute import CLOCKS, KERNEL_COLUMNS, PIPES, RankCompute, rank_compute
+from hermes.analyze.recompute import recomputed, scoped
+from hermes.base.intervals import Intervals
+from hermes.knowledge.chips import chip_of
+from hermes.workflow.load import RankData
+
+_HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns", "step", "shapes", "dtypes")
+
+
+def gather_compute(
+    data: RankData, about: Mapping[str, Any], kernel: pl.DataFrame, host_op: pl.DataFrame
+) -> RankCompute | None:
+    """What one rank computed; `about` is its row of `rank`, the frames have at least the columns that are used here.
+
+    A job without an accelerator computes in its framework's operators: those that call no other stand for kernels.
+    """
+    recorded, vendor = about["chip"], about["vendor"]
+    pmu = frequency = None
+    if vendor == "ascend":
+        pmu = data.where("pmu", ("kernel_id", "name", "value"), pl.col("name").is_in((*PIPES, *CLOCKS)))
+        clock = (pl.col("source") == "AI Core Freq") & (pl.col("series") == "MHz")
+        frequency = data.where("counter", ("ts_ns", "value", "device_id"), clock)
+        if about["device_id"] is not None:
+            own = pl.col("device_id").is_null() | (pl.col("device_id") == about["device_id"])
+            frequency = frequency.filter(own)
+    if vendor == "cpu":
+        kernel = _operators(data)
+    again = recomputed(host_op) | scoped(kernel)
+    return rank_compute(
+        data.rank,
+        _launched(data, kernel, again) if vendor == "ascend" else kernel,
+        vendor=vendor,
+        recorded=recorded,
+        chip=chip_of(recorded),
+        pmu=pmu,
+        frequency=frequency,
+        again=again if len(again) or (host_op["kind"] == "python").any() else None,
+    )
+
+
+def _launched(data: RankData, kernel: pl.DataFrame, again: Intervals) -> pl.DataFrame:
+    """The kernels with the time of their framework's operator as launch: the queue's thread launches them later."""
+    if not len(again):
+        return kernel
+    flow = data.where("flow", ("src_ns", "dst_ns"), pl.col("kind") == "operator")
+    asked = flow.unique("dst_ns", keep="first").rename({"dst_ns": "start_ns", "src_ns": "asked_ns"})
+    joined = kernel.join(asked, on="start_ns", how="left", maintain_order="left")
+    return joined.with_columns(pl.coalesce("asked_ns", "launch_ns").alias("launch_ns")).drop("asked_ns")
+
+
+def _operators(data: RankData) -> pl.DataFrame:
+    """The framework's operators that call no other, as rows like those of kernels."""
+    rows = data.table("host_op", *_HOST_OP)
+    leaves = rows.filter((pl.col("kind") == "op") & (pl.col("self_ns") == pl.col("dur_ns")))
+    empty = [pl.lit(None, dtype=pl.Int64).alias(name) for name in ("launch_ns", "call", "blocks")]
+    texts = [
+        pl.lit(None, dtype=pl.String).alias(name)
+        for name in ("input_values", "input_formats", "output_shapes", "output_dtypes", "output_formats", "unit")
+    ]
+    return leaves.select(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"),
+        pl.lit("").alias("name"),
+        pl.col("name").alias("type"),
+        pl.lit("compute").alias("component"),
+        "start_ns", "dur_ns", "step",
+        pl.col("shapes").alias("input_shapes"),
+        pl.col("dtypes").alias("input_dtypes"),
+        *empty, *texts,
+    ).select(KERNEL_COLUMNS)  # fmt: skip
