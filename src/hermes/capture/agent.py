@@ -181,10 +181,10 @@ class Agent:
 
     def _give_up(self, why: str) -> None:
         say(f"capture is off: {why}")
-        self.close()
+        self.close(tell=False)
 
-    def close(self) -> None:
-        """Write what is left, unwrap what was wrapped, and never act again."""
+    def close(self, *, tell: bool = True) -> None:
+        """Write what is left, unwrap what was wrapped, and never act again; one line was enough unless `tell`."""
         if self.off:
             return
         self.off = True
@@ -194,7 +194,8 @@ class Agent:
             try:
                 part()
             except Exception as broken:  # noqa: BLE001 - as above; the next part must still close
-                say(f"capture could not end cleanly ({type(broken).__name__}: {broken})")
+                if tell:
+                    say(f"capture could not end cleanly ({type(broken).__name__}: {broken})")
 
     def _unwrap(self) -> None:
         if self._patches is not None:
@@ -211,7 +212,7 @@ class Agent:
     def _leave(self) -> None:
         """The last process of a job that nobody else looks after removes its shared memory."""
         job = self._job
-        if job is None:
+        if job is None or not job.segment.exists():
             return
         pid = os.getpid()
         job.ring_path(where(self._environment, sys.modules).rank, pid).unlink(missing_ok=True)

@@ -46,6 +46,12 @@ class Hooks:
             self._after(optimizer)
 
 
+# A compiler of optimizer steps must call these and not look inside: what `torch.compiler.disable` sets, without its
+# import.
+for _hook in (Hooks._pre, Hooks._post):
+    _hook._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
 class _Finder:
     """Stands in front of the importers until one module is loaded. No base class: that of importlib costs 20 ms."""
 
