@@ -49,15 +49,15 @@ def log_of(place: Place, script: str) -> tuple[str, object]:
 
 
 def test_a_plain_loop_needs_one_line(place: Place, column: Column) -> None:
-    _, log = log_of(place, model("    train(before=lambda: time.sleep(0.004))"))
+    _, log = log_of(place, model("    train(before=lambda: time.sleep(0.008))"))
     assert column(log, "step") == list(range(1, 40))
     assert set(column(log, "batches")) == {1}
     assert set(column(log, "samples")) == {16}
-    assert 4e6 < median(column(log, "forward_ns")) < 20e6
+    assert 8e6 < median(column(log, "forward_ns")) < 40e6
     assert all(column(log, "backward_ns"))
     assert all(column(log, "optimizer_ns"))
     assert set(column(log, "comm_ns")) == {None}
-    assert min(column(log, "rss_bytes")) > 50e6
+    assert min(size for size in column(log, "rss_bytes") if size) > 50e6
 
 
 def test_the_one_line_may_come_before_torch(place: Place, column: Column) -> None:

@@ -36,6 +36,6 @@ def record() -> Callable[[int], bytes]:
 
     def make(index: int) -> bytes:
         values = dict.fromkeys(FIELDS, NULL) | {"index": index, "step": index, "wall_ns": 1000 + index}
-        return pack([values[name] for name in FIELDS if name != "check"])
+        return pack(*[values[name] for name in FIELDS if name != "check"])
 
     return make

@@ -21,14 +21,14 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 
 @given(st.lists(INT64, min_size=len(FIELDS) - 1, max_size=len(FIELDS) - 1))
 def test_a_record_comes_back_as_it_was_packed(values: list[int]) -> None:
-    row = unpack(pack(values))
+    row = unpack(pack(*values))
     assert row is not None
     assert list(row[:-1]) == values
 
 
 @given(st.integers(0, SIZE - 1), st.integers(1, 255))
 def test_a_record_with_one_changed_byte_is_refused(place: int, change: int) -> None:
-    raw = bytearray(pack([NULL] * (len(FIELDS) - 1)))
+    raw = bytearray(pack(*[NULL] * (len(FIELDS) - 1)))
     raw[place] ^= change
     assert unpack(bytes(raw)) is None
 

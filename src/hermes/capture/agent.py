@@ -7,12 +7,13 @@ import json
 import os
 import platform
 import sys
-import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
 
-from hermes.capture.hooks import Hooks
+from hermes.capture.hooks import Hooks, ignore
 from hermes.capture.meter import Meter
 from hermes.capture.monitor import Monitor
 from hermes.capture.patches import Patches
@@ -25,6 +26,8 @@ from hermes.live.record import FLAGS, NULL
 from hermes.live.rundir import Job, clean, default_root, enter, new_id, open_ring, read, remove_memory
 from hermes.live.steplog import LogWriter
 
+_now = time.perf_counter_ns
+_PROFILED = FLAGS["profiled"]
 _OTHERS = 16
 """Optimizer steps of others after which the one that marked steps is taken to be gone."""
 _RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -70,33 +73,32 @@ class Agent:
 
     def _arm(self) -> None:
         if self._hooks is None:
-            self._hooks = Hooks(self.optimizer_begins, self.optimizer_ended)
+            self._hooks = Hooks(ignore, self.optimizer_ended)
             self._hooks.arm()
             os.register_at_fork(after_in_child=self._forked)
             atexit.register(self.close)
 
-    def optimizer_begins(self, _optimizer: object) -> None:
-        """Hook before each optimizer step."""
-        meter = self._meter
-        if meter is not None and not self.off and threading.get_ident() == meter.thread:
-            meter.optimizer_begins()
-
     def optimizer_ended(self, optimizer: object) -> None:
         """Hook after each optimizer step; those of the optimizer that stepped first end a step of the job."""
-        if self.off:
-            return
         meter = self._meter
-        if meter is not None and threading.get_ident() != meter.thread:
-            return
         if meter is not None:
-            meter.optimizer_ended()
+            # Another thread that trains does not end this one's step.
+            if get_ident() != meter.thread:
+                return
+            if meter.optimizer_from:
+                meter.optimizer_ns += _now() - meter.optimizer_from
+                meter.optimizer_from = 0
         if self._explicit:
             return
-        if id(optimizer) == self._anchor or not self._anchor or self._others >= _OTHERS:
-            self._anchor, self._others = id(optimizer), 0
-            self._guard(self._step_ended)
-        else:
+        number = id(optimizer)
+        if number != self._anchor and self._anchor and self._others < _OTHERS:
             self._others += 1
+            return
+        self._anchor, self._others = number, 0
+        try:
+            self._step_ended()
+        except Exception as broken:  # noqa: BLE001 - capture fails open
+            self._give_up(broken)
 
     def step(self, samples: int, tokens: int, transfer_ns: int) -> None:
         """The job says that a step ended; from the first such call on optimizers say it no more."""
@@ -120,9 +122,10 @@ class Agent:
         if monitor is None:
             self._join()
             return
-        step = monitor.end(samples=samples, tokens=tokens, transfer_ns=transfer_ns)
-        if self._captures is not None and self._captures.poll(step):
-            monitor.flags |= FLAGS["profiled"]
+        step = monitor.end(samples, tokens, transfer_ns)
+        captures = self._captures
+        if captures is not None and captures.control.epoch_word[0] != captures.idle_at and captures.poll(step):
+            monitor.flags |= _PROFILED
 
     def _join(self) -> None:
         """The first step has ended: take a place in the job, and begin to count."""
@@ -141,6 +144,8 @@ class Agent:
         self._captures = Captures(control, number, place.rank, say)
         self._job = job
         self._note(job, place.rank, about)
+        if self._hooks is not None:
+            self._hooks.before = self._meter.optimizer_begins
         self._monitor.begin(0 if self._first_step is None else self._first_step)
         self._joined = True
 
@@ -174,13 +179,11 @@ class Agent:
         """Whatever goes wrong in here is not the job's business."""
         try:
             call()
-        except LiveError as refused:
-            self._give_up(str(refused))
         except Exception as broken:  # noqa: BLE001 - capture fails open
-            self._give_up(f"{type(broken).__name__}: {broken}")
+            self._give_up(broken)
 
-    def _give_up(self, why: str) -> None:
-        say(f"capture is off: {why}")
+    def _give_up(self, broken: Exception) -> None:
+        say(f"capture is off: {'' if isinstance(broken, LiveError) else type(broken).__name__ + ': '}{broken}")
         self.close(tell=False)
 
     def close(self, *, tell: bool = True) -> None:
@@ -189,7 +192,7 @@ class Agent:
             return
         self.off = True
         if self._hooks is not None:
-            self._hooks.on = False
+            self._hooks.before = self._hooks.after = ignore
         for part in (self._unwrap, self._close_captures, self._close_monitor, self._leave):
             try:
                 part()
@@ -225,6 +228,7 @@ class Agent:
             patches, self._patches = self._patches, None
             if patches is not None:
                 patches.remove()
+            self._hooks.before = ignore
             self._renew()
 
 

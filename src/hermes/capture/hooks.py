@@ -12,17 +12,20 @@ OPTIMIZERS = "torch.optim.optimizer"
 Stepped = Callable[[object], None]
 
 
+def ignore(_optimizer: object) -> None:
+    """Called for optimizer steps that nobody waits for."""
+
+
 class Hooks:
     """Calls `before` and `after` around every optimizer step of the process, from the first one on.
 
     They are registered once with torch's global hooks and stay there, since torch must not be told to forget a hook
-    while it calls it; `off` makes them return at once.
+    while it calls it. Who is called may be changed at any time.
     """
 
     def __init__(self, before: Stepped, after: Stepped) -> None:
-        self._before = before
-        self._after = after
-        self.on = True
+        self.before = before
+        self.after = after
 
     def arm(self) -> None:
         """Register now when torch's optimizers are loaded, else as soon as the job loads them."""
@@ -38,12 +41,10 @@ class Hooks:
         module.register_optimizer_step_post_hook(self._post)
 
     def _pre(self, optimizer: object, _args: object, _kwargs: object) -> None:
-        if self.on:
-            self._before(optimizer)
+        self.before(optimizer)
 
     def _post(self, optimizer: object, _args: object, _kwargs: object) -> None:
-        if self.on:
-            self._after(optimizer)
+        self.after(optimizer)
 
 
 # A compiler of optimizer steps must call these and not look inside: what `torch.compiler.disable` sets, without its

@@ -10,6 +10,8 @@ from hermes.live.record import FLAGS, NULL
 
 _now = time.perf_counter_ns
 _thread_ns = time.thread_time_ns
+_LONG_NS = 100_000
+"""A wait for data from which on it is worth knowing who worked in it."""
 _EVALUATION = 2
 """Batches in a row without a backward pass between them, from which on a step counts as one with an evaluation."""
 
@@ -21,17 +23,18 @@ class Meter:
     """
 
     __slots__ = (
-        "_depth", "_forward_from", "_optimizer_from", "_unused", "backward_ns", "batches", "comm_bytes", "comm_ns",
-        "data_cpu_ns", "data_ns", "flags", "forward_ns", "gc_count", "gc_from", "gc_ns", "optimizer_ns", "samples",
-        "save_ns", "thread", "tokens", "uses_backward", "uses_collectives", "uses_loader", "uses_optimizer",
+        "_depth", "_forward_from", "_long", "_unused", "backward_ns", "batches", "comm_bytes", "comm_ns", "data_cpu_ns",
+        "data_ns", "flags", "forward_ns", "gc_count", "gc_from", "gc_ns", "optimizer_from", "optimizer_ns",
+        "samples", "save_ns", "split", "thread", "tokens", "uses_backward", "uses_collectives", "uses_loader",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
-        self.uses_loader = self.uses_backward = self.uses_optimizer = self.uses_collectives = False
+        self.uses_loader = self.uses_backward = self.uses_collectives = False
         self._depth = 0
-        self._forward_from = self._optimizer_from = self.gc_from = 0
+        self._forward_from = self.optimizer_from = self.gc_from = 0
         self._unused = 0
+        self._long = True
         self.reset()
 
     def reset(self) -> None:
@@ -40,6 +43,8 @@ class Meter:
         self.gc_ns = self.gc_count = self.batches = self.flags = self.comm_ns = self.comm_bytes = 0
         self.samples = self.tokens = NULL
         self._forward_from = 0
+        # Two system calls for each batch: only where there is something to tell apart, and for whole steps.
+        self.split = self._long
 
     def wait_for_data(self, call: Callable[[], object], *, counts: bool) -> object:
         """Do `call`, which waits for a batch when it `counts`, else for the workers of a loader."""
@@ -47,24 +52,38 @@ class Meter:
             return call()
         self.uses_loader = True
         self._depth = 1
-        start, cpu = _now(), _thread_ns()
+        split = self.split
+        cpu = _thread_ns() if split else 0
+        start = _now()
         try:
             batch = call()
         finally:
             self._depth = 0
             end = _now()
             self.data_ns += end - start
-            self.data_cpu_ns += _thread_ns() - cpu
+            if split:
+                self.data_cpu_ns += _thread_ns() - cpu
+            self._long = end - start >= _LONG_NS
         if counts:
             self.batches += 1
             self._forward_from = end
             self._unused += 1
             if self._unused >= _EVALUATION and self.uses_backward:
                 self.flags |= FLAGS["evaluation"]
-            samples, tokens = extent(batch)
-            self.samples = samples if self.samples == NULL else self.samples + samples if samples != NULL else NULL
-            self.tokens = tokens if self.tokens == NULL else self.tokens + tokens if tokens != NULL else NULL
+            self._count(batch)
         return batch
+
+    def _count(self, batch: object) -> None:
+        """Add the extent of a batch; one that tells none makes the sum unknown."""
+        if type(batch) in (list, tuple) and batch:
+            batch = batch[0]  # type: ignore[index]
+        shape = getattr(batch, "shape", None)
+        if shape is not None and len(shape) != 0 and self.tokens == NULL:
+            self.samples = int(shape[0]) + (0 if self.samples == NULL else self.samples)
+            return
+        samples, tokens = extent(batch)
+        self.samples = samples if self.samples == NULL else self.samples + samples if samples != NULL else NULL
+        self.tokens = tokens if self.tokens == NULL else self.tokens + tokens if tokens != NULL else NULL
 
     def backward(self, call: Callable[[], object]) -> object:
         """Do `call`, a backward pass; what lies between the last batch and it is the forward pass."""
@@ -104,16 +123,9 @@ class Meter:
                 self.comm_ns += _now() - start
                 self.comm_bytes += size
 
-    def optimizer_begins(self) -> None:
+    def optimizer_begins(self, _optimizer: object) -> None:
         """Called before an optimizer's step."""
-        self._optimizer_from = _now()
-
-    def optimizer_ended(self) -> None:
-        """Called after it."""
-        if self._optimizer_from:
-            self.uses_optimizer = True
-            self.optimizer_ns += _now() - self._optimizer_from
-            self._optimizer_from = 0
+        self.optimizer_from = _now()
 
     def collection(self, phase: str, _info: object) -> None:
         """A callback for `gc.callbacks`."""

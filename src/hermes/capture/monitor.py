@@ -16,7 +16,8 @@ _FLUSH_NS = 1_000_000_000
 _FLUSH_RECORDS = 512
 _SLOW_FLUSH_NS = 5_000_000
 _LONGEST_FLUSH_NS = 60_000_000_000
-_now = time.perf_counter_ns
+_FOREIGN = FLAGS["foreign_profiler"]
+_now, time_ns = time.perf_counter_ns, time.time_ns
 
 
 class Monitor:
@@ -32,6 +33,7 @@ class Monitor:
         self._flush_ns = _FLUSH_NS
         self._last_flush = self._last_end = _now()
         self._overhead_ns = 0
+        self._foreign = _profiler_check()
         self.next_step = 0
         self.flags = FLAGS["first"]
 
@@ -48,37 +50,35 @@ class Monitor:
             self.next_step = step
             self.flags |= FLAGS["resumed"]
 
-    def end(self, *, samples: int = NULL, tokens: int = NULL, transfer_ns: int = NULL) -> int:
-        """A step ended now; returns its number."""
-        now, meter = _now(), self._meter
-        cpu, delay, process, voluntary, involuntary, minor, major, resident, device = self._probes.read(now)
-        step, self.next_step = self.next_step, self.next_step + 1
-        flags = self.flags | meter.flags | _foreign(self.flags)
-        self.flags = 0
-        loader, backward = meter.uses_loader, meter.uses_backward
-        self._ring.add(
+    def end(self, samples: int, tokens: int, transfer_ns: int) -> int:
+        """A step ended now; returns its number. What the job does not say is `NULL`, and what the loaders say holds."""
+        now, meter, ring = _now(), self._meter, self._ring
+        step = self.next_step
+        self.next_step = step + 1
+        count = ring.count + 1
+        loader, backward, wide = meter.uses_loader, meter.uses_backward, meter.uses_collectives
+        ring.add(
             pack(
-                (
-                    self._ring.count + 1, step, time.time_ns(), now - self._last_end, flags,
-                    meter.batches if loader else NULL,
-                    samples if samples != NULL else meter.samples,
-                    tokens if tokens != NULL else meter.tokens,
-                    meter.data_ns if loader else NULL,
-                    meter.data_cpu_ns if loader else NULL,
-                    meter.forward_ns if loader and backward else NULL,
-                    meter.backward_ns if backward else NULL,
-                    meter.optimizer_ns if meter.uses_optimizer else NULL,
-                    meter.save_ns, meter.gc_ns, meter.gc_count,
-                    cpu, delay, process, voluntary, involuntary, minor, major, resident, device,
-                    meter.comm_ns if meter.uses_collectives else NULL,
-                    meter.comm_bytes if meter.uses_collectives else NULL,
-                    NULL, transfer_ns, NULL, self._overhead_ns,
-                )
+                count, step, time_ns(), now - self._last_end, self.flags | meter.flags | self._foreign(),
+                meter.batches if loader else NULL,
+                meter.samples if samples == NULL else samples,
+                meter.tokens if tokens == NULL else tokens,
+                meter.data_ns if loader else NULL,
+                meter.data_cpu_ns if loader and meter.split else NULL,
+                meter.forward_ns if loader and backward else NULL,
+                meter.backward_ns if backward else NULL,
+                meter.optimizer_ns if meter.optimizer_ns else NULL,
+                meter.save_ns, meter.gc_ns, meter.gc_count,
+                *self._probes.read(now),
+                meter.comm_ns if wide else NULL,
+                meter.comm_bytes if wide else NULL,
+                NULL, transfer_ns, self._overhead_ns,
             )
         )  # fmt: skip
+        self.flags = 0
         self._last_end = now
         meter.reset()
-        if now - self._last_flush >= self._flush_ns or self._ring.count - self._flushed >= _FLUSH_RECORDS:
+        if now - self._last_flush >= self._flush_ns or count - self._flushed >= _FLUSH_RECORDS:
             self.flush()
         self._overhead_ns = _now() - now
         return step
@@ -113,11 +113,10 @@ class Monitor:
         self._ring.close()
 
 
-def _foreign(flags: int) -> int:
-    """The flag of a profiler that the job runs itself, which slows its steps."""
-    if flags & FLAGS["profiled"]:
-        return 0
+def _profiler_check() -> Callable[[], int]:
+    """The flag of a profiler that the job runs itself, which slows its steps; as cheap as torch can tell."""
     torch = sys.modules.get("torch")
-    enabled = getattr(getattr(torch, "_C", None), "_autograd", None)
-    check = getattr(enabled, "_profiler_enabled", None)
-    return FLAGS["foreign_profiler"] if check is not None and check() else 0
+    check = getattr(getattr(getattr(torch, "_C", None), "_autograd", None), "_profiler_enabled", None)
+    if check is None:
+        return lambda: 0
+    return lambda: _FOREIGN if check() else 0

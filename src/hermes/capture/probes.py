@@ -11,55 +11,64 @@ from collections.abc import Mapping
 from hermes.live.record import NULL
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_SAMPLE_NS = 1_000_000_000
+_SAMPLE_NS = 250_000_000
+_READ_NS = 10_000_000
+_NOT_SAMPLED = (NULL,) * 7
+_NOTHING = (NULL,) * 10
 
 
 class Probes:
-    """Counters of the thread that made this and of its process; each call of `read` gives what came since the last."""
+    """Counters of the thread that made this and of its process; a read gives what came since the last.
 
-    __slots__ = ("_cpu_ns", "_delay_ns", "_memory", "_process_ns", "_rss", "_sampled_ns", "_schedstat", "_switches")
+    Between steps that use the caches for something else a system call costs several times what it does in a loop: only
+    one is made in each step.
+    """
+
+    __slots__ = ("_cpu_ns", "_delay_ns", "_memory", "_read_ns", "_sampled", "_sampled_ns", "_schedstat", "_slices")
 
     def __init__(self) -> None:
         # Files of /proc are kept open: opening one costs ten times what reading it does.
         self._schedstat = _open("/proc/thread-self/schedstat")
         self._memory = _open("/proc/self/statm")
-        self._sampled_ns = 0
-        self._rss = (NULL, NULL)
-        self._cpu_ns = self._delay_ns = self._process_ns = 0
-        self._switches = (0, 0, 0, 0)
+        self._cpu_ns = self._delay_ns = self._slices = 0
+        self._sampled = (0, 0, 0, 0, 0)
+        self._sampled_ns = -_SAMPLE_NS
+        self._read_ns = -_READ_NS
         self.read(0)
 
-    def read(self, now_ns: int) -> tuple[int, int, int, int, int, int, int, int, int]:
-        """CPU and run-queue ns of the thread, CPU ns of the process, voluntary and involuntary switches, minor and
-        major faults, resident and device bytes."""
-        cpu_ns, delay_ns = self._scheduler()
-        process_ns = time.process_time_ns()
+    def read(self, now_ns: int) -> tuple[int, ...]:
+        """CPU ns and run-queue ns of the thread and the times it was put on a CPU; then what `_sample` gives.
+
+        From schedstat (Documentation/scheduler/sched-stats.rst); where that is missing only the first is known.
+        `NULL` when too little time has gone by since the last read.
+        """
+        if now_ns - self._read_ns < _READ_NS:
+            return _NOTHING
+        self._read_ns = now_ns
+        if self._schedstat < 0:
+            cpu_ns, delay_ns, slices = time.thread_time_ns(), NULL, NULL
+            found = (cpu_ns - self._cpu_ns, NULL, NULL)
+        else:
+            raw = os.pread(self._schedstat, 80, 0).split()
+            cpu_ns, delay_ns, slices = int(raw[0]), int(raw[1]), int(raw[2])
+            found = (cpu_ns - self._cpu_ns, delay_ns - self._delay_ns, slices - self._slices)
+        self._cpu_ns, self._delay_ns, self._slices = cpu_ns, delay_ns, slices
+        if now_ns - self._sampled_ns < _SAMPLE_NS:
+            return found + _NOT_SAMPLED
+        self._sampled_ns = now_ns
+        return found + self._sample()
+
+    def _sample(self) -> tuple[int, ...]:
+        """CPU ns of the process, voluntary and involuntary switches, minor and major faults, each since the last
+        sample; resident and device bytes."""
         thread = resource.getrusage(resource.RUSAGE_THREAD)
         whole = resource.getrusage(resource.RUSAGE_SELF)
-        switches = (thread.ru_nvcsw, thread.ru_nivcsw, whole.ru_minflt, whole.ru_majflt)
-        before = self._switches
-        if now_ns - self._sampled_ns >= _SAMPLE_NS:
-            self._sampled_ns = now_ns
-            self._rss = (self._resident(), device_bytes(sys.modules))
-        found = (
-            cpu_ns - self._cpu_ns,
-            delay_ns - self._delay_ns if delay_ns != NULL else NULL,
-            process_ns - self._process_ns,
-            switches[0] - before[0],
-            switches[1] - before[1],
-            switches[2] - before[2],
-            switches[3] - before[3],
-            *self._rss,
-        )
-        self._cpu_ns, self._delay_ns, self._process_ns, self._switches = cpu_ns, delay_ns, process_ns, switches
-        return found
-
-    def _scheduler(self) -> tuple[int, int]:
-        """Nanoseconds on a CPU and in the run queue (schedstats, Documentation/scheduler/sched-stats.rst)."""
-        if self._schedstat >= 0:
-            cpu, delay, _ = os.pread(self._schedstat, 80, 0).split()
-            return int(cpu), int(delay)
-        return time.thread_time_ns(), NULL
+        now = (time.process_time_ns(), thread.ru_nvcsw, thread.ru_nivcsw, whole.ru_minflt, whole.ru_majflt)
+        last, self._sampled = self._sampled, now
+        return (
+            now[0] - last[0], now[1] - last[1], now[2] - last[2], now[3] - last[3], now[4] - last[4],
+            self._resident(), device_bytes(sys.modules),
+        )  # fmt: skip
 
     def _resident(self) -> int:
         if self._memory < 0:

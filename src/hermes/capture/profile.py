@@ -22,12 +22,13 @@ class Captures:
     """The rank's side of the control segment. `poll` is called after each step."""
 
     def __init__(self, control: Control, number: int, rank: int, say: Callable[[str], None]) -> None:
-        self._control: Control | None = control
+        self.control = control
+        self._off = False
         self._number = number
         self._rank = rank
         self._pid, self._started = me()
         self._say = say
-        self._seen = control.epoch
+        self._seen = self.idle_at = control.epoch
         self._torn = 0
         self._epoch = 0
         self._state = "none"
@@ -36,15 +37,17 @@ class Captures:
         self._began_ns = 0
 
     def poll(self, step: int) -> bool:
-        """Step `step` has ended. Whether the next one is slowed by a capture."""
-        control = self._control
-        if control is None:
+        """Step `step` has ended. Whether the next one is slowed by a capture.
+
+        While the epoch is `idle_at` there is nothing to do, and this need not be called.
+        """
+        if self._off:
             return False
-        if control.epoch != self._seen:
-            self._hear(control, step)
-        if self._request is None:
-            return False
-        return self._go_on(self._request, step)
+        if self.control.epoch != self._seen:
+            self._hear(self.control, step)
+        busy = self._request is not None and self._go_on(self._request, step)
+        self.idle_at = self._seen if self._request is None else -1
+        return busy
 
     def _hear(self, control: Control, step: int) -> None:
         """Take up what was asked, if it can be read."""
@@ -154,17 +157,16 @@ class Captures:
 
     def _answer(self, state: str, text: str) -> None:
         self._state = state
-        if self._control is not None:
+        if not self._off:
             slot = Slot(
                 rank=self._rank, pid=self._pid, started=self._started, epoch=self._epoch, state=state, text=text
             )
-            self._control.say(self._number, slot)
+            self.control.say(self._number, slot)
 
     def _give_up(self) -> None:
+        """Listen no more; the segment stays mapped, since its epoch is still looked at."""
         self._drop()
-        if self._control is not None:
-            self._control.close()
-        self._control = None
+        self._off = True
 
     def close(self) -> None:
         """The job ends: say so to who waits, and let go of the segment."""
@@ -173,6 +175,7 @@ class Captures:
         if unfinished:
             self._answer("gone", "the job ended")
         self._give_up()
+        self.control.close()
 
 
 def room(folder: Path, needed: int) -> None:

@@ -126,6 +126,8 @@ class Control:
         self.about = about
         self._map = mapped
         self._words = memoryview(mapped).cast("Q")
+        # Read after each step of each rank, so it is a view of its own: an index and nothing else.
+        self.epoch_word = self._words[_EPOCH_WORD : _EPOCH_WORD + 1]
 
     @classmethod
     def create(cls, path: Path, about: Mapping[str, object]) -> Control:
@@ -263,5 +265,6 @@ class Control:
 
     def close(self) -> None:
         """Unmap; the file stays."""
+        self.epoch_word.release()
         self._words.release()
         self._map.close()

@@ -230,7 +230,7 @@ def _recover_ring(log: Path, reader: RingReader) -> int:
         # Who follows the rank writes the log too: only one of us gets it.
         writer = LogWriter(log, reader.about)
         try:
-            writer.append(b"".join(pack(row[:-1]) for row in rows if row[0] > last_index(log)))
+            writer.append(b"".join(pack(*row[:-1]) for row in rows if row[0] > last_index(log)))
         finally:
             writer.close()
     return len(rows)
