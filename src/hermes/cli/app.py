@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hermes.cli import analyze, cache, detect, explain, schema, sql
+from hermes.cli import analyze, cache, detect, explain, profile, run, schema, sql
 from hermes.version import __version__
 
 
@@ -15,5 +15,16 @@ def app() -> None:
     """Finds what bounds an AI training step, from the profiles you already have."""
 
 
-for _command in (analyze.run, sql.run, sql.tables, schema.run, explain.rules, explain.run, cache.run, detect.run):
+for _command in (
+    analyze.run,
+    sql.run,
+    sql.tables,
+    schema.run,
+    explain.rules,
+    explain.run,
+    cache.run,
+    run.run,
+    profile.run,
+    detect.run,
+):
     app.add_command(_command)

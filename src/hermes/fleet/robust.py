@@ -6,8 +6,8 @@ Three looks at the same series, after it was divided by the work of each step:
 - *windows*: the last 40, 80, … 640 steps against the reference, by rank sum;
 - *CUSUM*: the steps since the cumulated sum last left zero, by the same rank sum, once it exceeds 12 deviations.
 
-A rank sum counts only when its z, divided by the root of the series' autocorrelation time, is 4.5 or more, and when the
-medians differ by 4 %. So a series that wanders needs longer windows, and no threshold is set by hand for it.
+A rank sum counts only when its z, divided by the root of the series' autocorrelation time, is 5 or more (less for large
+and long changes), and when medians and means differ by 4 %. So a series that wanders needs longer windows, and no threshold is set by hand for it.
 Where these numbers come from: `docs/evidence/detection.md`.
 """
 
@@ -24,6 +24,9 @@ from hermes.live.record import FLAGS
 
 Floats = npt.NDArray[np.float64]
 _FASTER_Z = 6.0
+_WARM_UP = 400
+_LONG = 80
+_LONGEST_TIME = 40.0
 _LEFT_OUT = sum(FLAGS[name] for name in ("first", "profiled", "checkpoint", "evaluation", "foreign_profiler"))
 
 
@@ -36,7 +39,7 @@ class RobustSettings:
     most_reference: int = 1000
     windows: tuple[int, ...] = (40, 80, 160, 320, 640)
     every: int = 5
-    z: float = 4.5
+    z: float = 5.0
     effect: float = 0.04
     row: int = 4
     spike_deviations: float = 5.0
@@ -178,20 +181,28 @@ class Robust:
             return None
         recent = self._values[self._count - window : self._count]
         before = self._median if size >= self._fitted else float(np.median(self._values[:size]))
-        if float(np.median(recent)) < (1 + self._settings.effect) * before:
+        # With two modes the median may jump by chance, and with spikes the mean does: the smaller of both counts.
+        level = float(np.mean(np.minimum(self._values[:size], 3 * before)))
+        ratio = min(float(np.median(recent)) / before, float(np.mean(np.minimum(recent, 3 * before))) / level)
+        if ratio < 1 + self._settings.effect:
             return None
         reference = self._sorted if len(self._sorted) <= size else np.sort(self._values[:size])
         score = rank_sum_z(reference, recent) / math.sqrt(self._time)
-        if score < self._settings.z:
+        least_z = self._settings.z
+        if window >= _LONG:
+            # A machine that is busy in bursts hides what is large behind noise that is larger: there size is evidence.
+            least_z -= min(max(4 * (ratio - 1.1), 0.0), 2.5)
+        if score < least_z:
             return None
         return self._kind(recent, before), window, score
 
     def _faster(self) -> bool:
         """Steps have become faster for good, as after a warm-up or a repair: the reference begins anew with them.
 
-        A trend in the reference makes its autocorrelation time long, so that is left out here; twice the effect and a
-        larger z stand in for it. To be wrong costs a reference, not an alarm.
+        A warm-up is a trend, and a trend makes the autocorrelation time long: in the first steps that is left out, and
+        twice the effect and a larger z stand in for it. To be wrong costs a reference, not an alarm.
         """
+        time = 1.0 if self._count <= _WARM_UP else self._time
         for window in self._settings.windows[:2]:
             size = self._reference_size(window)
             if size < self._settings.least_reference // 2:
@@ -200,7 +211,7 @@ class Robust:
             reference = self._sorted if len(self._sorted) <= size else np.sort(self._values[:size])
             if float(np.median(recent)) > (1 - 2 * self._settings.effect) * float(reference[len(reference) // 2]):
                 continue
-            if rank_sum_z(reference, recent) <= -_FASTER_Z:
+            if rank_sum_z(reference, recent) <= -_FASTER_Z * math.sqrt(time):
                 self._rebase(window)
                 return True
         return False
@@ -270,4 +281,4 @@ def autocorrelation_time(values: Floats) -> float:
             break
         total += 2 * pair
         lag += 2
-    return float(max(1.0, total * (1 + 2 * total / n)))
+    return float(min(max(1.0, total * (1 + 2 * total / n)), _LONGEST_TIME))
