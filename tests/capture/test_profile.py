@@ -52,11 +52,7 @@ if out:
 if ranks > 1:
     # Gloo sometimes aborts when the interpreter tears it down: leave without that.
     dist.barrier()
-    if os.environ.get("ONE_LINE"):
-        hermes.capture.stop()
-    else:
-        import hermes.capture
-        hermes.capture.stop()
+    getattr(sys.modules.get("hermes.capture"), "stop", lambda: None)()
     os._exit(0)
 """
 HERMES = "from hermes.cli import command; command()"
@@ -166,12 +162,10 @@ def test_only_the_ranks_that_were_named_capture(place: Place, train: Path) -> No
 
 def test_training_of_two_ranks_gives_the_same_bits_with_hermes_run_and_without(place: Place, train: Path) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(train)]
-    bare = train.read_text().replace("import hermes.capture\n", "hermes = None\n").replace("hermes.capture.stop()", "")
-    (place.folder / "bare.py").write_text(bare)
     ours = begin(place, sys.executable, "-c", HERMES, "run", "--no-capture", "--", *launcher, STEPS="60", RESULT="ours")
     out, err = ours.communicate(timeout=200)
     assert ours.returncode == 0, err
-    theirs = begin(place, *launcher[:-1], "bare.py", STEPS="60", RESULT="theirs")
+    theirs = begin(place, *launcher, STEPS="60", RESULT="theirs")
     out, err = theirs.communicate(timeout=200)
     assert theirs.returncode == 0, out + err
     for rank in (0, 1):
@@ -247,3 +241,64 @@ def _torchrun(place: Place, train: Path, **environment: str) -> subprocess.Popen
         place, sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(train),
         ONE_LINE="1", **environment,
     )  # fmt: skip
+
+
+def test_hermes_run_notices_captures_and_analyses_without_a_change_to_the_code(place: Place, train: Path) -> None:
+    slow = TRAIN.replace("time.sleep(0.004)", "time.sleep(0.03 if step > 250 else 0.01)")
+    train.write_text(slow)
+    process = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, str(train), STEPS="450")
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    (job,) = place.jobs()
+    events = [json.loads(line) for line in (job.folder / "events.jsonl").read_text().splitlines()]
+    alarms = [event for event in events if event["kind"] == "alarm"]
+    assert [240 <= alarm["since"] <= 300 for alarm in alarms] != []
+    assert next(event for event in events if event["kind"] == "capture")["states"] == {"0": "finished"}
+    finding = next(event for event in events if event["kind"] == "finding")
+    assert Path(finding["report"]).is_file()
+    assert f"finding: {finding['text']}" in err
+    assert f"run directory: {job.folder}" in err
+    assert list(place.memory.iterdir()) == []
+
+
+def test_hermes_run_ends_as_its_command_does_and_hands_signals_on(place: Place) -> None:
+    ends = {"import sys; sys.exit(7)": 7, "import os; os.kill(os.getpid(), 9)": 137}
+    for script, code in ends.items():
+        done = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", script)
+        done.communicate(timeout=60)
+        assert done.returncode == code
+    script = (
+        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(3)); print('up', flush=True); time.sleep(60)"
+    )
+    process = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", script)
+    assert process.stdout
+    assert process.stdout.readline() == "up\n"
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 3
+
+
+def test_a_killed_watcher_leaves_the_job_running(place: Place, train: Path) -> None:
+    process = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, str(train), STEPS="100000")
+    job = stepping(place)
+    process.kill()
+    process.wait()
+    before = progress(job)[0][0]
+    _until(lambda: [1] if progress(job)[0][0] > before + 50 else [])
+    asked = ask(job, wish(), now_ns=time.time_ns())
+    assert answered(asked) == {0: "finished"}
+    os.kill(answers(asked)[0].pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
+def test_a_package_of_the_job_called_hermes_is_not_shadowed(place: Place, train: Path) -> None:
+    (place.folder / "hermes.py").write_text("mine = 1\n")
+    train.write_text("import hermes\nassert hermes.mine\n" + TRAIN)
+    boot = "import sys; sys.path.insert(0, sys.argv.pop(1)); " + HERMES
+    source = place.environment["PYTHONPATH"]
+    process = begin(
+        place, sys.executable, "-c", boot, source, "run", "--", sys.executable, str(train), STEPS="5", PYTHONPATH=""
+    )
+    _, err = process.communicate(timeout=90)
+    assert process.returncode == 0, err
+    assert "capture is off: the job has another package called hermes" in err

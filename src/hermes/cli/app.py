@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hermes.cli import analyze, cache, detect, explain, profile, run, schema, sql
+from hermes.cli import analyze, cache, detect, explain, profile, run, schema, sql, watch
 from hermes.version import __version__
 
 
@@ -25,6 +25,7 @@ for _command in (
     cache.run,
     run.run,
     profile.run,
+    watch.run,
     detect.run,
 ):
     app.add_command(_command)

@@ -7,7 +7,8 @@ Three looks at the same series, after it was divided by the work of each step:
 - *CUSUM*: the steps since the cumulated sum last left zero, by the same rank sum, once it exceeds 12 deviations.
 
 A rank sum counts only when its z, divided by the root of the series' autocorrelation time, is 5 or more (less for large
-and long changes), and when medians and means differ by 4 %. So a series that wanders needs longer windows, and no threshold is set by hand for it.
+and long changes), and when medians and means differ by 4 %. So a series that wanders needs longer windows, and no
+threshold is set by hand for it.
 Where these numbers come from: `docs/evidence/detection.md`.
 """
 
