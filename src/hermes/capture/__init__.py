@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hermes.capture.agent import Agent
@@ -74,6 +74,29 @@ def mark_evaluation() -> None:
     """The model is evaluated in this step. Batches that no backward pass follows say so themselves."""
     if _agent is not None:
         _agent.mark("evaluation")
+
+
+def mindspore_callback() -> object:
+    """A callback for `Model.train` of MindSpore that starts capture and ends a step after each of the model's.
+
+    Raises `ImportError` where MindSpore is not installed.
+    """
+    from importlib import import_module
+
+    base: Any = import_module("mindspore.train").Callback
+
+    class Steps(base):  # type: ignore[misc]
+        """Ends a step of Hermes where MindSpore ends one."""
+
+        def on_train_begin(self, run_context: object) -> None:
+            """Start to watch."""
+            start()
+
+        def on_train_step_end(self, run_context: object) -> None:
+            """A step has ended."""
+            step()
+
+    return Steps()
 
 
 def stop() -> None:
