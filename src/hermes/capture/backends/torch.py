@@ -41,7 +41,9 @@ class TorchBackend:
         activities = [profiler.ProfilerActivity.CPU]
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             activities.append(profiler.ProfilerActivity.CUDA)
-        self._profile = profiler.profile(activities=activities, **wanted, **_lean(self._torch))
+        # Stacks are put together in what it leaves out.
+        lean = {} if wanted.get("with_stack") else _lean(self._torch)
+        self._profile = profiler.profile(activities=activities, **wanted, **lean)
         self._profile.start()
         self._running = True
         self._profile.add_metadata_json("hermes", json.dumps({"rank": self._rank, "reason": self._request.reason}))
