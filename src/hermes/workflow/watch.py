@@ -140,6 +140,7 @@ class Watcher:
         self._note(
             "alarm", rank=alarm.rank, change=alarm.kind, since=alarm.since, step=alarm.step,
             before_ns=alarm.before_ns, after_ns=alarm.after_ns, cause=cause.name if cause else None,
+            cost_ns=cause.cost_ns if cause else None, do=cause.do if cause else None,
         )  # fmt: skip
         if self._capture and self._asked is None:
             self._start(f"{alarm.kind} since step {alarm.since}, rank {alarm.rank}", now_ns)
