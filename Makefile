@@ -11,7 +11,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo test check lint format docs docs-check bench accuracy fuzz clean chromium
+.PHONY: help demo demo-live test test-torch check lint format docs docs-check bench accuracy fuzz clean chromium
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -20,8 +20,17 @@ help: ## list the targets
 demo: $(demo)/job/truth.json ## generate an 8-rank job with planted faults and analyse it
 	@$(bin)/hermes analyze $(demo)/job -o $(demo)/report
 
+demo-live: $(VENV)/.dev ## train for real, slow it down, notice, capture, explain, cure and measure; installs PyTorch
+	@$(pip) install --group torch
+	@rm -rf out/live
+	@$(bin)/python -m hermes.testing.live_demo out/live
+
 test: $(VENV)/.dev chromium ## run the tests
 	@$(bin)/python -m pytest
+
+test-torch: $(VENV)/.dev ## install PyTorch, and run the tests of capture with it
+	@$(pip) install --group torch
+	@$(bin)/python -m pytest tests/live tests/capture tests/fleet
 
 check: lint docs-check test ## the gate: format, lint, types, imports, docs, tests
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchmarks.capture import capture
 from benchmarks.contest import HERMES, Bench, Entrant, Score, score_table, verdict
 from benchmarks.inputs import MissingError, size_of, warm
 from benchmarks.page import COST_HEADER, cost, gigabytes, seconds, table, times
@@ -202,4 +203,5 @@ SUITES: dict[str, Callable[[Bench], str]] = {
     "growth": growth,
     "ranks": ranks,
     "path": path,
+    "capture": capture,
 }

@@ -159,7 +159,7 @@ def _value(given: click.Parameter) -> str:
     if isinstance(given, click.Option) and given.is_flag:
         return ""
     if isinstance(given.type, click.Choice):
-        return f" {{{','.join(str(choice.value) for choice in given.type.choices)}}}"
+        return f" {{{','.join(str(getattr(choice, 'value', choice)) for choice in given.type.choices)}}}"
     return f" {given.type.name.upper()}"
 
 

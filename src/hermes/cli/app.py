@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hermes.cli import analyze, cache, explain, export, schema, sql, whatif
+from hermes.cli import analyze, cache, detect, explain, export, profile, run, schema, sql, watch, whatif
 from hermes.version import __version__
 
 
@@ -25,5 +25,9 @@ for _command in (
     explain.rules,
     explain.run,
     cache.run,
+    run.run,
+    profile.run,
+    watch.run,
+    detect.run,
 ):
     app.add_command(_command)

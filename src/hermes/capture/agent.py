@@ -1,0 +1,262 @@
+"""Capture of one process: waits for the first step, joins the job, and turns itself off when anything is wrong."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import get_ident
+
+from hermes.capture.hooks import Hooks, ignore
+from hermes.capture.meter import Meter
+from hermes.capture.monitor import Monitor
+from hermes.capture.patches import Patches
+from hermes.capture.profile import Captures
+from hermes.capture.say import say
+from hermes.live import process
+from hermes.live.control import Control
+from hermes.live.errors import LiveError
+from hermes.live.record import FLAGS, NULL
+from hermes.live.rundir import Job, clean, default_root, enter, new_id, open_ring, read, remove_memory
+from hermes.live.steplog import LogWriter
+
+_now = time.perf_counter_ns
+_PROFILED = FLAGS["profiled"]
+_OTHERS = 16
+"""Optimizer steps of others after which the one that marked steps is taken to be gone."""
+_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+_WORLD = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where this process stands in its job."""
+
+    rank: int
+    world: int
+    launched: bool
+
+
+class Agent:
+    """All that capture keeps in a process. Its methods never raise; what fails turns it off with one line."""
+
+    def __init__(self, environment: Mapping[str, str], *, collectives: bool = False, flops: int | None = None) -> None:
+        self._environment = environment
+        self._collectives = collectives or environment.get("HERMES_COLLECTIVES") == "1"
+        self._flops = flops or _number(environment.get("HERMES_FLOPS_PER_STEP", ""))
+        self._hooks: Hooks | None = None
+        self._renew()
+
+    def _renew(self) -> None:
+        """As if nothing had happened yet: at first, and in a forked child."""
+        self.off = False
+        self._joined = False
+        self._explicit = False
+        self._anchor = 0
+        self._others = 0
+        self._first_step: int | None = None
+        self._meter: Meter | None = None
+        self._patches: Patches | None = None
+        self._monitor: Monitor | None = None
+        self._captures: Captures | None = None
+        self._job: Job | None = None
+
+    def start(self) -> None:
+        """Wait for the first optimizer step, now or once torch is loaded."""
+        self._guard(self._arm)
+
+    def _arm(self) -> None:
+        if self._hooks is None:
+            self._hooks = Hooks(ignore, self.optimizer_ended)
+            self._hooks.arm()
+            os.register_at_fork(after_in_child=self._forked)
+            atexit.register(self.close)
+
+    def optimizer_ended(self, optimizer: object) -> None:
+        """Hook after each optimizer step; those of the optimizer that stepped first end a step of the job."""
+        meter = self._meter
+        if meter is not None:
+            # Another thread that trains does not end this one's step.
+            if get_ident() != meter.thread:
+                return
+            if meter.optimizer_from:
+                meter.optimizer_ns += _now() - meter.optimizer_from
+                meter.optimizer_from = 0
+        if self._explicit:
+            return
+        number = id(optimizer)
+        if number != self._anchor and self._anchor and self._others < _OTHERS:
+            self._others += 1
+            return
+        self._anchor, self._others = number, 0
+        try:
+            self._step_ended()
+        except Exception as broken:  # noqa: BLE001 - capture fails open
+            self._give_up(broken)
+
+    def step(self, samples: int, tokens: int, transfer_ns: int) -> None:
+        """The job says that a step ended; from the first such call on optimizers say it no more."""
+        if not self.off:
+            self._explicit = True
+            self._guard(lambda: self._step_ended(samples, tokens, transfer_ns))
+
+    def set_step(self, step: int) -> None:
+        """The step that ends next has that number."""
+        self._first_step = step
+        if self._monitor is not None:
+            self._monitor.set_step(step)
+
+    def mark(self, name: str) -> None:
+        """Flag the current step."""
+        if self._meter is not None:
+            self._meter.flags |= FLAGS[name]
+
+    def _step_ended(self, samples: int = NULL, tokens: int = NULL, transfer_ns: int = NULL) -> None:
+        monitor = self._monitor
+        if monitor is None:
+            self._join()
+            return
+        step = monitor.end(samples, tokens, transfer_ns)
+        captures = self._captures
+        if captures is not None and captures.control.epoch_word[0] != captures.idle_at and captures.poll(step):
+            monitor.flags |= _PROFILED
+
+    def _join(self) -> None:
+        """The first step has ended: take a place in the job, and begin to count."""
+        place = where(self._environment, sys.modules)
+        if self._environment.get("LOCAL_RANK", "0") == "0" and "HERMES_JOB" not in self._environment:
+            clean(default_root(self._environment))
+        job, control, number = self._enter(place)
+        facts = {"world": place.world, "host": platform.node(), "python": sys.executable, "flops": self._flops}
+        about = {"job": job.id, "rank": place.rank, **facts, "frameworks": frameworks(sys.modules)}
+        ring = open_ring(job, place.rank, about)
+        log = LogWriter(job.log_path(place.rank), about)
+        self._meter = Meter()
+        self._monitor = Monitor(ring, log, self._meter, say)
+        self._patches = Patches(self._meter)
+        self._patches.install(collectives=self._collectives)
+        self._captures = Captures(control, number, place.rank, say)
+        self._job = job
+        self._note(job, place.rank, about)
+        if self._hooks is not None:
+            self._hooks.before = self._meter.optimizer_begins
+        self._monitor.begin(0 if self._first_step is None else self._first_step)
+        self._joined = True
+
+    def _note(self, job: Job, rank: int, about: Mapping[str, object]) -> None:
+        (job.folder / f"rank{rank}.json").write_text(json.dumps({**about, "pid": os.getpid()}), "utf-8")
+
+    def _enter(self, place: Place) -> tuple[Job, Control, int]:
+        """The job that `hermes run` made, else one that all processes of one launcher agree on, else one alone."""
+        given = self._environment.get("HERMES_JOB")
+        job = read(Path(given)) if given else self._own_job(place)
+        control = Control.attach(job.segment, job=job.id)
+        try:
+            return job, control, control.claim(place.rank)
+        except LiveError:
+            # Another training of the same parent has this rank: the two have nothing to do with each other.
+            control.close()
+            job = self._own_job(Place(rank=place.rank, world=1, launched=False))
+            control = Control.attach(job.segment, job=job.id)
+            return job, control, control.claim(place.rank)
+
+    def _own_job(self, place: Place) -> Job:
+        name = Path(sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c") else "python").stem
+        owner = process.me()
+        if place.launched:
+            owner = (os.getppid(), process.start_time(os.getppid()) or 0)
+        job_id = new_id(name, pid=owner[0], started=owner[1])
+        root = default_root(self._environment)
+        return enter(root, job_id, command=tuple(sys.argv), owner=owner, environment=self._environment)
+
+    def _guard(self, call: Callable[[], None]) -> None:
+        """Whatever goes wrong in here is not the job's business."""
+        try:
+            call()
+        except Exception as broken:  # noqa: BLE001 - capture fails open
+            self._give_up(broken)
+
+    def _give_up(self, broken: Exception) -> None:
+        say(f"capture is off: {'' if isinstance(broken, LiveError) else type(broken).__name__ + ': '}{broken}")
+        self.close(tell=False)
+
+    def close(self, *, tell: bool = True) -> None:
+        """Write what is left, unwrap what was wrapped, and never act again; one line was enough unless `tell`."""
+        if self.off:
+            return
+        self.off = True
+        if self._hooks is not None:
+            self._hooks.before = self._hooks.after = ignore
+        for part in (self._unwrap, self._close_captures, self._close_monitor, self._leave):
+            try:
+                part()
+            except Exception as broken:  # noqa: BLE001 - as above; the next part must still close
+                if tell:
+                    say(f"capture could not end cleanly ({type(broken).__name__}: {broken})")
+
+    def _unwrap(self) -> None:
+        if self._patches is not None:
+            self._patches.remove()
+
+    def _close_captures(self) -> None:
+        if self._captures is not None:
+            self._captures.close()
+
+    def _close_monitor(self) -> None:
+        if self._monitor is not None:
+            self._monitor.close()
+
+    def _leave(self) -> None:
+        """The last process of a job that nobody else looks after removes its shared memory."""
+        job = self._job
+        if job is None or not job.segment.exists():
+            return
+        pid = os.getpid()
+        job.ring_path(where(self._environment, sys.modules).rank, pid).unlink(missing_ok=True)
+        if job.owner[0] == pid and not _others_run(job):
+            remove_memory(job)
+
+    def _forked(self) -> None:
+        """In a forked child the parent's step is not ours; should the child train, it begins anew."""
+        if self._hooks is not None and not self.off:
+            patches, self._patches = self._patches, None
+            if patches is not None:
+                patches.remove()
+            self._hooks.before = ignore
+            self._renew()
+
+
+def _others_run(job: Job) -> bool:
+    control = Control.attach(job.segment, job=job.id)
+    try:
+        return any(slot.alive and slot.pid != os.getpid() for slot in control.slots())
+    finally:
+        control.close()
+
+
+def where(environment: Mapping[str, str], modules: Mapping[str, object]) -> Place:
+    """Rank and world size: from torch.distributed when it is set up, else from the launcher's environment."""
+    distributed = getattr(modules.get("torch"), "distributed", None)
+    launched = any(name in environment for name in (*_RANK, "LOCAL_RANK"))
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        world = int(distributed.get_world_size())
+        return Place(rank=int(distributed.get_rank()), world=world, launched=launched or world > 1)
+    rank = next((found for name in _RANK if (found := _number(environment.get(name, ""))) is not None), 0)
+    world = next((found for name in _WORLD if (found := _number(environment.get(name, "")))), 1)
+    return Place(rank=rank, world=world, launched=launched and world > 1)
+
+
+def frameworks(modules: Mapping[str, object]) -> dict[str, str]:
+    """Versions of the frameworks that the job has loaded."""
+    names = ("torch", "torch_npu", "mindspore")
+    return {name: str(getattr(modules[name], "__version__", "")) for name in names if name in modules}
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None

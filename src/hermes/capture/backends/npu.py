@@ -1,0 +1,90 @@
+"""torch_npu.profiler, called directly: what `dynamic_profile` does, without its channel. Parsed in a side process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from hermes.capture.backends import CaptureError
+from hermes.live.control import Request
+
+LEVELS = {
+    "light": {"profiler_level": "Level0", "aic_metrics": "AiCoreNone"},
+    "standard": {"profiler_level": "Level1", "aic_metrics": "PipeUtilization"},
+    "full": {"profiler_level": "Level2", "aic_metrics": "PipeUtilization"},
+}
+"""Level to names in torch_npu.profiler's ProfilerLevel and AiCMetrics."""
+
+
+class NpuBackend:
+    """One folder a rank, `rank{r}/*_ascend_pt`, raw: `analyse` of torch_npu makes text or a database of it later.
+
+    Nothing is analysed here: it would block the step, and it sets the start method of multiprocessing for the job.
+    """
+
+    def __init__(self, request: Request, rank: int) -> None:
+        self._request = request
+        self._folder = Path(request.out) / f"rank{rank}"
+        self._torch: Any = sys.modules["torch"]
+        self._profile: Any = None
+        self._stepped = False
+
+    def start(self) -> None:
+        """Raises `CaptureError` for a metric that torch_npu does not have."""
+        profiler: Any = importlib.import_module("torch_npu.profiler")
+        options = self._request.options
+        level = LEVELS[self._request.level]
+        full = self._request.level == "full"
+        metrics = options.get("aic_metrics", level["aic_metrics"])
+        if not hasattr(profiler.AiCMetrics, metrics):
+            raise CaptureError(f"torch_npu has no metrics {metrics!r}")
+        config = profiler._ExperimentalConfig(
+            profiler_level=getattr(profiler.ProfilerLevel, level["profiler_level"]),
+            aic_metrics=getattr(profiler.AiCMetrics, metrics),
+            mstx=options.get("mstx") == "yes",
+            data_simplification=False,
+        )
+        handler = profiler.tensorboard_trace_handler(str(self._folder), analyse_flag=False)
+        self._profile = profiler.profile(
+            activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU],
+            schedule=profiler.schedule(wait=0, active=self._request.steps, warmup=0, repeat=1),
+            on_trace_ready=handler,
+            record_shapes=self._request.level != "light",
+            profile_memory=options.get("memory", "yes" if full else "") == "yes",
+            with_stack=options.get("stack", "yes" if full else "") == "yes",
+            with_flops=False,
+            with_modules=False,
+            experimental_config=config,
+        )
+        self._profile.start()
+
+    def mark(self, step: int) -> None:
+        """torch_npu counts steps itself: the first begins with `start`."""
+        if self._stepped:
+            self._profile.step()
+        self._stepped = True
+
+    def stop(self) -> None:
+        """The last `step` ends the schedule and writes; `stop` waits for the device."""
+        self._profile.step()
+        self._profile.stop()
+
+    def save(self) -> Path:
+        """torch_npu has written while it recorded. Raises `CaptureError` when nothing is there, or too much."""
+        self._profile = None
+        size = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+        if not size:
+            raise CaptureError("torch_npu has written nothing")
+        if size > self._request.largest_bytes:
+            raise CaptureError(f"the profile has {size} bytes, more than the {self._request.largest_bytes} allowed")
+        return self._folder
+
+    def discard(self) -> None:
+        """Stop if running; what torch_npu has written stays, since only it knows what is whole."""
+        profile, self._profile = self._profile, None
+        if profile is not None:
+            with contextlib.suppress(Exception):
+                profile.stop()

@@ -1,0 +1,158 @@
+"""Sums within one step: waits for data, passes, collections, saving; added up by the wrappers in `patches`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from hermes.live.record import FLAGS, NULL
+
+_now = time.perf_counter_ns
+_thread_ns = time.thread_time_ns
+_LONG_NS = 100_000
+"""A wait for data from which on it is worth knowing who worked in it."""
+_EVALUATION = 2
+"""Batches in a row without a backward pass between them, from which on a step counts as one with an evaluation."""
+
+
+class Meter:
+    """What the stepping thread has spent since its last step ended. Times are nanoseconds of host time.
+
+    Calls of other threads are let through unmeasured: a thread that prefetches waits for no step.
+    """
+
+    __slots__ = (
+        "_depth", "_forward_from", "_long", "_unused", "backward_ns", "batches", "comm_bytes", "comm_ns", "data_cpu_ns",
+        "data_ns", "flags", "forward_ns", "gc_count", "gc_from", "gc_ns", "optimizer_from", "optimizer_ns",
+        "samples", "save_ns", "split", "thread", "tokens", "uses_backward", "uses_collectives", "uses_loader",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.uses_loader = self.uses_backward = self.uses_collectives = False
+        self._depth = 0
+        self._forward_from = self.optimizer_from = self.gc_from = 0
+        self._unused = 0
+        self._long = True
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a step."""
+        self.data_ns = self.data_cpu_ns = self.forward_ns = self.backward_ns = self.optimizer_ns = self.save_ns = 0
+        self.gc_ns = self.gc_count = self.batches = self.flags = self.comm_ns = self.comm_bytes = 0
+        self.samples = self.tokens = NULL
+        self._forward_from = 0
+        # Two system calls for each batch: only where there is something to tell apart, and for whole steps.
+        self.split = self._long
+
+    def wait_for_data(self, call: Callable[[], object], *, counts: bool) -> object:
+        """Do `call`, which waits for a batch when it `counts`, else for the workers of a loader."""
+        if self._depth or threading.get_ident() != self.thread:
+            return call()
+        self.uses_loader = True
+        self._depth = 1
+        split = self.split
+        cpu = _thread_ns() if split else 0
+        start = _now()
+        try:
+            batch = call()
+        finally:
+            self._depth = 0
+            end = _now()
+            self.data_ns += end - start
+            if split:
+                self.data_cpu_ns += _thread_ns() - cpu
+            self._long = end - start >= _LONG_NS
+        if counts:
+            self.batches += 1
+            self._forward_from = end
+            self._unused += 1
+            if self._unused >= _EVALUATION and self.uses_backward:
+                self.flags |= FLAGS["evaluation"]
+            self._count(batch)
+        return batch
+
+    def _count(self, batch: object) -> None:
+        """Add the extent of a batch; one that tells none makes the sum unknown."""
+        if type(batch) in (list, tuple) and batch:
+            batch = batch[0]  # type: ignore[index]
+        shape = getattr(batch, "shape", None)
+        if shape is not None and len(shape) != 0 and self.tokens == NULL:
+            self.samples = int(shape[0]) + (0 if self.samples == NULL else self.samples)
+            return
+        samples, tokens = extent(batch)
+        self.samples = samples if self.samples == NULL else self.samples + samples if samples != NULL else NULL
+        self.tokens = tokens if self.tokens == NULL else self.tokens + tokens if tokens != NULL else NULL
+
+    def backward(self, call: Callable[[], object]) -> object:
+        """Do `call`, a backward pass; what lies between the last batch and it is the forward pass."""
+        if self._depth or threading.get_ident() != self.thread:
+            return call()
+        self.uses_backward = True
+        self._depth = 1
+        start = _now()
+        if self._forward_from:
+            self.forward_ns += start - self._forward_from
+        try:
+            return call()
+        finally:
+            self._depth = 0
+            self._forward_from = end = _now()
+            self.backward_ns += end - start
+            self._unused = 0
+
+    def save(self, call: Callable[[], object]) -> object:
+        """Do `call`, which writes a checkpoint."""
+        start = _now()
+        try:
+            return call()
+        finally:
+            if threading.get_ident() == self.thread:
+                self.save_ns += _now() - start
+                self.flags |= FLAGS["checkpoint"]
+
+    def communicate(self, call: Callable[[], object], size: int) -> object:
+        """Do `call`, a collective on that many bytes."""
+        self.uses_collectives = True
+        start = _now()
+        try:
+            return call()
+        finally:
+            if threading.get_ident() == self.thread:
+                self.comm_ns += _now() - start
+                self.comm_bytes += size
+
+    def optimizer_begins(self, _optimizer: object) -> None:
+        """Called before an optimizer's step."""
+        self.optimizer_from = _now()
+
+    def collection(self, phase: str, _info: object) -> None:
+        """A callback for `gc.callbacks`."""
+        if phase == "start":
+            self.gc_from = _now()
+        elif self.gc_from:
+            self.gc_ns += _now() - self.gc_from
+            self.gc_count += 1
+            self.gc_from = 0
+
+
+def extent(batch: object) -> tuple[int, int]:
+    """Samples and tokens of a batch, by the shape of its first tensor; `NULL` for what it does not tell.
+
+    Tokens are counted for the key `input_ids`, as models of text name it, when it has two dimensions.
+    """
+    text = False
+    if isinstance(batch, Mapping):
+        text = "input_ids" in batch
+        batch = batch["input_ids"] if text else next(iter(batch.values()), None)
+    elif isinstance(batch, (tuple, list)) and batch:
+        batch = batch[0]
+    shape = getattr(batch, "shape", None)
+    try:
+        if not shape:
+            return NULL, NULL
+        samples = int(shape[0])
+        return samples, samples * int(shape[1]) if text and len(shape) == 2 else NULL
+    except (TypeError, ValueError, IndexError):
+        return NULL, NULL

@@ -1,0 +1,75 @@
+"""`hermes detect`: replays a step log through a detector."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from hermes.diagnose.live import Cause
+    from hermes.workflow.steplogs import Detection, Explained
+
+
+@click.command("detect")
+@click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
+@click.option("--preset", default="robust", help="robust, or ksigma with its PERF_* variables.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
+def run(log: Path, preset: str, form: str) -> None:
+    """Say when the steps of a log became slower, and why, as far as counters tell.
+
+    LOG is a step log, a run directory, the name of a job, or a perf_*.log that torch_npu or MindSpore wrote.
+    """
+    from hermes.workflow.steplogs import detect_in
+
+    found = detect_in(log, preset=preset, environment=os.environ)
+    print(json.dumps(_document(found), indent=1) if form == "json" else "\n".join(_lines(found, preset)))
+
+
+def _lines(found: Detection, preset: str) -> list[str]:
+    from hermes.workflow.steplogs import ranks_text
+
+    lines = [f"{ranks_text(found.ranks)}, preset {preset}"]
+    lines += [f"rank {steps.rank}: {steps.damaged} records are damaged" for steps in found.ranks if steps.damaged]
+    lines += [_alarm(one) for one in found.alarms] or ["no alarm"]
+    if found.causes:
+        lines += ["", "throughout:"]
+        lines += [f"  {_cause(cause)}" for cause in found.causes]
+    return lines
+
+
+def _alarm(one: Explained) -> str:
+    alarm = one.alarm
+    change = f"{alarm.before_ns / 1e6:.2f} -> {alarm.after_ns / 1e6:.2f} ms ({alarm.ratio - 1:+.0%})"
+    text = f"rank {alarm.rank}: {alarm.kind} from step {alarm.since}, noticed at {alarm.step}: {change}"
+    if one.cause:
+        text += f"\n  {one.cause.name}: {one.cause.what}, {one.cause.share:.0%} of it. To do: {one.cause.do}"
+    return text
+
+
+def _cause(cause: Cause) -> str:
+    note = f" ({cause.note})" if cause.note else ""
+    cost = f"{cause.cost_ns / 1e6:.2f} ms a step, {cause.share:.0%}"
+    return f"rank {cause.rank}: {cause.name}, {cost}{note}. To do: {cause.do}"
+
+
+def _document(found: Detection) -> dict[str, object]:
+    return {
+        "schema": "hermes.detection/1",
+        "ranks": [{"rank": one.rank, "steps": len(one), "damaged": one.damaged} for one in found.ranks],
+        "alarms": [
+            {
+                "rank": one.alarm.rank, "kind": one.alarm.kind, "since": one.alarm.since, "step": one.alarm.step,
+                "before_ns": one.alarm.before_ns, "after_ns": one.alarm.after_ns, "score": round(one.alarm.score, 2),
+                "cause": one.cause.name if one.cause else None, "share": one.cause.share if one.cause else None,
+            }
+            for one in found.alarms
+        ],
+        "causes": [
+            {"name": one.name, "rank": one.rank, "cost_ns": one.cost_ns, "share": round(one.share, 4), "note": one.note}
+            for one in found.causes
+        ],
+    }  # fmt: skip

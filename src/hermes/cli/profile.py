@@ -1,0 +1,94 @@
+"""`hermes profile`: a capture of a running job, without stopping it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hermes.base.errors import QueryError
+
+if TYPE_CHECKING:
+    from hermes.live.control import Slot
+    from hermes.live.rundir import Job
+
+
+@click.command("profile")
+@click.argument("job", required=False, default="")
+@click.option("--steps", type=click.IntRange(1, 100), default=2, help="How many steps.")
+@click.option("--level", default="standard", help="light, standard or full.")
+@click.option("--ranks", default="", help="Which ranks, such as 0,3-5; all without it.")
+@click.option("--memory", is_flag=True, help="Record allocations too.")
+@click.option("--stack", is_flag=True, help="Record Python stacks too.")
+@click.option("--mstx", is_flag=True, help="Record marks of mstx too (NPU).")
+@click.option("--aic-metrics", default="", help="Metrics of the AI core, such as PipeUtilization (NPU).")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the capture, instead of the job's.")
+@click.option("--largest", type=click.IntRange(1), default=2000, help="Megabytes that one rank may write.")
+@click.option("--status", is_flag=True, help="Only say what the job's ranks are doing.")
+@click.option("--cancel", is_flag=True, help="Only end the capture that is under way.")
+def run(
+    job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int, *,
+    memory: bool, stack: bool, mstx: bool, status: bool, cancel: bool,
+) -> None:  # fmt: skip
+    """Record some steps of a running job on all ranks at once.
+
+    JOB is its name or a part of it; not needed when only one job runs. `hermes watch` lists them.
+    """
+    from hermes.workflow import captures
+
+    found = captures.find_job(job, os.environ)
+    if status:
+        _status(found)
+        return
+    if cancel:
+        captures.cancel(found)
+        print(f"{found.id}: cancelled")
+        return
+    options = {name: "yes" for name, asked in (("memory", memory), ("stack", stack), ("mstx", mstx)) if asked}
+    if aic_metrics:
+        options["aic_metrics"] = aic_metrics
+    wish = captures.Wish(
+        steps=steps, level=level, ranks=_ranks(ranks), out=out, options=options, largest_bytes=largest * 1_000_000
+    )
+    asked = captures.ask(found, wish, now_ns=time.time_ns())
+    print(f"{found.id}: steps {asked.request.start_step} to {asked.request.start_step + steps - 1}", flush=True)
+    said = captures.follow(asked, tell=_tell)
+    good = bool(said) and all(slot.state == "finished" for slot in said.values())
+    print(f"capture: {asked.folder}")
+    if good:
+        print(f"next:    hermes analyze {asked.folder}")
+    sys.exit(0 if good else 3)
+
+
+def _tell(slot: Slot) -> None:
+    from hermes.cli.show import plain
+
+    print(plain(f"rank {slot.rank}: {slot.state}{', ' if slot.text else ''}{slot.text}"), flush=True)
+
+
+def _status(job: Job) -> None:
+    from hermes.live.control import Control
+    from hermes.workflow.captures import progress
+
+    at = progress(job)
+    control = Control.attach(job.segment, job=job.id)
+    print(f"{job.id}: {job.folder}")
+    for slot in control.slots():
+        step = f"step {at[slot.rank][0]}, {at[slot.rank][1] / 1e6:.1f} ms a step" if slot.rank in at else "no step yet"
+        life = step if slot.alive else "ended"
+        print(f"rank {slot.rank}: process {slot.pid}, {life}, last capture: {slot.state} {slot.text}".rstrip())
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    """`0,3-5` as numbers; raises `QueryError`."""
+    found: list[int] = []
+    for part in filter(None, text.split(",")):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) - int(first) > 10_000:
+            raise QueryError(f"{part[:40]!r} names no ranks", hint="such as 0,3-5")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(sorted(set(found)))

@@ -1,0 +1,133 @@
+"""Names what makes steps slow from the counters of the monitor alone, without a profile.
+
+Two questions: what grew when steps became slower (`why_slower`), and what costs a share of all steps (`what_costs`).
+The counters split a step of the host: waiting for data, saving, collecting garbage, waiting for a CPU, computing, and
+being blocked on something else, which may be a device or other ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hermes.diagnose.rule import Threshold
+from hermes.fleet.periodic import periodic
+from hermes.fleet.steps import Steps
+from hermes.fleet.straggler import straggler
+
+GREW = Threshold(value=0.5, unit="of the growth", source="docs/evidence/detection.md")
+DATA = Threshold(value=0.25, unit="of all time", source="docs/evidence/detection.md")
+GC = Threshold(value=0.10, unit="of all time", source="docs/evidence/detection.md")
+CPU_QUEUE = Threshold(value=0.20, unit="of all time", source="docs/evidence/detection.md")
+PERIODIC = Threshold(value=0.05, unit="of all time", source="docs/evidence/detection.md")
+
+WORDS: Mapping[str, tuple[str, str]] = {
+    "data wait": ("the input pipeline", "more or persistent workers, prefetching, data on a local disk"),
+    "data work": ("batches made by the training process itself", "give the DataLoader workers, or precompute"),
+    "garbage collection": ("Python's garbage collector", "gc.freeze() after start-up, fewer explicit gc.collect()"),
+    "CPU contention": ("waiting for a CPU", "stop or move what else runs here; threads no more than cores"),
+    "checkpoint": ("saving checkpoints", "write them in the background, or less often"),
+    "host compute": ("work of the host", "a capture shows which operators and Python code"),
+    "blocked": ("waiting for the device, other ranks or a lock", "a capture shows which call waits"),
+    "straggler": ("waiting for one slow rank", "look at that rank: its own causes are listed under it"),
+    "periodic": ("single slow steps at an even distance", "what runs each so many steps: saving, logging, evaluation"),
+}
+"""Cause to what it is and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """What slows the steps of a rank: nanoseconds a step, and the share that this is of the growth, or of all time."""
+
+    name: str
+    rank: int
+    cost_ns: int
+    share: float
+    note: str = ""
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        return WORDS[self.name][0]
+
+    @property
+    def do(self) -> str:
+        """What to do about it."""
+        return WORDS[self.name][1]
+
+
+def split(steps: Steps) -> dict[str, float] | None:
+    """Mean nanoseconds of a step by what the host spent it on; None for no steps. What was not measured is absent."""
+    if not len(steps):
+        return None
+    mean = {name: _mean(steps, name) for name in ("wall_ns", "data_ns", "data_cpu_ns", "save_ns", "gc_ns", "delay_ns")}
+    parts: dict[str, float] = {}
+    wall, data, delay = mean["wall_ns"], mean["data_ns"], mean["delay_ns"]
+    if data is not None:
+        own = min(mean["data_cpu_ns"] or 0.0, data)
+        parts["data wait"], parts["data work"] = data - own, own
+    for name, column in (("checkpoint", "save_ns"), ("garbage collection", "gc_ns"), ("CPU contention", "delay_ns")):
+        if (value := mean[column]) is not None:
+            parts[name] = value
+    cpu = _mean(steps, "cpu_ns")
+    if cpu is not None and wall is not None and delay is not None:
+        # Collections and the thread's own work for a batch are on a CPU; saving is partly, and counts by itself.
+        blocked = max(wall - cpu - delay - parts.get("data wait", 0.0), 0.0)
+        parts["blocked"] = max(blocked - parts.get("checkpoint", 0.0), 0.0)
+        known = parts.get("garbage collection", 0.0) + parts.get("data work", 0.0)
+        parts["host compute"] = max(cpu - known, 0.0)
+    return parts
+
+
+def _mean(steps: Steps, name: str) -> float | None:
+    column = steps.of(name)
+    # Counters read now and then hold the time since they were read last: their sum belongs to all steps.
+    return None if np.isnan(column).all() else float(np.nansum(column)) / len(column)
+
+
+def why_slower(before: Steps, after: Steps) -> Cause | None:
+    """What makes up the most of the growth from `before` to `after`; None below half of it, or without growth."""
+    first, then = split(before), split(after)
+    if first is None or then is None:
+        return None
+    growth = float(after.of("wall_ns").mean() - before.of("wall_ns").mean())
+    if growth <= 0:
+        return None
+    grown = {name: then[name] - first[name] for name in then.keys() & first.keys()}
+    if not grown:
+        return None
+    name = max(sorted(grown), key=lambda one: grown[one])
+    if grown[name] < GREW.value * growth:
+        return None
+    return Cause(name=name, rank=after.rank, cost_ns=int(grown[name]), share=min(grown[name] / growth, 1.0))
+
+
+def what_costs(ranks: Sequence[Steps]) -> tuple[Cause, ...]:
+    """The causes that cost a share above their limit over the whole log, by rank and then by cost."""
+    limits = {"data wait": DATA, "data work": DATA, "garbage collection": GC, "CPU contention": CPU_QUEUE}
+    found: list[Cause] = []
+    for steps in ranks:
+        usable = steps.part(min(1, len(steps)), len(steps))
+        parts = split(usable)
+        if parts is None:
+            continue
+        wall = float(usable.of("wall_ns").mean())
+        costs = [
+            Cause(name=name, rank=steps.rank, cost_ns=int(parts[name]), share=parts[name] / wall)
+            for name, limit in limits.items()
+            if name in parts and parts[name] > limit.value * wall
+        ]
+        slow = periodic(steps)
+        if slow is not None and slow.share > PERIODIC.value:
+            note = f"every {slow.period} steps, {slow.extra_ns / 1e6:.1f} ms more"
+            cost = int(slow.share * wall)
+            costs.append(Cause(name="periodic", rank=steps.rank, cost_ns=cost, share=slow.share, note=note))
+        found += sorted(costs, key=lambda cause: -cause.cost_ns)
+    late = straggler(ranks)
+    if late is not None:
+        note = f"{late.own_ns / 1e6:.1f} ms of its own in a step, the others {late.others_ns / 1e6:.1f} ms"
+        share = late.waited_ns / max(late.waited_ns + late.others_ns, 1)
+        found.insert(0, Cause(name="straggler", rank=late.rank, cost_ns=late.waited_ns, share=share, note=note))
+    return tuple(found)

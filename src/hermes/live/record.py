@@ -1,0 +1,82 @@
+"""One step of one rank as 32 integers: the row of step rings and step logs."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Final
+
+NULL: Final = -(1 << 63)
+"""Not measured; never 0."""
+
+FIELDS: Final[Mapping[str, str]] = {
+    "index": "number of the record, from 1; tells what a reader has missed",
+    "step": "number of the step, as the job counts it",
+    "end_ns": "end of the step, nanoseconds since 1970",
+    "wall_ns": "from the end of the step before to the end of this one",
+    "flags": "what is special about the step: sum of `FLAGS`",
+    "batches": "batches taken from data loaders",
+    "samples": "samples, where the job says so",
+    "tokens": "tokens, where the job says so",
+    "data_ns": "time in which the stepping thread waited in a data loader",
+    "data_cpu_ns": "part of it that this thread computed itself; measured once waits take 0.1 ms",
+    "forward_ns": "host time from the last batch to the backward pass, summed over micro-batches",
+    "backward_ns": "host time in backward passes",
+    "optimizer_ns": "host time in optimizers' steps",
+    "save_ns": "time in torch.save",
+    "gc_ns": "time in Python's garbage collector, on any thread",
+    "gc_count": "collections",
+    "cpu_ns": "time on a CPU, stepping thread, since the last record that has it",
+    "delay_ns": "time runnable but waiting for a CPU, stepping thread (schedstat), since the last record that has it",
+    "slices": "times that the stepping thread was put on a CPU (schedstat), since the last record that has it",
+    "process_cpu_ns": "CPU time of all threads of the process, since the last record that has it",
+    "voluntary": "voluntary context switches of the stepping thread, since the last record that has them",
+    "involuntary": "involuntary context switches of the stepping thread, since the last record that has them",
+    "minor_faults": "page faults of the process without input, since the last record that has them",
+    "major_faults": "page faults of the process that read a disk, since the last record that has them",
+    "rss_bytes": "resident memory",
+    "device_bytes": "memory that the framework has allocated on its device",
+    "comm_ns": "host time in calls of torch.distributed's collectives; those that DDP starts in C++ are not in it",
+    "comm_bytes": "bytes handed to these calls",
+    "device_ns": "time of the step on the device, from events; that of an earlier step of the same length of queue",
+    "transfer_ns": "wait for copies from host to device, where the job measures it",
+    "overhead_ns": "CPU time that the monitor itself took in this step",
+    "check": "checksum of the fields before it",
+}
+"""Name and meaning of each field, in order; all are signed 64-bit integers, `NULL` where not measured.
+
+From `cpu_ns` on they are read at most each 10 ms, from `process_cpu_ns` to `device_bytes` four times a second, in the
+record of the step that ends then: sums over many steps are exact."""
+
+FLAGS: Final[Mapping[str, int]] = {
+    "first": 1,
+    "profiled": 2,
+    "checkpoint": 4,
+    "evaluation": 8,
+    "resumed": 16,
+    "foreign_profiler": 32,
+    "lost_before": 64,
+}
+"""Bits of `flags`. `first`: begins where the monitor did; `profiled`: a capture ran in it or was written in it;
+`resumed`: the count of steps jumped; `foreign_profiler`: the job's own profiler ran."""
+
+SIZE: Final = 8 * len(FIELDS)
+_ROW = struct.Struct(f"<{len(FIELDS)}q")
+_BODY = struct.Struct(f"<{len(FIELDS) - 1}q")
+AT: Final[Mapping[str, int]] = {name: place for place, name in enumerate(FIELDS)}
+"""Field name to its place in a row."""
+
+
+def pack(*values: int) -> bytes:
+    """A record of all fields but the last, which is worked out. Raises `struct.error` beyond 64 bits."""
+    body = _BODY.pack(*values)
+    return body + zlib.crc32(body).to_bytes(8, "little")
+
+
+def unpack(raw: bytes) -> tuple[int, ...] | None:
+    """All fields of a record; None when it is damaged or was being written."""
+    if len(raw) != SIZE:
+        return None
+    row = _ROW.unpack(raw)
+    return row if row[-1] == zlib.crc32(raw[: _BODY.size]) else None

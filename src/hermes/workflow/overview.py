@@ -1,0 +1,97 @@
+"""Use case: all running jobs at a glance, through one watcher each."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from hermes.diagnose.live import split
+from hermes.fleet.detect import detector_of
+from hermes.fleet.steps import Steps
+from hermes.live.rundir import Job, clean, default_root, jobs, running
+from hermes.report.live import JobView, RankView
+from hermes.workflow.watch import Watcher
+
+_SHOWN = 120
+_SAID = 6
+
+
+class Overview:
+    """The watchers of all running jobs of this user, or of those whose name holds a text."""
+
+    def __init__(
+        self, environment: Mapping[str, str], *, name: str, preset: str, capture: bool, peak_flops: float | None,
+        say: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        """`peak_flops`: of one device, per second, for MFU. Raises `HermesError` for a preset that is none."""
+        detector_of(preset, 0, environment)
+        self._environment, self._name, self._preset, self._capture = environment, name, preset, capture
+        self._peak = peak_flops
+        self._say = say
+        self._watchers: dict[str, Watcher] = {}
+        self._said: dict[str, deque[str]] = {}
+
+    def look(self) -> tuple[JobView, ...]:
+        """Look at every job; jobs that have ended leave the picture, and their memory is removed."""
+        root = default_root(self._environment)
+        clean(root)
+        alive = [job for job in jobs(root) if self._name in job.id and running(job)]
+        for gone in self._watchers.keys() - {job.id for job in alive}:
+            self._watchers.pop(gone).close(patience_s=5)
+        for job in alive:
+            watcher = self._watchers.get(job.id) or self._begin(job)
+            watcher.look_safely()
+        return tuple(self._view(job.id) for job in alive)
+
+    def _begin(self, job: Job) -> Watcher:
+        lines = self._said.setdefault(job.id, deque(maxlen=_SAID))
+
+        def say(text: str) -> None:
+            lines.append(text)
+            self._say(f"{job.id}: {text}")
+
+        made = Watcher(job, preset=self._preset, environment=self._environment, capture=self._capture, say=say)
+        self._watchers[job.id] = made
+        return made
+
+    def _view(self, job_id: str) -> JobView:
+        ranks = [self._rank(steps) for steps in self._watchers[job_id].steps()]
+        return JobView(id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]))
+
+    def _rank(self, steps: Steps) -> RankView:
+        last = steps.part(max(len(steps) - _SHOWN, 0), len(steps))
+        walls = last.columns["wall_ns"]
+        seconds = float(walls.sum()) / 1e9
+        flops = steps.about.get("flops")
+        known = isinstance(flops, int) and self._peak and seconds > 0
+        memory = last.of("rss_bytes")
+        memory = memory[~np.isnan(memory)]
+        return RankView(
+            rank=steps.rank,
+            step=int(last.columns["step"][-1]),
+            walls_ns=tuple(walls.tolist()),
+            baseline_ns=_baseline(steps),
+            samples_per_s=_per_second(last, "samples", seconds),
+            tokens_per_s=_per_second(last, "tokens", seconds),
+            mfu=flops * len(last) / seconds / self._peak if known else None,  # type: ignore[operator]
+            split=tuple((split(last) or {}).items()),
+            memory_bytes=int(memory[-1]) if len(memory) else None,
+        )
+
+    def close(self) -> None:
+        """Let go of all jobs."""
+        for watcher in self._watchers.values():
+            watcher.close(patience_s=1)
+
+
+def _baseline(steps: Steps) -> int | None:
+    """Typical time in the first half of what is kept; the second half is what it is held against."""
+    walls = steps.columns["wall_ns"][: max(len(steps) // 2, 1)]
+    return int(np.median(walls)) if len(walls) >= 20 else None
+
+
+def _per_second(steps: Steps, name: str, seconds: float) -> float | None:
+    amounts = steps.of(name)
+    return None if np.isnan(amounts).any() or seconds <= 0 else float(amounts.sum()) / seconds

@@ -1,0 +1,256 @@
+"""Use case: follow a running job; notice, capture, have the capture analysed beside it, and say what was found."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from hermes.base.errors import HermesError
+from hermes.diagnose.live import Cause
+from hermes.fleet.alarm import Alarm, Detector, Policy
+from hermes.fleet.detect import detector_of, work_of
+from hermes.fleet.steps import Steps, steps_of
+from hermes.fleet.straggler import straggler
+from hermes.live.errors import LiveError
+from hermes.live.record import AT
+from hermes.live.ring import RingReader
+from hermes.live.rundir import Job, rings
+from hermes.workflow.captures import Asked, Wish, answers, ask, finished, write_manifest
+from hermes.workflow.steplogs import cause_of
+
+_KEPT = 2000
+_STRAGGLER_EVERY_NS = 5_000_000_000
+_LONGEST_ANALYSIS_S = 900
+EVENTS = "events.jsonl"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rank:
+    """What is known of one process of a rank."""
+
+    reader: RingReader
+    detector: Detector
+    rows: deque[tuple[int, ...]]
+
+    def steps(self, rank: int) -> Steps:
+        return steps_of(rank, list(self.rows), self.reader.about)
+
+
+class Watcher:
+    """Looks at one job whenever it is called. Of several watchers of a job the first acts, the others look on."""
+
+    def __init__(
+        self, job: Job, *, preset: str, environment: Mapping[str, str], capture: bool, say: Callable[[str], None],
+        policy: Policy | None = None, wish: Wish | None = None,
+    ) -> None:  # fmt: skip
+        """Raises `HermesError` for a preset that is none."""
+        detector_of(preset, 0, environment)
+        self.job = job
+        self._preset, self._environment, self._capture, self._say = preset, environment, capture, say
+        self._policy = policy or Policy()
+        self._wish = wish or Wish(steps=2, level="light", automatic=True, options={})
+        self._ranks: dict[tuple[int, int], _Rank] = {}
+        self._asked: Asked | None = None
+        self._analyses: list[tuple[subprocess.Popen[bytes], Path, float]] = []
+        self._straggler: int | None = None
+        self._straggler_ns = 0
+        self._lock: IO[bytes] | None = None
+        self._broken = False
+        self.alarms: list[tuple[Alarm, Cause | None]] = []
+        self.findings: list[str] = []
+
+    def look_safely(self) -> None:
+        """`look`, but a failure ends the watching and not the job."""
+        if self._broken:
+            return
+        try:
+            self.look(time.time_ns())
+        except (HermesError, LiveError, OSError, ValueError) as failed:
+            self._broken = True
+            self._say(f"the watcher ends here, the job goes on: {failed}")
+
+    def look(self, now_ns: int) -> None:
+        """Read what is new, and act on it."""
+        self._join()
+        for (rank, _), known in self._ranks.items():
+            new = known.reader.new()
+            known.rows.extend(new)
+            self._feed(rank, known, new, now_ns)
+        if now_ns - self._straggler_ns > _STRAGGLER_EVERY_NS:
+            self._straggler_ns = now_ns
+            self._compare(now_ns)
+        self._follow()
+        self._collect()
+
+    def steps(self) -> list[Steps]:
+        """The latest steps of every rank, as far as they are kept here."""
+        return [known.steps(rank) for (rank, _), known in sorted(self._ranks.items()) if known.rows]
+
+    @property
+    def acting(self) -> bool:
+        """Whether this watcher is the one that acts for the job."""
+        if self._lock is None:
+            with contextlib.suppress(OSError):
+                file = (self.job.folder / ".watcher").open("ab")
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    file.close()
+                    return False
+                self._lock = file
+        return self._lock is not None
+
+    def _join(self) -> None:
+        for rank, pid, path in rings(self.job):
+            if (rank, pid) in self._ranks:
+                continue
+            with contextlib.suppress(LiveError):
+                made = detector_of(self._preset, rank, self._environment)
+                # A process that follows one of the same rank begins a series of its own.
+                for old in [key for key in self._ranks if key[0] == rank]:
+                    self._ranks.pop(old).reader.close()
+                self._ranks[(rank, pid)] = _Rank(reader=RingReader(path), detector=made, rows=deque(maxlen=_KEPT))
+
+    def _feed(self, rank: int, known: _Rank, new: list[tuple[int, ...]], now_ns: int) -> None:
+        if not new:
+            return
+        work = work_of(known.steps(rank))[-len(new) :].tolist()
+        for row, amount in zip(new, work, strict=True):
+            alarm = known.detector.feed(row[AT["step"]], row[AT["wall_ns"]], amount, row[AT["flags"]])
+            if alarm is not None:
+                self._alarm(alarm, cause_of(known.steps(rank), alarm), now_ns)
+
+    def _alarm(self, alarm: Alarm, cause: Cause | None, now_ns: int) -> None:
+        self.alarms.append((alarm, cause))
+        if not self.acting:
+            return
+        change = f"{alarm.before_ns / 1e6:.2f} -> {alarm.after_ns / 1e6:.2f} ms a step ({alarm.ratio - 1:+.0%})"
+        why = f"; {cause.share:.0%} of it is {cause.what} ({cause.name})" if cause else ""
+        self._say(f"rank {alarm.rank} is slower since step {alarm.since}: {change}{why}")
+        self._note(
+            "alarm", rank=alarm.rank, change=alarm.kind, since=alarm.since, step=alarm.step,
+            before_ns=alarm.before_ns, after_ns=alarm.after_ns, cause=cause.name if cause else None,
+            cost_ns=cause.cost_ns if cause else None, do=cause.do if cause else None,
+        )  # fmt: skip
+        if self._capture and self._asked is None:
+            self._start(f"{alarm.kind} since step {alarm.since}, rank {alarm.rank}", now_ns)
+
+    def _start(self, reason: str, now_ns: int) -> None:
+        refusal = self._policy.refusal(now_ns)
+        if refusal:
+            self._say(f"no capture: {refusal}")
+            return
+        wish = Wish(
+            steps=self._wish.steps, level=self._wish.level, reason=reason, automatic=True, options=self._wish.options
+        )
+        try:
+            self._asked = ask(self.job, wish, now_ns=now_ns)
+        except HermesError as refused:
+            self._say(f"no capture: {refused.what}")
+            return
+        self._policy.started(now_ns)
+        self._say(f"capturing {wish.steps} steps from step {self._asked.request.start_step} on")
+
+    def _compare(self, now_ns: int) -> None:
+        late = straggler([steps.part(max(len(steps) - 200, 0), len(steps)) for steps in self.steps()])
+        rank = late.rank if late else None
+        if late is not None and rank != self._straggler and self.acting:
+            text = f"{late.own_ns / 1e6:.1f} ms of its own in a step, the others {late.others_ns / 1e6:.1f} ms"
+            self._say(f"the other ranks wait for rank {late.rank}: {text}")
+            self._note("straggler", rank=late.rank, own_ns=late.own_ns, others_ns=late.others_ns)
+            if self._capture and self._asked is None:
+                self._start(f"the others wait for rank {late.rank}", now_ns)
+        self._straggler = rank
+
+    def _follow(self) -> None:
+        asked = self._asked
+        if asked is None:
+            return
+        said = answers(asked)
+        if said and not finished(said) and time.time_ns() < asked.request.deadline_ns:
+            return
+        self._asked = None
+        write_manifest(asked, said.values())
+        states = {rank: slot.state for rank, slot in said.items()}
+        self._note("capture", folder=str(asked.folder), states={str(rank): state for rank, state in states.items()})
+        bad = [f"rank {rank} {slot.state}: {slot.text}" for rank, slot in said.items() if slot.state != "finished"]
+        if bad:
+            self._say(f"the capture is not whole: {'; '.join(bad)[:300]}")
+        if "finished" in states.values():
+            self._analyse(asked.folder)
+
+    def _analyse(self, folder: Path) -> None:
+        """In a process of its own, at the lowest priority: the job's cores are the job's."""
+        out = self.job.folder / "reports" / folder.name
+        with contextlib.suppress(OSError):
+            out.mkdir(parents=True, exist_ok=True)
+            script = "import os; os.nice(19); from hermes.cli import command; command()"
+            call = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(out), "--format", "json"]
+            # The job's own PYTHONPATH holds the boot: the analysis must not wait for a training.
+            environment = {**os.environ, "HERMES_CAPTURE": "0"}
+            with (out / "analysis.log").open("wb") as log:
+                child = subprocess.Popen(
+                    call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment
+                )
+            self._analyses.append((child, out, time.monotonic()))
+
+    def _collect(self) -> None:
+        for entry in list(self._analyses):
+            child, out, began = entry
+            if child.poll() is None:
+                if time.monotonic() - began > _LONGEST_ANALYSIS_S:
+                    child.kill()
+                continue
+            self._analyses.remove(entry)
+            text = summary(out / "report.json") if child.returncode == 0 else f"the analysis failed: {out}/analysis.log"
+            self.findings.append(text)
+            self._note("finding", text=text, report=str(out / "report.html"))
+            self._say(f"finding: {text}")
+            self._say(f"report: {out / 'report.html'}")
+
+    def _note(self, kind: str, **facts: object) -> None:
+        line = json.dumps({"time_ns": time.time_ns(), "kind": kind, **facts}) + "\n"
+        with contextlib.suppress(OSError), (self.job.folder / EVENTS).open("a", encoding="utf-8") as file:
+            file.write(line)
+
+    def close(self, patience_s: float = 60.0) -> None:
+        """The job has ended: let analyses under way come to their end, then let go."""
+        end = time.monotonic() + patience_s
+        with contextlib.suppress(HermesError, LiveError, OSError, ValueError):
+            self.look(time.time_ns())
+            while self._analyses and time.monotonic() < end:
+                time.sleep(0.1)
+                self._collect()
+        for child, _, _ in self._analyses:
+            child.kill()
+            child.wait()
+        for known in self._ranks.values():
+            known.reader.close()
+        self._ranks.clear()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def summary(report: Path) -> str:
+    """The first finding of a report in a line, or where the step goes when nothing was found."""
+    try:
+        document = json.loads(report.read_bytes())
+        if document["findings"]:
+            first = document["findings"][0]
+            action = first["actions"][0]["title"] if first["actions"] else ""
+            return f"{first['code']} {first['title']}" + (f" To do: {action}" if action else "")
+        parts = sorted(document["critical_path"], key=lambda part: -part["ms"])[:3]
+        named = ", ".join(f"{part['component']} {part.get('reason') or ''} {part['share']:.0%}" for part in parts)
+        return f"no rule fired; the step is {named}" if named else "no rule fired"
+    except (OSError, ValueError, KeyError, TypeError) as broken:
+        return f"the report cannot be read ({type(broken).__name__})"
