@@ -41,6 +41,13 @@ def test_the_matmul_of_the_h100_is_where_others_found_it(real: Real) -> None:
     assert (found.limit, found.precision, found.chip) == ("compute", "bf16", "H100 SXM")
 
 
+@pytest.mark.parametrize("name", [H100, "ascend/alexnet_text_level2"])
+def test_compute_is_the_same_to_the_last_digit_each_time(name: str, real: Real) -> None:
+    loaded = real(name)
+    first, *others = (repr(analyze(loaded).compute) for _ in range(5))
+    assert all(other == first for other in others)
+
+
 @pytest.mark.parametrize(
     ("trace", "operator", "shapes", "calls", "us", "tflops"),
     [

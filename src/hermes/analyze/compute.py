@@ -122,14 +122,14 @@ def _with_copies(rows: pl.DataFrame, kernel: pl.DataFrame) -> pl.DataFrame:
     if not copies.height:
         return rows
     asked = rows.join(copies.select("call").unique(), on="call", how="semi")
-    owner = asked.select("call", "key", "operator", *SIGNATURE[1:]).unique("call")
+    owner = asked.select("call", "key", "operator", *SIGNATURE[1:]).unique("call", keep="first", maintain_order=True)
     own = copies.drop(SIGNATURE[1:]).join(owner, on="call", maintain_order="left").with_columns(type="operator")
     return pl.concat([rows, own.select(rows.columns)])
 
 
 def _signatures(rows: pl.DataFrame) -> pl.DataFrame:
     """One row a key: its columns, the kernel that takes most of it, calls, kernels, time, and the median call."""
-    summed = rows.group_by("key").agg(
+    summed = rows.group_by("key", maintain_order=True).agg(
         *(pl.col(name).first() for name in SIGNATURE),
         pl.col("name").get(pl.col("dur_ns").arg_max()).alias("kernel"),
         pl.col("type").is_null().first().alias("nameless"),
@@ -154,7 +154,8 @@ def _signatures(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _steps(rows: pl.DataFrame) -> pl.DataFrame:
     again = pl.when(pl.col("again_ns") > 0).then("call")
-    return rows.group_by("step", "key").agg(
+    # In the order of the rows: sums of fractions in any other order end in other digits.
+    return rows.group_by("step", "key", maintain_order=True).agg(
         pl.col("dur_ns").sum().alias("ns"),
         pl.col("call").n_unique().alias("calls"),
         again.drop_nulls().n_unique().alias("again_calls"),
@@ -217,7 +218,7 @@ def _clock(rows: pl.DataFrame, frequency: pl.DataFrame | None) -> Floats:
     """Mean clock of each kernel in MHz: a sample holds until the next; nan before the first, or without any."""
     if frequency is None or not frequency.height:
         return np.full(rows.height, np.nan)
-    samples = frequency.group_by("ts_ns").agg(pl.col("value").mean()).sort("ts_ns")
+    samples = frequency.group_by("ts_ns", maintain_order=True).agg(pl.col("value").mean()).sort("ts_ns")
     moments, values = samples["ts_ns"].to_numpy(), samples["value"].to_numpy()
     turned = np.concatenate([[0.0], np.cumsum(np.diff(moments) * values[:-1])])
     starts = rows["start_ns"].to_numpy()

@@ -107,7 +107,7 @@ def _rated(one: RankCompute, chip: Chip | None, ranks: Sequence[RankCompute]) ->
 
 
 def _entries(one: RankCompute, chip: Chip | None) -> dict[int, _Entry]:
-    rows = one.signatures.sort("ns", "operator", descending=[True, False])
+    rows = one.signatures.sort("ns", "operator", descending=[True, False], maintain_order=True)
     found: dict[int, _Entry] = {}
     for at, row in enumerate(rows.iter_rows(named=True)):
         texts = tuple(row[name] for name in SIGNATURE)
@@ -195,7 +195,7 @@ def _steps(
     # Without marks of steps the capture is one; else work of no step of the capture is left out.
     if whole:
         rows = rows.with_columns(pl.lit(None, dtype=pl.Int64).alias("step"))
-    parts = rows.partition_by("step", as_dict=True)
+    parts = rows.partition_by("step", as_dict=True, maintain_order=True)
     wanted = [step for (step,) in parts if (one.rank, step) in windows]
     return [
         _step(one, step, parts[(step,)], entries, chip, typical, windows[one.rank, step])
@@ -292,7 +292,7 @@ def _lost_by_key(
     """Losses of each signature and chip over all ranks, and the time of the layout kernels in it."""
     frames = [rows.with_columns(pl.lit(chips[rank], dtype=pl.String).alias("chip")) for rank, rows in losses.items()]
     names = ("clocked_ns", "told_ns", "piped_ns", "frequency", "blocks", "pipes", "layout_ns")
-    sums = pl.concat(frames).group_by("key", "chip").agg(pl.col(names).sum())
+    sums = pl.concat(frames).group_by("key", "chip", maintain_order=True).agg(pl.col(names).sum())
     found: dict[tuple[int, str | None], tuple[Losses, int]] = {}
     for row in sums.iter_rows(named=True):
         found[row["key"], row["chip"]] = (
