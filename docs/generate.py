@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that repeat the code: tables, rules, commands; `--check` only compares."""
+"""Writes the pages of docs/ that repeat the code: tables, rules, cases, commands; `--check` only compares."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import click
 from hermes.cli.app import app
 from hermes.diagnose.rule import Rule, Threshold
 from hermes.diagnose.rules import ALL
+from hermes.knowledge import cases
+from hermes.knowledge.cases import Case
+from hermes.knowledge.measure_names import ANY, MEASURES, MeasureName
 from hermes.tables import TABLES, Column, Table
 
 DOCS = Path(__file__).resolve().parent
@@ -27,17 +30,33 @@ A rule looks at measures and says what costs time, on which ranks, how much of i
 and what to do. `hermes explain CODE` prints the same pages."""
 
 
+_CASES = """\
+Causes of slow training, layer by layer: how each shows in the measures, how to confirm it, the change that cures it,
+where it applies, what gain is published for it, and the source. `hermes cases WORDS` searches them, `hermes cases ID`
+prints one.
+
+Symptoms are comparisons of [named measures](measures.md). All of a case's symptoms together make its picture; one alone
+proves nothing. A published gain is what its source measured on its own job, never a prediction for yours. A *lead*
+holds a fact that could not be compared with a source: check it before you rely on it."""
+_MEASURES = """\
+The measures that the symptoms of [cases](README.md) name. A share of a step is of its window, on the step of median
+length of a rank; where a measure is one a rank, group or link, a symptom speaks of the one that it fits worst. Fields
+are those of the [JSON report](../report-json.md)."""
+
+
 def pages() -> dict[str, str]:
     """Every generated page: its path below docs/ and its text."""
     made = {"tables.md": _tables(), "cli.md": _commands(), "rules/README.md": _rules()}
     made |= {f"rules/{rule.code}.md": _rule(rule) for rule in ALL}
+    made |= {"cases/README.md": _cases(), "cases/measures.md": _measures()}
+    made |= {f"cases/{layer}.md": _layer(layer) for layer in cases.LAYERS}
     return {name: _MADE + text.rstrip() + "\n" for name, text in made.items()}
 
 
 def stale() -> list[str]:
     """The pages that differ from what the code says, are missing, or belong to a rule that is gone."""
     made = pages()
-    there = {f"rules/{path.name}" for path in (DOCS / "rules").glob("*.md")}
+    there = {f"{folder}/{path.name}" for folder in ("rules", "cases") for path in (DOCS / folder).glob("*.md")}
     wrong = [name for name, text in made.items() if not (DOCS / name).exists() or _read(name) != text]
     return sorted([*wrong, *(there - made.keys())])
 
@@ -114,6 +133,68 @@ def _limit(threshold: Threshold) -> str:
         source = f"[{source}](../{source.removeprefix('docs/')})"
     value = f"{threshold.value:.0%}" if threshold.unit.startswith("of ") else f"{threshold.value:g}"
     return f"- more than {value} {threshold.unit}. Source: {source}"
+
+
+def _cases() -> str:
+    rows = [
+        f"| [{layer}]({layer}.md) | {len(of)} | {sum(one.is_lead for one in of)} "
+        f"| {sum(one.gain != cases.NO_GAIN for one in of)} |"
+        for layer in cases.LAYERS
+        for of in [cases.cases_of(layer)]
+    ]
+    index = [
+        f"- [{one.id}]({one.layer}.md#{_anchor(one)}): {one.cause}{' *(lead)*' if one.is_lead else ''}"
+        for one in cases.cases()
+    ]
+    table = "\n".join(["| layer | cases | leads | with a published gain |", "|---|---|---|---|", *rows])
+    return f"# Cases\n\n{_CASES}\n\n{table}\n\n## Index\n\n" + "\n".join(index)
+
+
+def _anchor(case: Case) -> str:
+    return case.id.lower()
+
+
+def _layer(layer: str) -> str:
+    of = cases.cases_of(layer)
+    rows = "\n".join(f"| [{one.id}](#{_anchor(one)}) | {_cell(one.cause)} |" for one in of)
+    head = (
+        f"# Cases: {layer}\n\n[All layers](README.md), [measures](measures.md).\n\n| case | cause |\n|---|---|\n{rows}"
+    )
+    return "\n\n".join([head, *map(_case, of)])
+
+
+def _case(case: Case) -> str:
+    lead = [f"*A lead: {case.checked.removeprefix('no, ')}.*"] if case.is_lead else []
+    signs = [f"- `{one.text}`" for one in case.symptoms] + [f"- not measured: {one}" for one in case.not_measured]
+    gain = case.gain + (f" ({case.gain_source})" if case.gain_source else "")
+    facts = [
+        f"- Applies to: {case.framework}; {', '.join(case.chips)}; {case.versions}",
+        f"- Published gain: {gain}",
+        f"- Risk: {case.risk}",
+        f"- Sources: {'; '.join(f'{one} ({one.where})' for one in case.sources)}",
+    ]
+    parts = [
+        f"## {case.id}",
+        f"**{case.cause}.**",
+        *lead,
+        "\n".join(signs),
+        f"Confirm: {case.confirm}",
+        f"Cure: {case.cure}",
+        f"```text\n# before\n{case.before}\n\n# after\n{case.after}\n```",
+        "\n".join(facts),
+    ]
+    return "\n\n".join(parts)
+
+
+def _measures() -> str:
+    rows = "\n".join(map(_measure, MEASURES.values()))
+    return f"# Measures\n\n{_MEASURES}\n\n| measure | unit | meaning | fields |\n|---|---|---|---|\n{rows}"
+
+
+def _measure(measure: MeasureName) -> str:
+    of = {ANY: "[*]", (): ""}.get(measure.of, f"[{', '.join(measure.of)}]")
+    fields = ", ".join(f"`{field}`" for field in measure.fields)
+    return f"| `{measure.name}{of}` | {measure.unit} | {_cell(measure.meaning)} | {fields} |"
 
 
 def _commands() -> str:

@@ -10,6 +10,8 @@ import pytest
 
 from hermes.cli.app import app
 from hermes.diagnose.rules import ALL
+from hermes.knowledge import cases
+from hermes.knowledge.measure_names import MEASURES
 from hermes.tables import TABLES, Table
 
 
@@ -50,3 +52,16 @@ def test_every_command_has_a_section(pages: dict[str, str]) -> None:
 def test_options_are_spelled_as_they_are_typed(pages: dict[str, str]) -> None:
     assert "| `-o PATH`, `--out PATH` |" in pages["docs/cli.md"]
     assert "--format {text,json,html}" in pages["docs/cli.md"]
+
+
+def test_every_case_has_a_section_on_the_page_of_its_layer_and_a_place_in_the_index(pages: dict[str, str]) -> None:
+    for one in cases.cases():
+        section = pages[f"docs/cases/{one.layer}.md"].split(f"\n## {one.id}\n")[1].split("\n## ")[0]
+        assert all(text in section for text in (one.cause, one.cure, one.before, one.after, one.gain))
+        assert all(f"- `{symptom.text}`" in section for symptom in one.symptoms)
+        assert f"[{one.id}]({one.layer}.md#{one.id.lower()})" in pages["docs/cases/README.md"]
+
+
+def test_every_measure_is_on_the_page_of_measures(pages: dict[str, str]) -> None:
+    named = re.findall(r"^\| `([a-z_.]+)", pages["docs/cases/measures.md"], re.M)
+    assert named == list(MEASURES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hermes.cli import analyze, cache, detect, explain, export, profile, run, schema, sql, watch, whatif
+from hermes.cli import analyze, cache, cases, detect, explain, export, profile, run, schema, sql, watch, whatif
 from hermes.version import __version__
 
 
@@ -24,6 +24,7 @@ for _command in (
     schema.run,
     explain.rules,
     explain.run,
+    cases.run,
     cache.run,
     run.run,
     profile.run,
