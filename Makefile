@@ -78,7 +78,7 @@ $(bin)/python:
 # The stamps are younger than all that they stand for; pip runs again only when pyproject.toml changes.
 $(VENV)/.package: pyproject.toml | $(bin)/python
 	@echo 'installing Hermes into $(VENV)'
-	@$(pip) install --editable .
+	@$(pip) install --editable '.[web,timeline]'
 	@touch $@
 
 # --group came with pip 25.1.

@@ -34,8 +34,9 @@ class Format(str, enum.Enum):
 )
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write report.html and report.json into.")
 @click.option("--capture", default="", help="Which capture, where a rank has several: part of its name or time.")
+@click.option("--open", "opens", is_flag=True, help="Then show it in the browser, as `hermes serve` does.")
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
-def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *, strict: bool) -> None:
+def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *, opens: bool, strict: bool) -> None:
     """Break down every step of every rank, rank the losses, and say what bounds the step."""
     from hermes.cli.show import load_profiles, refuse_inside
 
@@ -65,6 +66,11 @@ def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *
         from hermes.report.html import render_html
 
         sys.stdout.write(render_html(report))
+    if opens:
+        from hermes.cli.serve import serve
+
+        sys.stdout.flush()
+        serve(paths, opens=True, known=(loaded, report))
     if strict and report.degraded:
         raise click.exceptions.Exit(3)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hermes.cli import analyze, cache, cases, detect, explain, export, profile, run, schema, sql, watch, whatif
+from hermes.cli import analyze, cache, cases, detect, explain, export, profile, run, schema, serve, sql, watch, whatif
 from hermes.version import __version__
 
 
@@ -18,6 +18,7 @@ def app() -> None:
 for _command in (
     analyze.run,
     whatif.run,
+    serve.run,
     export.run,
     sql.run,
     sql.tables,

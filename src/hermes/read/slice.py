@@ -30,24 +30,29 @@ def slice_urls(
     spellings: Mapping[str, str] | None = None,
     *,
     bracket: bool = False,
+    most: int | None = _BLOCK,
 ) -> list[str]:
     """The names under which `con` can read these stretches `[start, end)` of a file; one file at a time.
 
     Each JSON key in `spellings` reads as its value there, which must be equally long. With `bracket`, a stretch of the
-    elements of an array reads as an array of its own.
+    elements of an array reads as an array of its own. One read gives `most` bytes at most, and the reader of JSON
+    asks again.
     """
     if "slice" in con.list_filesystems():
         con.unregister_filesystem("slice")
     around = (b"[", b"]") if bracket else (b"", b"")
-    files = [_Stretch(path=path, start=start, end=end, around=around) for start, end in stretches]
+    files = [_Stretch(path=path, start=start, end=end, around=around, most=most) for start, end in stretches]
     con.register_filesystem(_SliceFileSystem(files, spellings or {}))
     kind = path.suffix.removeprefix(".") or "file"
     return [f"slice://{number}.{kind}" for number in range(len(files))]
 
 
 def slice_url(con: duckdb.DuckDBPyConnection, path: Path) -> str:
-    """The name under which `con` can read a whole file whatever its name."""
-    return slice_urls(con, path, [(0, path.stat().st_size)])[0]
+    """The name under which `con` can read a whole CSV file whatever its name.
+
+    Its reader takes what one read gives for all there is: reads are as long as asked for.
+    """
+    return slice_urls(con, path, [(0, path.stat().st_size)], most=None)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,7 @@ class _Stretch:
     start: int
     end: int
     around: tuple[bytes, bytes]
+    most: int | None
 
     @property
     def size(self) -> int:
@@ -124,9 +130,9 @@ class _Slice(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; of a large request only the first, as a raw stream may: DuckDB asks again for the rest."""
+        """The next bytes; of a large request only the first where the stretch says so, as a raw stream may."""
         left = max(0, self.size - self._at)
-        length = left if size is None or size < 0 else min(size, left, _BLOCK)
+        length = left if size is None or size < 0 else min(size, left, self._stretch.most or left)
         first, last = self._stretch.around
         at = self._at - len(first)
         body = self._stretch.end - self._stretch.start

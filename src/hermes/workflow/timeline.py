@@ -41,15 +41,18 @@ class Timeline:
     first_ns: int
 
 
-def timeline(loaded: Loaded, cut: Cut) -> Timeline:
-    """The tracks of the ranks, steps and window asked for; raises `InputError` when there are none such."""
-    report = analyze(loaded, stretches=ALL_STRETCHES)
+def timeline(loaded: Loaded, cut: Cut, report: Report | None = None) -> Timeline:
+    """The tracks of the ranks, steps and window asked for; raises `InputError` when there are none such.
+
+    `report` is the analysis with `ALL_STRETCHES`, by one who has it already.
+    """
+    report = report or analyze(loaded, stretches=ALL_STRETCHES)
     offsets = {clock.rank: clock.offset_ns for clock in report.clocks}
     ranks = [rank for rank in loaded.ranks if cut.ranks is None or rank.rank in cut.ranks]
     if not ranks:
         have = ", ".join(str(rank.rank) for rank in loaded.ranks[:16])
         raise InputError("none of these ranks was collected", where="--ranks", hint=f"there are {have}")
-    first = min((_first(rank) + offsets.get(rank.rank, 0) for rank in loaded.ranks), default=0)
+    first = first_moment(loaded, report)
     spans = _spans(report, cut, first, offsets)
     lanes: list[Lane] = []
     curves: list[Curve] = []
@@ -65,6 +68,12 @@ def timeline(loaded: Loaded, cut: Cut) -> Timeline:
     return Timeline(
         lanes=tuple(_with_meetings(lanes)), curves=tuple(c for c in curves if c.rows.height), first_ns=first
     )
+
+
+def first_moment(loaded: Loaded, report: Report) -> int:
+    """The first moment of all ranks, on the common clock: windows count from it."""
+    offsets = {clock.rank: clock.offset_ns for clock in report.clocks}
+    return min((_first(rank) + offsets.get(rank.rank, 0) for rank in loaded.ranks), default=0)
 
 
 def _first(rank: RankData) -> int:

@@ -1,0 +1,69 @@
+"""`hermes serve`: the web app on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hermes.base.errors import HermesError
+
+if TYPE_CHECKING:
+    from hermes.report.model import Report
+    from hermes.workflow.load import Loaded
+
+
+@click.command("serve")
+@click.argument("paths", nargs=-1, metavar="[PATH]…", type=click.Path(path_type=Path),
+                help="Folders or files with profiles: one rank or many; this folder without any.")  # fmt: skip
+@click.option("--port", type=click.IntRange(1, 65_535), help="Port on loopback; 8655 or any free one without it.")
+@click.option("--capture", default="", help="Which capture, where a rank has several.")
+@click.option("--open", "opens", is_flag=True, help="Open the link in the browser of this machine.")
+def run(paths: tuple[Path, ...], port: int | None, capture: str, *, opens: bool) -> None:
+    """Show the analysis, the tables and the timeline in a browser, from this machine alone."""
+    serve(paths or (Path(),), port=port, capture=capture, opens=opens)
+
+
+def serve(
+    paths: Sequence[Path],
+    *,
+    port: int | None = None,
+    capture: str = "",
+    opens: bool = False,
+    known: tuple[Loaded, Report] | None = None,
+) -> None:
+    """Serve until interrupted; `known` is what was read and analysed already."""
+    from hermes.cli.show import open_cache
+
+    try:
+        from hermes.web.app import build
+        from hermes.web.guard import Keys
+        from hermes.web.server import bound, server
+    except ModuleNotFoundError as absent:
+        raise HermesError(
+            f"the web app is not installed ({absent.name} is missing)", hint="pip install 'hermes-perf[web,timeline]'"
+        ) from absent
+    from hermes.bundle.files import walk
+    from hermes.web.study import Study
+
+    walk(paths)
+    with contextlib.closing(bound(port)) as listening:
+        at = listening.getsockname()[1]
+        study = Study(paths, open_cache(), capture=capture, known=known)
+        # One line a link: a link works once, so each use calls for the next.
+        keys = Keys(lambda token: print(f"another browser: {_link(at, token)}", flush=True))
+        app = build(study, keys=keys, port=lambda: at)
+        study.start()
+        print(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.", flush=True)
+        if opens:
+            webbrowser.open(_link(at, keys.token))
+        with contextlib.suppress(KeyboardInterrupt):
+            server(app).run(sockets=[listening])
+
+
+def _link(port: int, token: str) -> str:
+    return f"http://127.0.0.1:{port}/?token={token}"

@@ -1,0 +1,102 @@
+"""The loopback server itself: one socket, and connections that are not waited for beyond a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hermes.base.errors import InputError
+from hermes.web.guard import LONGEST_HEAD
+
+HEAD_SECONDS = 10.0
+"""For a request's head to come in whole."""
+ANSWER_SECONDS = 900.0
+"""For an answer to be made and taken."""
+_AT_ONCE = 64
+_WAITING = 128
+DEFAULT_PORT = 8655
+
+
+class Patient(H11Protocol):
+    """HTTP/1.1 with an end to patience: uvicorn waits for ever for the rest of a head, and for a client that does not
+    read.
+    """
+
+    head_seconds = HEAD_SECONDS
+    answer_seconds = ANSWER_SECONDS
+    _timer: asyncio.TimerHandle | None = None
+    _waits_for_head = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a head."""
+        super().connection_made(transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop to wait."""
+        if self._timer:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in data, and see whether the head is whole now."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next head."""
+        super().on_response_complete()
+        self._watch()
+
+    def _watch(self) -> None:
+        waits = self.cycle is None or self.cycle.response_complete
+        if self._timer and waits and self._waits_for_head:
+            # Single bytes do not buy more time.
+            return
+        if self._timer:
+            self._timer.cancel()
+        self._waits_for_head = waits
+        seconds = self.head_seconds if waits else self.answer_seconds
+        self._timer = self.loop.call_later(seconds, self._end)
+
+    def _end(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.abort() if not self._waits_for_head else self.transport.close()
+
+
+def bound(port: int | None) -> socket.socket:
+    """A socket on loopback: at `port`, or at the usual port, or at any free one if that is taken.
+
+    Raises `InputError` if a port that was asked for is taken.
+    """
+    for candidate in (DEFAULT_PORT, 0) if port is None else (port,):
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind(("127.0.0.1", candidate))
+            # From here on nobody else gets the port, and who comes early waits.
+            made.listen(_WAITING)
+        except OSError as taken:
+            made.close()
+            failed = taken
+            continue
+        return made
+    raise InputError(
+        f"the port cannot be used ({failed.strerror})", where=f"127.0.0.1:{port}", hint="give --port another one"
+    ) from failed
+
+
+def server(app: ASGIApp, protocol: type[Patient] = Patient) -> uvicorn.Server:
+    """The server, to be run on the socket of `bound`; it keeps no log."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app, http=protocol, ws="none", loop="asyncio", lifespan="off", log_config=None, access_log=False,
+            server_header=False, date_header=False, h11_max_incomplete_event_size=LONGEST_HEAD,
+            limit_concurrency=_AT_ONCE, timeout_keep_alive=60, timeout_graceful_shutdown=1, proxy_headers=False,
+        )
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+// How a value is written, told by the name and the kind of its column: what an analysis adds is written well unasked.
+
+import { h } from "./dom.js";
+import { bytes, clean, clip, duration, number, percent, runs, since } from "./format.js";
+import { has, t } from "./words.js";
+
+const MOMENT = /^(start|ts|alloc|release|launch|src|dst|longest_at|.*_at)_ns$/;
+const SHARE = /(^|_)(share|usage|mfu|overlap|fragmentation|empty|full|busiest|roof_share|coverage)$/;
+const NAMES = new Set(["rank", "of_rank", "peer", "step", "device_id", "stream", "pid", "tid", "least_rank", "most_rank", "plane", "src_rank", "dst_rank", "member", "global_rank", "peer_rank", "first_rank", "last_rank"]);
+const UNITS = { gb_per_s: "GB/s", tflops: "TFLOP/s", mhz: "MHz" };
+const LONG = 400;
+
+let origin = /** @type {string | number | null} */ (null);
+
+/** Moments are told from here on. @param {string | number | null} first */
+export const setOrigin = (first) => { origin = first; };
+
+/** @param {string} name */
+export function title(name) {
+  if (has(`col.${name}`)) return t(`col.${name}`);
+  const words = name.replace(/_(ms|us|ns|bytes)$/, "").replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** @param {string} name @param {string} kind */
+export const numeric = (name, kind) => (kind === "int" || kind === "real") && name !== "group";
+
+/** What is shown for a value; null when there is none. @param {string} name @param {unknown} value @returns {string | null} */
+export function text(name, value) {
+  if (value === null || value === undefined) return null;
+  if (Array.isArray(value)) return list(name, value);
+  if (typeof value === "object") return Object.entries(value).map(([key, one]) => `${title(key)} ${text(key, one) ?? "–"}`).join(", ");
+  if (typeof value === "boolean") return value ? t("yes") : t("no");
+  if (MOMENT.test(name)) return moment(/** @type {string | number} */ (value));
+  if (typeof value === "string") return /^-?\d{16,}$/.test(value) && name.endsWith("_ns") ? duration(Number(value)) : clean(value);
+  return measure(name, /** @type {number} */ (value));
+}
+
+/** @param {string} name @param {number} value */
+function measure(name, value) {
+  if (name === "ms" || name.endsWith("_ms")) return duration(Math.round(value * 1e6));
+  if (name.endsWith("_us")) return duration(Math.round(value * 1e3));
+  if (name.endsWith("_ns")) return duration(value);
+  if (name === "bytes" || name.endsWith("_bytes")) return bytes(value);
+  if (SHARE.test(name)) return percent(value);
+  if (NAMES.has(name)) return String(value);
+  const unit = UNITS[/** @type {keyof typeof UNITS} */ (name)];
+  return unit ? `${number(value)} ${unit}` : number(value);
+}
+
+/** A value in the unit that a document names. @param {string} name @param {number} value @param {string} unit */
+export function measureText(name, value, unit) {
+  if (unit === "ns") return duration(value);
+  if (unit === "bytes" || unit === "B") return bytes(value);
+  if (unit.startsWith("of ") || unit === "share") return percent(value);
+  return `${number(value)} ${unit}`;
+}
+
+/** @param {string | number} value */
+export function moment(value) {
+  if (origin === null) return String(value);
+  const gap = since(value, origin);
+  return gap < 0 ? `−${duration(-gap)}` : `+${duration(gap)}`;
+}
+
+/** @param {string} name @param {unknown[]} values */
+function list(name, values) {
+  if (!values.length) return "–";
+  if (values.every((one) => Number.isInteger(one))) return runs(/** @type {number[]} */ (values), t("to"));
+  const shown = values.slice(0, 8).map((one) => {
+    if (typeof one !== "object" || one === null) return text(name, one) ?? "–";
+    return Object.entries(one).filter(([, value]) => value !== null && value !== "").slice(0, 4).map(([key, value]) => text(key, value)).join(" ");
+  });
+  return shown.join(name.endsWith("curve") ? " " : ", ") + (values.length > 8 ? ` … (${values.length})` : "");
+}
+
+/** The value as text for programs: nanoseconds where the document has milliseconds. @param {string} name @param {unknown} value */
+export function exact(name, value) {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "number" && (name === "ms" || name.endsWith("_ms"))) return String(Math.round(value * 1e6));
+  if (typeof value === "object") return text(name, value) ?? "";
+  return String(value);
+}
+
+/** @param {string} name */
+export function exactTitle(name) {
+  if (name === "ms" || name.endsWith("_ms")) return `${name.replace(/_?ms$/, "") || "time"}_ns`;
+  return name;
+}
+
+/** Text from a trace in the page: one line, cut, its end readable on focus. @param {string} value @param {number} [limit] */
+export function spelt(value, limit = LONG) {
+  const shown = clip(clean(value), limit);
+  return h("bdi", { class: "name", title: shown.length > 24 ? clip(clean(value), 2000) : null }, shown);
+}

@@ -1,0 +1,126 @@
+// What the server knows, asked for once and kept; and the address of the page, which holds all of its state.
+
+/**
+ * @typedef {{what: string, where: string, lost: string, hint: string}} Wrong
+ * @typedef {{columns: {name: string, kind: string}[], total: number, matching: number, rows: unknown[][]}} Page
+ * @typedef {Record<string, any>} Row
+ * @typedef {{key: string, rows: number, columns: string[]}} Listed
+ */
+
+export class Refused extends Error {
+  /** @param {number} status @param {Wrong} wrong */
+  constructor(status, wrong) {
+    super(wrong.what);
+    this.status = status;
+    this.wrong = wrong;
+  }
+}
+
+/** @type {Map<string, Promise<any>>} */
+const kept = new Map();
+
+/** @param {string} path @param {Record<string, unknown>} [values] @param {AbortSignal} [signal] */
+export async function ask(path, values = {}, signal = undefined) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (Array.isArray(value)) value.forEach((one) => query.append(name, one));
+    else if (value !== null && value !== undefined && value !== "" && value !== false) query.set(name, String(value));
+  }
+  let answer;
+  try {
+    answer = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, { signal });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Refused(0, { what: "the server does not answer", where: location.origin, lost: "", hint: "is `hermes serve` still running?" });
+  }
+  const body = await answer.json();
+  if (!answer.ok) throw new Refused(answer.status, body.error);
+  return body;
+}
+
+/** Asked once. @param {string} path @param {Record<string, unknown>} [values] @returns {Promise<any>} */
+export function once(path, values = {}) {
+  const key = `${path} ${JSON.stringify(values)}`;
+  let found = kept.get(key);
+  if (!found) {
+    found = ask(path, values);
+    kept.set(key, found);
+    found.catch(() => kept.delete(key));
+  }
+  return found;
+}
+
+/** @type {{document: Row, tables: Listed[]}} */
+let study;
+
+export async function open() {
+  study = await once("report");
+}
+
+export const doc = () => study.document;
+export const tables = () => study.tables;
+/** @param {string} key */
+export const rowsOf = (key) => study.tables.find((table) => table.key === key)?.rows ?? 0;
+
+/** @typedef {{rank: number, step: number | null, start: string | number, window: number, compute: number | null, comm: number | null, copy: number | null, free: number | null, preparing: number | null, kind: string}} Split */
+
+/** All steps of all ranks, times in ns. @returns {Promise<Split[]>} */
+export async function splits() {
+  const names = "rank,step,start_ns,window_ms,compute_ms,exposed_comm_ms,copy_exposed_ms,free_ms,preparing_ms,window_kind";
+  const columns = await once("columns", { table: "steps", names });
+  const ns = (value) => (value === null ? null : Math.round(value * 1e6));
+  return columns.rank.map((/** @type {number} */ rank, /** @type {number} */ at) => ({
+    rank,
+    step: columns.step[at],
+    start: columns.start_ns[at],
+    window: ns(columns.window_ms[at]),
+    compute: ns(columns.compute_ms[at]),
+    comm: ns(columns.exposed_comm_ms[at]),
+    copy: ns(columns.copy_exposed_ms[at]),
+    free: ns(columns.free_ms[at]),
+    preparing: ns(columns.preparing_ms[at]),
+    kind: columns.window_kind[at],
+  }));
+}
+
+/** One step for each rank: the one of median window. @param {Split[]} all */
+export function typical(all) {
+  /** @type {Map<number, Split[]>} */
+  const byRank = new Map();
+  for (const row of all) byRank.set(row.rank, [...(byRank.get(row.rank) ?? []), row]);
+  return [...byRank.entries()].sort(([a], [b]) => a - b).map(([, rows]) => {
+    const ordered = rows.toSorted((a, b) => a.window - b.window);
+    return ordered[(ordered.length - 1) >> 1];
+  });
+}
+
+/** The rank whose tables are shown first. */
+export function chiefRank() {
+  const document = doc();
+  return document.verdict.rank ?? document.coverage.ranks_seen[0] ?? 0;
+}
+
+/** A state in the address. @param {string} name @param {string} [otherwise] */
+export const param = (name, otherwise = "") => new URLSearchParams(location.search).get(name) ?? otherwise;
+
+/** Change the address in place. @param {Record<string, unknown>} values */
+export function keep(values) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(values)) {
+    if (value === null || value === undefined || value === "") query.delete(name);
+    else query.set(name, String(value));
+  }
+  history.replaceState(null, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
+}
+
+/** An address. @param {string} path @param {Record<string, unknown>} [values] */
+export function to(path, values = {}) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
+  return `${path}${query.size ? `?${query}` : ""}`;
+}
+
+/** The timeline at a moment. @param {{rank?: number, step?: number | null, at?: string | number | null, dur?: number | null, name?: string}} place */
+export function timelineAt({ rank, step, at, dur, name }) {
+  return to("/timeline", { ranks: rank, steps: step, at, dur: dur ? Math.round(dur) : null, name: name ? name.slice(0, 300) : null });
+}

@@ -1,0 +1,70 @@
+// Elements from text, never from markup: nothing that a trace holds can become a tag.
+
+/**
+ * @typedef {Node | string | number | null | undefined | false} Child
+ * @typedef {Record<string, unknown>} Attributes
+ */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** @param {Element} element @param {Attributes} attributes */
+function put(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+    else if (name === "style") {
+      // By property: the page's policy forbids style attributes.
+      for (const [key, text] of Object.entries(/** @type {Record<string, string>} */ (value))) {
+        /** @type {HTMLElement} */ (element).style.setProperty(key, text);
+      }
+    } else element.setAttribute(name, value === true ? "" : String(value));
+  }
+}
+
+/** @param {Child | Child[]} child @returns {(Node | string)[]} */
+function nodes(child) {
+  if (Array.isArray(child)) return child.flatMap(nodes);
+  if (child === null || child === undefined || child === false) return [];
+  return [child instanceof Node ? child : String(child)];
+}
+
+/** An HTML element. @param {string} tag @param {Attributes} [attributes] @param {(Child | Child[])[]} children */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  put(element, attributes);
+  element.append(...children.flatMap(nodes));
+  return element;
+}
+
+/** An SVG element. @param {string} tag @param {Attributes} [attributes] @param {(Child | Child[])[]} children */
+export function s(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  put(element, attributes);
+  element.append(...children.flatMap(nodes));
+  return element;
+}
+
+/** Told to screen readers. @param {string} text */
+export function say(text) {
+  const status = document.getElementById("status");
+  if (status) status.textContent = text;
+}
+
+/** @param {string} text @param {(event: Event) => void} action @param {Attributes} [attributes] */
+export const button = (text, action, attributes = {}) => h("button", { type: "button", onclick: action, ...attributes }, text);
+
+/** @param {string} text */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = /** @type {HTMLTextAreaElement} */ (h("textarea", { class: "unseen" }));
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}

@@ -1,0 +1,75 @@
+// Values as a page writes them: durations and sizes by scale with three digits, ranks as runs, moments from the start.
+
+/** @param {number} value three significant digits, four only from 1000 on */
+function digits(value) {
+  const size = Math.abs(value);
+  if (size >= 99.95) return value.toFixed(0);
+  return value.toFixed(size >= 9.995 ? 1 : 2);
+}
+
+/** @param {number | null | undefined} ns */
+export function duration(ns) {
+  if (ns === null || ns === undefined || Number.isNaN(ns)) return null;
+  if (ns === 0) return "0";
+  const size = Math.abs(ns);
+  if (size < 999.5) return `${size < 10 && !Number.isInteger(ns) ? digits(ns) : Math.round(ns)} ns`;
+  if (size < 999.5e3) return `${digits(ns / 1e3)} us`;
+  if (size < 999.5e6) return `${digits(ns / 1e6)} ms`;
+  return `${digits(ns / 1e9)} s`;
+}
+
+/** @param {number | null | undefined} bytes */
+export function bytes(bytes) {
+  if (bytes === null || bytes === undefined) return null;
+  const size = Math.abs(bytes);
+  if (size < 1e3) return `${Math.round(bytes)} B`;
+  const [unit, factor] = size < 999.5e3 ? ["kB", 1e3] : size < 999.5e6 ? ["MB", 1e6] : size < 999.5e9 ? ["GB", 1e9] : ["TB", 1e12];
+  return `${digits(bytes / /** @type {number} */ (factor))} ${unit}`;
+}
+
+/** @param {number | null | undefined} value */
+export function percent(value) {
+  if (value === null || value === undefined) return null;
+  if (value > 0 && value < 0.0005) return "<0.1%";
+  return `${(100 * value).toFixed(1)}%`;
+}
+
+/** @param {number | null | undefined} value */
+export function number(value) {
+  if (value === null || value === undefined) return null;
+  if (Number.isInteger(value)) return grouped(value);
+  const size = Math.abs(value);
+  return size >= 1000 ? grouped(Math.round(value)) : size >= 0.01 ? String(Number(value.toPrecision(3))) : value.toExponential(1);
+}
+
+/** @param {number | string} value */
+const grouped = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
+/** `0 to 7, 9`. @param {number[]} values @param {string} to */
+export function runs(values, to = "to") {
+  const ordered = [...new Set(values)].sort((a, b) => a - b);
+  /** @type {number[][]} */
+  const found = [];
+  for (const value of ordered) {
+    const last = found.at(-1);
+    if (last && value === last[1] + 1) last[1] = value;
+    else found.push([value, value]);
+  }
+  const words = found.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a}, ${b}` : `${a} ${to} ${b}`));
+  return words.length > 7 ? `${words.slice(0, 6).join(", ")}, … (${ordered.length})` : words.join(", ");
+}
+
+/** Nanoseconds between two moments that may exceed what a double holds. @param {string | number} at @param {string | number} from */
+export const since = (at, from) => Number(BigInt(at) - BigInt(from));
+
+/** @param {number} ns a time of milliseconds in a document */
+export const ns = (ms) => (ms === null || ms === undefined ? null : Math.round(ms * 1e6));
+
+/** @param {string} text @param {number} limit */
+export const clip = (text, limit) => (text.length <= limit ? text : `${text.slice(0, limit)}… (+${text.length - limit})`);
+
+// Characters that would turn the direction of writing, or hide.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** @param {string} text */
+export const clean = (text) => text.replace(HIDDEN, (one) => (/\s/.test(one) ? " " : "\ufffd"));

@@ -1,0 +1,81 @@
+// Communication: who waits for whom, which link carries how much how fast, which collective costs what.
+
+import { h } from "../dom.js";
+import { bytes, duration, number } from "../format.js";
+import { doc, param, rowsOf, tables, ask } from "../data.js";
+import { heat } from "../charts.js";
+import { table } from "../table.js";
+import { t } from "../words.js";
+import { empty, facts, heading, picker, rankPicker, rest, section } from "./parts.js";
+
+const MOST = 64;
+
+/** @param {HTMLElement} main */
+export async function render(main) {
+  main.append(...heading("communication", t("communication.lead")).filter(Boolean));
+  const { rank, control } = rankPicker(true);
+  const any = ["waits", "rank_waits", "links", "top.communication"].some((key) => rowsOf(key)) || tables().some((one) => one.key.startsWith("communication."));
+  if (!any) main.append(empty(t("communication.none")));
+  const waits = doc().rank_waits?.length ? doc().rank_waits : doc().waits ?? [];
+  if (waits.length) main.append(section(t("communication.waits"), h("p", { class: "about" }, t("communication.waits_is")), waitMatrix(waits)));
+  const pairs = h("div");
+  main.append(pairs);
+  main.append(
+    facts(["communication"]) ?? "",
+    ...rest(["communication", "pipeline"]),
+    ...(rowsOf("top.communication") ? [table({ table: "top.communication", bar: "total_ms", columns: ["name", "detail", "total_ms", "share", "count", "median_ms", "min_ms", "max_ms", "ranks"] })] : []),
+    ...(rowsOf("waits") ? [table({ table: "waits", bar: "total_ms", timeline: true })] : []),
+    ...(rowsOf("links") ? [table({ table: "links" })] : []),
+    h("div", { class: "controls" }, control),
+    table({ table: "traffic.transports", rank, sort: "bytes", descending: true, about: t("communication.traffic") }),
+    table({ table: "comm_op", rank: rank ?? doc().verdict.rank ?? doc().coverage.ranks_seen[0], sort: "dur_ns", descending: true, bar: "dur_ns", timeline: true, columns: ["name", "op", "dur_ns", "start_ns", "rank", "step", "group", "sequence", "bytes", "dtype", "algorithm", "peer"] }),
+  );
+  try {
+    const page = await ask("rows", { table: "links.pairs", rank, limit: 1000 });
+    if (page.total) pairs.replaceChildren(section(t("communication.links"), linkMatrix(page)));
+  } catch {
+    // With too many ranks it is shown for one rank at a time.
+  }
+}
+
+function waitMatrix(rows) {
+  const from = [...new Set(rows.map((row) => row.rank))].sort((a, b) => a - b).slice(0, MOST);
+  const peers = [...new Set(rows.map((row) => row.peer))].sort((a, b) => a - b);
+  const sums = new Map(rows.map((row) => [`${row.rank} ${row.peer}`, row]));
+  const most = Math.max(...rows.map((row) => row.total_ms));
+  const own = (r, c) => sums.get(`${from[r]} ${peers[c]}`);
+  return heat({
+    label: t("communication.waits"), rowTitle: t("communication.waiting"),
+    rows: from.map((rank) => ({ name: `rank ${rank}` })), columns: peers.map((rank) => `${rank}`), kind: () => "wait", cells: [],
+    shade: (r, c) => { const row = own(r, c); return row ? row.total_ms / most : null; },
+    show: (r, c) => { const row = own(r, c); return row ? duration(row.total_ms * 1e6) ?? "" : ""; },
+    tell: (r, c) => { const row = own(r, c); return row ? t("communication.wait_of", { rank: from[r], peer: peers[c], total: duration(row.total_ms * 1e6), longest: duration(row.longest_ms * 1e6) }) : `rank ${from[r]} → rank ${peers[c]}: –`; },
+  });
+}
+
+/** @param {import("../data.js").Page} page */
+function linkMatrix(page) {
+  const at = Object.fromEntries(page.columns.map((column, place) => [column.name, place]));
+  const rows = page.rows.map((row) => Object.fromEntries(Object.entries(at).map(([name, place]) => [name, row[place]])));
+  const transports = [...new Set(rows.map((row) => row.transport ?? "–"))];
+  const groups = [...new Set(rows.map((row) => row.group ?? "–"))];
+  const of = param("link", "gb_per_s");
+  const group = groups.includes(param("group")) ? param("group") : groups[0];
+  const shown = rows.filter((row) => (row.group ?? "–") === group);
+  const sources = [...new Set(shown.map((row) => row.src_rank))].sort((a, b) => a - b).slice(0, MOST);
+  const targets = [...new Set(shown.map((row) => row.dst_rank))].sort((a, b) => a - b).slice(0, MOST);
+  const text = (value) => (of === "bytes" ? bytes(value) : of === "time_ns" ? duration(value) : `${number(value)} GB/s`);
+  const all = new Map(shown.filter((row) => row.transport !== "LOCAL").map((row) => [`${row.src_rank} ${row.dst_rank}`, row]));
+  const most = Math.max(1e-12, ...[...all.values()].map((row) => Number(row[of] ?? 0)));
+  const cell = (r, c) => all.get(`${sources[r]} ${targets[c]}`);
+  return h("div", {},
+    h("div", { class: "controls" }, picker("link", t("measure"), ["gb_per_s", "bytes", "time_ns"].map((name) => [name, t(`link.${name}`)]), of), groups.length > 1 ? picker("group", t("group"), groups.map((name) => [name, name]), group) : null),
+    h("p", { class: "about" }, t("communication.links_is", { transports: transports.join(", ") })),
+    heat({
+      label: t("communication.links"), rowTitle: t("communication.from"),
+      rows: sources.map((rank) => ({ name: `${rank}` })), columns: targets.map((rank) => `${rank}`), kind: () => "comm", cells: [],
+      shade: (r, c) => { const row = cell(r, c); return row && row[of] !== null ? Number(row[of]) / most : null; },
+      show: (r, c) => { const row = cell(r, c); return row && row[of] !== null ? (targets.length > 12 ? "" : text(Number(row[of])) ?? "") : ""; },
+      tell: (r, c) => { const row = cell(r, c); return `${sources[r]} → ${targets[c]}: ${row ? `${number(row.gb_per_s)} GB/s, ${bytes(Number(row.bytes))}, ${duration(Number(row.time_ns))}, ${row.transport}` : "–"}`; },
+    }));
+}

@@ -1,0 +1,56 @@
+// Memory: the allocator's curve, and the blocks that lived at the moment picked on it.
+
+import { h } from "../dom.js";
+import { bytes } from "../format.js";
+import { ask, keep, param } from "../data.js";
+import { curves } from "../charts.js";
+import { table } from "../table.js";
+import { moment } from "../cells.js";
+import { t } from "../words.js";
+import { empty, facts, heading, picker, rankPicker, rest, section } from "./parts.js";
+
+const KINDS = { reserved_bytes: "host", active_bytes: "comm", allocated_bytes: "copy" };
+
+const MOST = 2; // curves at first; a device has dozens of components, most of them tiny
+const FRAMEWORK = ["PTA", "cuda", "MindSpore", "GE", "WORKSPACE"];
+
+/** The framework's allocators first, then what takes most. @param {string[]} names by what they reserve */
+const usual = (names) => [...names.filter((name) => FRAMEWORK.includes(name)), ...names.filter((name) => !FRAMEWORK.includes(name))].slice(0, MOST);
+
+/** @param {HTMLElement} main */
+export async function render(main) {
+  main.append(...heading("memory", t("memory.lead")).filter(Boolean));
+  const { rank, control } = rankPicker(false);
+  const controls = h("div", { class: "controls" }, control);
+  main.append(controls, facts(["memory"]) ?? "", ...rest(["memory"]));
+  const found = await ask("rows", { table: "memory.components", rank, sort: "reserved_bytes", desc: 1 });
+  if (!found.total) main.append(empty(t("memory.none"), t("memory.how")));
+  const at = Object.fromEntries(found.columns.map((column, place) => [column.name, place]));
+  const picked = param("at") ? BigInt(param("at")) : null;
+  const used = found.rows.filter((row) => Number(row[at.reserved_bytes] ?? 0) || Number(row[at.allocated_bytes] ?? 0));
+  const names = [...new Set(used.map((row) => String(row[at.component])))];
+  const shown = param("component") ? [param("component")] : usual(names);
+  if (names.length > MOST) controls.append(picker("component", t("memory.component"), [["", t("memory.usual")], ...names.map((name) => [name, name])], param("component")));
+  const made = await Promise.all(shown.map((component) => ask("curve", { table: "memory", rank, key: [component], buckets: 800 })));
+  for (const [place, component] of shown.entries()) {
+    const curve = made[place];
+    const row = found.rows.find((one) => String(one[at.component]) === component);
+    if (curve.first_ns === null || !row) continue;
+    const order = Object.keys(KINDS).filter((name) => curve.columns[name]);
+    main.append(section(
+      t("memory.curve", { component }),
+      h("p", { class: "about" }, t("memory.peak", { peak: bytes(Number(row[at.allocated_bytes] ?? row[at.reserved_bytes])), reserved: bytes(Number(row[at.reserved_bytes])) ?? "–" })),
+      curves({
+        label: t("memory.curve", { component }), first: curve.first_ns, last: curve.last_ns, bucket: curve.bucket_ns, picked,
+        curves: order.map((name) => ({ name: t(`col.${name}`), kind: KINDS[name], points: curve.columns[name] })),
+        pick: (moment) => { keep({ at: moment }); window.dispatchEvent(new Event("hermes:show")); },
+      }),
+    ));
+  }
+  if (found.total) main.append(table({ table: "memory.components", rank, sort: "reserved_bytes", descending: true, bar: "reserved_bytes", view: 8, href: (row) => `/memory?${new URLSearchParams({ rank: String(rank), component: row.component })}` }));
+  const lived = picked === null ? {} : { first_ns: picked, last_ns: picked };
+  main.append(
+    h("p", { class: "about" }, picked === null ? t("memory.pick") : t("memory.picked", { at: moment(String(picked)) }), picked === null ? null : h("a", { href: `/memory${rank === null ? "" : `?rank=${rank}`}` }, ` ${t("memory.all")}`)),
+    table({ table: "allocation", rank, sort: "bytes", descending: true, bar: "bytes", more: lived, timeline: (row) => ({ rank: row.rank ?? rank, at: row.alloc_ns, name: row.name }), columns: ["name", "bytes", "alloc_ns", "release_ns", "device_id"] }),
+  );
+}

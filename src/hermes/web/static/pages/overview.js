@@ -1,0 +1,176 @@
+// Overview: what is wrong, where, what to do; only then the numbers behind it.
+
+import { h } from "../dom.js";
+import { clean, clip, duration, percent, runs } from "../format.js";
+import { doc, rowsOf, splits, timelineAt, to, typical } from "../data.js";
+import { PARTS, legend, partsOf, stack } from "../charts.js";
+import { colour, key, table } from "../table.js";
+import { t } from "../words.js";
+import { section } from "./parts.js";
+
+const BARS = 12;
+const GAPS = 4;
+
+/** @param {HTMLElement} main */
+export async function render(main) {
+  const document = doc();
+  main.append(warning(document), verdict(document));
+  const split = h("div", { class: "splits" }, h("p", { class: "wait" }, t("loading")));
+  main.append(
+    section(t("overview.split"), legend(PARTS), split),
+    path(document),
+    section(t("overview.findings"), findings(document)),
+    coverage(document),
+  );
+  splits().then((all) => split.replaceChildren(...bars(all)), (error) => split.replaceChildren(h("p", { class: "wrong" }, error.message)));
+}
+
+function warning(document) {
+  const degraded = document.diagnostics.filter((note) => note.level === "degraded");
+  const gaps = document.coverage.missing;
+  if (!gaps.length && !degraded.length) return h("span");
+  const items = gaps.map((gap) => h("li", {}, clip(clean(gap), 400)));
+  return h(
+    "aside", { class: "notice", "aria-label": t("overview.first") },
+    h("p", { class: "noticehead" }, degraded.length ? t("overview.degraded") : t("overview.partial")),
+    h("ul", {}, items.slice(0, GAPS)),
+    items.length > GAPS ? h("details", {}, h("summary", {}, t("more_of", { count: items.length - GAPS })), h("ul", {}, items.slice(GAPS))) : null,
+  );
+}
+
+function verdict(document) {
+  const { bound, sentence, rank, step } = document.verdict;
+  const kind = { compute: "compute", communication: "comm", copy: "copy", host: "host" }[bound] ?? "free";
+  const top = document.findings[0];
+  const place = [rank === null ? null : `rank ${rank}`, step === null ? null : `${t("step")} ${step}`].filter(Boolean).join(", ");
+  return h(
+    "section", { class: `verdict ${kind}` },
+    h("p", { class: "bound" }, h("span", { class: `key ${kind}`, "aria-hidden": "true" }), t(`bound.${bound}`), place ? h("span", { class: "where" }, place) : null),
+    h("h1", {}, clean(sentence)),
+    top ? h("p", { class: "next" }, h("strong", {}, t("overview.next")), " ", h("a", { href: `/#${top.code}` }, clean(top.actions[0]?.title ?? top.title)), ` · ${gain(top)}`) : null,
+  );
+}
+
+const gain = (finding) => t("overview.gain", { high: duration(finding.gain.high * 1e6) });
+
+/** @param {import("../data.js").Split[]} all */
+function bars(all) {
+  if (!all.length) return [h("p", { class: "none" }, t("not_measured"))];
+  const ranks = typical(all);
+  let chosen = all.map((row) => ({ row, name: label(row) }));
+  let about = t("overview.every_step");
+  if (all.length > BARS) {
+    chosen = ranks.map((row) => ({ row, name: label(row) }));
+    about = t("overview.median_step", { steps: all.length, ranks: ranks.length });
+  }
+  if (chosen.length > BARS) {
+    const ordered = ranks.toSorted((a, b) => b.window - a.window);
+    chosen = [["slowest", ordered[0]], ["median", ordered[ordered.length >> 1]], ["fastest", ordered.at(-1)]].map(([word, row]) => ({ row, name: `${t(`overview.${word}`)}: ${label(row)}` }));
+    about = t("overview.extremes", { steps: all.length, ranks: ranks.length });
+  }
+  const longest = Math.max(...chosen.map(({ row }) => row.window));
+  return [
+    h("p", { class: "about" }, about),
+    h("div", { class: "barlist" }, chosen.map(({ row, name }) => h(
+      "div", { class: "barrow" },
+      h("a", { class: "barname", href: to("/steps", { rank: row.rank, step: row.step }) }, name),
+      h("span", { class: "bartotal" }, duration(row.window)),
+      h("span", { class: "bar" }, stack(partsOf(row), row.window, longest)),
+      h("span", { class: "barparts" }, partsOf(row).map((part) => h("span", { class: "part" }, key(part.kind === "comm" ? "comm" : part.kind), `${percent(part.ns / row.window)}`))),
+      h("a", { class: "go", href: timelineAt({ rank: row.rank, step: row.step, at: row.start, dur: row.window }), "aria-label": `${t("open_timeline")}: ${name}`, title: t("open_timeline") }, "⇥"),
+    ))),
+  ];
+}
+
+const label = (row) => `rank ${row.rank}${row.step === null ? "" : `, ${t("step")} ${row.step}`}`;
+
+function path(document) {
+  const rows = document.critical_path;
+  if (!rows?.length) return h("span");
+  const first = rows.filter((row) => row.rank === rows[0].rank && row.step === rows[0].step && row.stretch === "window" && row.across === rows[0].across);
+  const shown = first.slice(0, 8);
+  const total = first.reduce((sum, row) => sum + row.ms, 0);
+  return section(
+    t("overview.path"),
+    h("p", { class: "about" }, t("overview.path_is", { rank: first[0].rank, step: first[0].step ?? "–" })),
+    stack(first.map((row) => ({ kind: colour(row.component), name: partName(row), ns: row.ms * 1e6 })), total, total),
+    h("ul", { class: "pathparts" }, shown.map((row) => h("li", {}, key(row.component), `${partName(row)} `, h("b", {}, duration(row.ms * 1e6)), ` ${percent(row.share)}`))),
+    h("p", {}, h("a", { href: "/path" }, t("overview.path_more"))),
+  );
+}
+
+const partName = (row) => (row.component === "wait" ? t("waits_for", { who: row.reason }) : `${t(`component.${row.component}`)}${row.reason ? ` (${clean(row.reason)})` : ""}${row.across && row.of_rank !== row.rank ? `, rank ${row.of_rank}` : ""}`);
+
+function findings(document) {
+  if (!document.findings.length) return h("p", { class: "none" }, t("overview.no_findings"));
+  return document.findings.map((one, at) => finding(one, at));
+}
+
+function finding(one, at) {
+  const place = placeOf(one);
+  return h(
+    "article", { class: "finding", id: document_id(one, at) },
+    h("div", { class: "figures" },
+      h("div", {}, h("span", { class: "big" }, duration(one.gain.high * 1e6)), h("span", { class: "small" }, t("overview.most_won"))),
+      h("div", {}, h("span", {}, `${duration(one.cost_ms * 1e6)} · ${percent(one.share)}`), h("span", { class: "small" }, t("overview.cost"))),
+      h("div", {}, confidence(one.confidence), h("span", { class: "small" }, t("confidence")))),
+    h("div", {},
+      h("h3", {}, key(one.layer === "communication" ? "comm" : one.layer), clip(clean(one.title), 600)),
+      h("p", { class: "meta" }, h("code", {}, one.code), ` · ${t(`layer.${one.layer}`)} · ${clean(one.cause)} · rank ${runs(one.ranks, t("to"))}`, one.blames.length ? ` · ${t("blames")} ${one.blames.slice(0, 6).map(clean).join(", ")}` : ""),
+      place ? h("p", {}, h("a", { class: "openit", href: timelineAt(place) }, t("open_timeline"))) : null,
+      h("ol", { class: "actions" }, one.actions.slice(0, 3).map((action) => h("li", {}, h("strong", {}, clean(action.title)), " ", clean(action.do),
+        h("dl", { class: "facts" }, [["verify", action.verify], ["risk", action.risk], ["source", action.source]].flatMap(([name, text]) => (text ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, clean(text))] : [])))))),
+      h("details", {}, h("summary", {}, t("evidence", { count: one.evidence.length })),
+        h("table", { class: "evidence" },
+          h("thead", {}, h("tr", {}, ["what", "value", "limit", "where"].map((name) => h("th", { scope: "col", class: name === "value" || name === "limit" ? "n" : "" }, t(`evidence.${name}`))))),
+          h("tbody", {}, one.evidence.map((item) => h("tr", {}, h("th", { scope: "row" }, clip(clean(item.what), 600)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600)))))),
+        h("p", { class: "about" }, clean(one.gain.method)))),
+  );
+}
+
+const document_id = (one, at) => (doc().findings.findIndex((other) => other.code === one.code) === at ? one.code : `${one.code}-${at}`);
+
+function confidence(amount) {
+  const word = amount >= 0.8 ? "high" : amount >= 0.5 ? "medium" : "low";
+  return h("span", {}, `${t(`confidence.${word}`)} (${amount?.toFixed(2) ?? "–"})`);
+}
+
+function value(amount, unit) {
+  if (amount === null) return "–";
+  if (unit === "ns") return duration(amount);
+  if (unit.startsWith("of ")) return `${percent(amount)} ${unit}`;
+  return `${Number.isInteger(amount) ? amount : amount.toPrecision(3)} ${unit}`;
+}
+
+/** Where to look: the moment that the evidence names, else the finding's step. @param {any} one */
+function placeOf(one) {
+  const rank = one.ranks[0];
+  for (const item of one.evidence) {
+    const named = /(\d{10,}) ns(?: for (\d+) ns)?/.exec(item.where);
+    if (named) return { rank, step: stepAt(rank, named[1]), at: named[1], dur: named[2] ? Number(named[2]) : null };
+  }
+  const steps = doc().steps.filter((row) => row.rank === rank);
+  const own = doc().verdict.rank === rank ? steps.find((row) => row.step === doc().verdict.step) : null;
+  const row = own ?? steps.toSorted((a, b) => a.window_ms - b.window_ms)[(steps.length - 1) >> 1];
+  return row ? { rank, step: row.step, at: row.start_ns, dur: row.window_ms * 1e6 } : null;
+}
+
+function stepAt(rank, at) {
+  const moment = BigInt(at);
+  const own = doc().steps.filter((row) => row.rank === rank && row.step !== null);
+  const before = own.filter((row) => BigInt(row.start_ns) - BigInt(Math.round((row.preparing_ms ?? 0) * 1e6)) <= moment).at(-1);
+  return before?.step ?? null;
+}
+
+function coverage(document) {
+  const seen = document.coverage;
+  return section(
+    t("overview.coverage"),
+    h("dl", { class: "facts" },
+      h("dt", {}, t("coverage.seen")), h("dd", {}, runs(seen.ranks_seen, t("to")) || t("none")),
+      h("dt", {}, t("coverage.expected")), h("dd", {}, seen.ranks_expected === null ? t("not_known") : `${seen.ranks_expected} (${clean(seen.ranks_expected_source)})`),
+      h("dt", {}, t("coverage.steps")), h("dd", {}, seen.steps.length ? runs(seen.steps, t("to")) : t("coverage.unmarked"))),
+    rowsOf("diagnostics") ? table({ table: "diagnostics", columns: ["level", "message", "lost", "hint", "where"], view: 6 }) : null,
+    table({ table: "inputs", columns: ["rank", "format", "level", "chip", "vendor", "capture", "path", "degraded"], view: 6 }),
+  );
+}

@@ -1,0 +1,77 @@
+// Critical path: the chain that the step could not end without, what comes close to it, and why the device was free.
+
+import { h } from "../dom.js";
+import { clean, duration, percent, since } from "../format.js";
+import { doc, param, rowsOf, timelineAt } from "../data.js";
+import { stack, strips } from "../charts.js";
+import { colour, key, table } from "../table.js";
+import { t } from "../words.js";
+import { empty, heading, picker, rest, section } from "./parts.js";
+
+/** @param {HTMLElement} main */
+export function render(main) {
+  main.append(...heading("path", t("path.lead")).filter(Boolean));
+  const rows = doc().critical_path ?? [];
+  if (!rows.length) { main.append(empty(t("path.none"))); return; }
+  const id = (row) => `${row.rank}.${row.step ?? ""}.${row.stretch}.${row.across ? "across" : "own"}`;
+  const ids = [...new Set(rows.map(id))];
+  const chosen = ids.includes(param("path")) ? param("path") : ids[0];
+  const own = rows.filter((row) => id(row) === chosen);
+  const name = (key) => {
+    const [rank, step, stretch, across] = key.split(".");
+    return `rank ${rank}, ${t("step")} ${step || "–"}${stretch === "preparing" ? `, ${t("path.before")}` : ""}${across === "across" ? `, ${t("path.across")}` : ""}`;
+  };
+  main.append(h("div", { class: "controls" }, picker("path", t("page.path"), ids.map((key) => [key, name(key)]), chosen)));
+  const total = own.reduce((sum, row) => sum + row.ms, 0);
+  main.append(h("p", { class: "about" }, t("path.total", { total: duration(total * 1e6) })), stack(byComponent(own), total, total), parts(own));
+  const stretches = doc().critical_path_stretches ?? [];
+  if (stretches.length) main.append(section(t("path.stretches"), h("p", { class: "about" }, t("path.stretches_is")), strip(stretches)));
+  main.append(
+    ...(rowsOf("critical_path_stretches") ? [table({ table: "critical_path_stretches", columns: ["component", "name", "ms", "of_rank", "where", "start_ns"], bar: "ms", timeline: (row) => ({ rank: row.of_rank, step: rows[0].step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) })] : []),
+    ...(rowsOf("critical_path_rivals") ? [table({ table: "critical_path_rivals", about: t("path.rivals_is"), bar: "ms" })] : [h("p", { class: "none" }, t("path.no_rivals"))]),
+    ...(rowsOf("free_time") ? [section(t("path.free"), h("p", { class: "about" }, t("path.free_is")), h("div", { class: "freeboxes" }, free()))] : []),
+    table({ table: "critical_path", bar: "ms" }),
+    ...rest(["critical_path", "overlap"], ["critical_path"]),
+  );
+}
+
+function byComponent(rows) {
+  const sums = new Map();
+  for (const row of rows) sums.set(row.component, (sums.get(row.component) ?? 0) + row.ms);
+  return [...sums.entries()].sort((a, b) => b[1] - a[1]).map(([component, ms]) => ({ kind: colour(component), name: t(`component.${component}`), ns: ms * 1e6 }));
+}
+
+function parts(rows) {
+  return h("div", { class: "barlist narrow" }, rows.slice(0, 14).map((row) => h("div", { class: "barrow" },
+    h("span", { class: "barname" }, key(row.component), row.component === "wait" ? t("waits_for", { who: clean(row.reason) }) : `${t(`component.${row.component}`)}${row.reason ? ` (${clean(row.reason)})` : ""}`, row.across ? h("small", {}, ` rank ${row.of_rank}`) : null),
+    h("span", { class: "bartotal" }, duration(row.ms * 1e6)),
+    h("span", { class: "bar" }, h("span", { class: "stack", "aria-hidden": "true", style: { width: `${Math.max(0.3, 100 * row.share)}%` } }, h("span", { class: `seg ${colour(row.component)}`, style: { "flex-grow": "1" } }))),
+    h("span", { class: "barparts" }, percent(row.share)))));
+}
+
+function strip(stretches) {
+  const first = stretches.reduce((least, row) => (BigInt(row.start_ns) < BigInt(least) ? row.start_ns : least), stretches[0].start_ns);
+  const ranks = [...new Set(stretches.map((row) => row.of_rank))].sort((a, b) => a - b);
+  const span = Math.max(...stretches.map((row) => since(row.start_ns, first) + row.ms * 1e6));
+  const step = doc().critical_path[0].step;
+  return strips({
+    label: t("path.stretches"), span,
+    rows: ranks.map((rank) => ({
+      name: `rank ${rank}`,
+      pieces: stretches.filter((row) => row.of_rank === rank).map((row) => {
+        const from = since(row.start_ns, first);
+        return { kind: colour(row.component), from, to: from + row.ms * 1e6, text: `${t(`component.${row.component}`)} ${clean(row.name)} ${duration(row.ms * 1e6)} ${clean(row.where)}`.slice(0, 400), href: timelineAt({ rank, step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) };
+      }),
+    })),
+  });
+}
+
+function free() {
+  const rows = doc().free_time;
+  const ranks = [...new Set(rows.map((row) => `${row.rank}.${row.step}`))].slice(0, 8);
+  return ranks.map((id) => {
+    const own = rows.filter((row) => `${row.rank}.${row.step}` === id);
+    const total = own.reduce((sum, row) => sum + row.ms, 0);
+    return h("div", { class: "freebox" }, h("h3", {}, `rank ${own[0].rank}, ${t("step")} ${own[0].step ?? "–"} · ${duration(total * 1e6)}`), parts(own));
+  });
+}

@@ -1,0 +1,88 @@
+// Steps: how long each took on each rank, what of it was what, and whether it drifts.
+
+import { h } from "../dom.js";
+import { duration } from "../format.js";
+import { doc, keep, param, rowsOf, splits, timelineAt } from "../data.js";
+import { PARTS, legend, lines, partsOf, stack } from "../charts.js";
+import { table } from "../table.js";
+import { t } from "../words.js";
+import { empty, heading, picker, rest, section } from "./parts.js";
+
+const FEW = 8;
+
+/** @param {HTMLElement} main */
+export async function render(main) {
+  const all = await splits();
+  main.append(...heading("steps", t("steps.lead")).filter(Boolean));
+  if (!all.length) { main.append(empty(t("steps.none"))); return; }
+  const measure = param("of", "window");
+  main.append(h("div", { class: "controls" }, picker("of", t("measure"), ["window", ...PARTS, "preparing"].map((name) => [name, t(`part.${name}`)]), measure)));
+  const numbered = all.filter((row) => row.step !== null && row[measure] !== null);
+  main.append(numbered.length > 1 ? over(numbered, measure) : h("p", { class: "none" }, t("steps.one")));
+  const chosen = all.filter((row) => String(row.rank) === param("rank") && String(row.step) === param("step", "null"));
+  const own = chosen.length ? chosen[0] : null;
+  if (own) main.append(one(own));
+  main.append(section(t("steps.percentiles"), percentiles(all)));
+  main.append(
+    table({ table: "steps", bar: "window_ms", hidden: ["window_kind"], sort: "", href: (row) => `/steps?rank=${row.rank}&step=${row.step}`,
+      timeline: (row) => ({ rank: row.rank, step: row.step, at: row.start_ns, dur: (row.window_ms ?? 0) * 1e6 }), columns: ["step", "rank", "window_ms", "compute_ms", "exposed_comm_ms", "copy_exposed_ms", "free_ms", "overlapped_comm_ms", "comm_ms", "preparing_ms", "host_ms", "start_ns"] }),
+    ...(rowsOf("totals") ? [table({ table: "totals", bar: "span_ms" })] : []),
+    ...(doc().step_trace_time.rows.length ? [table({ table: "step_trace_time", about: doc().step_trace_time.note })] : []),
+    ...rest(["steps", "totals", "capture"], ["steps", "totals"]),
+  );
+}
+
+/** @param {import("../data.js").Split[]} rows @param {string} measure */
+function over(rows, measure) {
+  const ranks = [...new Set(rows.map((row) => row.rank))];
+  const steps = [...new Set(rows.map((row) => row.step))].sort((a, b) => a - b);
+  const kind = PARTS.includes(measure) ? measure : "window";
+  /** @type {Map<number, number[]>} */
+  const byStep = new Map(steps.map((step) => [step, []]));
+  for (const row of rows) byStep.get(row.step)?.push(row[measure]);
+  const pick = (step) => { keep({ step, rank: param("rank") || rows.find((row) => row.step === step)?.rank }); window.dispatchEvent(new Event("hermes:show")); };
+  const own = param("rank");
+  if (ranks.length <= FEW) {
+    return lines({
+      label: t("steps.chart", { measure: t(`part.${measure}`) }), xName: t("step"), pick,
+      lines: ranks.map((rank) => ({ name: `rank ${rank}`, kind, strong: own === String(rank), points: rows.filter((row) => row.rank === rank).map((row) => [row.step, row[measure]]).sort((a, b) => a[0] - b[0]) })),
+      marks: param("step") ? [Number(param("step"))] : [],
+    });
+  }
+  const at = (values, share) => values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(share * values.length))];
+  const slow = slowest(rows, measure);
+  return lines({
+    label: t("steps.chart", { measure: t(`part.${measure}`) }), xName: t("step"), pick,
+    band: steps.map((step) => [step, Math.min(...byStep.get(step)), Math.max(...byStep.get(step))]),
+    lines: [
+      { name: t("median"), kind, strong: true, points: steps.map((step) => [step, at(byStep.get(step), 0.5)]) },
+      { name: `rank ${slow}`, kind: "wait", points: rows.filter((row) => row.rank === slow).map((row) => [row.step, row[measure]]).sort((a, b) => a[0] - b[0]) },
+    ],
+  });
+}
+
+function slowest(rows, measure) {
+  const sums = new Map();
+  for (const row of rows) sums.set(row.rank, (sums.get(row.rank) ?? 0) + row[measure]);
+  return [...sums.entries()].sort((a, b) => b[1] - a[1])[0][0];
+}
+
+/** @param {import("../data.js").Split} row */
+function one(row) {
+  return section(
+    `rank ${row.rank}, ${t("step")} ${row.step ?? "–"} · ${duration(row.window)}`,
+    legend(PARTS), stack(partsOf(row), row.window, row.window),
+    h("ul", { class: "pathparts" }, partsOf(row).map((part) => h("li", {}, h("span", { class: `key ${part.kind}`, "aria-hidden": "true" }), `${part.name} `, h("b", {}, duration(part.ns))))),
+    h("p", {}, h("a", { class: "openit", href: timelineAt({ rank: row.rank, step: row.step, at: row.start, dur: row.window }) }, t("open_timeline"))),
+  );
+}
+
+/** @param {import("../data.js").Split[]} all */
+function percentiles(all) {
+  const at = (values, share) => values[Math.min(values.length - 1, Math.floor(share * values.length))];
+  const rows = ["window", ...PARTS].map((name) => ({ name, values: all.map((row) => row[name]).filter((value) => value !== null).sort((a, b) => a - b) })).filter((row) => row.values.length);
+  const shares = [["least", 0], ["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["most", 1]];
+  return h("table", { class: "plain" },
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("measure")), shares.map(([name]) => h("th", { class: "n", scope: "col" }, t(`stat.${name}`))))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: `key ${row.name}`, "aria-hidden": "true" }), t(`part.${row.name}`)), shares.map(([, share]) => h("td", { class: "n" }, duration(at(row.values, share))))))));
+}

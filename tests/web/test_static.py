@@ -1,0 +1,70 @@
+"""The files of the front end: one catalogue, nothing from elsewhere, no markup made of text."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import hermes.web
+
+STATIC = Path(next(iter(hermes.web.__path__))) / "static"
+SCRIPTS = sorted(STATIC.rglob("*.js"))
+CATALOGUE: dict[str, list[str]] = json.loads((STATIC / "catalogue.json").read_text("utf-8"))
+CJK = re.compile("[\u4e00-\u9fff]")
+
+
+def test_every_word_is_there_in_both_languages() -> None:
+    assert all(len(both) == 2 and all(text.strip() for text in both) for both in CATALOGUE.values())
+
+
+def test_placeholders_are_the_same_in_both_languages() -> None:
+    def names(text: str) -> set[str]:
+        return set(re.findall(r"\{(\w+)\}", text))
+
+    assert {key for key, (en, zh) in CATALOGUE.items() if names(en) != names(zh)} == set()
+
+
+def test_sentences_are_translated() -> None:
+    assert [key for key, (en, zh) in CATALOGUE.items() if " " in en and not CJK.search(zh)] == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_every_word_that_a_script_uses_is_in_the_catalogue(script: Path) -> None:
+    used = re.findall(r"""\bt\("([^"]+)\"""", script.read_text("utf-8"))
+    assert [key for key in used if key not in CATALOGUE] == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_every_table_that_a_script_names_has_a_title(script: Path) -> None:
+    named = re.findall(r"""table\(\{ ?table: "([^"]+)\"(?![^}]*title:)""", script.read_text("utf-8"))
+    assert [key for key in named if f"table.{key}" not in CATALOGUE] == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_no_script_makes_markup_or_code_of_text(script: Path) -> None:
+    text = script.read_text("utf-8")
+    assert (
+        re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.srcdoc", text) == []
+    )
+
+
+@pytest.mark.parametrize("path", sorted(STATIC.rglob("*.*")), ids=lambda path: path.name)
+def test_no_file_is_of_others_or_names_another_host(path: Path) -> None:
+    assert path.suffix in {".js", ".css", ".html", ".json"}
+    hosts = set(re.findall(r"https?://[\w.-]+", path.read_text("utf-8")))
+    assert hosts <= {"http://www.w3.org"}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_every_import_is_a_file(script: Path) -> None:
+    for name in re.findall(r"""(?:from|import\()\s*"(\.[^"]+)\"""", script.read_text("utf-8")):
+        assert (script.parent / name).is_file(), name
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, STATIC / "app.css"], ids=lambda path: path.name)
+def test_the_first_line_says_what_lives_there(path: Path) -> None:
+    assert path.read_text("utf-8").startswith(("// ", "/* "))
+    assert len(path.read_text("utf-8").splitlines()) <= 500
