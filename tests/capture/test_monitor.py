@@ -52,8 +52,9 @@ def test_wall_time_is_cpu_and_run_queue_and_being_blocked(place: Place, column: 
     wall, cpu = column(log, "wall_ns"), column(log, "cpu_ns")
     delay = column(log, "delay_ns")
     blocked = [a - b - c for a, b, c in zip(wall, cpu, delay, strict=True)]  # type: ignore[operator]
-    assert all(19e6 < time_ns < 200e6 for time_ns in blocked)
-    assert all(0 <= time_ns < 10e6 for time_ns in cpu)  # type: ignore[operator]
+    # Clock and counters are read one after the other, and the thread may lose its CPU in between: sums are exact.
+    assert 19 * 19e6 < sum(blocked) < 19 * 30e6
+    assert 0 < sum(cpu) < 19 * 10e6  # type: ignore[arg-type]
     assert sum(column(log, "slices")) >= 18
 
 

@@ -135,6 +135,14 @@ def test_any_value_in_any_field_is_understood_or_refused(value: object, field: s
     assert isinstance(value, str | int | list | dict)
 
 
+def test_a_request_with_one_changed_digit_is_damaged_though_it_can_be_read(control: Control) -> None:
+    control.ask(replace(REQUEST, start_step=1234))
+    at = control._map.find(b"1234")
+    control._map[at : at + 4] = b"9234"
+    with pytest.raises(LiveError, match="damaged"):
+        control.request()
+
+
 @SAME_FILE
 @given(edits=st.lists(st.tuples(st.integers(4096, SIZE - 1), st.binary(min_size=1, max_size=64)), max_size=8))
 def test_random_bytes_anywhere_behind_the_header_raise_no_other_error(
