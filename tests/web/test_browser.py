@@ -69,6 +69,10 @@ class Visit:
             lambda message: self.faults.append(message.text) if message.type in ("error", "warning") else None,
         )
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        # The console does not say which address was not found.
+        self.page.on(
+            "response", lambda got: self.faults.append(f"{got.status} {got.url}") if got.status >= 400 else None
+        )
         self.page.on("dialog", self._dialog)
         self.page.on("request", self._request)
         self.page.on("requestfailed", lambda request: self.blocked.append(f"{request.url} {request.failure}"))
@@ -192,6 +196,17 @@ def test_axe_finds_nothing_serious(served: Any, visit: Any, axe: str, scheme: st
     assert found == {}
 
 
+def settled(page: Any) -> str:
+    """The rows of a table once they have stopped changing: a sort is under way when its address is there."""
+    rows, last = page.locator("table.rows tbody"), ""
+    for _ in range(100):
+        page.wait_for_timeout(500)
+        if (text := rows.inner_text()) == last:
+            return str(text)
+        last = text
+    return str(last)
+
+
 def test_an_address_restores_the_page(served: Any, visit: Any) -> None:
     seen = visit(served)
     page = seen.open("data?table=kernel&rank=1")
@@ -199,13 +214,12 @@ def test_an_address_restores_the_page(served: Any, visit: Any) -> None:
     page.wait_for_url("**/*f_kernel=matmul*")
     page.locator("thead button", has_text="Time").first.click()
     page.wait_for_url("**/*s_kernel=dur_ns.d*")
-    page.wait_for_load_state("networkidle")
-    before = page.locator("table.rows tbody").inner_text()
+    before = settled(page)
     other = visit(served)
     other.page.goto(page.url)
     other.page.wait_for_selector("table.rows tbody tr[aria-rowindex]")
     other.page.wait_for_load_state("networkidle")
-    assert other.page.locator("table.rows tbody").inner_text() == before
+    assert settled(other.page) == before
     assert other.page.get_by_label("Filter kernel").input_value() == "matmul"
 
 

@@ -123,6 +123,11 @@ def _pages(app: FastAPI) -> None:
     for name in PAGES:
         app.add_api_route(f"/{name}", page, methods=["GET", "HEAD"])
 
+    @app.get("/favicon.ico")
+    def icon() -> Response:
+        # Asked for by browsers where a page has not said yet that it has none.
+        return Response(status_code=204)
+
     @app.get("/static/{name:path}")
     def asset(name: str) -> Response:
         body = static.get(name)
