@@ -16,6 +16,7 @@ from hermes.analyze.host_measures import (
     Holder,
     HostEvents,
     HostPart,
+    HostSide,
     InputCopies,
     InputQueue,
     InputRates,
@@ -31,7 +32,6 @@ from hermes.analyze.host_measures import (
     StepOverlap,
     SyncCall,
 )
-from hermes.report.model import HostSide
 
 # The length of one example says nothing on a machine that does other work too.
 settings.register_profile("hermes", deadline=None)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from hermes.analyze.host_measures import HostSide
 from hermes.bundle.cache import Cache
 from hermes.cli.app import app
 from hermes.report.document import document
-from hermes.report.model import HostSide
 from hermes.testing import Fault, Job, generate
 from hermes.workflow.analyze import analyze
 from hermes.workflow.load import load

@@ -17,6 +17,7 @@ from hermes.analyze.compute_measures import (
     OperatorCost,
     StepCompute,
 )
+from hermes.analyze.host_measures import HostSide
 from hermes.analyze.measures import (
     AscendSplit,
     LinkSpeed,
@@ -33,7 +34,7 @@ from hermes.analyze.measures import (
 )
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
-from hermes.report.model import Coverage, HostSide, Input, Report, Top, Verdict
+from hermes.report.model import Coverage, Input, Report, Top, Verdict
 
 MS = 1_000_000
 HOSTILE = (

@@ -368,3 +368,26 @@ class Holder:
     blocks: int
     bytes: int
     share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSide:
+    """Overlap, input pipeline, host and memory. Of a step each rank's is that of median window."""
+
+    overlap: tuple[StepOverlap, ...] = ()
+    fetches: tuple[Fetches, ...] = ()
+    rates: tuple[InputRates, ...] = ()
+    queues: tuple[InputQueue, ...] = ()
+    copies: tuple[InputCopies, ...] = ()
+    steps: tuple[StepHost, ...] = ()
+    dispatch: tuple[Dispatch, ...] = ()
+    depths: tuple[QueueDepth, ...] = ()
+    syncs: tuple[SyncCall, ...] = ()
+    events: tuple[HostEvents, ...] = ()
+    shapes: tuple[Shapes, ...] = ()
+    contention: tuple[Contention, ...] = ()
+    settings: tuple[SettingValues, ...] = ()
+    peaks: tuple[MemoryPeak, ...] = ()
+    growth: tuple[MemoryGrowth, ...] = ()
+    recompute: tuple[Recompute, ...] = ()
+    holders: tuple[Holder, ...] = ()

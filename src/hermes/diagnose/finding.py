@@ -44,7 +44,8 @@ class Finding:
     """One cause of lost time. `cost_ns` is per step (median over steps, worst rank), `share` of the step window.
 
     `blames` names ranks (also ranks that were not collected), links or source lines. `replay` holds the changes that
-    stand for its cure where steps are replayed, such as `rank:5=median`; without any, the gain stays a bound.
+    stand for its cure where steps are replayed, such as `rank:5=median`; without any, the gain stays a bound. `within`
+    is the code of a broader finding of which this is a part: the part says more, and comes first.
     """
 
     code: str
@@ -60,3 +61,4 @@ class Finding:
     evidence: tuple[Evidence, ...]
     actions: tuple[Action, ...]
     replay: tuple[str, ...] = ()
+    within: str = ""

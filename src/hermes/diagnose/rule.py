@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hermes.analyze.breakdown import median_split
-from hermes.analyze.measures import Held, PeerWait, StepSplit
+from hermes.analyze.comm_measures import Communication
+from hermes.analyze.compute_measures import NO_COMPUTE, Compute
+from hermes.analyze.host_measures import HostSide
+from hermes.analyze.measures import Held, PeerWait, StepFree, StepPath, StepSplit
+from hermes.analyze.structure_measures import Structure
 from hermes.diagnose.finding import Finding
 
 
@@ -14,7 +18,8 @@ from hermes.diagnose.finding import Finding
 class Measures:
     """Everything a rule may look at; each part may be empty.
 
-    `held` is over all steps of a rank; `steps_of_rank` says how many those are.
+    `held` is over all steps of a rank; `steps_of_rank` says how many those are. `vendors` and `inputs` are by rank:
+    `ascend`, `nvidia`, `amd`, `cpu`, and the file.
     """
 
     splits: tuple[StepSplit, ...]
@@ -23,6 +28,13 @@ class Measures:
     exposed_by_op: Mapping[int, Mapping[str, int]]
     held: tuple[Held, ...]
     inputs: Mapping[int, str]
+    vendors: Mapping[int, str] = field(default_factory=dict)
+    host: HostSide = field(default_factory=HostSide)
+    compute: Compute = NO_COMPUTE
+    communication: Communication = field(default_factory=Communication)
+    structure: Structure = field(default_factory=Structure)
+    paths: tuple[StepPath, ...] = ()
+    free: tuple[StepFree, ...] = ()
     certainty: float
     """1 for a whole input, less where something was missing."""
 
@@ -50,11 +62,12 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule: its code, the text of its page, and what finds."""
+    """A rule: its code, the text of its page, what finds, and the causes of the case base that it may point to."""
 
     code: str
     page: str
     find: Callable[[Measures], Iterator[Finding]]
+    cases: tuple[str, ...] = ()
 
 
 def by_share(threshold: Threshold, share: float) -> bool:

@@ -6,6 +6,7 @@ from hermes.analyze.host_measures import (
     Dispatch,
     Fetches,
     HostEvents,
+    HostSide,
     InputQueue,
     MemoryPeak,
     SettingValues,
@@ -14,7 +15,6 @@ from hermes.analyze.host_measures import (
     SyncCall,
 )
 from hermes.knowledge.host_work import ALLOCATION
-from hermes.report.model import HostSide
 from hermes.report.values import finite, maybe, ms, text_of, texts
 
 

@@ -7,25 +7,7 @@ from dataclasses import dataclass, field
 from hermes.align.offsets import ClockOffset
 from hermes.analyze.comm_measures import Communication
 from hermes.analyze.compute_measures import Compute
-from hermes.analyze.host_measures import (
-    Contention,
-    Dispatch,
-    Fetches,
-    Holder,
-    HostEvents,
-    InputCopies,
-    InputQueue,
-    InputRates,
-    MemoryGrowth,
-    MemoryPeak,
-    QueueDepth,
-    Recompute,
-    SettingValues,
-    Shapes,
-    StepHost,
-    StepOverlap,
-    SyncCall,
-)
+from hermes.analyze.host_measures import HostSide
 from hermes.analyze.measures import (
     AscendSplit,
     LinkSpeed,
@@ -91,29 +73,6 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostSide:
-    """Overlap, input pipeline, host and memory. Of a step each rank's is that of median window."""
-
-    overlap: tuple[StepOverlap, ...] = ()
-    fetches: tuple[Fetches, ...] = ()
-    rates: tuple[InputRates, ...] = ()
-    queues: tuple[InputQueue, ...] = ()
-    copies: tuple[InputCopies, ...] = ()
-    steps: tuple[StepHost, ...] = ()
-    dispatch: tuple[Dispatch, ...] = ()
-    depths: tuple[QueueDepth, ...] = ()
-    syncs: tuple[SyncCall, ...] = ()
-    events: tuple[HostEvents, ...] = ()
-    shapes: tuple[Shapes, ...] = ()
-    contention: tuple[Contention, ...] = ()
-    settings: tuple[SettingValues, ...] = ()
-    peaks: tuple[MemoryPeak, ...] = ()
-    growth: tuple[MemoryGrowth, ...] = ()
-    recompute: tuple[Recompute, ...] = ()
-    holders: tuple[Holder, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """One analysis of one input."""
 
@@ -139,7 +98,7 @@ class Report:
     top: Top
     findings: tuple[Finding, ...]
     diagnostics: tuple[Diagnostic, ...]
-    host: HostSide = HostSide()
+    host: HostSide = field(default_factory=HostSide)
 
     @property
     def degraded(self) -> bool:

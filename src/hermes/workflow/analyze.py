@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -84,7 +85,20 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
     coverage = _coverage(seen, collected, any(rows.height for rows in seen.comm_op.values()), notes)
     waited = rank_waits(seen.comm_op, arrivals, collected)
     talk = seen.exchange.communication()
-    measures = _measures(seen, notes, coverage, waited)
+    structure, compute, side = (
+        seen.exchange.structure(seen.splits, talk),
+        compute_of(seen.compute, seen.splits),
+        seen.host.side(),
+    )
+    measures = replace(
+        _measures(seen, notes, coverage, waited),
+        host=side,
+        compute=compute,
+        communication=talk,
+        structure=structure,
+        paths=paths,
+        free=free,
+    )
     findings = with_gains(find_all(measures), loaded, seen)
     judged = judge(tuple(seen.splits), findings)
     return Report(
@@ -101,16 +115,16 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
         clocks=clocks,
         paths=paths,
         free=free,
-        compute=compute_of(seen.compute, seen.splits),
+        compute=compute,
         rank_waits=_longest(waited, notes, "waits for the last rank"),
         waits=_longest(seen.waits, notes, "waits by peer"),
         links=tuple(seen.links),
         communication=talk,
-        structure=seen.exchange.structure(seen.splits, talk),
+        structure=structure,
         top=Top(**{name: _merged(rows, notes, name) for name, rows in seen.tops.items()}),
         findings=findings,
         diagnostics=tuple(sorted(notes, key=lambda note: (note.level != "degraded",))),
-        host=seen.host.side(),
+        host=side,
     )
 
 
@@ -227,6 +241,7 @@ def _measures(
         exposed_by_op=gathered.exposed,
         held=tuple(gathered.held),
         inputs={one.rank: one.path for one in gathered.inputs},
+        vendors=gathered.vendors,
         certainty=(0.7 if degraded else 1.0) * (0.9 if partial else 1.0),
     )
 

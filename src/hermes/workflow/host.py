@@ -17,6 +17,7 @@ from hermes.analyze.host_measures import (
     Fetches,
     Holder,
     HostEvents,
+    HostSide,
     InputCopies,
     InputQueue,
     InputRates,
@@ -32,7 +33,6 @@ from hermes.analyze.host_measures import (
 from hermes.analyze.measures import StepSplit
 from hermes.analyze.overlap import step_overlap
 from hermes.base.intervals import Intervals
-from hermes.report.model import HostSide
 from hermes.workflow.load import RankData
 
 # What `gather` wants of these wide tables; who loads them takes these columns along.
