@@ -54,7 +54,6 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the host is always ahead of the device"),
         confidence=round(0.8 * measures.certainty, 2),
         evidence=found.evidence,
-        replay=("host:*=0",),
         actions=(
             Action(
                 title="Look at the host calls of this step",
