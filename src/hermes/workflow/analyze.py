@@ -26,7 +26,7 @@ from hermes.analyze.step_path import STRETCHES
 from hermes.base.errors import Diagnostic
 from hermes.diagnose.judge import Grounds, find_all, judge
 from hermes.diagnose.rule import Measures
-from hermes.knowledge.blocking import CAUSE_OF_CALL
+from hermes.knowledge.blocking import causes_of
 from hermes.report.document import document
 from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
@@ -184,7 +184,8 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
     into.tops["kernels"].extend(top.top_kernels(kernel))
     into.tops["communication"].extend(top.top_communication(comm_op, group))
     host_op = rank.table("host_op", *_HOST_OP)
-    into.held.extend(held.held(splits, host_op, kernel, comm_op, CAUSE_OF_CALL))
+    causes = causes_of(host_op["name"].unique().sort())
+    into.held.extend(held.held(splits, host_op, kernel, comm_op, causes, held.breaks(host_op, rank.table("gc"))))
     computed = gather_compute(rank, row, kernel, host_op)
     into.compute.extend([computed] if computed else [])
     into.tops["operators"].extend(top.top_operators(host_op))

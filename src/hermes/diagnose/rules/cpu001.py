@@ -17,7 +17,8 @@ capture at a lower level before acting on a small share.
 
 ## What to do
 
-See which host calls fill the gaps (CPU002, CPU003 and the table of host calls), then remove the largest.
+See which other rule of the host or the input says more (the free time that it explains is a part of this), and remove
+the largest part first.
 
 ## How to check
 
