@@ -132,13 +132,14 @@ def test_of_one_step_of_one_rank_the_spread_is_not_measured() -> None:
     assert (found.spread_ns, found.ns, found.least_ns) == (None, 5, 5)
 
 
-def test_what_the_path_cannot_explain_is_noise() -> None:
+def test_what_the_path_cannot_explain_is_said_and_is_no_noise() -> None:
     parts = tuple(
         PathPart(rank=0, component=what, reason="", ns=ns) for what, ns in (("compute", 900), ("unexplained", 100))
     )
     path = StepPath(rank=0, step=0, stretch="window", across=True, start_ns=0, window_ns=1_000, parts=parts,
                     stretches=(), rivals=())  # fmt: skip
-    assert noise_floor([step(0, 0, 1_000)], (path,)).ns == 100
+    found = noise_floor([step(0, 0, 1_000)], (path,))
+    assert (found.ns, found.unexplained_ns) == (5, 100)
 
 
 def test_without_steps_there_is_no_floor() -> None:
