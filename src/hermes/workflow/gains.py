@@ -17,6 +17,7 @@ from hermes.workflow.whatif import step_of
 
 # Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
 _RANKS = 16
+_NAMED, _LETTERS = 3, 60
 
 
 def with_gains(findings: Sequence[Finding], loaded: Loaded, seen: Seen) -> tuple[Finding, ...]:
@@ -31,6 +32,13 @@ def with_gains(findings: Sequence[Finding], loaded: Loaded, seen: Seen) -> tuple
     return in_order(_with_gain(finding, step) for finding in findings)
 
 
+def _said(specs: Sequence[str]) -> str:
+    """Changes as a line holds them: names of kernels may be hundreds of letters long."""
+    short = [spec if len(spec) <= _LETTERS else f"{spec[: _LETTERS - 1]}…" for spec in specs[:_NAMED]]
+    more = f" and {len(specs) - _NAMED} more" if len(specs) > _NAMED else ""
+    return " with ".join(short) + more
+
+
 def _with_gain(finding: Finding, step: JobStep) -> Finding:
     if not finding.replay:
         return finding
@@ -43,6 +51,6 @@ def _with_gain(finding: Finding, step: JobStep) -> Finding:
             low_ns=low,
             # The replay counts what lies before the window, too, which no share of it holds.
             high_ns=max(low, finding.gain.high_ns),
-            method=f"replay of {' with '.join(finding.replay)}; {bound}",
+            method=f"replay of {_said(finding.replay)}; {bound}",
         ),
     )

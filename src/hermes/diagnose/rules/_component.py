@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hermes.analyze.breakdown import median_split
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Evidence
 from hermes.diagnose.rule import Measures, Threshold, by_share
@@ -24,10 +25,9 @@ class Loss:
 def loss(measures: Measures, what: str, limit: Threshold, cost: Callable[[StepSplit], int | None]) -> Loss | None:
     """Per rank the step of median window; None when no rank is beyond the limit."""
     beyond: list[tuple[int, StepSplit]] = []
-    for rank in sorted({split.rank for split in measures.splits}):
-        split = measures.median_of(rank)
-        ns = cost(split) if split else None
-        if split and ns is not None and split.window_ns and by_share(limit, ns / split.window_ns):
+    for split in typical(measures):
+        ns = cost(split)
+        if ns is not None and by_share(limit, ns / split.window_ns):
             beyond.append((ns, split))
     if not beyond:
         return None
@@ -48,6 +48,15 @@ def loss(measures: Measures, what: str, limit: Threshold, cost: Callable[[StepSp
             Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=place(measures, worst)),
         ),
     )
+
+
+def typical(measures: Measures) -> list[StepSplit]:
+    """The step of median window of each rank that has one with a length, by rank."""
+    own: dict[int, list[StepSplit]] = {}
+    for split in measures.splits:
+        own.setdefault(split.rank, []).append(split)
+    found = [median_split(own[rank]) for rank in sorted(own)]
+    return [split for split in found if split is not None and split.window_ns]
 
 
 def place(measures: Measures, split: StepSplit) -> str:
