@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from hermes.analyze.compute_measures import OperatorCost, StepCompute
 from hermes.analyze.measures import StepSplit
@@ -45,13 +46,7 @@ def lost(
         threshold=of_kernels.value,
         where=place(measures, found.worst),
     )
-    return Loss(
-        ranks=found.ranks,
-        worst=found.worst,
-        cost_ns=found.cost_ns,
-        share=found.share,
-        evidence=(*found.evidence, share),
-    )
+    return replace(found, evidence=(*found.evidence, share))
 
 
 def per_step(measures: Measures, ns: Callable[[OperatorCost], float]) -> dict[int, float]:
