@@ -40,6 +40,15 @@ def test_a_part_on_other_ranks_explains_nothing(finding: Make, replaying: Replay
     assert all(not one.explained_by for one in rank([broad, part], replaying({}), floor).findings)
 
 
+def test_a_cause_on_another_rank_explains_exposed_communication(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    exposed = finding("COM001", low=300, high=300, ranks=(1, 2), layer="communication")
+    stage = finding("PAR001", low=200, high=200, ranks=(0,), within="COM001", layer="parallelism")
+    found = rank([exposed, stage], replaying({"COM001": 300, "PAR001": 200}), floor)
+    assert codes(found.findings) == ["PAR001", "COM001"]
+
+
 def test_the_cause_on_the_awaited_rank_explains_the_wait(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
