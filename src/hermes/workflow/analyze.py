@@ -25,16 +25,17 @@ from hermes.analyze.measures import (
 from hermes.analyze.roofline import compute_of
 from hermes.analyze.step_path import STRETCHES
 from hermes.base.errors import Diagnostic
-from hermes.diagnose.judge import find_all, judge
+from hermes.diagnose.judge import Grounds, find_all, judge
 from hermes.diagnose.rule import Measures
-from hermes.knowledge.blocking import CAUSE_OF_CALL
+from hermes.knowledge.blocking import causes_of
+from hermes.report.document import document
 from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
-from hermes.workflow import host
+from hermes.workflow import advice, host
 from hermes.workflow.communication import Exchange
 from hermes.workflow.compute import gather_compute
 from hermes.workflow.doubts import merged, step_doubts
-from hermes.workflow.gains import with_gains
+from hermes.workflow.gains import StepReplay
 from hermes.workflow.load import Loaded, RankData
 from hermes.workflow.paths import arrivals_of, paths_of
 
@@ -100,9 +101,19 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
         paths=paths,
         free=free,
     )
-    findings = with_gains(find_all(measures), loaded, seen)
-    judged = judge(tuple(seen.splits), findings)
-    return Report(
+    replay = StepReplay(loaded, seen)
+    grounds = advice.Seen(splits=tuple(seen.splits), paths=paths, inputs=tuple(seen.inputs), coverage=coverage)
+    ranking = advice.ranked(find_all(measures), replay, grounds)
+    judged = judge(
+        Grounds(
+            splits=tuple(seen.splits),
+            path=paths[0] if paths else None,
+            problems=ranking.problems,
+            expected=coverage.ranks_expected,
+            noise_ns=ranking.floor.ns,
+        )
+    )
+    report = Report(
         version=__version__,
         title=_title(loaded),
         verdict=Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step),
@@ -123,10 +134,11 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
         communication=talk,
         structure=structure,
         top=Top(**{name: _merged(rows, notes, name) for name, rows in seen.tops.items()}),
-        findings=findings,
+        findings=ranking.findings,
         diagnostics=tuple(sorted(notes, key=lambda note: (note.level != "degraded",))),
         host=side,
     )
+    return replace(report, plan=advice.advised(ranking, replay, grounds, loaded, document(report)))
 
 
 def gathered(loaded: Loaded) -> Gathered:
@@ -173,7 +185,8 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered, beside: Ex
     into.exposed[rank.rank] = breakdown.exposed_by_op(kernel, comm_op)
     into.exchange.add(rank, kernel, task, splits)
     into.vendors[rank.rank] = row["vendor"]
-    into.held.extend(held.held(splits, host_op, kernel, comm_op, CAUSE_OF_CALL))
+    causes = causes_of(host_op["name"].unique().sort())
+    into.held.extend(held.held(splits, host_op, kernel, comm_op, causes, held.breaks(host_op, rank.table("gc"))))
     host.gather(rank, row["vendor"], splits, step, kernel, comm_op, host_op, into.host)
     total, streams = of_device.result()
     into.totals.extend([total] if total else [])
@@ -248,11 +261,15 @@ def _measures(
     degraded = any(note.level == "degraded" for note in notes)
     partial = bool(coverage.ranks_expected and coverage.ranks_expected > len(coverage.ranks_seen))
     steps = Counter(split.rank for split in gathered.splits)
-    # Waits by the starts of collectives count for ranks whose profiler records none by peer.
+    # Waits by the starts of collectives add up to time that passed; a wait that names its peer reaches further, but of
+    # several at once only the longest is one. So the former count where they can: for peers that were collected, and on
+    # ranks whose profiler records none by peer.
     recorded = {wait.rank for wait in gathered.waits}
+    timed = [wait for wait in waited if wait.peer_collected or wait.rank not in recorded]
+    told = {(wait.rank, wait.peer) for wait in timed}
     return Measures(
         splits=tuple(gathered.splits),
-        waits=(*gathered.waits, *(wait for wait in waited if wait.rank not in recorded)),
+        waits=(*(wait for wait in gathered.waits if (wait.rank, wait.peer) not in told), *timed),
         steps_of_rank=dict(steps),
         exposed_by_op=gathered.exposed,
         held=tuple(gathered.held),
