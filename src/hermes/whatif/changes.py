@@ -118,10 +118,9 @@ def _tasks(what: str, glob: str, factor: float) -> Change:
     which = words if glob == "*" else f"{words} {glob}"
 
     def apply(job: JobStep, state: State) -> None:
-        names = {(name, kind) for name, kind in zip(job.name, job.type, strict=True)}
-        hit = {pair for pair in names if fnmatchcase(pair[0], glob) or fnmatchcase(pair[1], glob)}
-        chosen = np.array([pair in hit for pair in zip(job.name, job.type, strict=True)], dtype=bool)
-        chosen &= job.component == _OF_TASKS[what]
+        called, code = job.called
+        hit = np.array([fnmatchcase(name, glob) or fnmatchcase(kind, glob) for name, kind in called], dtype=bool)
+        chosen = hit[code] & (job.component == _OF_TASKS[what])
         state.dur[chosen] = np.round(state.dur[chosen] * factor).astype(np.int64)
 
     return Change(spec=f"{what}:{glob}={factor:g}", title=f"{which} {_times(factor)}", apply=apply)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from hermes.analyze.step_path import RankRows, host_reasons
 from hermes.knowledge.host_work import OUTSIDE, REASONS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class JobStep:
     """One step of all ranks that were read.
 
@@ -34,6 +35,24 @@ class JobStep:
         """When the last rank ends, as measured."""
         finish = self.net.finish
         return max((int(finish[node]) for node in self.net.sinks.values()), default=self.begin_ns)
+
+    @cached_property
+    def called(self) -> tuple[list[tuple[str, str]], np.ndarray]:
+        """Each name with its type, once, and for each node which of them its task has."""
+        places: dict[tuple[str, str], int] = {}
+        code = [places.setdefault(pair, len(places)) for pair in zip(self.name, self.type, strict=True)]
+        return list(places), np.array(code, dtype=np.int64)
+
+    @cached_property
+    def last_in(self) -> tuple[list[int], list[int]]:
+        """For each node the edge that it waited for longest, as measured, and until when; -1 and 0 without an edge."""
+        net = self.net
+        ready = net.finish[net.pred] + net.lag
+        # By node, then by time, of equals the first edge: the last of each node is the one.
+        order = np.lexsort((-np.arange(len(ready)), ready, net.target))
+        edge = np.full(len(net.start), NONE, dtype=np.int64)
+        edge[net.target[order]] = order
+        return edge.tolist(), np.where(edge == NONE, 0, ready[edge] if len(ready) else 0).tolist()
 
 
 def job_step(parts: Sequence[Part], rows: Mapping[int, RankRows], meetings: Sequence[Mapping[int, int]]) -> JobStep:

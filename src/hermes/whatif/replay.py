@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from hermes.analyze.graph import NONE
 from hermes.analyze.net import starts
 from hermes.whatif.changes import OFF, Change, State, candidates
 from hermes.whatif.job import JobStep
@@ -62,27 +61,25 @@ def _bound(job: JobStep, state: State) -> int:
     finish = net.finish
     node = max(net.sinks.values(), key=lambda sink: int(finish[sink]), default=-1)
     won = 0
+    last, ready = job.last_in
     while node >= 0:
         won += int(net.dur[node] - state.dur[node])
-        edges = np.arange(net.first[node], net.first[node + 1])
-        ready = finish[net.pred[edges]] + net.lag[edges]
-        if not len(edges):
+        edge = last[node]
+        if edge == NONE:
             break
-        place = int(np.argmax(ready))
-        edge = int(edges[place])
         held = int(net.release[node])
-        if held > ready[place]:
+        if held > ready[node]:
             if state.release[node] != OFF:
                 break
             # What held it is gone: its own chain is what is left.
-            won += held - int(ready[place])
+            won += held - ready[node]
         if state.lag[edge] == OFF:
             # The wait is gone, and with it all that it led to: what is left is not on this chain.
-            left = [other for other in edges.tolist() if state.lag[other] != OFF]
+            left = [other for other in range(net.first[node], net.first[node + 1]) if state.lag[other] != OFF]
             if not left:
                 break
             edge = max(left, key=lambda other: int(finish[net.pred[other]] + net.lag[other]))
-            won += int(ready[place] - finish[net.pred[edge]] - net.lag[edge])
+            won += int(ready[node] - finish[net.pred[edge]] - net.lag[edge])
         won += int(net.lag[edge] - state.lag[edge])
         node = int(net.pred[edge])
     return won

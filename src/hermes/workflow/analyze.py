@@ -37,7 +37,7 @@ from hermes.workflow.compute import gather_compute
 from hermes.workflow.doubts import merged, step_doubts
 from hermes.workflow.gains import StepReplay
 from hermes.workflow.load import Loaded, RankData
-from hermes.workflow.paths import arrivals_of, paths_of
+from hermes.workflow.paths import arrivals_of, paths_of, rows_of
 
 # What the analyses look at; the rest of these wide tables stays on disk.
 _KERNEL = tuple(dict.fromkeys(("rank", "stream", *KERNEL_COLUMNS, *host.KERNEL)))
@@ -53,8 +53,8 @@ _EXACT_NS = 10
 class Gathered:
     """What one pass over the ranks collects; each rank's tables are let go before the next is loaded."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self.exchange = exchange
+    def __init__(self, loaded: Loaded) -> None:
+        self.exchange = exchange = Exchange(loaded)
         self.comm_op = exchange.comm_op
         self.clocks = exchange.clocks
         self.arrivals = arrivals_of(exchange.comm_op, exchange.peers, exchange.clocks)
@@ -68,6 +68,7 @@ class Gathered:
         self.waits: list[PeerWait] = []
         self.links: list[LinkSpeed] = []
         self.vendors: dict[int, str] = {}
+        self.rows = rows_of(loaded, self.vendors)
         self.tops: dict[str, list[TopRow]] = {"kernels": [], "operators": [], "host_calls": [], "communication": []}
         self.held: list[Held] = []
         self.exposed: dict[int, Mapping[str, int]] = {}
@@ -81,11 +82,11 @@ class Gathered:
 def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
     """The whole analysis; deterministic for the same input. Of each critical path it keeps the longest `stretches`."""
     seen = gathered(loaded)
-    collected, clocks, arrivals = tuple(rank.rank for rank in loaded.ranks), seen.clocks, seen.arrivals
+    collected, clocks = tuple(rank.rank for rank in loaded.ranks), seen.clocks
     notes = [*loaded.notes, *merged(seen.doubts)]
-    paths, free = paths_of(loaded, seen.vendors, seen.splits, arrivals, clocks, stretches)
+    paths, free = paths_of(seen, stretches)
     coverage = _coverage(seen, collected, any(rows.height for rows in seen.comm_op.values()), notes)
-    waited = rank_waits(seen.comm_op, arrivals, collected)
+    waited = rank_waits(seen.comm_op, seen.arrivals, collected)
     talk = seen.exchange.communication()
     structure, compute, side = (
         seen.exchange.structure(seen.splits, talk),
@@ -143,7 +144,7 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
 
 def gathered(loaded: Loaded) -> Gathered:
     """What the ranks hold, with clocks and arrivals."""
-    seen = Gathered(Exchange(loaded))
+    seen = Gathered(loaded)
     collected = tuple(rank.rank for rank in loaded.ranks)
     with ThreadPoolExecutor(max_workers=1) as beside:
         for rank in loaded.ranks:

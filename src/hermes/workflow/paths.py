@@ -44,6 +44,7 @@ class Seen(Protocol):
     comm_op: dict[int, pl.DataFrame]
     clocks: tuple[ClockOffset, ...]
     arrivals: dict[int, dict[int, Arrival]]
+    rows: Callable[[int, int, int], RankRows]
 
 
 def arrivals_of(
@@ -59,27 +60,20 @@ def arrivals_of(
     return found
 
 
-def paths_of(
-    loaded: Loaded,
-    vendors: Mapping[int, str],
-    splits: Sequence[StepSplit],
-    arrivals: Arrivals,
-    clocks: Sequence[ClockOffset],
-    most: int,
-) -> tuple[tuple[StepPath, ...], tuple[StepFree, ...]]:
+def paths_of(seen: Seen, most: int) -> tuple[tuple[StepPath, ...], tuple[StepFree, ...]]:
     """First the slowest rank's, followed to the ranks that it waited for; then each rank's own, where they are few.
 
     Of each rank the step of median window. Where a window begins with the first device task, the slowest rank's path
     to that task comes second. With the paths, why the device of each such rank was free in that step. Each holds its
     `most` longest stretches.
     """
-    offsets = {clock.rank: clock.offset_ns for clock in clocks}
-    rows = rows_of(loaded, vendors)
-    typical = _typical(splits)
-    slowest = slowest_of(splits)
+    offsets = {clock.rank: clock.offset_ns for clock in seen.clocks}
+    rows, arrivals = seen.rows, seen.arrivals
+    typical = _typical(seen.splits)
+    slowest = slowest_of(seen.splits)
     if slowest is None:
         return (), ()
-    several = len(loaded.ranks) > 1
+    several = len(seen.vendors) > 1
     found = [step_path(rows, slowest, arrivals, offsets, across=several, most=most)]
     if slowest.window_kind == "device" and (slowest.preparing_ns or 0) > 0:
         found.append(step_path(rows, slowest, arrivals, offsets, across=several, stretch="preparing", most=most))

@@ -10,7 +10,7 @@ from hermes.analyze.step_path import AFTER_NS, BEFORE_NS, RankRows
 from hermes.base.errors import InputError
 from hermes.whatif.job import JobStep, job_step
 from hermes.workflow.load import Loaded
-from hermes.workflow.paths import Seen, rows_of, slowest_of
+from hermes.workflow.paths import Seen, slowest_of
 
 
 def step_of(loaded: Loaded, seen: Seen) -> JobStep:
@@ -23,14 +23,13 @@ def step_of(loaded: Loaded, seen: Seen) -> JobStep:
             hint="profile with the activities of the device",
         )
     offsets = {clock.rank: clock.offset_ns for clock in seen.clocks}
-    load = rows_of(loaded, seen.vendors)
     parts: list[Part] = []
     rows: dict[int, RankRows] = {}
     for split in seen.splits:
         if split.step != slowest.step or split.rank in rows:
             continue
         start, end = split.start_ns - _before(split), split.start_ns + split.window_ns
-        rows[split.rank] = load(split.rank, start - BEFORE_NS, end + AFTER_NS)
+        rows[split.rank] = seen.rows(split.rank, start - BEFORE_NS, end + AFTER_NS)
         if split.window_kind == "host" and _ends_idle(rows[split.rank], end):
             start += max(split.preparing_ns or 0, 0)
         parts.append(
