@@ -56,7 +56,6 @@ class Agent:
     def _renew(self) -> None:
         """As if nothing had happened yet: at first, and in a forked child."""
         self.off = False
-        self._joined = False
         self._explicit = False
         self._anchor = 0
         self._others = 0
@@ -147,7 +146,6 @@ class Agent:
         if self._hooks is not None:
             self._hooks.before = self._meter.optimizer_begins
         self._monitor.begin(0 if self._first_step is None else self._first_step)
-        self._joined = True
 
     def _note(self, job: Job, rank: int, about: Mapping[str, object]) -> None:
         (job.folder / f"rank{rank}.json").write_text(json.dumps({**about, "pid": os.getpid()}), "utf-8")

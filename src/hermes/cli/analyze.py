@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.base.errors import HermesError, InputError
+from hermes.cli import options
 
 if TYPE_CHECKING:
     from hermes.report.model import Report
@@ -25,15 +26,12 @@ class Format(str, enum.Enum):
 
 
 @click.command("analyze")
-@click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path),
-    help="Folders or files with profiles: one rank or many.",
-)  # fmt: skip
+@options.profiles
 @click.option(
     "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
 )
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write report.html and report.json into.")
-@click.option("--capture", default="", help="Which capture, where a rank has several: part of its name or time.")
+@options.capture
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser, as `hermes serve` does.")
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
 def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *, opens: bool, strict: bool) -> None:

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.base.errors import HermesError, InputError
+from hermes.cli import options
 
 if TYPE_CHECKING:
     from hermes.workflow.timeline import Cut
 
-_RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _WINDOW = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 
 
 @click.command("export")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path),
-                help="Folders or files with profiles: one rank or many.")  # fmt: skip
+@options.profiles
 @click.option("--perfetto", "out", required=True, type=click.Path(path_type=Path), metavar="OUT",
               help="File to write; open it at https://ui.perfetto.dev.")  # fmt: skip
 @click.option("--ranks", default="", help="Only these ranks, such as 0,4-7.")
 @click.option("--steps", default="", help="Only these steps, such as 50-52.")
 @click.option("--window", default="", help="Only this stretch, in ms from the first event, such as 120.5-180.")
-@click.option("--capture", default="", help="Which capture, where a rank has several.")
+@options.capture
 def run(paths: tuple[Path, ...], out: Path, ranks: str, steps: str, window: str, capture: str) -> None:
     """Write the timeline of all ranks on one clock, with the critical path, for the Perfetto UI."""
     from hermes.cli.show import load_profiles, refuse_inside
@@ -50,20 +49,9 @@ def run(paths: tuple[Path, ...], out: Path, ranks: str, steps: str, window: str,
 def _cut(ranks: str, steps: str, window: str) -> Cut:
     from hermes.workflow.timeline import Cut
 
-    return Cut(ranks=_numbers("--ranks", ranks), steps=_numbers("--steps", steps), window_ns=_window(window))
-
-
-def _numbers(option: str, text: str) -> frozenset[int] | None:
-    if not text:
-        return None
-    if not _RANGES.fullmatch(text.replace(" ", "")):
-        raise InputError(f"{text!r} is no list of numbers", where=option, hint="write it like 0,4-7")
-    found: set[int] = set()
-    for part in text.replace(" ", "").split(","):
-        first, _, last = part.partition("-")
-        # As far as anybody counts: a list must not take all memory.
-        found.update(range(int(first), min(int(last or first), int(first) + 1_000_000) + 1))
-    return frozenset(found)
+    return Cut(
+        ranks=options.numbers("--ranks", ranks), steps=options.numbers("--steps", steps), window_ns=_window(window)
+    )
 
 
 def _window(text: str) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hermes.base.errors import QueryError
+from hermes.cli.options import numbers
 
 if TYPE_CHECKING:
     from hermes.live.control import Slot
@@ -48,11 +48,17 @@ def run(
         captures.cancel(found)
         print(f"{found.id}: cancelled")
         return
+    chosen = tuple(sorted(numbers("--ranks", ranks) or ()))
     options = {name: "yes" for name, asked in (("memory", memory), ("stack", stack), ("mstx", mstx)) if asked}
     if aic_metrics:
         options["aic_metrics"] = aic_metrics
     wish = captures.Wish(
-        steps=steps, level=level, ranks=_ranks(ranks), out=out, options=options, largest_bytes=largest * 1_000_000
+        steps=steps,
+        level=level,
+        ranks=chosen,
+        out=out,
+        options=options,
+        largest_bytes=largest * 1_000_000,
     )
     asked = captures.ask(found, wish, now_ns=time.time_ns())
     print(f"{found.id}: steps {asked.request.start_step} to {asked.request.start_step + steps - 1}", flush=True)
@@ -81,14 +87,3 @@ def _status(job: Job) -> None:
         step = f"step {at[slot.rank][0]}, {at[slot.rank][1] / 1e6:.1f} ms a step" if slot.rank in at else "no step yet"
         life = step if slot.alive else "ended"
         print(f"rank {slot.rank}: process {slot.pid}, {life}, last capture: {slot.state} {slot.text}".rstrip())
-
-
-def _ranks(text: str) -> tuple[int, ...]:
-    """`0,3-5` as numbers; raises `QueryError`."""
-    found: list[int] = []
-    for part in filter(None, text.split(",")):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) - int(first) > 10_000:
-            raise QueryError(f"{part[:40]!r} names no ranks", hint="such as 0,3-5")
-        found += range(int(first), int(last or first) + 1)
-    return tuple(sorted(set(found)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.base.errors import HermesError
+from hermes.cli import options
 
 if TYPE_CHECKING:
     from hermes.report.model import Report
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, metavar="[PATH]…", type=click.Path(path_type=Path),
                 help="Folders or files with profiles: one rank or many; this folder without any.")  # fmt: skip
 @click.option("--port", type=click.IntRange(1, 65_535), help="Port on loopback; 8655 or any free one without it.")
-@click.option("--capture", default="", help="Which capture, where a rank has several.")
+@options.capture
 @click.option("--open", "opens", is_flag=True, help="Open the link in the browser of this machine.")
 def run(paths: tuple[Path, ...], port: int | None, capture: str, *, opens: bool) -> None:
     """Show the analysis, the tables and the timeline in a browser, from this machine alone."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hermes.cli import options
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -25,7 +27,6 @@ class Format(str, enum.Enum):
 
 
 _path = click.argument("path", type=click.Path(path_type=Path), help="Folder or file with profiles.")
-_capture = click.option("--capture", default="", help="Which capture, where a rank has several.")
 
 
 @click.command("sql")
@@ -35,7 +36,7 @@ _capture = click.option("--capture", default="", help="Which capture, where a ra
     "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TABLE,
     help="How to print the rows.",
 )  # fmt: skip
-@_capture
+@options.capture
 def run(path: Path, query: str, form: Format, capture: str) -> None:
     """Ask the tables of a profile in SQL; `hermes schema` lists them."""
     from hermes.cli.show import load_profiles
@@ -48,7 +49,7 @@ def run(path: Path, query: str, form: Format, capture: str) -> None:
 
 @click.command("tables")
 @_path
-@_capture
+@options.capture
 def tables(path: Path, capture: str) -> None:
     """List the tables of a profile with their number of rows."""
     from hermes.cli.show import load_profiles

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hermes.cli import options
+
 if TYPE_CHECKING:
     from hermes.whatif.replay import Prediction
 
@@ -21,15 +23,14 @@ class Format(str, enum.Enum):
 
 
 @click.command("whatif")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path),
-                help="Folders or files with profiles: one rank or many.")  # fmt: skip
+@options.profiles
 @click.option("--set", "specs", multiple=True, metavar="CHANGE",
               help="A change, such as op:MatMul*=0.5, host:data-loading=0, comm:overlap, rank:5=median, sync:none or "
               "launch:graph; several are replayed together. Without it, every change worth a look.")  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
 )
-@click.option("--capture", default="", help="Which capture, where a rank has several.")
+@options.capture
 def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: str) -> None:
     """Replay the slowest rank's typical step with something changed, and say what that gives."""
     from hermes.whatif.changes import parse

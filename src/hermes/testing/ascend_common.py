@@ -64,11 +64,6 @@ def folder_name(profile: Profile) -> str:
     return f"node{profile.host}_{profile.pid}_{FOLDER_TIME}_ascend_pt"
 
 
-def step_at(profile: Profile, ns: int) -> int | None:
-    """The step whose mark holds the moment."""
-    return next((mark.number for mark in profile.steps if mark.start_ns <= ns < mark.end_ns), None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """The caching allocator at one moment."""

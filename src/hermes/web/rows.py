@@ -86,7 +86,6 @@ class Browser:
     """Answers for one study; of results it keeps orders of rows and small tables, never a large table."""
 
     def __init__(self, study: Study) -> None:
-        self._study = study
         self._con = _connection(study.loaded)
         self._tables = listed(study.document)
         self._folders = {rank.rank: rank.folder for rank in study.loaded.ranks}

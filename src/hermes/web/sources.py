@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hermes.tables import TABLES
-
 _HIDDEN = frozenset({"schema", "tool", "title", "verdict", "coverage"})
 Row = Mapping[str, object]
 
@@ -116,8 +114,3 @@ def _lists(value: Mapping[str, object], prefix: str) -> Iterator[tuple[str, list
 def _table(key: str, rows: list[Row]) -> Listed:
     columns = dict.fromkeys(name for row in rows for name in row)
     return Listed(key=key, columns=tuple(columns), rows=tuple(rows))
-
-
-def known_table(key: str) -> bool:
-    """Whether the key is a cached table or a grouping of one."""
-    return key in TABLES or key in GROUPINGS

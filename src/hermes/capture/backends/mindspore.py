@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import sys
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hermes.capture.backends import CaptureError
-from hermes.live.control import Request
+from hermes.capture.backends.scheduled import Scheduled
 
 LEVELS = {"light": "Level0", "standard": "Level1", "full": "Level2"}
 """Level to names in mindspore.profiler.ProfilerLevel."""
 
 
-class MindSporeBackend:
+class MindSporeBackend(Scheduled):
     """One folder a rank, `rank{r}/*_ascend_ms`; analysed later, where there is a device to analyse."""
 
-    def __init__(self, request: Request, rank: int) -> None:
-        self._request = request
-        self._folder = Path(request.out) / f"rank{rank}"
-        self._profile: Any = None
-        self._stepped = False
+    writer: ClassVar[str] = "MindSpore"
 
     def start(self) -> None:
         """Raises `CaptureError` for a metric that MindSpore does not have."""
@@ -49,34 +43,6 @@ class MindSporeBackend:
             ),
         )
         self._profile.start()
-
-    def mark(self, step: int) -> None:
-        """MindSpore counts steps itself: the first begins with `start`."""
-        if self._stepped:
-            self._profile.step()
-        self._stepped = True
-
-    def stop(self) -> None:
-        """The last `step` ends the schedule and writes."""
-        self._profile.step()
-        self._profile.stop()
-
-    def save(self) -> Path:
-        """MindSpore has written while it recorded. Raises `CaptureError` when nothing is there, or too much."""
-        self._profile = None
-        size = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
-        if not size:
-            raise CaptureError("MindSpore has written nothing")
-        if size > self._request.largest_bytes:
-            raise CaptureError(f"the profile has {size} bytes, more than the {self._request.largest_bytes} allowed")
-        return self._folder
-
-    def discard(self) -> None:
-        """Stop if running."""
-        profile, self._profile = self._profile, None
-        if profile is not None:
-            with contextlib.suppress(Exception):
-                profile.stop()
 
 
 def _on_npu(mindspore: Any) -> bool:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import sys
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hermes.capture.backends import CaptureError
-from hermes.live.control import Request
+from hermes.capture.backends.scheduled import Scheduled
 
 LEVELS = {
     "light": {"profiler_level": "Level0", "aic_metrics": "AiCoreNone"},
@@ -19,18 +16,13 @@ LEVELS = {
 """Level to names in torch_npu.profiler's ProfilerLevel and AiCMetrics."""
 
 
-class NpuBackend:
+class NpuBackend(Scheduled):
     """One folder a rank, `rank{r}/*_ascend_pt`, raw: `analyse` of torch_npu makes text or a database of it later.
 
     Nothing is analysed here: it would block the step, and it sets the start method of multiprocessing for the job.
     """
 
-    def __init__(self, request: Request, rank: int) -> None:
-        self._request = request
-        self._folder = Path(request.out) / f"rank{rank}"
-        self._torch: Any = sys.modules["torch"]
-        self._profile: Any = None
-        self._stepped = False
+    writer: ClassVar[str] = "torch_npu"
 
     def start(self) -> None:
         """Raises `CaptureError` for a metric that torch_npu does not have."""
@@ -60,31 +52,3 @@ class NpuBackend:
             experimental_config=config,
         )
         self._profile.start()
-
-    def mark(self, step: int) -> None:
-        """torch_npu counts steps itself: the first begins with `start`."""
-        if self._stepped:
-            self._profile.step()
-        self._stepped = True
-
-    def stop(self) -> None:
-        """The last `step` ends the schedule and writes; `stop` waits for the device."""
-        self._profile.step()
-        self._profile.stop()
-
-    def save(self) -> Path:
-        """torch_npu has written while it recorded. Raises `CaptureError` when nothing is there, or too much."""
-        self._profile = None
-        size = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
-        if not size:
-            raise CaptureError("torch_npu has written nothing")
-        if size > self._request.largest_bytes:
-            raise CaptureError(f"the profile has {size} bytes, more than the {self._request.largest_bytes} allowed")
-        return self._folder
-
-    def discard(self) -> None:
-        """Stop if running; what torch_npu has written stays, since only it knows what is whole."""
-        profile, self._profile = self._profile, None
-        if profile is not None:
-            with contextlib.suppress(Exception):
-                profile.stop()

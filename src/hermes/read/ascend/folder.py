@@ -81,14 +81,6 @@ def captures(files: Iterable[Path]) -> list[Capture]:
     return [capture for capture in found if capture]
 
 
-def is_ascend(path: Path) -> bool:
-    """Whether the name or the folder marks the file as written by Ascend's profilers."""
-    return bool(_kind(path.name)) or any(
-        part == "ASCEND_PROFILER_OUTPUT" or part.endswith(("_ascend_pt", "_ascend_ms")) or _PROF.match(part)
-        for part in path.parts[:-1]
-    )
-
-
 def load_json(path: Path, limit: int = 64 << 20) -> Json:
     """A JSON object of a small file, fractions as text; raises `ValueError` or `OSError` when it is none."""
     with path.open("rb") as file:

@@ -1,0 +1,36 @@
+"""Arguments and options that several commands share, and how their lists of numbers are written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from hermes.base.errors import InputError
+
+_RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+# As far as anybody counts: a list must not take all memory.
+_LONGEST = 1_000_000
+
+profiles = click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path),
+    help="Folders or files with profiles: one rank or many.",
+)  # fmt: skip
+capture = click.option(
+    "--capture", default="", help="Which capture, where a rank has several: part of its name or time."
+)
+
+
+def numbers(option: str, text: str) -> frozenset[int] | None:
+    """`0,4-7` as numbers; None for an empty text. Raises `InputError` for anything else."""
+    text = text.replace(" ", "")
+    if not text:
+        return None
+    if not _RANGES.fullmatch(text):
+        raise InputError(f"{text[:40]!r} is no list of numbers", where=option, hint="write it like 0,4-7")
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), min(int(last or first), int(first) + _LONGEST) + 1))
+    return frozenset(found)
