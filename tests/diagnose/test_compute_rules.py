@@ -23,6 +23,8 @@ from hermes.diagnose.rules import (
     cmp009,
     cmp010,
     cmp011,
+    cmp012,
+    cmp013,
 )  # fmt: skip
 
 Make = Callable[..., Measures]
@@ -196,6 +198,41 @@ def test_idle_cores_and_pipes_of_other_kernels_than_products_are_found(one: Meas
 def test_idle_cores_up_to_a_tenth_are_no_finding(one: Measures) -> None:
     assert silent(cmp010.RULE, having(one, operator("Slice", "copy", 1_000, blocks=60, pipe=40)))
     assert silent(cmp010.RULE, having(one, operator("MatMul", "matmul", 1_000, blocks=600, pipe=40)))
+
+
+def test_foreach_operations_of_an_optimizer_are_found_and_half_could_be_won(one: Measures) -> None:
+    rows = [operator("ForeachAddList", "optimizer", 60), operator("ForeachNorm", "optimizer", 300)]
+    finding = only(cmp012.RULE, having(one, *rows, operator("MatMul", "matmul", 640)))
+    assert (finding.cost_ns, finding.gain.high_ns, finding.replay) == (60, 30, ("op:ForeachAddList=0.5",))
+    assert "NpuFusedSGD" in finding.actions[0].do
+    roots = having(one, operator("aten::_foreach_sqrt", "optimizer", 500), operator("mm", "matmul", 500))
+    cuda = only(cmp012.RULE, replace(roots, vendors={0: "nvidia"}))
+    assert "AdamW(model.parameters(), …, fused=True)" in cuda.actions[0].do
+
+
+def test_a_short_or_fused_optimizer_is_no_finding(one: Measures) -> None:
+    rows = [operator("ForeachAddList", "optimizer", 50), operator("aten::_fused_adamw_", "optimizer", 300)]
+    assert silent(cmp012.RULE, having(one, *rows, operator("MatMul", "matmul", 650)))
+
+
+def test_a_layer_of_parts_is_found_and_named(one: Measures) -> None:
+    rows = [
+        operator("aten::silu", "elementwise", 60, shapes="8,8"),
+        operator("aten::mul", "elementwise", 80, shapes="8,8;8,8"),
+        operator("aten::mul", "elementwise", 120, shapes="9,9;9,9"),
+    ]
+    finding = only(cmp013.RULE, having(one, *rows, operator("mm", "matmul", 740)))
+    # The longer of both stays.
+    assert (finding.cost_ns, finding.within) == (60, "CMP002")
+    assert finding.title.startswith("SwiGLU put together from parts costs 6%")
+    assert [action.title for action in finding.actions] == ["Use the fused SwiGLU"]
+
+
+def test_parts_that_make_no_layer_or_save_little_are_no_finding(one: Measures) -> None:
+    mul = operator("aten::mul", "elementwise", 80, shapes="8,8;8,8")
+    assert silent(cmp013.RULE, having(one, mul, operator("mm", "matmul", 920)))
+    small = operator("aten::silu", "elementwise", 30, shapes="8,8")
+    assert silent(cmp013.RULE, having(one, mul, small, operator("mm", "matmul", 890)))
 
 
 # One rank ----------------------------------------------------------------------------------------------------------
