@@ -116,10 +116,23 @@ def test_both_directions_of_a_slow_link_are_one_finding(two: Measures) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"ratio": 1.04}, {"p_value": 0.02}, {"excess_ns": 10}, {"ratio": None}, {"p_value": None}]
+    "change",
+    [
+        {"ratio": 1.04},
+        {"p_value": 0.06, "slower": 12},
+        {"p_value": 0.06, "ratio": 1.4},
+        {"p_value": 0.5, "slower": 2, "compared": 2},
+        {"excess_ns": 10},
+        {"ratio": None},
+    ],
 )
 def test_a_link_that_is_hardly_or_by_chance_slower_is_no_finding(change: dict[str, Any], two: Measures) -> None:
     assert silent(com003.RULE, saying(two, links=(link(0, 1, **(SLOW | change)),)))
+
+
+def test_a_link_that_is_far_slower_in_all_of_few_sizes_is_found(two: Measures) -> None:
+    few = SLOW | {"p_value": 0.9, "slower": 3, "compared": 3}
+    assert only(com003.RULE, saying(two, links=(link(0, 1, **few),))).cost_ns == 150
 
 
 def test_a_slow_link_behind_compute_costs_nothing(two: Measures) -> None:
