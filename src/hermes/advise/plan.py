@@ -153,7 +153,7 @@ def _sure(fit: Fit) -> bool:
 
 
 def _describes(finding: Finding) -> bool:
-    """Whether it says where time goes and not why: what is waited for, or what is left beside causes that were found."""
+    """Whether it says where time goes and not why: who is waited for, or what is left beside causes that were found."""
     return awaited(finding) is not None or bool(finding.explained_by)
 
 

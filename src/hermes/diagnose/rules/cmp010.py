@@ -100,4 +100,6 @@ def _lost(row: OperatorCost) -> float:
     return 0.0 if row.kind in MATRIX else float((row.losses.blocks_ns or 0) + (row.losses.pipe_ns or 0))
 
 
-RULE = Rule(code="CMP010", page=__doc__ or "", find=find, cases=("CMP-12", "CMP-25", "CMP-13", "CMP-33"))
+RULE = Rule(
+    code="CMP010", page=__doc__ or "", find=find, cases=("CMP-12", "CMP-25", "CMP-13", "CMP-33", "CMP-39", "CMP-42")
+)

@@ -180,6 +180,5 @@ RULE = Rule(
     find=find,
     cases=(
         "COM-01", "COM-02", "COM-04", "COM-05", "COM-06", "COM-07", "COM-08", "COM-19", "COM-20", "COM-35", "COM-36",
-        "COM-41", "PAR-07", "PAR-08", "PAR-09", "PAR-17",
-    ),
+        "COM-41", "PAR-07", "PAR-08", "PAR-09", "PAR-17", "COM-03", "PAR-10"),
 )  # fmt: skip

@@ -110,5 +110,5 @@ RULE = Rule(
     code="COM008",
     page=__doc__ or "",
     find=find,
-    cases=("COM-24", "COM-26", "COM-27", "COM-28", "COM-29", "COM-16", "COM-31"),
+    cases=("COM-24", "COM-26", "COM-27", "COM-28", "COM-29", "COM-16", "COM-31", "COM-38", "ENV-10"),
 )

@@ -97,5 +97,8 @@ def _cost(measures: Measures, rank: int) -> int | None:
 
 
 RULE = Rule(
-    code="CPU009", page=__doc__ or "", find=find, cases=("CPU-29", "CPU-12", "CPU-14", "CPU-15", "CPU-16", "CMP-13")
+    code="CPU009",
+    page=__doc__ or "",
+    find=find,
+    cases=("CPU-29", "CPU-12", "CPU-14", "CPU-15", "CPU-16", "CMP-13", "CMP-28", "CMP-40", "CMP-41", "MEM-14"),
 )
