@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import cause_accuracy
 from comm_accuracy import MOVES, CommRow, comm_row, measured, truth
 
 from hermes.analyze.compute_measures import StepCompute
@@ -116,9 +117,11 @@ def main() -> int:
         moved: list[Measured] = []
         rows = list(_rows(Path(folder), moved))
         host, talk = list(_host_rows(Path(folder))), list(_comm_rows(Path(folder)))
+        causes = {part: list(cause_accuracy.rows(Path(folder), part)) for part in cause_accuracy.PARTS}
     # Another measurement writes its own part behind.
     _, mark, other = PAGE.read_text("utf-8").partition("\n## Detection on step times")
-    PAGE.write_text(_page(rows, moved, host, talk) + mark + other, encoding="utf-8")
+    told = "\n".join(cause_accuracy.part_lines(causes))
+    PAGE.write_text(f"{_page(rows, moved, host, talk)}\n{told}{mark}{other}", encoding="utf-8")
     every = [*rows, *moved, *host, *talk]
     good = sum(row.good for row in every)
     print(f"{good} of {len(every)} rows within {SHARE:.0%} or {FLOOR_NS // 1000} us: {PAGE}")

@@ -91,14 +91,9 @@ def _fit(case: Case, facts: Facts, site: Site) -> Fit | None:
     return Fit(case=case, held=held, unknown=unknown, framework=framework is True)
 
 
-def _doubt(fit: Fit) -> tuple[bool, bool, bool, int, int]:
-    return (
-        fit.case.is_lead,
-        not fit.framework,
-        not fit.held,
-        len(fit.case.not_measured) + fit.unknown,
-        -fit.held,
-    )
+def _doubt(fit: Fit) -> tuple[bool, bool, bool]:
+    # Among equals the order of the rule: its first cases are those that its action is about.
+    return fit.case.is_lead, not fit.framework, not fit.held
 
 
 def _has(text: str, word: str) -> bool:

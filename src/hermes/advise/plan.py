@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hermes.advise.collect import Capture
 from hermes.advise.fitting import Fit, effort
 from hermes.advise.noise import NoiseFloor
-from hermes.advise.ranking import Ranking, Replay
+from hermes.advise.ranking import Ranking, Replay, awaited
 from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.knowledge.cases import Case
 
 TOGETHER = 5
 """So many of the first actions are replayed together: a plan of more is made after measuring again."""
@@ -97,7 +99,7 @@ def plan(
     made = [
         _advice(finding, own, floor, captures) for finding, own in zip(ranking.problems, fits, strict=True)
     ]  # fmt: skip
-    actions = _beyond(_merged(made, replay, floor), replay)
+    actions = _in_turn(_merged(made, replay, floor), replay)
     return Plan(
         floor=floor,
         actions=actions,
@@ -109,9 +111,9 @@ def plan(
 
 def _advice(finding: Finding, fits: Sequence[Fit], floor: NoiseFloor, captures: Sequence[Capture]) -> Advice:
     """The action for a finding: its own, with the change of the case that fits best."""
-    own = finding.actions[0] if finding.actions else _LOOK
-    best = fits[0] if fits and fits[0].held and not fits[0].case.is_lead else None
+    best = fits[0] if fits and _sure(fits[0]) and not _describes(finding) else None
     case = best.case if best else None
+    own = _own(finding, case)
     step = max(floor.step_ns, 1)
     more = fits[1:] if best else fits
     return Advice(
@@ -143,6 +145,30 @@ def _advice(finding: Finding, fits: Sequence[Fit], floor: NoiseFloor, captures: 
         ),
         specs=finding.replay,
     )
+
+
+def _sure(fit: Fit) -> bool:
+    """Whether a case may be offered as the change to make: more of its symptoms are known to hold than are open."""
+    return fit.held > fit.unknown and not fit.case.is_lead
+
+
+def _describes(finding: Finding) -> bool:
+    """Whether it says where time goes and not why: who is waited for, or what is left beside causes that were found."""
+    return awaited(finding) is not None or bool(finding.explained_by)
+
+
+def _own(finding: Finding, case: Case | None) -> Action:
+    """The finding's action that a case is about, by the words that they share; the first without a case."""
+    if not finding.actions:
+        return _LOOK
+    if case is None:
+        return finding.actions[0]
+    wanted = _words(f"{case.cause} {case.cure} {case.after}")
+    return max(finding.actions, key=lambda one: len(_words(f"{one.title} {one.do}") & wanted))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word for word in re.findall(r"[a-z_]{4,}", text.lower()))
 
 
 _LOOK = Action(
@@ -190,21 +216,30 @@ def _joined(first: Advice, second: Advice, replay: Replay, floor: NoiseFloor) ->
     )
 
 
-def _beyond(actions: Sequence[Advice], replay: Replay) -> tuple[Advice, ...]:
-    """Each action with what it adds to those before it: much of one may be the loss of another."""
+def _in_turn(actions: Sequence[Advice], replay: Replay) -> tuple[Advice, ...]:
+    """The actions so that each adds most to those before it, with what it adds: a loss may hide behind another."""
+    left, done = list(actions), list[Advice]()
     before: tuple[str, ...] = ()
     reached = 0
-    found = []
-    for place, one in enumerate(actions):
-        if place >= TOGETHER or not one.specs:
-            found.append(one)
-            continue
+    while left and len(done) < TOGETHER:
+        gains = [_beyond(one, before, reached, replay) for one in left]
+        best = max(range(len(left)), key=lambda at: (_expected(left[at], gains[at]), -at))
+        one, gained = left.pop(best), gains[best]
+        done.append(replace(one, beyond_ns=gained))
         before = tuple(dict.fromkeys((*before, *one.specs)))
-        together = replay(before)
-        gained = None if together is None else max(together.low_ns - reached, 0)
-        reached = reached if together is None else max(reached, together.low_ns)
-        found.append(replace(one, beyond_ns=gained))
-    return tuple(found)
+        reached += gained or 0
+    return (*done, *left)
+
+
+def _beyond(one: Advice, before: tuple[str, ...], reached: int, replay: Replay) -> int | None:
+    together = replay((*before, *one.specs)) if one.specs else None
+    return None if together is None else max(together.low_ns - reached, 0)
+
+
+def _expected(one: Advice, gained: int | None) -> float:
+    """What an action is expected to add where it stands; half of a bound where it was not replayed."""
+    trusted = gained is not None and one.gain.replayed
+    return (gained if trusted and gained is not None else one.gain.expected_ns) * one.confidence
 
 
 def _combined(actions: Sequence[Advice], replay: Replay, floor: NoiseFloor, steps: int) -> Combined | None:

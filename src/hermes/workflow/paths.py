@@ -64,8 +64,8 @@ def paths_of(seen: Seen, most: int) -> tuple[tuple[StepPath, ...], tuple[StepFre
     """First the slowest rank's, followed to the ranks that it waited for; then each rank's own, where they are few.
 
     Of each rank the step of median window. Where a window begins with the first device task, the slowest rank's path
-    to that task comes second. With the paths, why the device of each such rank was free in that step. Each holds its
-    `most` longest stretches.
+    to that task comes second. With the paths, why the device was free in that step: of the same ranks, and where they
+    are many, of those whose device was free longest. Each holds its `most` longest stretches.
     """
     offsets = {clock.rank: clock.offset_ns for clock in seen.clocks}
     rows, arrivals = seen.rows, seen.arrivals
@@ -80,9 +80,19 @@ def paths_of(seen: Seen, most: int) -> tuple[tuple[StepPath, ...], tuple[StepFre
     few = typical if len(typical) <= _RANKS else [slowest]
     if several:
         found += [step_path(rows, split, arrivals, offsets, across=False, most=most) for split in few]
-    measured = [split for split in few if split.compute_ns is not None]
+    measured = [split for split in _most_free(typical, slowest) if split.compute_ns is not None]
     free = [step_free(rows, split, arrivals.get(split.rank, {}), most=most) for split in measured]
     return tuple(found), tuple(free)
+
+
+def _most_free(typical: Sequence[StepSplit], slowest: StepSplit) -> list[StepSplit]:
+    """The slowest rank and those whose device is free longest, in the order given; all where they are few.
+
+    The rank that keeps all others waiting is not the slowest one: its host shows in its own free time.
+    """
+    longest = sorted(typical, key=lambda split: (-(split.free_ns or 0), split.rank))[: _RANKS - 1]
+    chosen = {slowest.rank, *(split.rank for split in longest)}
+    return [split for split in typical if len(typical) <= _RANKS or split.rank in chosen]
 
 
 def rows_of(loaded: Loaded, vendors: Mapping[int, str]) -> Callable[[int, int, int], RankRows]:

@@ -34,12 +34,14 @@ def host_loss(
     what: str,
     limit: Threshold,
     cost: Callable[[StepSplit], int | None],
-    length: Callable[[StepSplit], int] = step_ns,
+    length: Callable[[StepSplit], int] | None = None,
 ) -> Loss | None:
     """What the host loses on its worst rank, if that is beyond `limit`, with the ranks that lose about as much.
 
-    `cost` is in nanoseconds a step, and counts up to `length`.
+    `cost` is in nanoseconds a step, and counts up to `length`: if not given, the mean step of the rank, as costs of
+    what comes in few steps are means over the capture.
     """
+    length = length or _mean_step(measures)
 
     def capped(split: StepSplit) -> int | None:
         ns = cost(split)
@@ -50,6 +52,14 @@ def host_loss(
         return None
     alike = tuple(rank for rank, ns in sorted(found.costs.items()) if ns >= _ALIKE * found.cost_ns)
     return replace(found, ranks=alike)
+
+
+def _mean_step(measures: Measures) -> Callable[[StepSplit], int]:
+    own: dict[int, list[int]] = {}
+    for split in measures.splits:
+        own.setdefault(split.rank, []).append(step_ns(split))
+    means = {rank: sum(lengths) // len(lengths) for rank, lengths in own.items()}
+    return lambda split: means[split.rank]
 
 
 def on(measures: Measures, found: Loss) -> str:

@@ -70,4 +70,4 @@ _LAYOUT = Layout(
     ),
 )
 
-RULE = Rule(code="CMP006", page=__doc__ or "", find=find, cases=("CMP-09", "CMP-10"))
+RULE = Rule(code="CMP006", page=__doc__ or "", find=find, cases=("CMP-09", "CMP-10", "CPU-24"))

@@ -95,4 +95,4 @@ def _of_rank(measures: Measures, slow: Slow, within: str) -> Finding:
     )
 
 
-RULE = Rule(code="CMP011", page=__doc__ or "", find=find, cases=("COM-21", "CMP-14", "ENV-13", "ENV-06"))
+RULE = Rule(code="CMP011", page=__doc__ or "", find=find, cases=("COM-21", "CMP-14", "ENV-13", "ENV-06", "ENV-07"))

@@ -64,7 +64,7 @@ def find(measures: Measures) -> Iterator[Finding]:
     waiting = max((measures.waited_per_step(wait) for wait in waits), default=0)
     waiting = max(waiting, bubble_of(measures, found.worst.rank))
     idle_compute = (found.worst.compute_ns or 0) - (found.worst.overlapped_comm_ns or 0)
-    recorded = any(wait.rank == found.worst.rank for wait in measures.waits)
+    recorded = _recorded(measures, found.worst.rank)
     parts = tuple(
         Evidence(
             what=f"exposed {op}",
@@ -94,7 +94,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         ),
         confidence=round((0.9 if recorded else 0.5) * measures.certainty, 2),
         evidence=(*found.evidence, *parts, *_dimensions(measures, found.worst.rank)),
-        replay=("comm:overlap",),
+        # A replay would hide the waiting for ranks that nobody knows of, too.
+        replay=("comm:overlap",) if recorded else (),
         actions=(_CURES.get(_largest(measures, found.worst.rank), _OVERLAP),),
     )
 
@@ -122,6 +123,13 @@ def _exposed(measures: Measures, rank: int) -> dict[str, float]:
             name = group.parallel or group.group
             sums[name] = sums.get(name, 0.0) + ns
     return sums
+
+
+def _recorded(measures: Measures, rank: int) -> bool:
+    """Whether waiting is told apart: by waits of the rank, if its collectives are split from their transfers at all."""
+    own = [group for group in measures.communication.groups if rank in group.ranks]
+    split = not own or any(group.split_rows for group in own)
+    return split and any(wait.rank == rank for wait in measures.waits)
 
 
 def _largest(measures: Measures, rank: int) -> str:
@@ -172,6 +180,5 @@ RULE = Rule(
     find=find,
     cases=(
         "COM-01", "COM-02", "COM-04", "COM-05", "COM-06", "COM-07", "COM-08", "COM-19", "COM-20", "COM-35", "COM-36",
-        "COM-41", "PAR-07", "PAR-08", "PAR-09", "PAR-17",
-    ),
+        "COM-41", "PAR-07", "PAR-08", "PAR-09", "PAR-17", "COM-03", "PAR-10"),
 )  # fmt: skip

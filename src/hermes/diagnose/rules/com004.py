@@ -110,5 +110,5 @@ RULE = Rule(
     code="COM004",
     page=__doc__ or "",
     find=find,
-    cases=("COM-01", "COM-09", "COM-10", "COM-25", "COM-33", "COM-40", "CMP-29"),
+    cases=("COM-01", "COM-09", "COM-10", "COM-25", "COM-33", "COM-40", "CMP-29", "COM-37"),
 )

@@ -85,7 +85,7 @@ def find(measures: Measures) -> Iterator[Finding]:
                 for group in sorted(own, key=lambda group: (group.of_link or 0.0, group.op, group.group))[:3]
             ),
         ),
-        replay=tuple(sorted({f"comm:{group.op}={(group.of_link or 0.0) / LIMIT.value:.4g}" for group in own})),
+        # What the library would reach is not known, so nothing is replayed.
         within="COM001",
         actions=(
             Action(
@@ -110,5 +110,5 @@ RULE = Rule(
     code="COM008",
     page=__doc__ or "",
     find=find,
-    cases=("COM-24", "COM-26", "COM-27", "COM-28", "COM-29", "COM-16", "COM-31"),
+    cases=("COM-24", "COM-26", "COM-27", "COM-28", "COM-29", "COM-16", "COM-31", "COM-38", "ENV-10"),
 )

@@ -142,5 +142,5 @@ RULE = Rule(
     code="CPU002",
     page=__doc__ or "",
     find=find,
-    cases=("CPU-01", "CPU-02", "CPU-03", "CPU-04", "CPU-07", "CPU-09", "CPU-10"),
+    cases=("CPU-01", "CPU-02", "CPU-03", "CPU-04", "CPU-07", "CPU-09", "CPU-10", "CPU-08"),
 )

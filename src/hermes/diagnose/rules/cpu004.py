@@ -130,5 +130,5 @@ RULE = Rule(
     page=__doc__ or "",
     find=find,
     cases=("CPU-11", "CPU-12", "CPU-13", "CPU-14", "CPU-15", "CPU-16", "CPU-22", "CPU-23", "CPU-25", "CPU-26", "CPU-29",
-           "CPU-32", "CPU-34", "CPU-39", "CPU-43", "CPU-47", "ENV-01"),
+           "CPU-32", "CPU-34", "CPU-39", "CPU-43", "CPU-47", "ENV-01", "CPU-05", "CPU-06", "PAR-12"),
 )  # fmt: skip

@@ -92,5 +92,8 @@ def _cost(measures: Measures, split: StepSplit) -> int | None:
 
 
 RULE = Rule(
-    code="CPU008", page=__doc__ or "", find=find, cases=("CPU-34", "CPU-35", "CPU-36", "CPU-32", "CPU-44", "IO-05")
+    code="CPU008",
+    page=__doc__ or "",
+    find=find,
+    cases=("CPU-34", "CPU-35", "CPU-36", "CPU-32", "CPU-44", "IO-05", "CPU-45"),
 )

@@ -116,4 +116,9 @@ def _layer(measures: Measures, rank: int, known: HostSetting) -> int | None:
     return dispatch_cost(measures, rank)
 
 
-RULE = Rule(code="ENV001", page=__doc__ or "", find=find, cases=("CPU-11", "CPU-17", "ENV-02", "ENV-05", "MEM-17"))
+RULE = Rule(
+    code="ENV001",
+    page=__doc__ or "",
+    find=find,
+    cases=("CPU-11", "CPU-17", "ENV-02", "ENV-05", "MEM-17", "CMP-27", "COM-32"),
+)

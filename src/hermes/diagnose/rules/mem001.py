@@ -82,5 +82,8 @@ def _directions(measures: Measures, rank: int) -> dict[str, int]:
 
 
 RULE = Rule(
-    code="MEM001", page=__doc__ or "", find=find, cases=("IO-08", "IO-09", "IO-10", "IO-12", "MEM-15", "CPU-20")
+    code="MEM001",
+    page=__doc__ or "",
+    find=find,
+    cases=("IO-08", "IO-09", "IO-10", "IO-12", "MEM-15", "CPU-20", "COM-34"),
 )

@@ -93,4 +93,4 @@ def _holders(measures: Measures, rank: int) -> tuple[str, ...]:
     return tuple(f"{row.module or 'no module'}: {row.operator}" for row in rows[:1])
 
 
-RULE = Rule(code="MEM004", page=__doc__ or "", find=find, cases=("MEM-04", "MEM-16"))
+RULE = Rule(code="MEM004", page=__doc__ or "", find=find, cases=("MEM-04", "MEM-16", "CPU-28"))

@@ -89,4 +89,4 @@ def _facts(measures: Measures, row: Recompute) -> Iterator[Evidence]:
         yield fact(measures, row.rank, f"{peak.component}: most reserved", peak.reserved_bytes or 0, "bytes")
 
 
-RULE = Rule(code="MEM005", page=__doc__ or "", find=find, cases=("MEM-05", "MEM-06"))
+RULE = Rule(code="MEM005", page=__doc__ or "", find=find, cases=("MEM-05", "MEM-06", "CMP-43"))

@@ -90,4 +90,4 @@ def find(measures: Measures) -> Iterator[Finding]:
     )
 
 
-RULE = Rule(code="PAR002", page=__doc__ or "", find=find, cases=("PAR-03", "PAR-04", "COM-36", "COM-42"))
+RULE = Rule(code="PAR002", page=__doc__ or "", find=find, cases=("PAR-03", "PAR-04", "COM-36", "COM-42", "PAR-15"))

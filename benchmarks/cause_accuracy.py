@@ -1,0 +1,287 @@
+"""How often the first finding is the planted cause: alone, in pairs, at 64 ranks, and with other seeds and amounts.
+
+The truth is what was planted. `EXPECTED` is the one table of what each fault should be called. Nothing here is timed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hermes.bundle.cache import Cache
+from hermes.diagnose.finding import Finding
+from hermes.report.model import Report
+from hermes.testing import Fault, Job, generate
+from hermes.testing.faults import KINDS, FaultKind
+from hermes.workflow.analyze import analyze
+from hermes.workflow.load import load
+
+FORMATS = ("ascend-text", "ascend-db", "kineto")
+SMALL = Job(ranks=8, steps=4)
+LARGE = Job(ranks=64, steps=3, layers=4)
+LARGE_FORMAT = "ascend-db"
+GOAL = 0.95
+
+EXPECTED: dict[FaultKind, str] = {
+    "slow_rank_compute": "CMP011",
+    "slow_rank_host": "CPU004",
+    "slow_link": "COM003",
+    "data_wait": "IO002",
+    "gc_pause": "CPU006",
+    "recompilation": "CPU002",
+    "host_bound_dispatch": "CPU004",
+    "synchronisation_calls": "CPU003",
+    "small_packets": "COM004",
+    "unaligned_sizes": "COM005",
+    "retransmission": "COM007",
+    "frequency_drop": "CMP008",
+    "ai_cpu_operators": "CMP003",
+    "pipeline_imbalance": "PAR001",
+    "exposed_all_reduce": "COM001",
+    "uneven_batches": "PAR003",
+}
+"""Fault and the rule that names its cause. `skewed_clocks` has none: clocks cost no time."""
+
+LESS_TOLD: dict[tuple[FaultKind, str], str] = {
+    ("frequency_drop", "kineto"): "CMP011",
+    ("slow_link", "kineto"): "COM001",
+}
+"""What a format that records less can tell: no clock of the device, no transfers by link."""
+NOT_TOLD: dict[tuple[FaultKind, str], str] = {
+    ("ai_cpu_operators", "kineto"): "the device has no AI CPU",
+    ("unaligned_sizes", "kineto"): "multiples of 512 bytes matter to Ascend alone",
+}
+"""Faults of Ascend that mean nothing elsewhere; counted by themselves."""
+
+ON_ONE_RANK: frozenset[FaultKind] = frozenset(
+    {"slow_rank_compute", "slow_rank_host", "frequency_drop", "uneven_batches"}
+)
+"""Faults whose finding must name the rank that is struck."""
+
+PAIRS: tuple[tuple[FaultKind, FaultKind], ...] = (
+    ("recompilation", "gc_pause"),
+    ("data_wait", "slow_rank_compute"),
+    ("slow_link", "ai_cpu_operators"),
+    ("frequency_drop", "synchronisation_calls"),
+    ("host_bound_dispatch", "exposed_all_reduce"),
+    ("uneven_batches", "data_wait"),
+    ("retransmission", "ai_cpu_operators"),
+    ("gc_pause", "slow_link"),
+    ("pipeline_imbalance", "recompilation"),
+    ("slow_rank_host", "ai_cpu_operators"),
+    ("small_packets", "data_wait"),
+    ("slow_rank_compute", "recompilation"),
+)
+"""Pairs of causes on different sides of the step; both should be among the first three findings."""
+
+HEALTHY: tuple[tuple[str, Job], ...] = (
+    ("8 ranks, one host", SMALL),
+    ("8 ranks, two hosts", replace(SMALL, hosts=2)),
+    ("8 ranks, stacks recorded", replace(SMALL, stacks=True)),
+    ("8 ranks, two hosts, clocks 3.7 ms apart", replace(SMALL, hosts=2, faults=(Fault(kind="skewed_clocks"),))),
+)
+STRUCTURED: tuple[tuple[str, Job], ...] = (
+    ("8 ranks, tensor parallel by 2", replace(SMALL, tp=2)),
+    ("8 ranks, 2 stages of a pipeline", replace(SMALL, pp=2)),
+)
+"""Without a fault too, but their layout costs time: what is said of them is shown, and must be no cause but that."""
+OF_STRUCTURE = frozenset({"COM001", "COM008", "PAR002", "PAR005"})
+
+# Kept aside while rules and ranking were tuned: another seed, other amounts, another rank.
+HELD_BACK: tuple[tuple[FaultKind, Fault], ...] = (
+    ("slow_rank_compute", Fault(kind="slow_rank_compute", ranks=(3,), amount=18)),
+    ("slow_rank_host", Fault(kind="slow_rank_host", ranks=(6,), amount=900)),
+    ("slow_link", Fault(kind="slow_link", ranks=(4, 6), amount=8)),
+    ("data_wait", Fault(kind="data_wait", amount=7_000)),
+    ("gc_pause", Fault(kind="gc_pause", ranks=(2,), amount=9_000)),
+    ("recompilation", Fault(kind="recompilation", ranks=(5,), amount=5)),
+    ("host_bound_dispatch", Fault(kind="host_bound_dispatch", amount=500)),
+    ("synchronisation_calls", Fault(kind="synchronisation_calls", amount=120)),
+    ("small_packets", Fault(kind="small_packets", amount=64)),
+    ("unaligned_sizes", Fault(kind="unaligned_sizes", amount=70)),
+    ("retransmission", Fault(kind="retransmission", ranks=(5,), amount=25_000)),
+    ("frequency_drop", Fault(kind="frequency_drop", ranks=(7,), amount=20)),
+    ("ai_cpu_operators", Fault(kind="ai_cpu_operators", amount=3)),
+    ("pipeline_imbalance", Fault(kind="pipeline_imbalance", amount=60)),
+    ("exposed_all_reduce", Fault(kind="exposed_all_reduce")),
+    ("uneven_batches", Fault(kind="uneven_batches", ranks=(4,), amount=15)),
+)
+HELD_SEED = 11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseRow:
+    """What was planted where, what should be found, and the findings in order; `good` for the first `among`."""
+
+    planted: str
+    job: str
+    form: str
+    wanted: tuple[str, ...]
+    found: tuple[str, ...]
+    good: bool
+
+
+def rows(folder: Path, part: str) -> Iterator[CauseRow]:
+    """The rows of one part: `alone`, `large`, `held back`, `pairs`, `healthy` or `structured`."""
+    lab = _Lab(folder)
+    if part == "alone":
+        yield from (_alone(lab, SMALL, Fault(kind=kind), form) for kind in EXPECTED for form in FORMATS)
+    if part == "large":
+        yield from (_alone(lab, LARGE, Fault(kind=kind), LARGE_FORMAT) for kind in EXPECTED)
+    if part == "held back":
+        seeded = replace(SMALL, seed=HELD_SEED)
+        yield from (_alone(lab, seeded, fault, form) for _, fault in HELD_BACK for form in ("ascend-db", "kineto"))
+    if part == "pairs":
+        yield from (_pair(lab, pair, "ascend-db") for pair in PAIRS)
+    if part == "healthy":
+        large = ("64 ranks, eight hosts", replace(LARGE, hosts=8))
+        yield from (_healthy(lab, name, job, form) for name, job in HEALTHY for form in FORMATS)
+        yield _healthy(lab, *large, LARGE_FORMAT)
+    if part == "structured":
+        yield from (_structured(lab, name, job, form) for name, job in STRUCTURED for form in FORMATS)
+
+
+def told(kind: FaultKind, form: str) -> bool:
+    """Whether a fault means anything in a format."""
+    return (kind, form) not in NOT_TOLD
+
+
+class _Lab:
+    """Makes jobs, analyses them and forgets them: 64 ranks take a hundred megabytes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made = 0
+
+    def report(self, job: Job, form: str) -> Report:
+        self._made += 1
+        made = self._folder / f"job{self._made}"
+        generate(made, job, formats=[form])  # type: ignore[list-item]
+        try:
+            return analyze(load([made], Cache(made / ".cache")))
+        finally:
+            shutil.rmtree(made)
+
+
+def laid_out(job: Job, kinds: Sequence[FaultKind]) -> Job:
+    """The job in a layout in which these faults can be planted."""
+    for kind in kinds:
+        if KINDS[kind].needs == "several stages":
+            job = replace(job, pp=2)
+        if KINDS[kind].needs == "several hosts":
+            job = replace(job, hosts=max(2, job.ranks // 8))
+        if kind == "gc_pause":
+            # PyTorch records collections where it records stacks.
+            job = replace(job, stacks=True)
+    return job
+
+
+def _alone(lab: _Lab, base: Job, fault: Fault, form: str) -> CauseRow:
+    job = replace(laid_out(base, [fault.kind]), faults=(fault,))
+    report = lab.report(job, form)
+    code = LESS_TOLD.get((fault.kind, form), EXPECTED[fault.kind])
+    first = report.findings[:1]
+    good = any(one.code == code and _named(one, fault, job) for one in first)
+    return CauseRow(
+        planted=_words(fault, job),
+        job=f"{job.ranks} ranks",
+        form=form,
+        wanted=(code,),
+        found=tuple(one.code for one in report.findings[:3]),
+        good=good,
+    )
+
+
+def _words(fault: Fault, job: Job) -> str:
+    amount = f", {fault.amount} {KINDS[fault.kind].unit.split(';')[0].split(' of ')[0][:12].strip()}" * bool(
+        fault.amount
+    )
+    ranks = f", rank {', '.join(map(str, fault.ranks))}" if fault.ranks else ""
+    return f"`{fault.kind}`{amount}{ranks}"
+
+
+def _named(finding: Finding, fault: Fault, job: Job) -> bool:
+    """Whether the finding strikes the rank that the fault does, where that is one."""
+    struck = fault.struck(ranks=job.ranks, hosts=job.hosts, pp=job.pp)
+    return fault.kind not in ON_ONE_RANK or {*finding.ranks} == {*struck}
+
+
+def _pair(lab: _Lab, pair: tuple[FaultKind, FaultKind], form: str) -> CauseRow:
+    job = laid_out(SMALL, pair)
+    job = replace(job, faults=tuple(Fault(kind=kind) for kind in pair))
+    found = tuple(one.code for one in lab.report(job, form).findings[:3])
+    wanted = tuple(EXPECTED[kind] for kind in pair)
+    return CauseRow(
+        planted=" and ".join(f"`{kind}`" for kind in pair),
+        job=f"{job.ranks} ranks",
+        form=form,
+        wanted=wanted,
+        found=found,
+        good={*wanted} <= {*found},
+    )
+
+
+def _healthy(lab: _Lab, name: str, job: Job, form: str) -> CauseRow:
+    found = tuple(one.code for one in lab.report(job, form).findings)
+    return CauseRow(planted="nothing", job=name, form=form, wanted=(), found=found, good=not found)
+
+
+def _structured(lab: _Lab, name: str, job: Job, form: str) -> CauseRow:
+    found = tuple(one.code for one in lab.report(job, form).findings)
+    return CauseRow(planted="nothing", job=name, form=form, wanted=(), found=found, good={*found} <= OF_STRUCTURE)
+
+
+def part_lines(parts: dict[str, list[CauseRow]]) -> Iterator[str]:
+    """The section of the page: what holds in a few lines, then every row."""
+    yield _HEAD
+    for name, words in _PARTS.items():
+        good, counted = _score(parts[name])
+        yield f"| {words} | {good} of {counted} | {good / counted:.0%} |"
+    yield _ABOUT
+    for name, words in _PARTS.items():
+        yield f"\n### {words[0].upper()}{words[1:]}\n\n{_TABLE}"
+        yield from (_line(row) for row in parts[name])
+    yield ""
+
+
+def _score(found: Sequence[CauseRow]) -> tuple[int, int]:
+    counted = [row for row in found if not _untold(row)]
+    return sum(row.good for row in counted), len(counted)
+
+
+def _untold(row: CauseRow) -> bool:
+    return any(row.form == form and row.planted.startswith(f"`{kind}`") for kind, form in NOT_TOLD)
+
+
+def _line(row: CauseRow) -> str:
+    good = "not told" if _untold(row) else "yes" if row.good else "**no**"
+    found = ", ".join(row.found[:3]) or "nothing"
+    return f"| {row.planted} | {row.job} | {row.form} | {', '.join(row.wanted) or 'nothing'} | {found} | {good} |"
+
+
+PARTS = ("alone", "large", "held back", "pairs", "healthy", "structured")
+_PARTS = {
+    "alone": "one fault, 8 ranks: the first finding is its cause",
+    "large": "one fault, 64 ranks, one format: the first finding is its cause",
+    "held back": "one fault with another seed, amount and rank, kept aside: the first finding is its cause",
+    "pairs": "two faults, 8 ranks, one format: both are among the first three findings",
+    "healthy": "no fault: nothing above the noise floor",
+    "structured": "no fault, but a layout that costs time: nothing but that",
+}
+_TABLE = """| planted | job | format | expected | found, first three | good |
+|---|---|---|---|---|---|"""
+_HEAD = """## Causes
+
+Each fault is planted, and the first finding of the report held against the rule that names its cause
+(`benchmarks/cause_accuracy.py`, `EXPECTED`); where one rank is struck the finding must name it.
+
+| what | good | share |
+|---|---|---|"""
+_ABOUT = f"""
+The goal for one fault is {GOAL:.0%}. Rules and ranking were tuned on the first row and the last two; the row *kept
+aside* was not looked at before, nor were 64 ranks and most pairs. Kineto tells less: without a clock of the device a
+low clock is a slow device, without transfers a slow link is exposed communication. Faults of Ascend that mean nothing
+on a GPU are shown as *not told* and not counted. 64 ranks are 4 layers, 3 steps and one format, to keep the run short.
+All faults are those of one generator: real jobs are noisier, and have causes that nobody planted."""
