@@ -348,6 +348,7 @@ def test_a_profiler_with_stacks_is_a_doubt_of_a_slow_host(measures: Make, split:
 
     finding = found(env002.RULE, job(300, with_stack="true", profile_memory="1"))
     assert finding.blames == ("with_stack", "profile_memory")
+    assert (finding.cost_ns, finding.gain.high_ns) == (300, 0)
     assert finding.confidence < 0.5
     assert silent(env002.RULE, job(100, with_stack="true"))
     assert silent(env002.RULE, job(300, with_stack="false", profile_memory="1"))
