@@ -43,7 +43,7 @@ def modelled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., JobStep]
 
 def read(path: Path, cache: Path) -> JobStep:
     loaded = load([path], Cache(cache))
-    return step_of(loaded, gathered(loaded))
+    return gathered(loaded, lambda seen: step_of(loaded, seen))[1]
 
 
 def length(job: JobStep) -> int:

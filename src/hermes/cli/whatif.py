@@ -43,7 +43,7 @@ def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: 
     from hermes.workflow.analyze import gathered
     from hermes.workflow.whatif import step_of
 
-    step = step_of(loaded, gathered(loaded))
+    _, step = gathered(loaded, lambda seen: step_of(loaded, seen))
     found = [predict(step, changes)] if changes else predictions(step)
     if form is Format.JSON:
         print(json.dumps({"step_ms": (step.end_ns - step.begin_ns) / 1e6, "changes": [_row(one) for one in found]}))

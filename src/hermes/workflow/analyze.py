@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
+from typing import TypeVar
 
 import polars as pl
 
@@ -46,6 +47,7 @@ _COMM_TASK = ("rank", "comm_id", "task", "peer_rank", "start_ns", "dur_ns", "byt
 _TOP_ROWS = 500
 # Pairs of ranks grow with their square: beyond so many only the longest waits are kept.
 _MOST_PAIRS = 1_024
+_T = TypeVar("_T")
 _EXACT_NS = 10
 """Ascend's own file keeps picoseconds of double noise and Stage in quarters of a microsecond."""
 
@@ -55,6 +57,7 @@ class Gathered:
 
     def __init__(self, loaded: Loaded) -> None:
         self.exchange = exchange = Exchange(loaded)
+        self.collected = tuple(rank.rank for rank in loaded.ranks)
         self.comm_op = exchange.comm_op
         self.clocks = exchange.clocks
         self.arrivals = arrivals_of(exchange.comm_op, exchange.peers, exchange.clocks)
@@ -78,13 +81,21 @@ class Gathered:
         self.doubts: list[Diagnostic] = []
         self.host = host.Gathered()
 
+    def size_of(self, world_size: int | None, group: pl.DataFrame) -> None:
+        """Note what one rank says of the job's size: a group may name its members or only be known by its size."""
+        if world_size:
+            self.worlds[world_size] += 1
+        highest = (group["global_rank"].max(), group["member"].max())
+        members = [int(value) for value in highest if isinstance(value, int)]
+        if members:
+            self.groups[max(members) + 1] += 1
+
 
 def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
     """The whole analysis; deterministic for the same input. Of each critical path it keeps the longest `stretches`."""
-    seen = gathered(loaded)
-    collected, clocks = tuple(rank.rank for rank in loaded.ranks), seen.clocks
+    seen, (paths, free) = gathered(loaded, lambda seen: paths_of(seen, stretches))
+    collected, clocks = seen.collected, seen.clocks
     notes = [*loaded.notes, *merged(seen.doubts)]
-    paths, free = paths_of(seen, stretches)
     coverage = _coverage(seen, collected, any(rows.height for rows in seen.comm_op.values()), notes)
     waited = rank_waits(seen.comm_op, seen.arrivals, collected)
     talk = seen.exchange.communication()
@@ -142,23 +153,31 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
     return replace(report, plan=advice.advised(ranking, replay, grounds, loaded, document(report)))
 
 
-def gathered(loaded: Loaded) -> Gathered:
-    """What the ranks hold, with clocks and arrivals."""
+def gathered(loaded: Loaded, then: Callable[[Gathered], _T]) -> tuple[Gathered, _T]:
+    """What the ranks hold, with clocks and arrivals; and what `then` makes of it, as soon as all steps are known.
+
+    Parts that do not need each other run side by side: polars and NumPy let go of the interpreter while they work.
+    """
     seen = Gathered(loaded)
-    collected = tuple(rank.rank for rank in loaded.ranks)
-    with ThreadPoolExecutor(max_workers=1) as beside:
+    with ThreadPoolExecutor(max_workers=2) as beside:
+        rests = None
         for rank in loaded.ranks:
-            _gather(rank, collected, seen, beside)
-    return seen
+            if rests:
+                rests()
+            rests = _gather(rank, seen, beside)
+        made = beside.submit(then, seen)
+        if rests:
+            rests()
+        return seen, made.result()
 
 
-def _gather(rank: RankData, collected: Sequence[int], into: Gathered, beside: Executor) -> None:
-    """One rank. What needs no step runs `beside`: polars and NumPy let go of the interpreter while they work."""
+def _gather(rank: RankData, into: Gathered, beside: Executor) -> Callable[[], None]:
+    """One rank, up to its steps; what is returned waits for the rest."""
+    collected = into.collected
     row = rank.table("rank").row(0, named=True)
     step, kernel, comm_op = rank.table("step"), rank.table("kernel", *_KERNEL), rank.table("comm_op")
     host_op = rank.table("host_op", *_HOST_OP)
-    of_device = beside.submit(lambda: (breakdown.rank_total(kernel, comm_op), breakdown.stream_busy(kernel)))
-    tops = beside.submit(_tops, kernel, comm_op, host_op, rank.table("group"))
+    breaks = beside.submit(held.breaks, host_op, rank.table("gc"))
     computed = beside.submit(gather_compute, rank, row, kernel, host_op)
     doubts = step_doubts(str(rank.place), step, kernel)
     into.doubts.extend(doubts)
@@ -176,32 +195,35 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered, beside: Ex
     )
     splits = breakdown.step_splits(row["vendor"], step, kernel, comm_op)
     into.splits.extend(splits)
-    if row["vendor"] == "ascend":
-        into.ascend.extend(breakdown.ascend_splits(step, kernel, comm_op))
-        into.ascend.extend(breakdown.reported_splits(rank.table("step_reported")))
-    task = rank.table("comm_task", *_COMM_TASK)
-    into.waits.extend(comm.peer_waits(task, collected))
-    into.links.extend(comm.link_speeds(task, rank.table("comm_traffic")))
-    group = rank.table("group")
-    into.exposed[rank.rank] = breakdown.exposed_by_op(kernel, comm_op)
-    into.exchange.add(rank, kernel, task, splits)
     into.vendors[rank.rank] = row["vendor"]
+    tables = host.Tables(data=rank, vendor=row["vendor"], splits=splits, step=step, kernel=kernel, comm_op=comm_op,
+                         host_op=host_op)  # fmt: skip
+    of_host = beside.submit(host.gather, tables, into.host)
     causes = causes_of(host_op["name"].unique().sort())
-    into.held.extend(held.held(splits, host_op, kernel, comm_op, causes, held.breaks(host_op, rank.table("gc"))))
-    host.gather(rank, row["vendor"], splits, step, kernel, comm_op, host_op, into.host)
-    total, streams = of_device.result()
-    into.totals.extend([total] if total else [])
-    into.streams.extend(streams)
-    for name, rows in tops.result().items():
-        into.tops[name].extend(rows)
-    work = computed.result()
-    into.compute.extend([work] if work else [])
-    if row["world_size"]:
-        into.worlds[row["world_size"]] += 1
-    # A group may name its members or only be known by its size.
-    members = [int(value) for value in (group["global_rank"].max(), group["member"].max()) if isinstance(value, int)]
-    if members:
-        into.groups[max(members) + 1] += 1
+    of_calls = beside.submit(lambda: held.held(splits, host_op, kernel, comm_op, causes, breaks.result()))
+    tops = beside.submit(_tops, kernel, comm_op, host_op, rank.table("group"))
+
+    def rest() -> None:
+        if row["vendor"] == "ascend":
+            into.ascend.extend(breakdown.ascend_splits(step, kernel, comm_op))
+            into.ascend.extend(breakdown.reported_splits(rank.table("step_reported")))
+        total = breakdown.rank_total(kernel, comm_op)
+        into.totals.extend([total] if total else [])
+        into.streams.extend(breakdown.stream_busy(kernel))
+        task = rank.table("comm_task", *_COMM_TASK)
+        into.waits.extend(comm.peer_waits(task, collected))
+        into.links.extend(comm.link_speeds(task, rank.table("comm_traffic")))
+        into.exposed[rank.rank] = breakdown.exposed_by_op(kernel, comm_op)
+        into.exchange.add(rank, kernel, task, splits)
+        into.size_of(row["world_size"], rank.table("group"))
+        into.held.extend(of_calls.result())
+        for name, rows in tops.result().items():
+            into.tops[name].extend(rows)
+        work = computed.result()
+        into.compute.extend([work] if work else [])
+        of_host.result()
+
+    return rest
 
 
 def _tops(

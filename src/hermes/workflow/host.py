@@ -95,7 +95,7 @@ class Gathered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Rank:
+class Tables:
     """One rank's tables as far as they are loaded already."""
 
     data: RankData
@@ -140,20 +140,9 @@ class _Rank:
         return (median_split(self.splits) or middle_split(self.splits)) if self.splits else None
 
 
-def gather(
-    data: RankData,
-    vendor: str,
-    splits: Sequence[StepSplit],
-    step: pl.DataFrame,
-    kernel: pl.DataFrame,
-    comm_op: pl.DataFrame,
-    host_op: pl.DataFrame,
-    into: Gathered,
-) -> None:
+def gather(rank: Tables, into: Gathered) -> None:
     """All measures of one rank; its tables `kernel` and `host_op` with the columns above and those of the report."""
-    rank = _Rank(
-        data=data, vendor=vendor, splits=splits, step=step, kernel=kernel, comm_op=comm_op, host_op=host_op
-    )  # fmt: skip
+    data, splits, step, host_op = rank.data, rank.splits, rank.step, rank.host_op
     setting, gc = data.table("setting"), data.table("gc")
     into.settings[data.rank] = setting
     notable = host_events.notable(host_op)
@@ -169,7 +158,7 @@ def gather(
         _step(rank, rank.typical, setting, gc, into)
 
 
-def _input(rank: _Rank, notable: pl.DataFrame, cores: Contention | None, into: Gathered) -> None:
+def _input(rank: Tables, notable: pl.DataFrame, cores: Contention | None, into: Gathered) -> None:
     data = rank.data
     calls = input_pipeline.fetch_rows(notable)
     linked = rank.device.drop_nulls("launch_ns")
@@ -192,7 +181,7 @@ def _input(rank: _Rank, notable: pl.DataFrame, cores: Contention | None, into: G
     into.queues.extend(input_pipeline.queues(rows, found, data.table("input_queue")))
 
 
-def _inside(rank: _Rank, calls: pl.DataFrame) -> pl.DataFrame:
+def _inside(rank: Tables, calls: pl.DataFrame) -> pl.DataFrame:
     """What runs inside the fetches of a loop that reads its data itself, with the stacks of its operators."""
     columns = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "stack_id")
     single = calls.filter(pl.col("name").str.contains("SingleProcess"))
@@ -208,7 +197,7 @@ def _inside(rank: _Rank, calls: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts).join(stack, on="stack_id", how="left")
 
 
-def _memory(rank: _Rank, notable: pl.DataFrame, into: Gathered) -> None:
+def _memory(rank: Tables, notable: pl.DataFrame, into: Gathered) -> None:
     data = rank.data
     curve = data.table("memory")
     into.peaks.extend(memory.peaks(data.rank, curve, rank.step))
@@ -226,7 +215,7 @@ def _memory(rank: _Rank, notable: pl.DataFrame, into: Gathered) -> None:
         into.holders.extend(memory.holders(data.rank, allocation, frames, nodes))
 
 
-def _step(rank: _Rank, split: StepSplit, setting: pl.DataFrame, gc: pl.DataFrame, into: Gathered) -> None:
+def _step(rank: Tables, split: StepSplit, setting: pl.DataFrame, gc: pl.DataFrame, into: Gathered) -> None:
     """The measures of the step of median window."""
     mark = rank.step.filter(pl.col("step") == split.step) if split.step is not None else rank.step.clear()
     start = int(mark["start_ns"][0]) if mark.height else split.start_ns

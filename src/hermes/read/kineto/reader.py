@@ -45,14 +45,15 @@ _INTEGERS = (
 )  # fmt: skip
 _SPELLINGS = {"external id": "External id", "Bytes": "bytes"}
 
-# Lower-case category to what the row is. `overhead` is time that CUPTI itself takes on the host.
+# Lower-case category to what the row is, what most rows are first: each row is compared until one fits.
+# `overhead` is time that CUPTI itself takes on the host.
 _KIND = {
-    "cpu_op": "op", "operator": "op", "user_annotation": "mark", "python_function": "python",
-    "cuda_runtime": "runtime", "runtime": "runtime", "hip_runtime": "runtime", "xpu_runtime": "runtime",
+    "python_function": "python", "cpu_op": "op", "cuda_runtime": "runtime", "hip_runtime": "runtime",
+    "kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset", "user_annotation": "mark",
+    "cuda_driver": "driver", "operator": "op", "runtime": "runtime", "xpu_runtime": "runtime",
     "mtia_runtime": "runtime", "privateuse1_runtime": "runtime", "glow_runtime": "runtime", "overhead": "runtime",
-    "cuda_driver": "driver", "xpu_driver": "driver", "privateuse1_driver": "driver",
-    "kernel": "kernel", "concurrent_kernel": "kernel", "gpu_memcpy": "memcpy", "memcpy": "memcpy",
-    "gpu_memset": "memset", "memset": "memset", "cuda_sync": "sync",
+    "xpu_driver": "driver", "privateuse1_driver": "driver",
+    "concurrent_kernel": "kernel", "memcpy": "memcpy", "memset": "memset", "cuda_sync": "sync",
     "gpu_user_annotation": "ignored", "trace": "ignored",
 }  # fmt: skip
 _WHAT = (
