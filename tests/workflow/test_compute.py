@@ -158,7 +158,8 @@ def test_a_healthy_job_has_no_loss_of_clock_or_ai_cpu(form: str, tmp_path: Path)
         assert step.losses.frequency_ns in (None, 0)
         assert step.ai_cpu_ns in (None, 0)
         assert abs(step.over_peers_ns or 0) < 0.01 * step.kernel_ns
-        assert step.mfu is not None
+        # The device that Kineto's jobs are modelled on is none whose roof is known.
+        assert (step.mfu is None) == (form == "kineto")
         assert step.known_share is not None
         assert 0.5 < step.known_share < 1
 
