@@ -7,8 +7,9 @@ import pytest
 
 from hermes.analyze import dispatch
 from hermes.analyze.breakdown import step_splits
-from hermes.analyze.calls import enclosing, spans
+from hermes.analyze.calls import spans
 from hermes.analyze.dispatch import StepRows
+from hermes.base.nesting import enclosing
 from hermes.testing import draw
 
 NAMES = {

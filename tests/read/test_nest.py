@@ -61,6 +61,13 @@ def test_depth_and_self_time_agree_with_the_plain_model(calls: list[Call]) -> No
 
 
 @given(CALLS)
+def test_many_rows_of_a_lane_are_nested_like_few(calls: list[Call]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hermes.read.nest._FEW", 0)
+        test_depth_and_self_time_agree_with_the_plain_model.hypothesis.inner_test(calls)  # type: ignore[attr-defined]
+
+
+@given(CALLS)
 def test_rows_come_by_start_and_longer_first_and_are_numbered(calls: list[Call]) -> None:
     rows = nest(frame(calls))
     keys = [(start, -length) for start, length in rows.select("start_ns", "dur_ns").iter_rows()]

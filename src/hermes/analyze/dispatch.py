@@ -11,10 +11,11 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from hermes.analyze.calls import blocking, by_reason, dispatching, enclosing, of_threads, spans
+from hermes.analyze.calls import blocking, by_reason, dispatching, of_threads, spans
 from hermes.analyze.host_measures import Dispatch, HostPart, QueueDepth, StepHost, SyncCall
 from hermes.analyze.measures import StepSplit
 from hermes.base.intervals import Intervals, Ints, window
+from hermes.base.nesting import enclosing
 from hermes.knowledge.host_work import DISPATCH
 
 # HTA and others call a kernel short that takes less than launching one.

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import polars as pl
 
-from hermes.analyze.calls import enclosing, spans
+from hermes.analyze.calls import spans
 from hermes.analyze.host_measures import Holder, MemoryGrowth, MemoryPeak, Recompute
 from hermes.analyze.measures import StepSplit
 from hermes.base.intervals import Intervals
+from hermes.base.nesting import enclosing
 from hermes.tables import RUNTIME_KINDS
 
 _HOLDERS = 200

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import polars as pl
 
 from hermes.analyze.arrivals import Arrival, Arrivals
@@ -17,7 +18,7 @@ from hermes.analyze.measures import PathPart, PathStretch, StepFree, StepPath, S
 from hermes.analyze.net import net
 from hermes.analyze.path import Piece, Scene, walk, walk_across, walk_gaps
 from hermes.analyze.rivals import rivals
-from hermes.base.intervals import EMPTY, Intervals, flat, window
+from hermes.base.intervals import EMPTY, Intervals, Ints, flat, window
 from hermes.knowledge.host_work import GC, OUTSIDE
 
 _COMPONENT = {
@@ -28,6 +29,33 @@ _COMPONENT = {
 BEFORE_NS = 20_000_000
 AFTER_NS = 50_000_000
 STRETCHES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Names, starts, ends and own times of calls, to be looked at many times."""
+
+    name: pl.Series
+    start: Ints
+    end: Ints
+    own: Ints
+
+    @staticmethod
+    def of(rows: pl.DataFrame) -> Calls:
+        """From rows with `name`, `start_ns`, `dur_ns` and `self_ns`."""
+        start, dur, own = (rows[name].to_numpy() for name in ("start_ns", "dur_ns", "self_ns"))
+        return Calls(rows["name"], start, start + dur, own)
+
+    def most(self, piece: Piece) -> tuple[str, int]:
+        """The call that takes most of a piece itself, and how much; an empty name when there is none."""
+        inside = np.flatnonzero((self.start < piece.end_ns) & (self.end > piece.start_ns))
+        if not len(inside):
+            return "", 0
+        shared = np.minimum(self.end[inside], piece.end_ns) - np.maximum(self.start[inside], piece.start_ns)
+        taken = np.minimum(self.own[inside], shared)
+        # Of equals the first to start.
+        first = np.lexsort((self.start[inside], -taken))[0]
+        return str(self.name[int(inside[first])]), int(taken[first])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +84,25 @@ class RankRows:
     def reasons_of_threads(self) -> dict[tuple[int | None, int | None], dict[str, Intervals]]:
         """What `host_reasons` has worked out, by process and thread."""
         return {}
+
+    @cached_property
+    def collections(self) -> Calls:
+        """The garbage collections."""
+        own = pl.col("dur_ns").alias("self_ns")
+        return Calls.of(self.gc.select(pl.lit(GC).alias("name"), "start_ns", "dur_ns", own))
+
+    @cached_property
+    def _calls(self) -> dict[tuple[int | None, int | None, bool], Calls]:
+        return {}
+
+    def calls_of(self, pid: int | None, tid: int | None, *, below: bool) -> Calls:
+        """The calls of a thread: those of the runtime below, or those of the framework."""
+        known = self._calls
+        if (pid, tid, below) not in known:
+            of_thread = pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid)
+            layer = pl.col("kind").is_in(CALLS) if below else ~pl.col("kind").is_in(CALLS)
+            known[(pid, tid, below)] = Calls.of(self.host_op.filter(of_thread & layer))
+        return known[(pid, tid, below)]
 
     @cached_property
     def kernel_names(self) -> dict[int, str]:
@@ -218,24 +265,10 @@ def _named(piece: Piece, rows: RankRows, graph: Graph) -> tuple[str, str]:
         return names[int(number)], graph.tasks.line[piece.task]
     if piece.thread == NONE:
         return "", ""
-    pid, tid = graph.threads[piece.thread]
-    within = rows.host_op.filter(pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid))
+    _, tid = thread = graph.threads[piece.thread]
     half = (piece.end_ns - piece.start_ns) // 2
-    below = pl.col("kind").is_in(CALLS)
     # What takes at least half of it, the collector before the runtime and that before the framework.
-    if _most(rows.gc.with_columns(pl.lit(GC).alias("name"), pl.col("dur_ns").alias("self_ns")), piece)[1] > half:
+    if rows.collections.most(piece)[1] > half:
         return GC, f"thread {tid}"
-    name, ns = _most(within.filter(below), piece)
-    return (name if ns > half else _most(within.filter(~below), piece)[0]), f"thread {tid}"
-
-
-def _most(calls: pl.DataFrame, piece: Piece) -> tuple[str, int]:
-    """The call that takes most of a piece itself, and how much; an empty name when there is none."""
-    start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")
-    inside = calls.filter((start < piece.end_ns) & (end > piece.start_ns)).with_columns(
-        pl.min_horizontal(
-            "self_ns", pl.min_horizontal(end, piece.end_ns) - pl.max_horizontal(start, piece.start_ns)
-        ).alias("most")
-    )
-    first = inside.sort("most", "start_ns", descending=[True, False]).head(1)
-    return (first["name"][0], first["most"][0]) if first.height else ("", 0)
+    name, ns = rows.calls_of(*thread, below=True).most(piece)
+    return (name if ns > half else rows.calls_of(*thread, below=False).most(piece)[0]), f"thread {tid}"

@@ -82,17 +82,8 @@ def flat(starts: Ints, ends: Ints) -> Intervals:
 
 def covered(inside: Intervals, starts: Ints, ends: Ints) -> Ints:
     """How much of each `[start, end)` lies in a flat set; 0 where `end <= start`. O((n + m) log n)."""
-    length: Ints = np.maximum(_upto(inside, ends) - _upto(inside, starts), 0)
+    length: Ints = np.maximum(inside.lasted(ends) - inside.lasted(starts), 0)
     return length
-
-
-def _upto(inside: Intervals, moments: Ints) -> Ints:
-    """How much of a flat set lies before each moment."""
-    before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(inside.ends - inside.starts)])
-    at = np.searchsorted(inside.starts, moments, side="right")
-    last = np.append(inside.ends, 0)[np.maximum(at - 1, 0)]
-    inside_ns: Ints = before[at] - np.where(at > 0, np.maximum(last - moments, 0), 0)
-    return inside_ns
 
 
 def window(start: int, end: int) -> Intervals:

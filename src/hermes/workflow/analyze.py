@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 
 import polars as pl
@@ -144,14 +145,20 @@ def gathered(loaded: Loaded) -> Gathered:
     """What the ranks hold, with clocks and arrivals."""
     seen = Gathered(Exchange(loaded))
     collected = tuple(rank.rank for rank in loaded.ranks)
-    for rank in loaded.ranks:
-        _gather(rank, collected, seen)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        for rank in loaded.ranks:
+            _gather(rank, collected, seen, beside)
     return seen
 
 
-def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
+def _gather(rank: RankData, collected: Sequence[int], into: Gathered, beside: Executor) -> None:
+    """One rank. What needs no step runs `beside`: polars and NumPy let go of the interpreter while they work."""
     row = rank.table("rank").row(0, named=True)
     step, kernel, comm_op = rank.table("step"), rank.table("kernel", *_KERNEL), rank.table("comm_op")
+    host_op = rank.table("host_op", *_HOST_OP)
+    of_device = beside.submit(lambda: (breakdown.rank_total(kernel, comm_op), breakdown.stream_busy(kernel)))
+    tops = beside.submit(_tops, kernel, comm_op, host_op, rank.table("group"))
+    computed = beside.submit(gather_compute, rank, row, kernel, host_op)
     doubts = step_doubts(str(rank.place), step, kernel)
     into.doubts.extend(doubts)
     into.inputs.append(
@@ -171,9 +178,6 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
     if row["vendor"] == "ascend":
         into.ascend.extend(breakdown.ascend_splits(step, kernel, comm_op))
         into.ascend.extend(breakdown.reported_splits(rank.table("step_reported")))
-    total = breakdown.rank_total(kernel, comm_op)
-    into.totals.extend([total] if total else [])
-    into.streams.extend(breakdown.stream_busy(kernel))
     task = rank.table("comm_task", *_COMM_TASK)
     into.waits.extend(comm.peer_waits(task, collected))
     into.links.extend(comm.link_speeds(task, rank.table("comm_traffic")))
@@ -181,22 +185,34 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
     into.exposed[rank.rank] = breakdown.exposed_by_op(kernel, comm_op)
     into.exchange.add(rank, kernel, task, splits)
     into.vendors[rank.rank] = row["vendor"]
-    into.tops["kernels"].extend(top.top_kernels(kernel))
-    into.tops["communication"].extend(top.top_communication(comm_op, group))
-    host_op = rank.table("host_op", *_HOST_OP)
     causes = causes_of(host_op["name"].unique().sort())
     into.held.extend(held.held(splits, host_op, kernel, comm_op, causes, held.breaks(host_op, rank.table("gc"))))
-    computed = gather_compute(rank, row, kernel, host_op)
-    into.compute.extend([computed] if computed else [])
-    into.tops["operators"].extend(top.top_operators(host_op))
-    into.tops["host_calls"].extend(top.top_calls(host_op))
     host.gather(rank, row["vendor"], splits, step, kernel, comm_op, host_op, into.host)
+    total, streams = of_device.result()
+    into.totals.extend([total] if total else [])
+    into.streams.extend(streams)
+    for name, rows in tops.result().items():
+        into.tops[name].extend(rows)
+    work = computed.result()
+    into.compute.extend([work] if work else [])
     if row["world_size"]:
         into.worlds[row["world_size"]] += 1
     # A group may name its members or only be known by its size.
     members = [int(value) for value in (group["global_rank"].max(), group["member"].max()) if isinstance(value, int)]
     if members:
         into.groups[max(members) + 1] += 1
+
+
+def _tops(
+    kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.DataFrame, group: pl.DataFrame
+) -> Mapping[str, Sequence[TopRow]]:
+    """The four "top" tables of one rank."""
+    return {
+        "kernels": top.top_kernels(kernel),
+        "operators": top.top_operators(host_op),
+        "host_calls": top.top_calls(host_op),
+        "communication": top.top_communication(comm_op, group),
+    }
 
 
 def _coverage(gathered: Gathered, collected: tuple[int, ...], communicates: bool, notes: list[Diagnostic]) -> Coverage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 import polars as pl
 
+from hermes.base.nesting import enclosing
 from hermes.read.chrome import sparse_sql
 from hermes.read.kineto.device import STREAM
 from hermes.read.sink import Sink
@@ -114,33 +115,6 @@ def write_allocations(con: duckdb.DuckDBPyConnection, host_op: pl.DataFrame, sin
     if not rows.height:
         return
     op = host_op.filter(pl.col("kind") == "op").select("pid", "tid", "start_ns", "dur_ns", "name")
-    named = rows.with_columns(innermost(op, rows.rename({"alloc_ns": "ts_ns"})).fill_null("unknown").alias("name"))
+    name = op["name"].gather(enclosing(op, rows.rename({"alloc_ns": "start_ns"})))
+    named = rows.with_columns(name.fill_null("unknown").alias("name"))
     sink.frame("allocation", named.drop("pid", "tid"))
-
-
-def innermost(op: pl.DataFrame, moment: pl.DataFrame) -> pl.Series:
-    """For each row of `moment` (`pid`, `tid`, `ts_ns`, by time) the name of the innermost `op` that is open then.
-
-    The operator that started last is it, if still open. If not, the open one holds another operator: leave out those
-    that hold none and look again.
-    """
-    lane = ["pid", "tid"]
-    op = op.drop_nulls(lane).sort(*lane, "start_ns", "dur_ns", descending=[False, False, False, True])
-    op = op.with_columns((pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
-    left = moment.select(*lane, "ts_ns").with_row_index("row").sort("ts_ns")
-    found: list[pl.DataFrame] = []
-    while left.height and op.height:
-        hit = left.join_asof(
-            op.sort("start_ns", maintain_order=True).select(*lane, "start_ns", "end_ns", "name"),
-            left_on="ts_ns", right_on="start_ns", by=lane, strategy="backward", check_sortedness=False,
-        )  # fmt: skip
-        found.append(hit.filter(pl.col("ts_ns") < pl.col("end_ns")).select("row", "name"))
-        # Nothing on the thread had started before: no operator of a smaller set has either.
-        left = hit.filter(pl.col("ts_ns") >= pl.col("end_ns")).select("row", *lane, "ts_ns")
-        holds = (pl.col("start_ns").shift(-1) < pl.col("end_ns")) & pl.all_horizontal(
-            pl.col(name) == pl.col(name).shift(-1) for name in lane
-        )
-        op = op.filter(holds.fill_null(False))
-    names = pl.concat(found) if found else pl.DataFrame(schema={"row": pl.get_index_type(), "name": pl.String})
-    order = pl.DataFrame({"row": pl.int_range(moment.height, dtype=pl.get_index_type(), eager=True)})
-    return order.join(names, on="row", how="left", maintain_order="left")["name"]
