@@ -102,6 +102,14 @@ def test_waiting_for_another_stage_is_no_slow_rank(measures: Make, split: Split,
     assert silent(com002.RULE, replace(given, structure=Structure(pipeline=pipeline(500, 500))))
 
 
+def test_waiting_for_another_stage_hides_no_slow_rank_of_the_same(measures: Make, split: Split, wait: Wait) -> None:
+    line = pipeline(500, 500)
+    line = replace(line, stages=(line.stages[0], replace(line.stages[1], ranks=(1, 2))))
+    waits = [wait(1, 0, 300, collected=True), wait(1, 2, 200, collected=True)]
+    given = measures([split(0), split(1, exposed=300), split(2)], waits=waits)
+    assert only(com002.RULE, replace(given, structure=Structure(pipeline=line))).blames == ("rank 2",)
+
+
 # Links and transfers -----------------------------------------------------------------------------------------------
 
 SLOW = {"ratio": 5.0, "slower": 18, "p_value": 1e-4, "excess_ns": 150}
@@ -202,6 +210,12 @@ def test_a_stall_in_one_of_many_steps_counts_by_its_share(measures: Make, split:
     given = saying(measures(steps), groups=(group_op(ranks=(0,)),), stalls=(stall(400),))
     assert silent(com007.RULE, given)
     assert only(com007.RULE, saying(given, groups=given.communication.groups, stalls=(stall(40_000),))).cost_ns == 400
+
+
+def test_what_a_stall_exposes_in_few_steps_counts_in_the_mean(measures: Make, split: Split) -> None:
+    steps = [split(0, number, exposed=exposed) for number, exposed in enumerate((100, 100, 700))]
+    given = saying(measures(steps), groups=(group_op(ranks=(0,)),), stalls=(stall(600),))
+    assert only(com007.RULE, given).cost_ns == 200
 
 
 def test_stalls_without_a_rank_are_of_the_operation(two: Measures) -> None:
