@@ -18,6 +18,7 @@ from hermes.workflow.whatif import step_of
 # Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
 _RANKS = 16
 _NAMED, _LETTERS = 3, 60
+_OF_KERNELS = ("op:", "compute:")
 
 
 def with_gains(findings: Sequence[Finding], loaded: Loaded, seen: Seen) -> tuple[Finding, ...]:
@@ -44,6 +45,9 @@ def _with_gain(finding: Finding, step: JobStep) -> Finding:
         return finding
     found = predict(step, [parse(spec) for spec in finding.replay])
     low = max(found.low_ns, 0)
+    if all(spec.startswith(_OF_KERNELS) for spec in finding.replay):
+        # The replay begins at the host's mark, and holds kernels of the step before that are still under way.
+        low = min(low, finding.gain.high_ns)
     bound = finding.gain.method
     return replace(
         finding,

@@ -99,9 +99,8 @@ def _of_pair(measures: Measures, pair: tuple[int, int, str], links: list[LinkPai
             Action(
                 title=f"Measure and repair the link between ranks {one} and {other}",
                 do="Measure that pair alone (HCCL test or nccl-tests with two ranks); look at its errors with "
-                "hccn_tool -i N "
-                "-stat -g, npu-smi info -t topo or nvidia-smi nvlink -s -e; until it is mended, place heavy "
-                "groups elsewhere.",
+                "hccn_tool -i N -stat -g, npu-smi info -t topo or nvidia-smi nvlink -s -e; until it is mended, place "
+                "heavy groups elsewhere.",
                 verify="The pair reaches the speed of the other pairs.",
                 risk="Maintenance of the node.",
                 source="msprof-analyze, slow link",

@@ -85,8 +85,8 @@ def find(measures: Measures) -> Iterator[Finding]:
                     value=round(group.of_link or 0.0, 4),
                     unit="of the link's speed",
                     threshold=LIMIT.value,
-                    where=f"{group.link_gb_per_s or 0.0:.1f} of {group.link_limit_gb_per_s or 0.0:.1f} GB/s, "
-                    "from the last arrival",
+                    where=f"{group.link_gb_per_s or 0.0:.1f} of {group.link_limit_gb_per_s or 0.0:.1f} GB/s, from "
+                    "the last arrival",
                 )
                 for group in sorted(own, key=lambda group: (group.of_link or 0.0, group.op, group.group))[:3]
             ),
@@ -96,9 +96,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title="Let the library choose, with large buffers",
-                do="unset HCCL_ALGO NCCL_ALGO NCCL_PROTO NCCL_P2P_DISABLE NCCL_SHM_DISABLE; export "
-                "HCCL_BUFFSIZE=512 (MB, as large as "
-                "the messages); compare with HCCL test or nccl-tests on the same ranks.",
+                do="unset HCCL_ALGO NCCL_ALGO NCCL_PROTO NCCL_P2P_DISABLE NCCL_SHM_DISABLE; export HCCL_BUFFSIZE=512 "
+                "(MB, as large as the messages); compare with HCCL test or nccl-tests on the same ranks.",
                 verify="The speed of the same operations rises in the next profile.",
                 risk="Twice the buffer's memory for each communicator; a switch may have been set against a hang.",
                 source="CANN documentation of HCCL_BUFFSIZE and HCCL_ALGO; NCCL documentation of environment variables",

@@ -56,8 +56,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title="Turn online compilation off",
-                do="torch_npu.npu.set_compile_mode(jit_compile=False) before the model is built; "
-                "keep input shapes fixed or bucketed.",
+                do="torch_npu.npu.set_compile_mode(jit_compile=False) before the model is built; keep input shapes "
+                "fixed or bucketed.",
                 verify="aclopCompileAndExecute no longer appears after the warm-up, and free time falls.",
                 risk="Some operators run slower without shape-specialised code: compare the step time.",
                 source="torch_npu documentation of set_compile_mode",
