@@ -106,6 +106,21 @@ def test_gains_are_replayed_together_and_not_added(finding: Make, replaying: Rep
     assert [one.beyond_ns for one in made.actions] == [300, 50]
 
 
+def test_what_hides_behind_the_first_loss_comes_next(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    replay = replaying({"A": 300, "B": 200, "C": 0, "A+B": 310, "A+C": 450, "A+B+C": 460})
+    found = [finding("A", low=300, high=300), finding("B", low=200, high=200), finding("C", low=0, high=160)]
+    assert [one.codes for one in planned(found, replay, floor).actions] == [("A",), ("C",), ("B",)]
+
+
+def test_what_is_explained_comes_after_its_cause_however_much_a_replay_of_it_gives(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    replay = replaying({"COM002": 500, "CPU002": 400, "CPU002+COM002": 500, "COM002+CPU002": 500})
+    cause = finding("CPU002", low=400, high=400, ranks=(5,))
+    wait_ = finding("COM002", low=500, high=500, blames=["rank 5"], cause="slow rank", layer="communication")
+    assert [one.codes for one in planned([wait_, cause], replay, floor).actions] == [("CPU002",), ("COM002",)]
+
+
 def test_two_findings_with_one_cure_are_one_action(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
     replay = replaying({"A": 300, "B": 200, "A+B": 350})
     both = [finding("A", low=300, action="fix it"), finding("B", low=200, action="fix it")]

@@ -91,3 +91,8 @@ def test_an_operator_belongs_to_one_pattern_only() -> None:
     parts = [id(part) for pattern in found for part in pattern.parts]
     assert len(parts) == len(set(parts))
     assert {pattern.layer for pattern in found} == {"RMSNorm", "rotary embedding", "SwiGLU", "attention"}
+
+
+def test_two_gates_with_one_twin_are_one_layer() -> None:
+    silu, gate = SWIGLU
+    assert len(patterns([silu, row("aten::silu", silu.shapes, 9), gate])) == 1

@@ -102,6 +102,14 @@ def test_waiting_for_another_stage_is_no_slow_rank(measures: Make, split: Split,
     assert silent(com002.RULE, replace(given, structure=Structure(pipeline=pipeline(500, 500))))
 
 
+def test_waiting_for_another_stage_hides_no_slow_rank_of_the_same(measures: Make, split: Split, wait: Wait) -> None:
+    line = pipeline(500, 500)
+    line = replace(line, stages=(line.stages[0], replace(line.stages[1], ranks=(1, 2))))
+    waits = [wait(1, 0, 300, collected=True), wait(1, 2, 200, collected=True)]
+    given = measures([split(0), split(1, exposed=300), split(2)], waits=waits)
+    assert only(com002.RULE, replace(given, structure=Structure(pipeline=line))).blames == ("rank 2",)
+
+
 # Links and transfers -----------------------------------------------------------------------------------------------
 
 SLOW = {"ratio": 5.0, "slower": 18, "p_value": 1e-4, "excess_ns": 150}
@@ -204,6 +212,12 @@ def test_a_stall_in_one_of_many_steps_counts_by_its_share(measures: Make, split:
     assert only(com007.RULE, saying(given, groups=given.communication.groups, stalls=(stall(40_000),))).cost_ns == 400
 
 
+def test_what_a_stall_exposes_in_few_steps_counts_in_the_mean(measures: Make, split: Split) -> None:
+    steps = [split(0, number, exposed=exposed) for number, exposed in enumerate((100, 100, 700))]
+    given = saying(measures(steps), groups=(group_op(ranks=(0,)),), stalls=(stall(600),))
+    assert only(com007.RULE, given).cost_ns == 200
+
+
 def test_stalls_without_a_rank_are_of_the_operation(two: Measures) -> None:
     finding = only(com007.RULE, saying(two, stalls=(stall(300, None),)))
     assert (finding.blames, finding.confidence) == (("ROCE",), 0.5)
@@ -221,6 +235,11 @@ def test_collectives_far_below_their_links_are_found(two: Measures) -> None:
 )
 def test_collectives_near_their_links_or_small_ones_are_no_finding(change: dict[str, Any], two: Measures) -> None:
     assert silent(com008.RULE, saying(two, groups=(group_op(transfer_ns=400, **change),)))
+
+
+def test_collectives_that_one_slow_link_holds_up_are_left_to_its_rule(two: Measures) -> None:
+    group = group_op(of_link=0.4, link_gb_per_s=10.0, link_limit_gb_per_s=25.0, transfer_ns=400)
+    assert silent(com008.RULE, saying(two, groups=(group,), links=(link(0, 1, **SLOW),)))
 
 
 def test_ranks_of_one_host_that_use_the_network_are_found(two: Measures) -> None:

@@ -260,6 +260,12 @@ def test_ranks_that_differ_by_little_are_alike(measures: Make, split: Split) -> 
     assert silent(cmp011.RULE, ranks(measures, split, 30))
 
 
+def test_a_slow_device_in_a_step_that_hardly_computes_is_noise(measures: Make, split: Split) -> None:
+    steps = [step_compute(0, over_peers_ns=200), *(step_compute(rank, over_peers_ns=0) for rank in (1, 2))]
+    made = measures([split(rank, window=50_000, free=49_000) for rank in range(3)])
+    assert silent(cmp011.RULE, having(made, steps=steps))
+
+
 def test_without_peers_no_rank_is_slow(measures: Make, split: Split) -> None:
     assert silent(cmp011.RULE, having(measures([split()]), steps=[step_compute(over_peers_ns=None)]))
 

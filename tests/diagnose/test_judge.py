@@ -92,6 +92,12 @@ def test_a_wait_for_a_rank_that_was_profiled_is_not_called_unknown(split: Split)
     assert "not profiled" not in judge(grounds).sentence
 
 
+def test_communication_that_may_be_waiting_is_not_called_a_loss_to_anything(measures: Make, split: Split) -> None:
+    given_ = measures([split(exposed=700, free=200)])
+    said = judged_of(given_.splits, find_all(given_)).sentence
+    assert "70% is communication that nothing hides, and how much of it is waiting was not recorded" in said
+
+
 def test_a_short_wait_is_not_the_answer(split: Split) -> None:
     grounds = Grounds(splits=(split(0),), path=path(("wait", "rank 5", 40)), noise_ns=10)
     assert "no loss above the noise" in judge(grounds).sentence

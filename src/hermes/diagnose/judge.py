@@ -71,7 +71,7 @@ def judge(given: Grounds) -> Judgement:
         "copy": split.copy_exposed_ns or 0,
     }
     bound = max(parts, key=lambda name: parts[name])
-    said = _absent(given, split) or _problem(given, split)
+    said = _absent(given, split) or _untold(given, split) or _problem(given, split)
     if said is None:
         said = _WORDS[bound].format(share=parts[bound] / split.window_ns) + _nothing(given)
     subject = "Step" if split.step is not None else "Capture"
@@ -98,6 +98,16 @@ def _absent(given: Grounds, split: StepSplit) -> str | None:
     if not unseen or ns < max([_NOTABLE * split.window_ns, *rivals]):
         return None
     return f"{ns / split.window_ns:.0%} waits for {peer}, which was not profiled"
+
+
+def _untold(given: Grounds, split: StepSplit) -> str | None:
+    """Communication that may be waiting, where that is more than anything that is known could give."""
+    exposed = next((one for one in given.problems if one.code == "COM001" and not one.replay), None)
+    known = max((one.gain.expected_ns for one in given.problems if one is not exposed), default=0)
+    if exposed is None or exposed.explained_by or exposed.cost_ns <= known:
+        return None
+    share = (split.exposed_comm_ns or 0) / split.window_ns
+    return f"{share:.0%} is communication that nothing hides, and how much of it is waiting was not recorded"
 
 
 def _problem(given: Grounds, split: StepSplit) -> str | None:

@@ -381,7 +381,7 @@ def _plan(screen: _Screen, report: Report) -> None:
     if not plan.actions:
         screen.line(nothing_sentence(plan), most=4)
         return
-    screen.line(("What to do", "bold"), "  (gain per step of each alone, by expected gain)")
+    screen.line(("What to do", "bold"), "  (gain per step of each alone; in the order of what each adds)")
     for at, one in enumerate(plan.actions[:_ACTIONS], start=1):
         screen.line((f"{at}. {gain_words(one)}", "bold"), f"  {one.title}", indent=2, hang=3, most=2)
         said = [screen.shorten(fact, screen.width - 8) for fact in facts(one, report.coverage.ranks_seen)]

@@ -20,6 +20,7 @@ from hermes.workflow.whatif import step_of
 # Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
 _RANKS = 64
 _NAMED, _LETTERS = 3, 60
+_OF_KERNELS = ("op:", "compute:")
 UNEXPLAINED = Threshold(value=0.05, unit="of window", source="docs/evidence/noise.md")
 
 
@@ -72,6 +73,9 @@ def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
     if found is None:
         return finding
     low = max(found.low_ns, 0)
+    if all(spec.startswith(_OF_KERNELS) for spec in finding.replay):
+        # The replay begins at the host's mark, and holds kernels of the step before that are still under way.
+        low = min(low, finding.gain.high_ns)
     return replace(
         finding,
         gain=replace(

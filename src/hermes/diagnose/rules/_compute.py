@@ -1,5 +1,4 @@
-"""What rules about compute share: steps beside their splits, operators per step, and the changes that stand for "
-"cures."""
+"""What rules about compute share: steps beside their splits, operators per step, changes that stand for cures."""
 
 from __future__ import annotations
 
@@ -94,8 +93,7 @@ def _order(row: OperatorCost) -> tuple[str, str, str, str]:
 
 
 def shown(rows: Sequence[OperatorCost], ns: Callable[[OperatorCost], float]) -> tuple[Evidence, ...]:
-    """What the first operators lose, with their shapes: of the time of all compute, so that more steps change "
-    "nothing."""
+    """What the first operators lose, with their shapes; a share of all compute, which more steps do not change."""
     return tuple(
         Evidence(
             what=f"{short(row.operator)} {short(row.shapes)}".strip(),

@@ -103,16 +103,15 @@ def _lost(measures: Measures, row: OperatorCost) -> float | None:
 _ROWS = Action(
     title="Give each product more rows",
     do="Fold batch and sequence into the rows of one product, raise the micro-batch as far as memory allows, and "
-    "replace "
-    "a row of small products by one torch.bmm or grouped product.",
+    "replace a row of small products by one torch.bmm or grouped product.",
     verify="The same operators reach a larger share of their roof; time per sample falls.",
     risk="Memory; a larger batch may change convergence.",
     source="NVIDIA, Matrix Multiplication Background User's Guide, section 3; msprof-analyze, aicore_performance.yaml",
 )
 _ANY = Action(
     title="Let the compiler choose the algorithm",
-    do="torch.compile(model, mode='max-autotune'); for convolutions of fixed shape "
-    "torch.backends.cudnn.benchmark = True.",
+    do="torch.compile(model, mode='max-autotune'); for convolutions of fixed shape torch.backends.cudnn.benchmark = "
+    "True.",
     verify="Other kernels take the place of the longest ones, and take less time.",
     risk="Time to tune at the start; results hold for one version and one shape.",
     source="PyTorch documentation of torch.compile; PyTorch performance tuning guide",

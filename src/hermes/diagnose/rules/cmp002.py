@@ -76,17 +76,16 @@ def _moving(row: OperatorCost) -> float:
 
 _COMPILE = Action(
     title="Compile the model, so that chains become one kernel",
-    do="model = torch.compile(model), or write the chain as one function under torch.compile; use "
-    "fused=True optimizers and scaled_dot_product_attention.",
+    do="model = torch.compile(model), or write the chain as one function under torch.compile; use fused=True "
+    "optimizers and scaled_dot_product_attention.",
     verify="Triton kernels take the place of the elementwise ones, and their time falls.",
     risk="Compilation at the start and at each new shape; graph breaks leave parts unfused.",
     source="PyTorch documentation of torch.compile",
 )
 _FUSE_ASCEND = Action(
     title="Use torch_npu's fused operators",
-    do="torch_npu.npu_rms_norm, npu_swiglu, npu_rotary_mul, npu_scaled_masked_softmax and the NpuFused "
-    "optimizers in place "
-    "of their parts; in-place forms (add_, mul_) elsewhere.",
+    do="torch_npu.npu_rms_norm, npu_swiglu, npu_rotary_mul, npu_scaled_masked_softmax and the NpuFused optimizers in "
+    "place of their parts; in-place forms (add_, mul_) elsewhere.",
     verify="The parts are gone from kernel_details, and the fused types are there in their place.",
     risk="In place is only right where autograd keeps no copy of the value.",
     source="msprof-analyze, timeline_fusion_ops.yaml",

@@ -54,9 +54,8 @@ _LAYOUT = Layout(
     limit=LIMIT,
     ascend=Action(
         title="Switch internal formats off",
-        do="torch_npu.npu.config.allow_internal_format = False before the model is built; for frozen weights "
-        "convert once: "
-        "weight.data = torch_npu.npu_format_cast(weight.data, 29).",
+        do="torch_npu.npu.config.allow_internal_format = False before the model is built; for frozen weights convert "
+        "once: weight.data = torch_npu.npu_format_cast(weight.data, 29).",
         verify="TransData no longer appears, and the step as a whole is shorter.",
         risk="Convolutions may be slower without their format: measure both.",
         source="torch_npu, npu_config.py; MindStudio, general performance issues",

@@ -53,20 +53,17 @@ _LAYOUT = Layout(
     limit=LIMIT,
     ascend=Action(
         title="Use fused operators that convert inside",
-        do="torch_npu.npu_scaled_masked_softmax, npu_rms_norm or npu_fusion_attention in place of parts that "
-        "cast to float32 "
-        "and back; give buffers the module's type: buffer.to(torch.bfloat16) once, not in forward.",
+        do="torch_npu.npu_scaled_masked_softmax, npu_rms_norm or npu_fusion_attention in place of parts that cast to "
+        "float32 and back; give buffers the module's type: buffer.to(torch.bfloat16) once, not in forward.",
         verify="Pairs of Cast around these operators are gone.",
         risk="Check the accuracy: a norm or softmax may need float32 inside, which the fused ones have.",
         source="msprof-analyze, timeline_fusion_ops.yaml",
     ),
     others=Action(
         title="Take needless .float() and .to(dtype) out of forward",
-        do="Group the casts of the evidence by stack (capture with with_stack=True); compile norms and softmax "
-        "that cast to "
-        "float32 and back (torch.compile, or F.rms_norm and F.scaled_dot_product_attention), and keep rotary "
-        "tables and masks "
-        "in the model's type.",
+        do="Group the casts of the evidence by stack (capture with with_stack=True); compile norms and softmax that "
+        "cast to float32 and back (torch.compile, or F.rms_norm and F.scaled_dot_product_attention), and keep rotary "
+        "tables and masks in the model's type.",
         verify="Casts per step fall by the pairs that were removed.",
         risk="Check the accuracy of what was in float32 on purpose.",
         source="PyTorch documentation of automatic mixed precision; case CMP-06",

@@ -53,17 +53,16 @@ _LAYOUT = Layout(
     ascend=Action(
         title="Choose layouts that need no turning",
         do="npu_fusion_attention(..., input_layout='BSND') as the projection leaves it; "
-        "torch_npu.npu_confusion_transpose(x, "
-        "perm, shape, transpose_first) for permute with view; contiguous() once where a tensor is used often.",
+        "torch_npu.npu_confusion_transpose(x, perm, shape, transpose_first) for permute with view; contiguous() once "
+        "where a tensor is used often.",
         verify="Transpose, AsStrided and ViewCopy take less time.",
         risk="A layout touches checkpoints and tensor parallelism.",
         source="msprof-analyze, timeline_fusion_ops.yaml: npu_confusion_transpose",
     ),
     others=Action(
         title="Choose layouts that need no turning",
-        do="Find the copies by stack (with_stack=True), and drop contiguous() where the next operator takes "
-        "strides; give "
-        "attention its tensors as the projection leaves them; torch.compile fuses many into their neighbours.",
+        do="Find the copies by stack (with_stack=True), and drop contiguous() where the next operator takes strides; "
+        "give attention its tensors as the projection leaves them; torch.compile fuses many into their neighbours.",
         verify="aten::copy_ within one type, and contiguous, take less time.",
         risk="Some operators are slower on strided inputs: compare the step.",
         source="PyTorch performance tuning guide; case CMP-09",

@@ -75,9 +75,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title=f"Pad the inner axes of {', '.join(named(worst))}",
-                do="--make-vocab-size-divisible-by 128, a head size of 64 or 128, hidden and feed-forward sizes "
-                "in multiples of "
-                "256 elements on Ascend, of 8 on NVIDIA.",
+                do="--make-vocab-size-divisible-by 128, a head size of 64 or 128, hidden and feed-forward sizes in "
+                "multiples of 256 elements on Ascend, of 8 on NVIDIA.",
                 verify="The padded product takes less time than the one before, though it computes more.",
                 risk="More parameters; logits of the padding must be masked; checkpoints change shape.",
                 source="msprof-analyze, aicore_performance.yaml; NVIDIA, Matrix Multiplication Background User's Guide",

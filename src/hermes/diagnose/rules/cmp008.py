@@ -77,8 +77,8 @@ def find(measures: Measures) -> Iterator[Finding]:
             Action(
                 title="Look at temperature and power of the device",
                 do="npu-smi info -t common -i DEVICE and npu-smi info -t power, or nvidia-smi -q -d "
-                "CLOCK,PERFORMANCE,TEMPERATURE on "
-                f"the host of rank {found.ranks[0]}; run on another node until it is mended.",
+                f"CLOCK,PERFORMANCE,TEMPERATURE on the host of rank {found.ranks[0]}; run on another node until it "
+                "is mended.",
                 verify="The counter AI Core Freq stays at the rated clock through the step.",
                 risk="One node less in the meantime.",
                 source="msprof-analyze, AI Core frequency check",

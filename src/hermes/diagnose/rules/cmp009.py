@@ -56,8 +56,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         code="CMP009",
         layer="compute",
         cause="slow type",
-        title=f"Products and convolutions in {types} cost {found.share:.0%} of the step more than the chip's "
-        "faster types would",
+        title=f"Products and convolutions in {types} cost {found.share:.0%} of the step more than the chip's faster "
+        "types would",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,
@@ -86,8 +86,8 @@ def _saved(row: OperatorCost, chip: ChipUsed | None) -> float:
 
 _MIXED = Action(
     title="Train in mixed precision",
-    do="with torch.autocast(device, dtype=torch.bfloat16): loss = model(x); float16 with a GradScaler on chips without "
-    "bfloat16.",
+    do="with torch.autocast(device, dtype=torch.bfloat16): loss = model(x); float16 with a GradScaler on chips "
+    "without bfloat16.",
     verify="Inputs of the longest products are 16 bits wide in the next profile, and they take less time.",
     risk="Check that the loss follows the one in float32.",
     source="PyTorch documentation of automatic mixed precision",

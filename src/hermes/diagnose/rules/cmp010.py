@@ -77,9 +77,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title=f"Give {', '.join(named(worst))} more work at once",
-                do="foreach=True or a fused optimizer, torch.compile for chains of small operators, larger "
-                "batches; on Ascend "
-                "tune the longest with AOE, or replace them by a library operator.",
+                do="foreach=True or a fused optimizer, torch.compile for chains of small operators, larger batches; "
+                "on Ascend tune the longest with AOE, or replace them by a library operator.",
                 verify="Fewer kernels with more blocks, and less time in all.",
                 risk="Memory of larger batches; time to tune.",
                 source="msprof-analyze, aicore_performance.yaml and block dimension check",

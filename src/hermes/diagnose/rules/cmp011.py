@@ -83,11 +83,9 @@ def _of_rank(measures: Measures, slow: Slow, within: str) -> Finding:
             Action(
                 title=f"Find out what is different about the device of rank {slow.rank}",
                 do="Compare clock, temperature, power and processes of its device with another's (npu-smi info, "
-                "nvidia-smi -q); "
-                "swap the two ranks' devices and profile again.",
-                verify="The slowness stays with the device (mend or replace it) or moves with the rank (look at "
-                "its data "
-                "and settings).",
+                "nvidia-smi -q); swap the two ranks' devices and profile again.",
+                verify="The slowness stays with the device (mend or replace it) or moves with the rank (look at its "
+                "data and settings).",
                 risk="none",
                 source="slow-card advice of MindStudio Insight 26.0",
             ),

@@ -81,9 +81,8 @@ def _foreach(row: OperatorCost) -> float:
 def _npu(name: str) -> Action:
     return Action(
         title=f"Use torch_npu's fused form of {name}",
-        do=f"optimizer = torch_npu.optim.NpuFused{name}(model.parameters(), …) in place of torch.optim.{name} "
-        "(each optimizer "
-        "of PyTorch that has a fused form there is named NpuFused…).",
+        do=f"optimizer = torch_npu.optim.NpuFused{name}(model.parameters(), …) in place of torch.optim.{name} (each "
+        "optimizer of PyTorch that has a fused form there is named NpuFused…).",
         verify="Foreach types are gone from kernel_details, and the optimizer's range is shorter.",
         risk="It joins parameters and gradients into flat buffers: do not replace them afterwards.",
         source="msprof-analyze, affinity API: NpuFused optimizers",

@@ -139,9 +139,9 @@ def _largest(measures: Measures, rank: int) -> str:
 
 _OVERLAP = Action(
     title="Overlap collectives with backward",
-    do="Keep gradient buckets of 25 to 100 MB (DistributedDataParallel bucket_cap_mb) and "
-    "find_unused_parameters off, so that each bucket's all-reduce starts while backward still runs; Megatron and "
-    "MindSpeed: --use-distributed-optimizer --overlap-grad-reduce.",
+    do="Keep gradient buckets of 25 to 100 MB (DistributedDataParallel bucket_cap_mb) and find_unused_parameters "
+    "off, so that each bucket's all-reduce starts while backward still runs; Megatron and MindSpeed: "
+    "--use-distributed-optimizer --overlap-grad-reduce.",
     verify="Profile again: exposed communication falls, overlapped communication rises.",
     risk="Larger buckets need more memory and start later; kernels beside a collective may slow down (COM006).",
     source="PyTorch documentation of DistributedDataParallel",
@@ -150,17 +150,15 @@ _CURES: Mapping[str, Action] = {
     "tp": Action(
         title="Split products and their collectives into pieces that overlap",
         do="--tp-comm-overlap in Megatron; --use-ascend-coc --coc-fused-kernel or --use-ascend-mc2 in MindSpeed; "
-        "sequence "
-        "parallelism; fewer ranks in the tensor-parallel group where memory allows.",
+        "sequence parallelism; fewer ranks in the tensor-parallel group where memory allows.",
         verify="Transfers of tp that nothing hides fall in the next profile.",
         risk="CoC and MC2 exclude each other; a smaller group needs more memory.",
         source="MindSpeed, communication-over-computation.md and mc2.md; Megatron-LM, tp_comm_overlap",
     ),
     "ep": Action(
         title="Hide the all-to-all of experts behind their products",
-        do="--moe-alltoall-overlap-comm in MindSpeed or --overlap-moe-expert-parallel-comm in Megatron; keep "
-        "expert groups "
-        "within a node.",
+        do="--moe-alltoall-overlap-comm in MindSpeed or --overlap-moe-expert-parallel-comm in Megatron; keep expert "
+        "groups within a node.",
         verify="Transfers of ep that nothing hides fall in the next profile.",
         risk="Memory for the batches in flight.",
         source="case COM-20",

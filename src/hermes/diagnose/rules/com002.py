@@ -166,9 +166,8 @@ def _action(peer: int, waiting: int, why: str, *, collected: bool) -> Action:
     if why == _COMPUTES:
         return Action(
             title=f"Make rank {peer} compute no longer than the others",
-            do=f"See the findings that blame rank {peer} (CMP008 its clock, CMP011 the same operators slower, "
-            "PAR003 more "
-            "tokens); compare its operators with another rank's in the table of operators.",
+            do=f"See the findings that blame rank {peer} (CMP008 its clock, CMP011 the same operators slower, PAR003 "
+            "more tokens); compare its operators with another rank's in the table of operators.",
             verify=f"Compute of rank {peer} equals that of its peers, and the others no longer wait for it.",
             risk="none",
             source="tasks of the capture itself",
@@ -176,18 +175,16 @@ def _action(peer: int, waiting: int, why: str, *, collected: bool) -> Action:
     if not why:
         return Action(
             title=f"Compare rank {peer} with a rank that waits",
-            do="Neither its compute nor its free time explains half of the waiting: follow the critical path of "
-            "the report "
-            f"to rank {peer}, and compare its step with that of rank {waiting} on the timeline.",
+            do="Neither its compute nor its free time explains half of the waiting: follow the critical path of the "
+            f"report to rank {peer}, and compare its step with that of rank {waiting} on the timeline.",
             verify=f"Rank {peer} no longer arrives last.",
             risk="none",
             source="tasks of the capture itself",
         )
     return Action(
         title=f"Look at the host of rank {peer}",
-        do=f"Compare host calls, input and free time of rank {peer} with another rank's (the CPU and IO rules "
-        "say what holds "
-        "it up); look for other processes on its host.",
+        do=f"Compare host calls, input and free time of rank {peer} with another rank's (the CPU and IO rules say "
+        "what holds it up); look for other processes on its host.",
         verify=f"Free time of rank {peer} equals that of its peers, and the others no longer wait for it.",
         risk="none",
         source="tasks of the capture itself",

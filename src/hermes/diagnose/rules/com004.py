@@ -61,8 +61,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         code="COM004",
         layer="communication",
         cause="small collectives",
-        title=f"{first.operations / steps:.0f} small collectives a step pay {first.fixed_share:.0%} of their "
-        "time as fixed cost",
+        title=f"{first.operations / steps:.0f} small collectives a step pay {first.fixed_share:.0%} of their time as "
+        "fixed cost",
         ranks=found.ranks,
         blames=tuple(sorted({f"{fit.op} of {', '.join(fit.groups)}" for fit in own})),
         cost_ns=found.cost_ns,
@@ -90,8 +90,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title="Put small collectives together",
-                do="DistributedDataParallel(bucket_cap_mb=100) or more; wrap FSDP by blocks, not by layers; accumulate "
-                "gradients; stack counters and losses into one tensor before they are reduced.",
+                do="DistributedDataParallel(bucket_cap_mb=100) or more; wrap FSDP by blocks, not by layers; "
+                "accumulate gradients; stack counters and losses into one tensor before they are reduced.",
                 verify="Operations per step fall, bytes per operation rise, exposed communication falls.",
                 risk="Memory of larger buckets; the first operation starts later.",
                 source="msprof-analyze, packet.yaml; PyTorch documentation of DistributedDataParallel",

@@ -90,8 +90,7 @@ def find(measures: Measures) -> Iterator[Finding]:
             Action(
                 title="Pad buffers to multiples of 512 bytes",
                 do="--use-distributed-optimizer --param-and-grad-buffer-pad 512 in MindSpeed; elsewhere pad "
-                "flattened buckets so "
-                "that each rank's share is a multiple of 512 bytes.",
+                "flattened buckets so that each rank's share is a multiple of 512 bytes.",
                 verify="The report's table of alignment has no unaligned operations, and exposed communication falls.",
                 risk="A little padding in memory.",
                 source="MindSpeed, param-and-grad-buffer-pad.md; msprof-analyze, byte_alignment.yaml",

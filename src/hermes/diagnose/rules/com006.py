@@ -94,8 +94,8 @@ def find(measures: Measures) -> Iterator[Finding]:
             Action(
                 title="Let other work overlap, and let collectives copy less",
                 do="export TORCH_HCCL_ZERO_COPY=1 with PYTORCH_NPU_ALLOC_CONF=expandable_segments:True on Ascend; "
-                "NCCL_MAX_CTAS=8 on CUDA; start collectives so that they run beside products, not beside "
-                "elementwise kernels.",
+                "NCCL_MAX_CTAS=8 on CUDA; start collectives so that they run beside products, not beside elementwise "
+                "kernels.",
                 verify="The slowdown in the report's table of contention falls, and the step with it.",
                 risk="Less overlap may expose more communication than contention costs.",
                 source="torch_npu documentation of TORCH_HCCL_ZERO_COPY; NCCL documentation of NCCL_MAX_CTAS",

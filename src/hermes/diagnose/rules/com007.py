@@ -102,10 +102,9 @@ def _of_stall(measures: Measures, stall: Stall) -> Finding | None:
         actions=(
             Action(
                 title="Look at the network port for errors and pauses",
-                do="hccn_tool -i N -stat -g before and after (retransmissions, pauses, errors), ethtool -S and "
-                "rdma statistic on "
-                "the host; check optics, PFC and ECN settings and the switch port. Leave HCCL_RDMA_TIMEOUT and "
-                "HCCL_RDMA_RETRY_CNT at their defaults.",
+                do="hccn_tool -i N -stat -g before and after (retransmissions, pauses, errors), ethtool -S and rdma "
+                "statistic on the host; check optics, PFC and ECN settings and the switch port. Leave "
+                "HCCL_RDMA_TIMEOUT and HCCL_RDMA_RETRY_CNT at their defaults.",
                 verify="Counters of errors stand still over a step, and no transfer stalls in the next profile.",
                 risk="A shorter timeout hides losses and fails under congestion.",
                 source="msprof-analyze, rdma_analysis.yaml; CANN documentation of HCCL_RDMA_TIMEOUT",

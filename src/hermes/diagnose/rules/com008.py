@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from hermes.analyze.comm_measures import GroupOp
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._comm import exposed_loss, exposed_transfer
+from hermes.diagnose.rules._comm import exposed_loss, exposed_transfer, slow_link
 from hermes.diagnose.rules._limits import DOUBT
 
 LIMIT = Threshold(
@@ -47,7 +47,13 @@ _LEAST_BYTES = 1_000_000
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding, of all groups whose links are too slow."""
-    slow = [group for group in measures.communication.groups if _slow(group)]
+    # One slow link holds up all others of its groups: that is COM003's.
+    held = {frozenset((link.rank, link.peer)) for link in measures.communication.links if slow_link(link)}
+    slow = [
+        group
+        for group in measures.communication.groups
+        if _slow(group) and not any(pair <= set(group.ranks) for pair in held)
+    ]
     costs: dict[int, float] = {}
     for group in slow:
         beyond = (exposed_transfer(measures, group) or 0.0) * (1 - (group.of_link or 0.0) / LIMIT.value)
@@ -79,8 +85,8 @@ def find(measures: Measures) -> Iterator[Finding]:
                     value=round(group.of_link or 0.0, 4),
                     unit="of the link's speed",
                     threshold=LIMIT.value,
-                    where=f"{group.link_gb_per_s or 0.0:.1f} of {group.link_limit_gb_per_s or 0.0:.1f} GB/s, "
-                    "from the last arrival",
+                    where=f"{group.link_gb_per_s or 0.0:.1f} of {group.link_limit_gb_per_s or 0.0:.1f} GB/s, from "
+                    "the last arrival",
                 )
                 for group in sorted(own, key=lambda group: (group.of_link or 0.0, group.op, group.group))[:3]
             ),
@@ -90,9 +96,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title="Let the library choose, with large buffers",
-                do="unset HCCL_ALGO NCCL_ALGO NCCL_PROTO NCCL_P2P_DISABLE NCCL_SHM_DISABLE; export "
-                "HCCL_BUFFSIZE=512 (MB, as large as "
-                "the messages); compare with HCCL test or nccl-tests on the same ranks.",
+                do="unset HCCL_ALGO NCCL_ALGO NCCL_PROTO NCCL_P2P_DISABLE NCCL_SHM_DISABLE; export HCCL_BUFFSIZE=512 "
+                "(MB, as large as the messages); compare with HCCL test or nccl-tests on the same ranks.",
                 verify="The speed of the same operations rises in the next profile.",
                 risk="Twice the buffer's memory for each communicator; a switch may have been set against a hang.",
                 source="CANN documentation of HCCL_BUFFSIZE and HCCL_ALGO; NCCL documentation of environment variables",

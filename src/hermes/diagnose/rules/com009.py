@@ -88,9 +88,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title="Let ranks of one host use its direct links",
-                do="unset HCCL_INTRA_ROCE_ENABLE HCCL_INTRA_PCIE_ENABLE HCCL_INTER_HCCS_DISABLE "
-                "NCCL_P2P_DISABLE; give the "
-                "container all devices of the group; check npu-smi info -t topo or nvidia-smi topo -m.",
+                do="unset HCCL_INTRA_ROCE_ENABLE HCCL_INTRA_PCIE_ENABLE HCCL_INTER_HCCS_DISABLE NCCL_P2P_DISABLE; "
+                "give the container all devices of the group; check npu-smi info -t topo or nvidia-smi topo -m.",
                 verify="The transport of these pairs changes in the report's table of links.",
                 risk="A switch may have been set against a fault: watch for hangs.",
                 source="CANN documentation of HCCL_INTRA_ROCE_ENABLE; NCCL documentation of NCCL_P2P_DISABLE",

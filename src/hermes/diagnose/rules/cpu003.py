@@ -71,8 +71,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title="Do not read tensors back in every step",
-                do="Accumulate losses and metrics as tensors (total += loss.detach()) and call .item() every 50 or 100 "
-                "steps.",
+                do="Accumulate losses and metrics as tensors (total += loss.detach()) and call .item() every 50 or "
+                "100 steps.",
                 verify="aten::_local_scalar_dense disappears from most steps, and free time falls.",
                 risk="Logs lag behind by up to the interval.",
                 source="PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",

@@ -64,8 +64,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         actions=(
             Action(
                 title="Copy ahead, from pinned memory",
-                do="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True), one batch "
-                "ahead on a stream of its own.",
+                do="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True), one batch ahead on a "
+                "stream of its own.",
                 verify="Copies overlap compute in the next profile.",
                 risk="Pinned memory cannot be swapped out: keep the number of batches in flight small.",
                 source="PyTorch documentation of DataLoader and Tensor.to",

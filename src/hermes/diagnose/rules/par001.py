@@ -102,8 +102,7 @@ def find(measures: Measures) -> Iterator[Finding]:
                 title=f"Take layers from stage {slow}",
                 do="--pipeline-num-transformer-layers [[…]] or --noop-layers 0,N in MindSpeed; "
                 "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers or "
-                "account_for_loss_in_pipeline_split in "
-                "Megatron.",
+                "account_for_loss_in_pipeline_split in Megatron.",
                 verify="Compute of the stages in the report's table of the pipeline is within 5 %.",
                 risk="Checkpoints must be split anew; memory of stages changes.",
                 source="MindSpeed, unaligned-pipeline.md and noop-layers.md; Megatron-LM arguments",

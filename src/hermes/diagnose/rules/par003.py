@@ -99,8 +99,7 @@ def _of_group(measures: Measures, balance: Balance) -> Finding | None:
             Action(
                 title="Deal samples to ranks by their cost",
                 do="In the sampler, sort a window of samples by a * length + b * length^2 and give each, largest "
-                "first, to the "
-                "rank with the least so far; or pack sequences to a fixed number of tokens a batch.",
+                "first, to the rank with the least so far; or pack sequences to a fixed number of tokens a batch.",
                 verify="Tokens of the ranks in the report's table of balance differ by less than 10 %.",
                 risk="The order of samples changes; keep it random over windows.",
                 source="PyTorch performance tuning guide: load-balance workload in a distributed setting",

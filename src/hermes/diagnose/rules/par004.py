@@ -66,8 +66,8 @@ def _of_group(measures: Measures, balance: Balance) -> Finding | None:
         code="PAR004",
         layer="parallelism",
         cause="uneven experts",
-        title=f"The experts of rank {rank} get {balance.most / balance.mean - 1:.0%} more tokens than the mean "
-        "of the group",
+        title=f"The experts of rank {rank} get {balance.most / balance.mean - 1:.0%} more tokens than the mean of "
+        "the group",
         ranks=found.ranks,
         blames=(f"rank {rank}",),
         cost_ns=found.cost_ns,
@@ -89,9 +89,8 @@ def _of_group(measures: Measures, balance: Balance) -> Finding | None:
         actions=(
             Action(
                 title="Balance the router, or move hot experts",
-                do="--moe-aux-loss-coeff 1e-2 or --moe-router-enable-expert-bias in Megatron; "
-                "--balanced-moe-experts in MindSpeed; "
-                "enable_expert_placement: True in MindSpore.",
+                do="--moe-aux-loss-coeff 1e-2 or --moe-router-enable-expert-bias in Megatron; --balanced-moe-experts "
+                "in MindSpeed; enable_expert_placement: True in MindSpore.",
                 verify="Tokens of the ranks in the report's table of balance differ by less than 20 %.",
                 risk="A stronger loss may cost quality; moved experts change checkpoints.",
                 source="MindSpeed, balanced_moe.md; Megatron-LM arguments",

@@ -85,8 +85,8 @@ def find(measures: Measures) -> Iterator[Finding]:
                 do=f"Raise the global batch, or halve the micro-batch, until a step has {enough} micro-batches; or "
                 "--num-layers-per-virtual-pipeline-stage; or fewer stages.",
                 verify="The bubble in the report's table of the pipeline falls to 10 %.",
-                risk="Global batch and convergence; small micro-batches use the device worse; virtual stages "
-                "send more often.",
+                risk="Global batch and convergence; small micro-batches use the device worse; virtual stages send "
+                "more often.",
                 source="Narayanan et al., SC'21, section 2.2",
             ),
         ),
