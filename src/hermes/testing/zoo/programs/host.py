@@ -61,7 +61,7 @@ class Node:
 def gc_heap(*, slow: bool) -> Iterator[None]:
     """The collector comes by itself, often, to a heap that lives as long as the program."""
     job = _plain()
-    kept = [[number] for number in range(100_000)]
+    job[0].vocabulary = [[number] for number in range(100_000)]
     gc.collect()
     # The program says that old objects are to be looked at often; frozen ones are not looked at.
     gc.set_threshold(700, 2, 2)
