@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from hermes.analyze.breakdown import step_splits
-from hermes.analyze.held import held
+from hermes.analyze.held import breaks, held
 from hermes.analyze.measures import Held
 from hermes.testing import draw
 
 CAUSES = {"C": "compilation", "R": "read back"}
 
 
-def drawn(text: str) -> dict[str, Held]:
+NONE = np.empty(0, dtype=np.int64)
+
+
+def drawn(text: str, *moments: int) -> dict[str, Held]:
     tables = draw(text)
     splits = step_splits("ascend", tables["step"], tables["kernel"], tables["comm_op"])
-    rows = held(splits, tables["host_op"], tables["kernel"], tables["comm_op"], CAUSES)
+    begins = np.array(moments, dtype=np.int64)
+    rows = held(splits, tables["host_op"], tables["kernel"], tables["comm_op"], CAUSES, begins)
     return {row.cause: row for row in rows}
 
 
@@ -64,6 +69,29 @@ def test_the_next_call_of_another_cause_takes_over() -> None:
     assert (rows["read back"].idle_ns, rows["compilation"].idle_ns) == (3_000, 4_000)
 
 
+def test_what_the_host_does_next_is_not_the_loss_of_the_call_before() -> None:
+    text = """
+        rank0.step     [#########]
+        rank0.host     .RR.......
+        rank0.compute  #.......##
+    """
+    assert drawn(text)["read back"].idle_ns == 7_000
+    assert drawn(text, 5_000)["read back"].idle_ns == 4_000
+
+
+def test_fetching_saving_and_collecting_begin_something_else_and_a_line_of_a_log_does_not() -> None:
+    calls = pl.DataFrame(
+        {
+            "name": ["enumerate(DataLoader)#_x.__next__", "torch/serialization.py(1): save",
+                     "<built-in function print>", "aten::mm"],
+            "kind": ["mark", "python", "python", "op"],
+            "start_ns": [40, 30, 20, 10],
+            "dur_ns": [5, 2_000_000, 5, 2_000_000],
+        }
+    )  # fmt: skip
+    assert breaks(calls, pl.DataFrame({"start_ns": [35]})).tolist() == [30, 35, 40]
+
+
 def test_what_one_thread_waits_for_while_another_compiles_is_compilation() -> None:
     rows = drawn("""
         rank0.step     [#########]
@@ -83,7 +111,7 @@ def test_calls_inside_each_other_are_counted_once_in_time() -> None:
     inner = tables["host_op"].with_columns(pl.col("start_ns") + 1_000, pl.lit(2_000, dtype=pl.Int64).alias("dur_ns"))
     both = pl.concat([tables["host_op"], inner])
     splits = step_splits("ascend", tables["step"], tables["kernel"], tables["comm_op"])
-    (row,) = held(splits, both, tables["kernel"], tables["comm_op"], CAUSES)
+    (row,) = held(splits, both, tables["kernel"], tables["comm_op"], CAUSES, NONE)
     assert (row.calls, row.host_ns, row.idle_ns) == (2, 4_000, 8_000)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes.analyze.measures import Held, PeerWait, StepSplit
+from hermes.analyze.measures import Held, PathPart, PeerWait, StepPath, StepSplit
 from hermes.diagnose.finding import Finding
-from hermes.diagnose.judge import find_all, judge
+from hermes.diagnose.judge import Grounds, Judgement, find_all, judge
 from hermes.diagnose.rule import Measures
 
 Make = Callable[..., Measures]
@@ -23,6 +23,10 @@ MakeHeld = Callable[..., Held]
 PROPERTY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 PART = st.integers(0, 250)
 STEPS = st.lists(st.tuples(st.integers(0, 2), PART, PART, PART), min_size=1, max_size=9)
+
+
+def judged_of(splits: Sequence[StepSplit], findings: tuple[Finding, ...] = ()) -> Judgement:
+    return judge(Grounds(splits=tuple(splits), problems=findings))
 
 
 def said(findings: tuple[Finding, ...]) -> list[tuple[str, float, int, int, tuple[int, ...], tuple[str, ...]]]:
@@ -41,30 +45,61 @@ def job(steps: list[tuple[int, int, int, int]], split: Split) -> list[StepSplit]
     ("part", "bound"), [("exposed", "communication"), ("free", "host"), ("copy", "copy"), (None, "compute")]
 )
 def test_the_largest_part_of_the_step_bounds_it(part: str | None, bound: str, split: Split) -> None:
-    judged = judge((split(3, 7, **({part: 900} if part else {})),), ())
+    judged = judged_of([split(3, 7, **({part: 900} if part else {}))])
     assert (judged.bound, judged.rank, judged.step) == (bound, 3, 7)
 
 
 def test_the_slowest_rank_is_judged(split: Split) -> None:
-    judged = judge((split(0, free=900), split(1, window=2_000, exposed=1_900)), ())
+    judged = judged_of([split(0, free=900), split(1, window=2_000, exposed=1_900)])
     assert (judged.bound, judged.rank) == ("communication", 1)
 
 
 def test_without_device_tasks_nothing_is_claimed(split: Split) -> None:
     blind = replace(split(), compute_ns=None, exposed_comm_ns=None, copy_exposed_ns=None, free_ns=None)
     for splits in ((), (blind,)):
-        judged = judge(splits, ())
+        judged = judged_of(splits)
         assert (judged.bound, judged.rank) == ("unknown", None)
         assert "cannot be said" in judged.sentence
 
 
 def test_the_sentence_names_the_rank_that_others_wait_for(measures: Make, split: Split, wait: Wait) -> None:
     given_ = measures([split(exposed=800)], waits=[wait(0, 5, 700)])
-    assert "waiting for rank 5" in judge(given_.splits, find_all(given_)).sentence
+    assert "70% is waiting for rank 5" in judged_of(given_.splits, find_all(given_)).sentence
 
 
 def test_a_step_without_findings_is_said_to_have_none(split: Split) -> None:
-    assert "no rule found a loss" in judge((split(),), ()).sentence
+    assert "no rule found a loss" in judged_of([split()]).sentence
+
+
+def path(*parts: tuple[str, str, int]) -> StepPath:
+    return StepPath(
+        rank=0, step=0, stretch="window", across=True, start_ns=0, window_ns=1_000,
+        parts=tuple(PathPart(rank=0, component=what, reason=why, ns=ns) for what, why, ns in parts),
+        stretches=(), rivals=(),
+    )  # fmt: skip
+
+
+def test_the_wait_for_a_rank_that_was_not_profiled_is_the_answer(split: Split) -> None:
+    grounds = Grounds(
+        splits=(split(0, window=124_000_000, exposed=100_000_000),),
+        path=replace(path(("wait", "rank 5", 95_480_000)), window_ns=124_000_000), expected=8,
+    )  # fmt: skip
+    assert judge(grounds).sentence == "Step 124 ms: 77% waits for rank 5, which was not profiled (from 1 of 8 ranks)"
+
+
+def test_a_wait_for_a_rank_that_was_profiled_is_not_called_unknown(split: Split) -> None:
+    grounds = Grounds(splits=(split(0, exposed=800), split(5)), path=path(("wait", "rank 5", 700)))
+    assert "not profiled" not in judge(grounds).sentence
+
+
+def test_a_short_wait_is_not_the_answer(split: Split) -> None:
+    grounds = Grounds(splits=(split(0),), path=path(("wait", "rank 5", 40)), noise_ns=10)
+    assert "no loss above the noise" in judge(grounds).sentence
+
+
+def test_a_bound_is_called_one(measures: Make, split: Split) -> None:
+    given_ = measures([split(0, free=300)])
+    assert "up to 30% is lost to" in judged_of(given_.splits, find_all(given_)).sentence
 
 
 def test_findings_come_by_the_most_they_promise(measures: Make, split: Split, wait: Wait) -> None:
@@ -122,7 +157,7 @@ def test_the_order_of_ranks_and_steps_changes_no_finding(
     shuffled = measures(data.draw(st.permutations(splits)), waits=data.draw(st.permutations(waits)))
     first, second = measures(splits, waits=waits), shuffled
     assert said(find_all(first)) == said(find_all(second))
-    assert judge(first.splits, find_all(first)) == judge(second.splits, find_all(second))
+    assert judged_of(first.splits, find_all(first)) == judged_of(second.splits, find_all(second))
 
 
 def test_equal_waits_blame_the_same_rank_in_any_order(measures: Make, split: Split, wait: Wait) -> None:

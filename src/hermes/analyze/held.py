@@ -8,9 +8,13 @@ import numpy as np
 import polars as pl
 
 from hermes.analyze.breakdown import device_busy
+from hermes.analyze.calls import named, spans
 from hermes.analyze.measures import Held, StepSplit
 from hermes.base.intervals import Intervals, Ints, flat
+from hermes.knowledge.host_work import CHECKPOINT, DATA
 
+_LONG_NS = 1_000_000
+"""Writing a line of a log is part of what follows a value that was read back, saving a model is not."""
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -20,13 +24,16 @@ def held(
     kernel: pl.DataFrame,
     comm_op: pl.DataFrame,
     causes: Mapping[str, str],
+    breaks: Ints,
 ) -> tuple[Held, ...]:
     """One row per cause that occurs on this rank, by the names of calls in `causes`; none without device tasks.
 
     While the host is in such a call the device works off its queue; then it is free until the host has launched
     something new. The stretch of a call therefore runs to the start of the first device task after its end, or to
-    the next call of another cause, whose loss the rest is. Only free time inside the windows of `splits` counts, and
-    each moment once: for the cause that stands first in `causes`, as one thread waits while another compiles.
+    the next call of another cause, whose loss the rest is, or to the next of `breaks`, the sorted moments at which the
+    host begins something else that holds it up, such as fetching a batch. Only free time inside the windows of `splits`
+    counts, and each moment once: for the cause that stands first in `causes`, as one thread waits while another
+    compiles.
     """
     busy = device_busy(kernel, comm_op)
     calls = host_op.filter(pl.col("name").is_in(list(causes)))
@@ -40,11 +47,26 @@ def held(
     found: list[Held] = []
     for cause in dict.fromkeys(causes.values()):
         if (cause,) in parts:
-            others = calls.filter(pl.col("cause") != cause)["start_ns"].sort().to_numpy()
+            others = np.concatenate([calls.filter(pl.col("cause") != cause)["start_ns"].to_numpy(), breaks])
+            others.sort()
             row, idle = _of_cause(cause, parts[(cause,)], busy.starts, others, free)
             found.append(row)
             free = free - idle
     return tuple(found)
+
+
+def breaks(host_op: pl.DataFrame, gc: pl.DataFrame) -> Ints:
+    """The sorted moments at which the host begins to fetch a batch, to save something, or to collect garbage.
+
+    So does a time of a millisecond and more in which no call of any thread was recorded.
+    """
+    names = host_op.select(pl.col("name").unique())
+    chosen = names.filter(named(DATA) | named(CHECKPOINT))["name"]
+    rows = host_op.filter(pl.col("name").is_in(chosen.implode()))
+    rows = rows.filter(named(DATA) | (pl.col("dur_ns") >= _LONG_NS))
+    calls = spans(host_op.filter(~pl.col("kind").is_in(["step", "mark"])))
+    silent = calls.ends[:-1][calls.starts[1:] - calls.ends[:-1] >= _LONG_NS]
+    return np.sort(np.concatenate([rows["start_ns"].to_numpy(), gc["start_ns"].to_numpy(), silent]))
 
 
 def _of_cause(cause: str, rows: pl.DataFrame, tasks: Ints, others: Ints, free: Intervals) -> tuple[Held, Intervals]:

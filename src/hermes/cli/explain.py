@@ -19,11 +19,20 @@ def rules() -> None:
 @click.command("explain")
 @click.argument("code", help="Code of a finding, such as COM001.")
 def run(code: str) -> None:
-    """Print the page of a rule."""
+    """Print the page of a rule, and the known causes that it may point to."""
     from hermes.diagnose.rules import ALL
 
     for rule in ALL:
         if rule.code == code.upper():
             print(f"{rule.code}\n\n{rule.page.strip()}")
+            if rule.cases:
+                print(f"\n## Known causes\n\n{_causes(rule.cases)}\n\nhermes cases ID prints one.")
             return
     raise QueryError(f"there is no rule {code!r}", hint=f"rules: {', '.join(rule.code for rule in ALL)}")
+
+
+def _causes(identities: tuple[str, ...]) -> str:
+    from hermes.knowledge import cases
+
+    found = [one for identity in identities if (one := cases.case(identity)) is not None]
+    return "\n".join(f"{one.id:<7} {one.cause}{'  (lead)' if one.is_lead else ''}" for one in found)

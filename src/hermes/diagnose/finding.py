@@ -32,11 +32,20 @@ class Action:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What removing the cause would give, in nanoseconds per step, as a range; `method` says how it was reckoned."""
+    """What removing the cause would give, in nanoseconds per step, as a range; `method` says how it was reckoned.
+
+    `replayed`: `low_ns` is what a replay of the step gave; without it there is only the bound `high_ns`.
+    """
 
     low_ns: int
     high_ns: int
     method: str
+    replayed: bool = False
+
+    @property
+    def expected_ns(self) -> int:
+        """The replay, or the middle of the range from nothing to the bound."""
+        return self.low_ns if self.replayed else (self.low_ns + self.high_ns) // 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +54,8 @@ class Finding:
 
     `blames` names ranks (also ranks that were not collected), links or source lines. `replay` holds the changes that
     stand for its cure where steps are replayed, such as `rank:5=median`; without any, the gain stays a bound. `within`
-    is the code of a broader finding of which this is a part: the part says more, and comes first.
+    is the code of a broader finding of which this is a part: the part says more, and comes first. `explained_by` are
+    the codes of the parts of this one that were found: `gain` is then what is left beyond them.
     """
 
     code: str
@@ -62,3 +72,4 @@ class Finding:
     actions: tuple[Action, ...]
     replay: tuple[str, ...] = ()
     within: str = ""
+    explained_by: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hermes.analyze.breakdown import median_split, worst_rank
-from hermes.analyze.measures import StepSplit
+from hermes.analyze.measures import StepPath, StepSplit
 from hermes.diagnose.finding import Finding
 from hermes.diagnose.rule import Measures
 from hermes.diagnose.rules import ALL
@@ -25,17 +25,38 @@ class Judgement:
     step: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """What a judgement rests on: the steps, the path of the slowest, the problems in order, and who was profiled.
+
+    `expected` is how many ranks the job has, None where that is not known; `noise_ns` is what does not count.
+    """
+
+    splits: tuple[StepSplit, ...]
+    path: StepPath | None = None
+    problems: tuple[Finding, ...] = ()
+    expected: int | None = None
+    noise_ns: int = 0
+
+    @property
+    def ranks(self) -> frozenset[int]:
+        """The ranks that were profiled."""
+        return frozenset(split.rank for split in self.splits)
+
+
 _WORDS = {
-    "communication": "communication bounds the step: {share:.0%} of it is communication that nothing hides",
-    "compute": "compute bounds the step: the device computes {share:.0%} of the time",
-    "host": "the host bounds the step: the device has nothing to do {share:.0%} of the time",
-    "copy": "copies bound the step: {share:.0%} of it is copying that nothing hides",
+    "communication": "{share:.0%} is communication that nothing hides",
+    "compute": "the device computes for {share:.0%} of it",
+    "host": "the device has nothing to do for {share:.0%} of it",
+    "copy": "{share:.0%} is copying that nothing hides",
 }
+# A wait is worth the sentence from here on: the limit of COM002.
+_NOTABLE = 0.05
 
 
-def judge(splits: tuple[StepSplit, ...], findings: tuple[Finding, ...]) -> Judgement:
-    """The largest part of the median step of the slowest rank, and whom the findings blame for it."""
-    split = median_split(worst_rank(splits))
+def judge(given: Grounds) -> Judgement:
+    """What the step is lost to: the rank that is waited for and unknown, else the first problem, else nothing."""
+    split = median_split(worst_rank(given.splits))
     if split is None or not split.window_ns:
         return Judgement(
             bound="unknown",
@@ -50,13 +71,77 @@ def judge(splits: tuple[StepSplit, ...], findings: tuple[Finding, ...]) -> Judge
         "copy": split.copy_exposed_ns or 0,
     }
     bound = max(parts, key=lambda name: parts[name])
-    sentence = _WORDS[bound].format(share=parts[bound] / split.window_ns)
-    slow = next((finding for finding in findings if finding.cause == "slow rank"), None)
-    if bound == "communication" and slow:
-        sentence += f", most of it waiting for {slow.blames[0]}"
-    if not findings:
-        sentence += "; no rule found a loss beyond its limit"
-    return Judgement(bound=bound, sentence=sentence[0].upper() + sentence[1:], rank=split.rank, step=split.step)
+    said = _absent(given, split) or _problem(given, split)
+    if said is None:
+        said = _WORDS[bound].format(share=parts[bound] / split.window_ns) + _nothing(given)
+    subject = "Step" if split.step is not None else "Capture"
+    return Judgement(
+        bound=bound,
+        sentence=f"{subject} {milliseconds(split.window_ns)}: {said}{_coverage(given)}",
+        rank=split.rank,
+        step=split.step,
+    )
+
+
+def _absent(given: Grounds, split: StepSplit) -> str | None:
+    """The wait for a rank that was not profiled, where that is most of what can be said."""
+    waits: dict[str, int] = {}
+    for part in given.path.parts if given.path else ():
+        if part.component == "wait" and part.reason:
+            waits[part.reason] = waits.get(part.reason, 0) + part.ns
+    if not waits:
+        return None
+    peer, ns = max(waits.items(), key=lambda item: (item[1], item[0]))
+    # Other findings would have to give more to be the answer.
+    rivals = [one.gain.expected_ns for one in given.problems if peer not in one.blames]
+    unseen = peer not in {f"rank {rank}" for rank in given.ranks}
+    if not unseen or ns < max([_NOTABLE * split.window_ns, *rivals]):
+        return None
+    return f"{ns / split.window_ns:.0%} waits for {peer}, which was not profiled"
+
+
+def _problem(given: Grounds, split: StepSplit) -> str | None:
+    """The first problem: how much of the step it takes, where, and who waits for it."""
+    if not given.problems:
+        return None
+    first = given.problems[0]
+    gain = first.gain
+    share = min((gain.low_ns if gain.replayed and gain.low_ns else gain.high_ns) / split.window_ns, 1.0)
+    most = "" if gain.replayed and gain.low_ns else "up to "
+    if first.cause == "slow rank":
+        return f"{most}{share:.0%} is waiting for {first.blames[0]}"
+    waiting = next((one for one in given.problems if one.cause == "slow rank" and first.code in one.explained_by), None)
+    where = _where(first, given)
+    # Short of an effect no other rank's wait is laid at it.
+    follows = ", and the others wait for it" if waiting or (where and gain.low_ns > first.cost_ns) else ""
+    return f"{most}{share:.0%} is lost to {first.cause}{where}{follows}"
+
+
+def _where(finding: Finding, given: Grounds) -> str:
+    ranks = sorted({*finding.ranks} & given.ranks)
+    if not ranks or len(ranks) == len(given.ranks):
+        return ""
+    if len(ranks) == 1:
+        return f" on rank {ranks[0]}"
+    return f" on {len(ranks)} of {len(given.ranks)} ranks"
+
+
+def _nothing(given: Grounds) -> str:
+    if not given.noise_ns:
+        return "; no rule found a loss beyond its limit"
+    return f"; no loss above the noise of {milliseconds(given.noise_ns)} was found"
+
+
+def _coverage(given: Grounds) -> str:
+    """No sentence about a part of a job is about the job."""
+    if given.expected is None or given.expected <= len(given.ranks):
+        return ""
+    return f" (from {len(given.ranks)} of {given.expected} ranks)"
+
+
+def milliseconds(ns: int) -> str:
+    """Three digits at least of a time in milliseconds: `124 ms`, `9.31 ms`, `1234 ms`."""
+    return f"{ns / 1e6:.0f} ms" if ns >= 100_000_000 else f"{ns / 1e6:.3g} ms"
 
 
 def find_all(measures: Measures) -> tuple[Finding, ...]:
@@ -65,10 +150,7 @@ def find_all(measures: Measures) -> tuple[Finding, ...]:
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By what they are predicted to give back, then by the most they could, then by what they cost."""
+    """By the most they could give back, then by what they cost; the order that replays then change."""
     return tuple(
-        sorted(
-            findings,
-            key=lambda one: (-one.gain.low_ns, -one.gain.high_ns, -one.cost_ns, one.code, one.blames),
-        )
+        sorted(findings, key=lambda one: (-one.gain.low_ns, -one.gain.high_ns, -one.cost_ns, one.code, one.blames))
     )

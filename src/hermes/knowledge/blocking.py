@@ -6,11 +6,16 @@ PyTorch's performance tuning guide on synchronisation (`.item()` ends in `aten::
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from hermes.knowledge.host_work import COMPILATION, SYNCHRONISATION
+
+READ_BACK = "read back"
 CAUSE_OF_CALL: dict[str, str] = {
-    "aclopCompileAndExecute": "compilation",
-    "aclopCompileAndExecuteV2": "compilation",
-    "aten::item": "read back",
-    "aten::_local_scalar_dense": "read back",
+    "aclopCompileAndExecute": COMPILATION,
+    "aclopCompileAndExecuteV2": COMPILATION,
+    "aten::item": READ_BACK,
+    "aten::_local_scalar_dense": READ_BACK,
 }
 
 # Runtime calls that return when the device has done something, besides those with "synchronize" in their name: copies
@@ -18,6 +23,20 @@ CAUSE_OF_CALL: dict[str, str] = {
 _BLOCKING_COPIES = frozenset(
     {"cudamemcpy", "hipmemcpy", "hipmemcpywithstream", "aclrtmemcpy", "memcopysync", "cudamemset", "hipmemset"}
 )
+
+
+def causes_of(names: Iterable[str]) -> dict[str, str]:
+    """What calls of these names hold the host up with, those first that say more; names that do not hold it are left
+    out.
+    """
+    names = list(names)
+    waits = {name: SYNCHRONISATION for name in names if is_blocking(name)}
+    return {name: CAUSE_OF_CALL[name] for name in CAUSE_OF_CALL if name in names} | waits
+
+
+def reads_back(operator: str, names: Iterable[str]) -> bool:
+    """Whether a call that waits reads a number back: by the operator around it, or by its own names."""
+    return any(CAUSE_OF_CALL.get(name) == READ_BACK for name in (operator, *names))
 
 
 def is_blocking(call: str) -> bool:

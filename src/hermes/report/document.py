@@ -12,6 +12,7 @@ from hermes.report import comm_document
 from hermes.report.compute_document import compute_document, mfu_of
 from hermes.report.host_document import host_blocks
 from hermes.report.model import Report
+from hermes.report.plan_document import plan_block
 from hermes.report.values import finite as _finite
 from hermes.report.values import maybe as _maybe
 from hermes.report.values import ms as _ms
@@ -80,6 +81,7 @@ def document(report: Report) -> dict[str, object]:
         ],
         **host_blocks(report.host),
         "compute": compute_document(report.compute, _text),
+        "plan": plan_block(report.plan),
         "findings": [_finding(row) for row in report.findings],
         **_measures(report),
         **comm_document.blocks(report),
@@ -243,7 +245,9 @@ def _finding(row: Finding) -> dict[str, object]:
             "high": _ms(row.gain.high_ns),
             "unit": "ms per step",
             "method": _text(row.gain.method),
+            "replayed": row.gain.replayed,
         },
+        "explained_by": _texts(row.explained_by),
         "confidence": _finite(row.confidence),
         "evidence": [
             {

@@ -8,9 +8,9 @@ from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from hermes.report import cells, charts, comm_tables, format, palette, shape, tables
+from hermes.report import cells, charts, comm_tables, format, palette, plan_words, shape, tables
 from hermes.report.compute_tables import with_compute
 from hermes.report.host_tables import host_tables
 from hermes.report.model import Report
@@ -32,7 +32,9 @@ _LAYERS = {
     "environment": "host",
 }
 _GAPS_FIRST = 6
+_ACTIONS_FIRST = 12
 _NOTES_FIRST = 5
+_LINES = 40
 
 
 def render_html(report: Report) -> str:
@@ -48,6 +50,7 @@ def render_html(report: Report) -> str:
         gaps=shape.coverage_sentences(report.coverage),
         degraded=degraded,
         gaps_first=_GAPS_FIRST,
+        actions_first=_ACTIONS_FIRST,
         notes_first=_NOTES_FIRST,
         bound=_BOUNDS.get(report.verdict.bound, "free"),
         layers=_LAYERS,
@@ -110,8 +113,24 @@ def template() -> Template:
         whole=format.numbers,
         clip=format.clip,
     )
-    environment.globals.update(between=format.between, counted=format.counted, text_limit=cells.NAME_LIMIT)
+    environment.globals.update(
+        between=format.between,
+        counted=format.counted,
+        text_limit=cells.NAME_LIMIT,
+        lines=_lines,
+        beyond_words=plan_words.beyond_words,
+        noise_sentence=plan_words.noise_sentence,
+        nothing_sentence=plan_words.nothing_sentence,
+        share_words=plan_words.share_words,
+        together_sentence=plan_words.together_sentence,
+        who_words=plan_words.who_words,
+    )
     return environment.get_template(_TEMPLATE)
+
+
+def _lines(text: str) -> Markup:
+    """Several lines as they are, each harmless and escaped: a change of code is no change without its lines."""
+    return Markup("\n").join(escape(format.clip(format.clean(line), 400)) for line in text.splitlines()[:_LINES])
 
 
 def _harmless(value: object) -> object:

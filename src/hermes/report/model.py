@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hermes.advise.plan import EMPTY, Plan
 from hermes.align.offsets import ClockOffset
 from hermes.analyze.comm_measures import Communication
 from hermes.analyze.compute_measures import Compute
@@ -97,6 +98,7 @@ class Report:
     structure: Structure = field(default_factory=Structure)
     top: Top
     findings: tuple[Finding, ...]
+    plan: Plan = EMPTY
     diagnostics: tuple[Diagnostic, ...]
     host: HostSide = field(default_factory=HostSide)
 

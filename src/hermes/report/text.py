@@ -27,6 +27,7 @@ from hermes.report.format import (
 )
 from hermes.report.host_text import host_lines
 from hermes.report.model import Report
+from hermes.report.plan_words import facts, gain_words, nothing_sentence, together_sentence
 from hermes.report.shape import (
     ASCEND_FIELDS,
     COMPONENTS,
@@ -47,6 +48,9 @@ _WARNINGS = 3
 _NOTES = 3
 _FINDINGS = 4
 _FINDINGS_WITH_CURE = 3
+_ACTIONS = 5
+_CHANGES = 3
+_CAPTURES = 2
 _TOP = 4
 _COMM_LINES = 4
 _ASCEND_STEPS = 1
@@ -70,6 +74,7 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     screen = _Screen(console)
     _coverage(screen, report)
     screen.line(report.verdict.sentence, style="bold", hang=0)
+    _plan(screen, report)
     _split(screen, report.steps)
     _path(screen, report)
     _compute(screen, report)
@@ -367,6 +372,32 @@ def _by(source: str) -> str:
     return "Hermes" if source == "computed" else "the profiler"
 
 
+def _plan(screen: _Screen, report: Report) -> None:
+    """What to do first, what each action gives, and what to record next."""
+    plan = report.plan
+    if not plan.floor.step_ns:
+        return
+    screen.gap()
+    if not plan.actions:
+        screen.line(nothing_sentence(plan), most=4)
+        return
+    screen.line(("What to do", "bold"), "  (gain per step of each alone, by expected gain)")
+    for at, one in enumerate(plan.actions[:_ACTIONS], start=1):
+        screen.line((f"{at}. {gain_words(one)}", "bold"), f"  {one.title}", indent=2, hang=3, most=2)
+        said = [screen.shorten(fact, screen.width - 8) for fact in facts(one, report.coverage.ranks_seen)]
+        screen.items([[fact] for fact in said], indent=5, style="dim")
+        if one.after and at <= _CHANGES:
+            change = next(line for line in one.after.splitlines() if line.strip())
+            screen.line(("change: ", "green"), screen.shorten(change, screen.width - 14), indent=5)
+    if len(plan.actions) > _ACTIONS:
+        screen.line(f"and {len(plan.actions) - _ACTIONS} more in the report", indent=2)
+    if plan.combined and plan.combined.actions > 1:
+        screen.line(together_sentence(plan), indent=2, most=2)
+    for capture in plan.captures[:_CAPTURES]:
+        screen.line(("Record next: ", "green"), f"{capture.command}  # {capture.profiler}", indent=2)
+        screen.line(f"{capture.why}.", indent=4, style="dim", most=2)
+
+
 def _losses(screen: _Screen, report: Report) -> None:
     findings = report.findings
     screen.gap()
@@ -377,14 +408,15 @@ def _losses(screen: _Screen, report: Report) -> None:
     for at, finding in enumerate(findings[:_FINDINGS], start=1):
         cost = f"{at}. {duration(finding.cost_ns)} {fraction(finding.share)}"
         screen.line((cost, "bold"), f"  {finding.title}", indent=2, hang=3, most=2)
-        facts = [
+        said = [
             f"gain {between(finding.gain.low_ns, finding.gain.high_ns)}",
             f"confidence {confidence(finding.confidence)}",
             screen.shorten(finding.code, 12),
             screen.shorten(_who(finding, report), screen.width - 20),
+            *([f"explained by {', '.join(finding.explained_by)}"] if finding.explained_by else []),
         ]
-        screen.items([[fact] for fact in facts], indent=5, style="dim")
-        if finding.actions and at <= _FINDINGS_WITH_CURE:
+        screen.items([[fact] for fact in said], indent=5, style="dim")
+        if finding.actions and at <= _FINDINGS_WITH_CURE and not report.plan.actions:
             screen.line(("do: ", "green"), finding.actions[0].title, indent=5, most=2)
     if len(findings) > _FINDINGS:
         screen.line(f"and {len(findings) - _FINDINGS} more in the report", indent=2)

@@ -24,16 +24,17 @@ from hermes.analyze.measures import (
 from hermes.analyze.roofline import compute_of
 from hermes.analyze.step_path import STRETCHES
 from hermes.base.errors import Diagnostic
-from hermes.diagnose.judge import find_all, judge
+from hermes.diagnose.judge import Grounds, find_all, judge
 from hermes.diagnose.rule import Measures
-from hermes.knowledge.blocking import CAUSE_OF_CALL
+from hermes.knowledge.blocking import causes_of
+from hermes.report.document import document
 from hermes.report.model import Coverage, Input, Report, Top, Verdict
 from hermes.version import __version__
-from hermes.workflow import host
+from hermes.workflow import advice, host
 from hermes.workflow.communication import Exchange
 from hermes.workflow.compute import gather_compute
 from hermes.workflow.doubts import merged, step_doubts
-from hermes.workflow.gains import with_gains
+from hermes.workflow.gains import StepReplay
 from hermes.workflow.load import Loaded, RankData
 from hermes.workflow.paths import arrivals_of, paths_of
 
@@ -99,9 +100,19 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
         paths=paths,
         free=free,
     )
-    findings = with_gains(find_all(measures), loaded, seen)
-    judged = judge(tuple(seen.splits), findings)
-    return Report(
+    replay = StepReplay(loaded, seen)
+    grounds = advice.Seen(splits=tuple(seen.splits), paths=paths, inputs=tuple(seen.inputs), coverage=coverage)
+    ranking = advice.ranked(find_all(measures), replay, grounds)
+    judged = judge(
+        Grounds(
+            splits=tuple(seen.splits),
+            path=paths[0] if paths else None,
+            problems=ranking.problems,
+            expected=coverage.ranks_expected,
+            noise_ns=ranking.floor.ns,
+        )
+    )
+    report = Report(
         version=__version__,
         title=_title(loaded),
         verdict=Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step),
@@ -122,10 +133,11 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
         communication=talk,
         structure=structure,
         top=Top(**{name: _merged(rows, notes, name) for name, rows in seen.tops.items()}),
-        findings=findings,
+        findings=ranking.findings,
         diagnostics=tuple(sorted(notes, key=lambda note: (note.level != "degraded",))),
         host=side,
     )
+    return replace(report, plan=advice.advised(ranking, replay, grounds, loaded, document(report)))
 
 
 def gathered(loaded: Loaded) -> Gathered:
@@ -172,7 +184,8 @@ def _gather(rank: RankData, collected: Sequence[int], into: Gathered) -> None:
     into.tops["kernels"].extend(top.top_kernels(kernel))
     into.tops["communication"].extend(top.top_communication(comm_op, group))
     host_op = rank.table("host_op", *_HOST_OP)
-    into.held.extend(held.held(splits, host_op, kernel, comm_op, CAUSE_OF_CALL))
+    causes = causes_of(host_op["name"].unique().sort())
+    into.held.extend(held.held(splits, host_op, kernel, comm_op, causes, held.breaks(host_op, rank.table("gc"))))
     computed = gather_compute(rank, row, kernel, host_op)
     into.compute.extend([computed] if computed else [])
     into.tops["operators"].extend(top.top_operators(host_op))

@@ -4,45 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from hermes.base.errors import InputError
-from hermes.diagnose.finding import Finding, Gain
-from hermes.diagnose.judge import in_order
+from hermes.diagnose.finding import Finding
 from hermes.whatif.changes import parse
 from hermes.whatif.job import JobStep
-from hermes.whatif.replay import predict
+from hermes.whatif.replay import Prediction, predict
 from hermes.workflow.load import Loaded
 from hermes.workflow.paths import Seen
 from hermes.workflow.whatif import step_of
 
 # Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
-_RANKS = 16
+_RANKS = 64
 
 
-def with_gains(findings: Sequence[Finding], loaded: Loaded, seen: Seen) -> tuple[Finding, ...]:
+class StepReplay:
+    """Replays changes of the slowest rank's typical step, each set of them once; the step is built when asked for."""
+
+    def __init__(self, loaded: Loaded, seen: Seen) -> None:
+        self._loaded, self._seen = loaded, seen
+        self._known: dict[frozenset[str], Prediction] = {}
+
+    @cached_property
+    def _step(self) -> JobStep | None:
+        if len(self._loaded.ranks) > _RANKS:
+            return None
+        try:
+            return step_of(self._loaded, self._seen)
+        except InputError:
+            # Without a step on the device there is nothing to replay, and the report says so.
+            return None
+
+    def __call__(self, specs: Sequence[str]) -> Prediction | None:
+        """What changes give together; None where no step can be replayed, or nothing is to be changed."""
+        if not specs or self._step is None:
+            return None
+        asked = frozenset(specs)
+        if asked not in self._known:
+            self._known[asked] = predict(self._step, [parse(spec) for spec in specs])
+        return self._known[asked]
+
+
+def with_gains(findings: Sequence[Finding], replay: StepReplay) -> tuple[Finding, ...]:
     """The findings with gains from a replay where one is possible; the rest keep their bound."""
-    if not any(finding.replay for finding in findings) or len(loaded.ranks) > _RANKS:
-        return tuple(findings)
-    try:
-        step = step_of(loaded, seen)
-    except InputError:
-        # Without a step on the device there is nothing to replay, and the report says so.
-        return tuple(findings)
-    return in_order(_with_gain(finding, step) for finding in findings)
+    return tuple(_with_gain(finding, replay) for finding in findings)
 
 
-def _with_gain(finding: Finding, step: JobStep) -> Finding:
-    if not finding.replay:
+def _with_gain(finding: Finding, replay: StepReplay) -> Finding:
+    found = replay(finding.replay)
+    if found is None:
         return finding
-    found = predict(step, [parse(spec) for spec in finding.replay])
     low = max(found.low_ns, 0)
-    bound = finding.gain.method
     return replace(
         finding,
-        gain=Gain(
+        gain=replace(
+            finding.gain,
             low_ns=low,
             # The replay counts what lies before the window, too, which no share of it holds.
             high_ns=max(low, finding.gain.high_ns),
-            method=f"replay of {' with '.join(finding.replay)}; {bound}",
+            method=f"replay of {' with '.join(finding.replay)}; {finding.gain.method}",
+            replayed=True,
         ),
     )

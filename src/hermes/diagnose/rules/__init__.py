@@ -1,8 +1,12 @@
-"""The rules, one file each."""
+"""The rules, one file each: a module whose name does not begin with an underscore holds one as `RULE`."""
 
-from hermes.diagnose.rules import com001, com002, cpu001, cpu002, cpu003, mem001
+import importlib
+import pkgutil
 
-ALL = (com001.RULE, com002.RULE, cpu001.RULE, cpu002.RULE, cpu003.RULE, mem001.RULE)
+from hermes.diagnose.rule import Rule
+
+_NAMES = sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.name.startswith("_"))
+ALL: tuple[Rule, ...] = tuple(importlib.import_module(f"{__name__}.{name}").RULE for name in _NAMES)
 """Every rule, in the order of their codes."""
 
 __all__ = ["ALL"]

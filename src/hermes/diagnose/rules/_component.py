@@ -1,10 +1,11 @@
-"""The shape that three rules share: a component's exposed share of the window, on every rank that is beyond a limit."""
+"""What rules share: a cost by rank, as a share of the window or the step, and the ranks beyond a limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Evidence
 from hermes.diagnose.rule import Measures, Threshold, by_share
@@ -12,42 +13,60 @@ from hermes.diagnose.rule import Measures, Threshold, by_share
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """The ranks on which a component costs more than its limit, and the worst of them."""
+    """The ranks on which something costs more than its limit, the worst of them, and what it costs every rank."""
 
     ranks: tuple[int, ...]
     worst: StepSplit
     cost_ns: int
     share: float
+    costs: Mapping[int, int]
     evidence: tuple[Evidence, ...]
 
 
-def loss(measures: Measures, what: str, limit: Threshold, cost: Callable[[StepSplit], int | None]) -> Loss | None:
-    """Per rank the step of median window; None when no rank is beyond the limit."""
+def loss(
+    measures: Measures,
+    what: str,
+    limit: Threshold,
+    cost: Callable[[StepSplit], int | None],
+    length: Callable[[StepSplit], int] = lambda split: split.window_ns,
+) -> Loss | None:
+    """Per rank the step of median window; None when no rank is beyond the limit.
+
+    `cost` is in nanoseconds a step, `length` what it is a share of.
+    """
+    costs: dict[int, int] = {}
     beyond: list[tuple[int, StepSplit]] = []
-    for rank in sorted({split.rank for split in measures.splits}):
-        split = measures.median_of(rank)
-        ns = cost(split) if split else None
-        if split and ns is not None and split.window_ns and by_share(limit, ns / split.window_ns):
+    for split in typical(measures):
+        ns = cost(split)
+        if ns is None or not length(split):
+            continue
+        costs[split.rank] = ns
+        if by_share(limit, ns / length(split)):
             beyond.append((ns, split))
     if not beyond:
         return None
     ns, worst = max(beyond, key=lambda one: (one[0], -one[1].rank))
+    share, where = ns / length(worst), place(measures, worst)
     return Loss(
         ranks=tuple(split.rank for _, split in beyond),
         worst=worst,
         cost_ns=ns,
-        share=ns / worst.window_ns,
+        share=share,
+        costs=costs,
         evidence=(
-            Evidence(
-                what=what,
-                value=round(ns / worst.window_ns, 6),
-                unit="of window",
-                threshold=limit.value,
-                where=place(measures, worst),
-            ),
-            Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=place(measures, worst)),
+            Evidence(what=what, value=round(share, 6), unit=limit.unit, threshold=limit.value, where=where),
+            Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=where),
         ),
     )
+
+
+def typical(measures: Measures) -> list[StepSplit]:
+    """The step of median window of each rank, by rank: of those that the device measured, else of those of the host."""
+    own: dict[int, list[StepSplit]] = {}
+    for split in measures.splits:
+        own.setdefault(split.rank, []).append(split)
+    found = [median_split(own[rank]) or middle_split(own[rank]) for rank in sorted(own)]
+    return [split for split in found if split.window_ns]
 
 
 def place(measures: Measures, split: StepSplit) -> str:

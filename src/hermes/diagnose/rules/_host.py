@@ -1,65 +1,187 @@
-"""The shape that two rules share: calls that hold the host up, and the free device time they leave."""
+"""What rules of the host share: costs a step from measures of a whole capture, and how ranks are named in titles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
-from hermes.analyze.measures import Held
+from hermes.analyze.host_measures import HostEvents, SyncCall
+from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Evidence
-from hermes.diagnose.rule import Measures, Threshold, by_share
+from hermes.diagnose.rule import Measures, Threshold
+from hermes.diagnose.rules._component import Loss, loss
+from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON
+
+_ALIKE = 0.5
+"""Ranks that lose at least this part of what the worst loses suffer alike; the others at most wait for those."""
+_SHOWN = 3
+LAUNCHING = (LAUNCH, OPERATOR, PYTHON)
+"""What it takes to hand work to the device, as far as calls tell it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """The ranks on which calls of one cause leave the device free beyond the limit, and the worst of them."""
-
-    ranks: tuple[int, ...]
-    worst: Held
-    cost_ns: int
-    share: float
-    evidence: tuple[Evidence, ...]
+def step_ns(split: StepSplit) -> int:
+    """How long the step takes from the host's view: a window of the device begins only with its first task."""
+    return max(split.window_ns, split.host_ns or 0)
 
 
-def idle_loss(measures: Measures, cause: str, limit: Threshold) -> Loss | None:
-    """Per rank the free time per step against the window of its median step; None when no rank is beyond."""
-    beyond: list[tuple[int, float, Held]] = []
-    for row in measures.held:
-        split = measures.median_of(row.rank)
-        cost = row.idle_ns // max(1, measures.steps_of_rank.get(row.rank, 1))
-        if row.cause == cause and split and split.window_ns and by_share(limit, cost / split.window_ns):
-            beyond.append((cost, cost / split.window_ns, row))
-    if not beyond:
+def window_ns(split: StepSplit) -> int:
+    """How long the window of the step is."""
+    return split.window_ns
+
+
+def host_loss(
+    measures: Measures,
+    what: str,
+    limit: Threshold,
+    cost: Callable[[StepSplit], int | None],
+    length: Callable[[StepSplit], int] = step_ns,
+) -> Loss | None:
+    """What the host loses on its worst rank, if that is beyond `limit`, with the ranks that lose about as much.
+
+    `cost` is in nanoseconds a step, and counts up to `length`.
+    """
+
+    def capped(split: StepSplit) -> int | None:
+        ns = cost(split)
+        return None if ns is None else min(ns, length(split))
+
+    found = loss(measures, what, limit, capped, length)
+    if found is None:
         return None
-    cost, share, worst = max(beyond, key=lambda one: (one[0], -one[2].rank))
-    steps = max(1, measures.steps_of_rank.get(worst.rank, 1))
-    file = measures.inputs.get(worst.rank, "")
-    place = f"rank {worst.rank}, {steps} steps ({file})"
-    return Loss(
-        ranks=tuple(sorted(row.rank for _, _, row in beyond)),
-        worst=worst,
-        cost_ns=cost,
-        share=share,
-        evidence=(
-            Evidence(
-                what="free device time in and after the calls",
-                value=round(share, 6),
-                unit="of window",
-                threshold=limit.value,
-                where=place,
-            ),
-            Evidence(
-                what=f"{worst.calls} calls, host time in them",
-                value=float(worst.host_ns),
-                unit="ns",
-                threshold=None,
-                where=place,
-            ),
-            Evidence(
-                what="longest call",
-                value=float(worst.longest_ns),
-                unit="ns",
-                threshold=None,
-                where=f"rank {worst.rank}, at {worst.longest_at_ns} ns ({file})",
-            ),
-        ),
+    alike = tuple(rank for rank, ns in sorted(found.costs.items()) if ns >= _ALIKE * found.cost_ns)
+    return replace(found, ranks=alike)
+
+
+def on(measures: Measures, found: Loss) -> str:
+    """The end of a title: on which ranks, where it is not on all of them."""
+    return on_ranks(measures, found.ranks)
+
+
+def on_ranks(measures: Measures, ranks: Collection[int]) -> str:
+    """The same for any ranks."""
+    every = len(measures.steps_of_rank)
+    if len(ranks) == every:
+        return ""
+    return f" on rank {min(ranks)}" if len(ranks) == 1 else f" on {len(ranks)} of {every} ranks"
+
+
+def blamed(measures: Measures, found: Loss, *more: str) -> tuple[str, ...]:
+    """Whom to blame: the one rank that loses, where others do not, and then what else is known."""
+    alone = len(found.ranks) == 1 < len(measures.steps_of_rank)
+    return (*((f"rank {found.ranks[0]}",) if alone else ()), *more)
+
+
+def has_device(measures: Measures, rank: int) -> bool:
+    """Whether device tasks were recorded, so that time of the host counts only where the device is free."""
+    split = measures.median_of(rank)
+    return split is not None and split.free_ns is not None
+
+
+def within(measures: Measures, rank: int, reasons: Collection[str]) -> str:
+    """CPU001 where the free time that it counts holds some for one of these reasons, else nothing."""
+    return "CPU001" if free_for(measures, rank, reasons) else ""
+
+
+def free_for(measures: Measures, rank: int, reasons: Collection[str]) -> int:
+    """Free device time in the window of the rank's typical step while the host did one of these."""
+    return sum(
+        part.ns
+        for step in measures.free
+        if step.rank == rank
+        for part in step.parts
+        if part.component == "host" and part.reason in reasons
     )
+
+
+def events_of(measures: Measures, rank: int, what: str) -> HostEvents | None:
+    """The calls of one kind on a rank, where they were recorded and there are some."""
+    rows = (row for row in measures.host.events if row.rank == rank and row.what == what)
+    return next((row for row in rows if row.calls), None)
+
+
+def event_cost(measures: Measures, rank: int, what: str) -> int | None:
+    """What calls of one kind take a step: of the device's free time, or of the host's where there is no device."""
+    row = events_of(measures, rank, what)
+    if row is None:
+        return None
+    lost = row.device_free_ns if has_device(measures, rank) else row.ns
+    return None if lost is None else lost // max(1, row.steps)
+
+
+def held_cost(measures: Measures, rank: int, cause: str) -> int | None:
+    """Free device time a step in calls of one cause and until the next task; None where there are none."""
+    rows = [row.idle_ns for row in measures.held if row.rank == rank and row.cause == cause]
+    return sum(rows) // max(1, measures.steps_of_rank.get(rank, 1)) if rows else None
+
+
+def larger(*costs: int | None) -> int | None:
+    """The largest of several lower bounds, as far as they are known."""
+    return max((cost for cost in costs if cost is not None), default=None)
+
+
+def fact(
+    measures: Measures, rank: int, what: str, value: float, unit: str, threshold: float | None = None, source: str = ""
+) -> Evidence:
+    """A number of one rank; `source` says what it was taken from, if not the calls of the capture."""
+    steps = measures.steps_of_rank.get(rank, 1)
+    after = f", {source}" if source else ""
+    file = measures.inputs.get(rank, "")
+    return Evidence(
+        what=what,
+        value=float(value),
+        unit=unit,
+        threshold=threshold,
+        where=f"rank {rank}, {steps} {'step' if steps == 1 else 'steps'}{after} ({file})",
+    )
+
+
+def of_events(measures: Measures, row: HostEvents) -> tuple[Evidence, ...]:
+    """How many calls of a kind there were, how long, and which took most."""
+    said = [
+        fact(measures, row.rank, "calls a step", (row.calls or 0) / max(1, row.steps), "calls", source=row.source),
+        fact(measures, row.rank, "longest call", row.longest_ns or 0, "ns", source=row.source),
+    ]
+    if row.steps_hit is not None:
+        said.append(fact(measures, row.rank, "steps that have some", row.steps_hit / max(1, row.steps), "of steps"))
+    said += [
+        fact(measures, row.rank, f"time in {name}", ns / max(1, row.steps), "ns a step")
+        for name, _, ns in row.names[:_SHOWN]
+    ]
+    return tuple(said)
+
+
+def of_held(measures: Measures, rank: int, cause: str) -> tuple[Evidence, ...]:
+    """How many calls of a cause there were a step, how long the host was in them, and where the longest stands."""
+    steps = max(1, measures.steps_of_rank.get(rank, 1))
+    return tuple(
+        one
+        for row in measures.held
+        if row.rank == rank and row.cause == cause
+        for one in (
+            fact(measures, rank, "calls a step", row.calls / steps, "calls"),
+            fact(measures, rank, "host time in them", row.host_ns / steps, "ns a step"),
+            fact(measures, rank, "longest call", row.longest_ns, "ns", source=f"at {row.longest_at_ns} ns"),
+        )
+    )
+
+
+def lost_in(call: SyncCall) -> int:
+    """Free device time in a call that waits, and behind it until the device had something to do."""
+    return call.idle_ns + call.refill_ns
+
+
+def lines_of(calls: Collection[SyncCall]) -> tuple[str, ...]:
+    """The source lines of calls that wait, those first that leave the device free longest."""
+    lost: dict[str, int] = {}
+    for call in calls:
+        if call.source:
+            lost[call.source] = lost.get(call.source, 0) + lost_in(call)
+    return tuple(sorted(lost, key=lambda line: (-lost[line], line)))[:_SHOWN]
+
+
+def setting(measures: Measures, rank: int, name: str) -> str | None:
+    """The value of a setting on a rank; None where it is unset or not recorded."""
+    found: Mapping[str, str | None] = {
+        row.name: value for row in measures.host.settings for value, ranks in row.values if rank in ranks
+    }
+    return found.get(name)

@@ -17,7 +17,8 @@ capture at a lower level before acting on a small share.
 
 ## What to do
 
-See which host calls fill the gaps (CPU002, CPU003 and the table of host calls), then remove the largest.
+See which other rule of the host or the input says more (the free time that it explains is a part of this), and remove
+the largest part first.
 
 ## How to check
 
@@ -54,7 +55,6 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the host is always ahead of the device"),
         confidence=round(0.8 * measures.certainty, 2),
         evidence=found.evidence,
-        replay=("host:*=0",),
         actions=(
             Action(
                 title="Look at the host calls of this step",

@@ -2,13 +2,14 @@
 
 ## What it detects
 
-Free time of the device while `aclopCompileAndExecute` runs on the host and until the next task arrives, per step, as a
-share of the window: operators of the graph-engine kind that are compiled or looked up at every call. The time counts,
-not the number of calls, so that a capture of one step and one of a hundred say the same.
+Free time of the device while the host compiles (calls of `aclopCompileAndExecute`, ranges of Dynamo and Inductor, the
+loading of modules) and, for `aclop` calls, until the next task arrives; per step, as a share of the step. On a job
+without a device it is the time of these calls. The time counts, not the number of calls, so that a capture of one step
+and one of a hundred say the same.
 
 ## Why it costs you
 
-Compilation holds the thread that feeds the device. Binary kernels (aclnn) need none.
+Compilation holds the thread that feeds the device. Binary kernels (aclnn) and compiled graphs that fit need none.
 
 ## When it is not a problem
 
@@ -17,7 +18,8 @@ then it is not free, and the rule stays silent.
 
 ## What to do
 
-Turn online compilation off, and keep shapes fixed where an operator still needs it.
+On Ascend turn online compilation off. With `torch.compile` mark what changes as dynamic. Keep shapes fixed or in
+buckets where they differ from step to step.
 
 ## How to check
 
@@ -28,42 +30,117 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._host import idle_loss
+from hermes.diagnose.rules._host import (
+    blamed,
+    event_cost,
+    events_of,
+    fact,
+    has_device,
+    held_cost,
+    host_loss,
+    larger,
+    of_events,
+    of_held,
+    on,
+    within,
+)
+from hermes.diagnose.rules._input import where_verb
+from hermes.knowledge.host_work import COMPILATION
 
-LIMIT = Threshold(value=0.01, unit="of window", source="docs/evidence/cpu002.md")
+LIMIT = Threshold(value=0.01, unit="of step", source="docs/evidence/cpu002.md")
+NEW = Threshold(value=0.05, unit="of shapes", source="docs/evidence/host-limits.md")
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = idle_loss(measures, "compilation", LIMIT)
+    found = host_loss(
+        measures,
+        "free device time in and after the calls",
+        LIMIT,
+        lambda split: larger(
+            held_cost(measures, split.rank, COMPILATION), event_cost(measures, split.rank, COMPILATION)
+        ),
+    )
     if found is None:
         return
+    rank = found.worst.rank
+    row = events_of(measures, rank, COMPILATION)
+    names = [name for name, _, _ in row.names] if row else []
+    names = names or [
+        name for one in measures.held if one.rank == rank and one.cause == COMPILATION for name in one.names
+    ]
+    fresh = _new_shapes(measures, rank)
     yield Finding(
         code="CPU002",
         layer="cpu",
-        cause="operator compilation",
-        title=f"Compiling operators leaves the device free for {found.share:.0%} of the step",
+        cause="operator compilation" if not fresh else "operator compilation of new shapes",
+        title=f"Compiling operators {where_verb(measures, found)}{on(measures, found)}",
         ranks=found.ranks,
-        blames=found.worst.names,
+        blames=blamed(measures, found, *names[:1]),
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: no call is left, and nothing else holds the host"),
         confidence=round(0.7 * measures.certainty, 2),
-        evidence=found.evidence,
-        replay=("host:compilation=0",),
+        evidence=(
+            *found.evidence,
+            *of_held(measures, rank, COMPILATION),
+            *(of_events(measures, row) if row else ()),
+            *fresh,
+        ),
+        replay=("host:compilation=0",) if has_device(measures, rank) else (),
+        within=within(measures, rank, {COMPILATION}),
         actions=(
-            Action(
-                title="Turn online compilation off",
-                do="torch_npu.npu.set_compile_mode(jit_compile=False) before the model is built; "
-                "keep input shapes fixed or bucketed.",
-                verify="aclopCompileAndExecute no longer appears after the warm-up, and free time falls.",
-                risk="Some operators run slower without shape-specialised code: compare the step time.",
-                source="torch_npu documentation of set_compile_mode",
-            ),
+            *((_fixed(),) if fresh else ()),
+            _offline() if any(name.lower().startswith("aclop") for name in names) else _dynamic(),
         ),
     )
 
 
-RULE = Rule(code="CPU002", page=__doc__ or "", find=find)
+def _new_shapes(measures: Measures, rank: int) -> tuple[Evidence, ...]:
+    """How many shapes no step before had, where that is more than a few."""
+    row = next((one for one in measures.host.shapes if one.rank == rank), None)
+    if row is None or row.new is None or row.new <= NEW.value * row.distinct:
+        return ()
+    return (fact(measures, rank, "shapes that no step before had", row.new / row.distinct, "of shapes", NEW.value),)
+
+
+def _offline() -> Action:
+    return Action(
+        title="Turn online compilation off",
+        do="torch_npu.npu.set_compile_mode(jit_compile=False) before the model is built; "
+        "keep input shapes fixed or bucketed.",
+        verify="aclopCompileAndExecute no longer appears after the warm-up, and free time falls.",
+        risk="Some operators run slower without shape-specialised code: compare the step time.",
+        source="torch_npu documentation of set_compile_mode",
+    )
+
+
+def _dynamic() -> Action:
+    return Action(
+        title="Let compiled code fit what changes",
+        do="Run with TORCH_LOGS=recompiles to see which guard fails; then torch._dynamo.mark_dynamic(x, 1), or "
+        "torch.compile(model, dynamic=True); keep numbers that change in tensors.",
+        verify="TORCH_LOGS=recompiles prints nothing after the warm-up, and free time falls.",
+        risk="Kernels for any shape can be slower than those for one.",
+        source="PyTorch documentation of torch.compile: recompilation",
+    )
+
+
+def _fixed() -> Action:
+    return Action(
+        title="Keep shapes in few buckets",
+        do="Pad lengths to a multiple, length = -(-length // 128) * 128, or sort samples into buckets of one length.",
+        verify="Steps after the warm-up have no operator with a shape that is new.",
+        risk="Padding is computed too.",
+        source="PyTorch performance tuning guide: preallocate memory in case of variable input length",
+    )
+
+
+RULE = Rule(
+    code="CPU002",
+    page=__doc__ or "",
+    find=find,
+    cases=("CPU-01", "CPU-02", "CPU-03", "CPU-04", "CPU-07", "CPU-09", "CPU-10"),
+)

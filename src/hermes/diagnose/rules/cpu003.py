@@ -3,7 +3,9 @@
 ## What it detects
 
 Free time of the device while the host reads a tensor's value (`.item()`, `float(tensor)`, a Python `if` on a tensor:
-all end in `aten::_local_scalar_dense`) and until the next task arrives, per step, as a share of the window.
+all end in `aten::_local_scalar_dense`) and until the next task arrives, per step, as a share of the window. Where the
+host first fetches a batch, saves or collects garbage, the loss ends there: that is another cause. With stacks or Python
+frames the lines that read are named.
 
 ## Why it costs you
 
@@ -27,31 +29,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.analyze.host_measures import SyncCall
+from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._host import idle_loss
+from hermes.diagnose.rules._component import loss
+from hermes.diagnose.rules._host import blamed, fact, held_cost, lines_of, lost_in, of_held, on
+from hermes.knowledge.blocking import READ_BACK, reads_back
 
 LIMIT = Threshold(value=0.02, unit="of window", source="docs/evidence/cpu003.md")
+_SHOWN = 3
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = idle_loss(measures, "read back", LIMIT)
+    found = loss(
+        measures,
+        "free device time in and after the calls",
+        LIMIT,
+        lambda split: held_cost(measures, split.rank, READ_BACK),
+    )
     if found is None:
         return
+    rank = found.worst.rank
+    calls = [row for row in measures.host.syncs if row.rank == rank and reads_back(row.operator, row.names)]
+    lines = lines_of(calls)
+    names = [name for row in measures.held if row.rank == rank and row.cause == READ_BACK for name in row.names]
     yield Finding(
         code="CPU003",
         layer="cpu",
         cause="synchronising call",
-        title=f"Reading tensors back leaves the device free for {found.share:.0%} of the step",
+        title=f"Reading tensors back leaves the device free for {found.share:.0%} of the step{on(measures, found)}",
         ranks=found.ranks,
-        blames=found.worst.names,
+        blames=blamed(measures, found, *(lines or names)),
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the queue is never empty after the calls"),
         confidence=round(0.7 * measures.certainty, 2),
-        evidence=found.evidence,
+        evidence=(*found.evidence, *of_held(measures, rank, READ_BACK), *_places(measures, calls)),
         replay=("sync:none",),
+        within="CPU001",
         actions=(
             Action(
                 title="Do not read tensors back in every step",
@@ -65,4 +81,12 @@ def find(measures: Measures) -> Iterator[Finding]:
     )
 
 
-RULE = Rule(code="CPU003", page=__doc__ or "", find=find)
+def _places(measures: Measures, calls: list[SyncCall]) -> Iterator[Evidence]:
+    """The lines that read, by what they leave free, and how long the host stands in them though the device works."""
+    for row in sorted(calls, key=lambda call: (-lost_in(call), call.source or ""))[:_SHOWN]:
+        where = row.source or "a line that was not recorded"
+        yield fact(measures, row.rank, f"free in and after {row.calls} waits of {where}", lost_in(row), "ns")
+        yield fact(measures, row.rank, "host time in these, device at work or not", row.wait_ns, "ns")
+
+
+RULE = Rule(code="CPU003", page=__doc__ or "", find=find, cases=("CPU-18", "CPU-19"))

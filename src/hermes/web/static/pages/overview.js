@@ -10,6 +10,7 @@ import { section } from "./parts.js";
 
 const BARS = 12;
 const GAPS = 4;
+const ACTIONS = 5;
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -17,6 +18,7 @@ export async function render(main) {
   main.append(warning(document), verdict(document));
   const split = h("div", { class: "splits" }, h("p", { class: "wait" }, t("loading")));
   main.append(
+    plan(document),
     section(t("overview.split"), legend(PARTS), split),
     path(document),
     section(t("overview.findings"), findings(document)),
@@ -48,6 +50,24 @@ function verdict(document) {
     h("p", { class: "bound" }, h("span", { class: `key ${kind}`, "aria-hidden": "true" }), t(`bound.${bound}`), place ? h("span", { class: "where" }, place) : null),
     h("h1", {}, clean(sentence)),
     top ? h("p", { class: "next" }, h("strong", {}, t("overview.next")), " ", h("a", { href: `/#${top.code}` }, clean(top.actions[0]?.title ?? top.title)), ` · ${gain(top)}`) : null,
+  );
+}
+
+/** Ranked actions with replayed gains, what they give together, and what to record next. */
+function plan(document) {
+  const { actions, together, collect, noise } = document.plan;
+  const range = ({ low, high }) => (low ? `${duration(low * 1e6)} – ${duration(high * 1e6)}` : t("overview.gain", { high: duration(high * 1e6) }));
+  if (!noise.step_ms) return h("span");
+  return section(
+    t("overview.plan"),
+    h("p", { class: "about" }, t("overview.noise", { noise: duration(noise.ms * 1e6) })),
+    actions.length
+      ? h("ol", { class: "actions plan" }, actions.slice(0, ACTIONS).map((one) => h("li", {},
+        h("strong", {}, clean(one.title)), ` · ${range(one.gain)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""} · ${clean(one.effort)}`,
+        one.after ? h("pre", {}, one.after.split("\n").map(clean).join("\n")) : null)))
+      : h("p", { class: "none" }, t("overview.no_findings")),
+    together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: duration(together.low_ms * 1e6), share: percent(together.share) })) : null,
+    collect.map((one) => h("div", {}, h("p", { class: "about" }, clean(one.why)), h("pre", {}, clean(one.command)))),
   );
 }
 

@@ -1,0 +1,74 @@
+"""The noise floor: the loss below which one capture cannot tell a cause from chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from hermes.analyze.breakdown import median_split, worst_rank
+from hermes.analyze.measures import StepPath, StepSplit
+from hermes.diagnose.rule import Threshold
+
+LEAST = Threshold(value=0.005, unit="of step", source="docs/evidence/noise.md")
+"""No finding counts that could not give this much, however even the steps are."""
+_SIGMA = 1.4826
+"""Median absolute deviation of a normal distribution to its standard deviation."""
+_STEPS, _RANKS = 3, 3
+"""Fewer have no spread to speak of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFloor:
+    """Nanoseconds per step, the largest of the three parts; None is "not measured".
+
+    `spread_ns` is the robust standard deviation of the windows of a rank's steps, the median over ranks; of a single
+    step that of the ranks (`of` says which). `unexplained_ns` is what the critical path cannot account for: a replay
+    of it predicts nothing. `least_ns` is the share of the step that always counts as noise.
+    """
+
+    ns: int
+    step_ns: int
+    spread_ns: int | None
+    of: str
+    unexplained_ns: int | None
+    least_ns: int
+
+    @property
+    def share(self) -> float:
+        """Of the step."""
+        return self.ns / self.step_ns if self.step_ns else 0.0
+
+
+def noise_floor(splits: Sequence[StepSplit], paths: Sequence[StepPath]) -> NoiseFloor:
+    """The floor of a capture; zero where no step was measured."""
+    typical = median_split(worst_rank(tuple(splits)))
+    step_ns = typical.window_ns if typical else 0
+    spread, of = _spread(splits)
+    unexplained = sum(part.ns for part in paths[0].parts if part.component == "unexplained") if paths else None
+    least = round(LEAST.value * step_ns)
+    return NoiseFloor(
+        ns=max(spread or 0, unexplained or 0, least),
+        step_ns=step_ns,
+        spread_ns=spread,
+        of=of,
+        unexplained_ns=unexplained,
+        least_ns=least,
+    )
+
+
+def _spread(splits: Sequence[StepSplit]) -> tuple[int | None, str]:
+    by_rank: dict[int, list[int]] = {}
+    for split in splits:
+        by_rank.setdefault(split.rank, []).append(split.window_ns)
+    several = [_deviation(windows) for windows in by_rank.values() if len(windows) >= _STEPS]
+    if several:
+        return round(median(several)), "steps"
+    if len(by_rank) >= _RANKS:
+        return round(_deviation([round(median(windows)) for windows in by_rank.values()])), "ranks"
+    return None, "not measured: too few steps and ranks"
+
+
+def _deviation(values: Sequence[int]) -> float:
+    middle = median(values)
+    return _SIGMA * median(abs(value - middle) for value in values)

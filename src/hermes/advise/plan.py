@@ -1,0 +1,234 @@
+"""What to do, in which order: findings with their cases and replayed gains as actions, and what to measure next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hermes.advise.collect import Capture
+from hermes.advise.fitting import Fit, effort
+from hermes.advise.noise import NoiseFloor
+from hermes.advise.ranking import Ranking, Replay
+from hermes.diagnose.finding import Action, Finding, Gain
+
+TOGETHER = 5
+"""So many of the first actions are replayed together: a plan of more is made after measuring again."""
+_OTHERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One action: what it answers, what it gives, what to change, how to see that it helped, where it is from.
+
+    `gain` is that of the action alone; `beyond_ns` what it adds to those before it in a replay of all of them, None
+    where they were not replayed. `case` is the id of the known cause that fits, `before` and `after` are its change;
+    empty without one. `doubts` is what the case's symptoms leave open. `others` are more cases that may be the cause.
+    """
+
+    title: str
+    codes: tuple[str, ...]
+    layer: str
+    cause: str
+    ranks: tuple[int, ...]
+    blames: tuple[str, ...]
+    gain: Gain
+    beyond_ns: int | None
+    share_low: float
+    share_high: float
+    confidence: float
+    effort: str
+    risk: str
+    do: str
+    before: str
+    after: str
+    versions: str
+    verify: str
+    source: str
+    case: str
+    cure: str
+    confirm: str
+    doubts: tuple[str, ...]
+    others: tuple[str, ...]
+    specs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combined:
+    """The first `actions` actions replayed together, in nanoseconds per step; and over the steps that were seen."""
+
+    actions: int
+    low_ns: int
+    high_ns: int
+    share: float
+    steps: int
+    over_steps_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Ranked actions, what the first of them give together, what to collect next, and what was left out as noise."""
+
+    floor: NoiseFloor
+    actions: tuple[Advice, ...]
+    combined: Combined | None
+    captures: tuple[Capture, ...]
+    minor: tuple[Finding, ...]
+
+
+EMPTY = Plan(
+    floor=NoiseFloor(ns=0, step_ns=0, spread_ns=None, of="not measured", unexplained_ns=None, least_ns=0),
+    actions=(),
+    combined=None,
+    captures=(),
+    minor=(),
+)
+"""The plan of a report in which nothing was ranked."""
+
+
+def plan(
+    ranking: Ranking,
+    fits: Iterable[Sequence[Fit]],
+    replay: Replay,
+    captures: Sequence[Capture],
+    steps: int,
+) -> Plan:
+    """The plan for ranked findings; `fits` are the cases of each of `ranking.problems`, in the same order."""
+    floor = ranking.floor
+    made = [
+        _advice(finding, own, floor, captures) for finding, own in zip(ranking.problems, fits, strict=True)
+    ]  # fmt: skip
+    actions = _beyond(_merged(made, replay, floor), replay)
+    return Plan(
+        floor=floor,
+        actions=actions,
+        combined=_combined(actions, replay, floor, steps),
+        captures=tuple(captures),
+        minor=ranking.minor,
+    )
+
+
+def _advice(finding: Finding, fits: Sequence[Fit], floor: NoiseFloor, captures: Sequence[Capture]) -> Advice:
+    """The action for a finding: its own, with the change of the case that fits best."""
+    own = finding.actions[0] if finding.actions else _LOOK
+    best = fits[0] if fits and fits[0].held and not fits[0].case.is_lead else None
+    case = best.case if best else None
+    step = max(floor.step_ns, 1)
+    more = fits[1:] if best else fits
+    return Advice(
+        title=own.title,
+        codes=(finding.code,),
+        layer=finding.layer,
+        cause=finding.cause,
+        ranks=finding.ranks,
+        blames=finding.blames,
+        gain=finding.gain,
+        beyond_ns=None,
+        share_low=finding.gain.low_ns / step,
+        share_high=finding.gain.high_ns / step,
+        confidence=finding.confidence,
+        effort=_effort(finding, best, captures),
+        risk=case.risk if case and case.risk != "none" else own.risk,
+        do=own.do,
+        before=case.before if case else "",
+        after=case.after if case else "",
+        versions=case.versions if case else "",
+        verify=own.verify,
+        source="; ".join([own.source, *(str(one) for one in case.sources)] if case else [own.source]),
+        case=case.id if case else "",
+        cure=case.cure if case else "",
+        confirm=case.confirm if case else "",
+        doubts=best.case.not_measured if best else (),
+        others=tuple(
+            f"{fit.case.id} {fit.case.cause}{' (lead)' if fit.case.is_lead else ''}" for fit in more[:_OTHERS]
+        ),
+        specs=finding.replay,
+    )
+
+
+_LOOK = Action(
+    title="Look at this loss in the timeline",
+    do="hermes serve PATH, page Timeline.",
+    verify="The next capture no longer shows it.",
+    risk="none",
+    source="the capture itself",
+)
+
+
+def _effort(finding: Finding, best: Fit | None, captures: Sequence[Capture]) -> str:
+    if best:
+        return effort(best.case.before, best.case.after)
+    if any(finding.code in capture.codes for capture in captures):
+        return "another capture"
+    return "a look at the evidence"
+
+
+def _merged(made: Iterable[Advice], replay: Replay, floor: NoiseFloor) -> tuple[Advice, ...]:
+    """Actions that say the same as one: that of the first finding, with what they give together."""
+    found: dict[tuple[str, str], Advice] = {}
+    for one in made:
+        key = ("", one.case) if one.case else (one.title, one.do)
+        first = found.get(key)
+        found[key] = one if first is None else _joined(first, one, replay, floor)
+    return tuple(found.values())
+
+
+def _joined(first: Advice, second: Advice, replay: Replay, floor: NoiseFloor) -> Advice:
+    specs = tuple(dict.fromkeys((*first.specs, *second.specs)))
+    together = replay(specs) if first.gain.replayed and second.gain.replayed else None
+    low = max(together.low_ns if together else 0, first.gain.low_ns, second.gain.low_ns)
+    high = max(low, first.gain.high_ns, second.gain.high_ns)
+    step = max(floor.step_ns, 1)
+    return replace(
+        first,
+        codes=tuple(dict.fromkeys((*first.codes, *second.codes))),
+        ranks=tuple(sorted({*first.ranks, *second.ranks})),
+        blames=tuple(dict.fromkeys((*first.blames, *second.blames))),
+        gain=replace(first.gain, low_ns=low, high_ns=high),
+        share_low=low / step,
+        share_high=high / step,
+        specs=specs,
+    )
+
+
+def _beyond(actions: Sequence[Advice], replay: Replay) -> tuple[Advice, ...]:
+    """Each action with what it adds to those before it: much of one may be the loss of another."""
+    before: tuple[str, ...] = ()
+    reached = 0
+    found = []
+    for place, one in enumerate(actions):
+        if place >= TOGETHER or not one.specs:
+            found.append(one)
+            continue
+        before = tuple(dict.fromkeys((*before, *one.specs)))
+        together = replay(before)
+        gained = None if together is None else max(together.low_ns - reached, 0)
+        reached = reached if together is None else max(reached, together.low_ns)
+        found.append(replace(one, beyond_ns=gained))
+    return tuple(found)
+
+
+def _combined(actions: Sequence[Advice], replay: Replay, floor: NoiseFloor, steps: int) -> Combined | None:
+    first = [one for one in actions[:TOGETHER] if one.specs]
+    specs = tuple(dict.fromkeys(spec for one in first for spec in one.specs))
+    together = replay(specs) if first else None
+    if together is None or together.low_ns <= 0:
+        return None
+    return Combined(
+        actions=len(first),
+        low_ns=together.low_ns,
+        high_ns=together.high_ns,
+        share=together.share,
+        steps=steps,
+        # One step stands for all only where they are alike.
+        over_steps_ns=together.low_ns * steps if _alike(floor, steps) else None,
+    )
+
+
+_ALIKE = 0.1
+"""Steps that spread by less than this share of the median step are taken to be alike: docs/evidence/noise.md."""
+
+
+def _alike(floor: NoiseFloor, steps: int) -> bool:
+    if steps <= 1:
+        return steps == 1
+    return floor.of == "steps" and (floor.spread_ns or 0) <= _ALIKE * floor.step_ns

@@ -1,0 +1,118 @@
+"""Orders findings: causes before what they cause, no loss counted twice, noise left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hermes.advise.noise import NoiseFloor
+from hermes.diagnose.finding import Finding
+from hermes.whatif.replay import Prediction
+
+Replay = Callable[[tuple[str, ...]], Prediction | None]
+"""What changes of a step give together; None where no step can be replayed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Findings with what each may claim, the largest first.
+
+    `findings` are above the noise floor, those that their parts explain behind them; `minor` are below it.
+    """
+
+    findings: tuple[Finding, ...]
+    minor: tuple[Finding, ...]
+    floor: NoiseFloor
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """Findings that claim something of their own."""
+        return tuple(finding for finding in self.findings if finding.gain.high_ns >= self.floor.ns)
+
+
+def rank(findings: Sequence[Finding], replay: Replay, floor: NoiseFloor) -> Ranking:
+    """The findings in the order in which they are worth acting on."""
+    whole = [finding for finding in findings if finding.gain.high_ns >= floor.ns]
+    parts = [[part for part in whole if _is_part(part, broad)] for broad in whole]
+    claims = [_remainder(broad, own, replay) for broad, own in zip(whole, parts, strict=True)]
+    return Ranking(
+        findings=_behind_parts(claims),
+        minor=tuple(sorted((one for one in findings if one.gain.high_ns < floor.ns), key=_key)),
+        floor=floor,
+    )
+
+
+def weight(finding: Finding) -> float:
+    """What a finding is expected to give, in nanoseconds: its gain times how far it is to be believed."""
+    return finding.gain.expected_ns * finding.confidence
+
+
+def _key(finding: Finding) -> tuple[float, int, int, str, tuple[str, ...]]:
+    return -weight(finding), -finding.gain.high_ns, -finding.cost_ns, finding.code, finding.blames
+
+
+def _is_part(part: Finding, broad: Finding) -> bool:
+    """Whether `part` is a cause inside of what `broad` only describes, or makes a rank late that others wait for."""
+    if part is broad:
+        return False
+    if part.within == broad.code:
+        return bool({*part.ranks} & {*broad.ranks}) or not broad.ranks
+    late = awaited(broad)
+    return late is not None and awaited(part) is None and part.layer != "communication" and _strikes(part, late, broad)
+
+
+def _strikes(part: Finding, late: int, broad: Finding) -> bool:
+    """Whether a cause lies on the rank that is late, and not just as well on those that wait for it."""
+    if f"rank {late}" in part.blames:
+        return True
+    return late in part.ranks and not {*broad.ranks} <= {*part.ranks}
+
+
+def awaited(finding: Finding) -> int | None:
+    """The rank that others wait for, where that is all the finding says."""
+    if finding.cause != "slow rank" or not finding.blames:
+        return None
+    word, _, number = finding.blames[0].partition(" ")
+    return int(number) if word == "rank" and number.isdecimal() else None
+
+
+def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Finding:
+    """A finding with the gain that is left once its parts are cured."""
+    if not parts:
+        return broad
+    codes = tuple(dict.fromkeys(part.code for part in sorted(parts, key=_key)))
+    low = _low_beyond(broad, parts, replay)
+    claimed = _together(parts, replay)
+    gain = replace(
+        broad.gain,
+        low_ns=low,
+        high_ns=max(low, broad.gain.high_ns - claimed),
+        method=f"what is left beyond {' and '.join(codes)}: {broad.gain.method}",
+    )
+    return replace(broad, gain=gain, explained_by=codes)
+
+
+def _low_beyond(broad: Finding, parts: Sequence[Finding], replay: Replay) -> int:
+    """What the broader cure gives in a replay when those of its parts are in it already."""
+    own = tuple(dict.fromkeys(spec for part in parts for spec in part.replay))
+    without, both = replay(own), replay((*own, *broad.replay))
+    if without is None or both is None or not broad.replay:
+        return 0
+    return min(max(both.low_ns - without.low_ns, 0), broad.gain.low_ns)
+
+
+def _together(parts: Sequence[Finding], replay: Replay) -> int:
+    """What cures of parts give together: by replay, and at least the most that one promises."""
+    replayed = replay(tuple(dict.fromkeys(spec for part in parts for spec in part.replay)))
+    return max([part.gain.expected_ns for part in parts] + ([replayed.low_ns] if replayed else []))
+
+
+def _behind_parts(claims: Iterable[Finding]) -> tuple[Finding, ...]:
+    """By weight; but what is explained by others stands behind the first of them."""
+    ordered: list[Finding] = []
+    # What has more parts may have one of the others as its part.
+    for finding in sorted(claims, key=lambda one: (len(one.explained_by), _key(one))):
+        at = next((place for place, one in enumerate(ordered) if _key(finding) < _key(one)), len(ordered))
+        first = min((place for place, one in enumerate(ordered) if one.code in finding.explained_by), default=-1)
+        ordered.insert(max(at, first + 1), finding)
+    return tuple(ordered)

@@ -1,0 +1,54 @@
+"""What rules of the input share: what waiting for batches costs a step, and the numbers of the loop behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from hermes.analyze.host_measures import Fetches
+from hermes.analyze.measures import StepSplit
+from hermes.diagnose.finding import Evidence
+from hermes.diagnose.rule import Measures
+from hermes.diagnose.rules._component import Loss
+from hermes.diagnose.rules._host import fact, has_device
+
+
+def fetches_of(measures: Measures, rank: int) -> Fetches | None:
+    """How the loop of a rank got its batches; None where no fetch was seen."""
+    return next((row for row in measures.host.fetches if row.rank == rank), None)
+
+
+def fetch_cost(measures: Measures, split: StepSplit, kinds: Collection[str]) -> int | None:
+    """What fetching takes a step: of the device's free time, or of the host's where there is no device."""
+    row = fetches_of(measures, split.rank)
+    if row is None or row.kind not in kinds:
+        return None
+    lost = row.device_free_ns if has_device(measures, split.rank) else row.wait_ns
+    return None if lost is None else lost // max(1, row.steps)
+
+
+def where_verb(measures: Measures, found: Loss) -> str:
+    """What the loss does to the step, in words."""
+    share = f"{found.share:.0%} of the step"
+    return f"leaves the device free for {share}" if has_device(measures, found.worst.rank) else f"takes {share}"
+
+
+def one_long_fetch(row: Fetches) -> bool:
+    """Whether a single fetch of several is most of the wait: then it is no steady loss."""
+    return row.fetches > 1 and 2 * row.longest_ns > row.wait_ns and 2 * row.median_ns < row.longest_ns
+
+
+def loop_facts(measures: Measures, row: Fetches) -> Iterator[Evidence]:
+    """The fetches, and the demand against what is supplied."""
+    rank = row.rank
+    yield fact(measures, rank, "median fetch", row.median_ns, "ns")
+    step = "" if row.longest_step is None else f"step {row.longest_step}"
+    yield fact(measures, rank, "longest fetch", row.longest_ns, "ns", source=step)
+    yield fact(measures, rank, "fetches that waited 1 ms or more", row.long / row.fetches, "of fetches")
+    rates = next((one for one in measures.host.rates if one.rank == rank), None)
+    if rates is None:
+        return
+    for what, value in (("batches that the step could take", rates.demand), ("batches that are made", rates.supply)):
+        if value is not None:
+            yield fact(measures, rank, what, round(value, 3), "a second")
+    if rates.cores_free is not None:
+        yield fact(measures, rank, f"cores free, of {rates.cores}", round(rates.cores_free, 1), "cores")

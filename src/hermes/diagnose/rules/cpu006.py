@@ -1,0 +1,73 @@
+"""Python's garbage collector stops the step.
+
+## What it detects
+
+Time in which the device has nothing to do while the collector runs, per step, as a share of the step. It needs
+collections in the profile: on Ascend `gc_detect_threshold`. Where they are not recorded, CPU007 says that something was
+not.
+
+## Why it costs you
+
+A full collection walks every tracked object and holds the interpreter. Ranks collect at different steps, and all others
+wait in the next collective.
+
+## When it is not a problem
+
+When it happens in one of hundreds of steps: the cost is per step of the capture, and a short one may overstate it.
+
+## What to do
+
+Freeze what start-up made, turn automatic collection off, and collect at the same step on all ranks.
+
+## How to check
+
+Run 50 steps with `gc.disable()`: the step must shorten by the cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._host import blamed, event_cost, events_of, has_device, host_loss, of_events, on, within
+from hermes.diagnose.rules._input import where_verb
+from hermes.knowledge.host_work import GC
+
+LIMIT = Threshold(value=0.01, unit="of step", source="docs/evidence/host-limits.md")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    found = host_loss(measures, "collecting garbage", LIMIT, lambda split: event_cost(measures, split.rank, GC))
+    row = events_of(measures, found.worst.rank, GC) if found else None
+    if found is None or row is None:
+        return
+    yield Finding(
+        code="CPU006",
+        layer="cpu",
+        cause="garbage collection",
+        title=f"Collecting garbage {where_verb(measures, found)}{on(measures, found)}",
+        ranks=found.ranks,
+        blames=blamed(measures, found),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: no collection inside the steps"),
+        confidence=round(0.9 * measures.certainty, 2),
+        evidence=(*found.evidence, *of_events(measures, row)),
+        replay=("host:garbage-collection=0",) if has_device(measures, row.rank) else (),
+        within=within(measures, row.rank, {GC}),
+        actions=(
+            Action(
+                title="Collect when you choose, on all ranks at once",
+                do="After start-up: gc.collect(); gc.freeze(); gc.disable(). Then every 500 steps: gc.collect(). "
+                "Megatron: --manual-gc --manual-gc-interval 100. Drop gc.collect() from the loop.",
+                verify="No collection is left in most steps, and free time falls.",
+                risk="Memory of reference cycles stays until the next collection: watch it.",
+                source="Python documentation of gc: freeze, disable; msprof-analyze's advisor on collections",
+            ),
+        ),
+    )
+
+
+RULE = Rule(code="CPU006", page=__doc__ or "", find=find, cases=("CPU-30", "CPU-31", "CPU-33", "CPU-46"))

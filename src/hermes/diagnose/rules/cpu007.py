@@ -1,0 +1,96 @@
+"""The device waits while the host is in no recorded call.
+
+## What it detects
+
+Free time of the device, in the window of the typical step, while the thread that feeds it is in no operator, no runtime
+call and no Python frame that the profile has, as a share of the window. Ranks without any recorded call say nothing.
+
+## Why it costs you
+
+The host does something that keeps it from launching work: Python code between operators, a garbage collection, a lock,
+another process on its core, or swapped memory. The profile cannot tell which.
+
+## When it is not a problem
+
+Between two parts of a script that were captured together, without steps. When stacks are off, ordinary Python code
+shows here too.
+
+## What to do
+
+Record what is missing: Python stacks, collections, and the counters of the monitor; then follow the rule that fires.
+
+## How to check
+
+A capture with stacks and collections names the calls: this share falls, and that of a known cause grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._host import LAUNCHING, blamed, fact, free_for, host_loss, on, window_ns
+from hermes.knowledge.host_work import GC, OUTSIDE
+
+LIMIT = Threshold(
+    value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
+)
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    found = host_loss(
+        measures, "free, the host in no recorded call", LIMIT, lambda split: _cost(measures, split.rank), window_ns
+    )
+    if found is None:
+        return
+    rank = found.worst.rank
+    told = next((row.source for row in measures.host.events if row.rank == rank and row.what == GC), "")
+    collector = f" Of collections here: {told}." if told else ""
+    yield Finding(
+        code="CPU007",
+        layer="cpu",
+        cause="host time that was not recorded",
+        title=f"The device is free for {found.share:.0%} of the step while the host is in no recorded call"
+        f"{on(measures, found)}",
+        ranks=found.ranks,
+        blames=blamed(measures, found),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: what the host did there is gone"),
+        confidence=round(0.4 * measures.certainty, 2),
+        evidence=(
+            *found.evidence,
+            fact(measures, rank, "free while it handed over work", free_for(measures, rank, LAUNCHING), "ns"),
+        ),
+        replay=("host:outside-any-call=0",),
+        within="CPU001",
+        actions=(
+            Action(
+                title="Record what the host does there",
+                do="with_stack=True; on Ascend also gc_detect_threshold=1; hermes run for the "
+                f"counters of collections, run queue and page faults.{collector}",
+                verify="The next capture names the calls or the cause.",
+                risk="Stacks slow the host: take two steps only.",
+                source="torch_npu documentation of its profiler; docs/capture.md",
+            ),
+        ),
+    )
+
+
+def _cost(measures: Measures, rank: int) -> int | None:
+    """Nothing where no call at all is known: then the capture, not the host, has nothing to tell."""
+    host = next((row for row in measures.host.steps if row.rank == rank), None)
+    if host is None or host.of(OUTSIDE) == host.host_ns:
+        return None
+    return free_for(measures, rank, {OUTSIDE})
+
+
+RULE = Rule(
+    code="CPU007",
+    page=__doc__ or "",
+    find=find,
+    cases=("CPU-30", "CPU-29", "CPU-34", "CPU-37", "CPU-38", "CPU-39", "CPU-40", "CPU-41", "CPU-42",
+           "CPU-44", "ENV-03", "ENV-09", "MEM-12"),
+)  # fmt: skip

@@ -1,0 +1,119 @@
+"""A setting slows the host, and the host bounds the step.
+
+## What it detects
+
+Settings that the capture records and that cost time on the host: launches that wait (`ASCEND_LAUNCH_BLOCKING=1`,
+`CUDA_LAUNCH_BLOCKING=1`), a task queue that is off, logs in detail, a caching allocator that is off. Each counts only
+with a loss in the layer that it touches: free time while the host hands over work, waits for the device, or asks for
+memory. Its cost is that loss, of which the setting's own part is not known.
+
+## Why it costs you
+
+What a setting adds to every launch is paid thousands of times a step.
+
+## When it is not a problem
+
+While you debug, and when the loss has another cause that is found here too.
+
+## What to do
+
+Set the value that is named, for training only.
+
+## How to check
+
+Run 50 steps with the setting changed and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._dispatch import dispatch_cost, dispatch_of
+from hermes.diagnose.rules._host import (
+    blamed,
+    event_cost,
+    fact,
+    has_device,
+    held_cost,
+    host_loss,
+    larger,
+    on,
+    setting,
+)
+from hermes.knowledge.host_settings import HOST_SETTINGS, HostSetting
+from hermes.knowledge.host_work import ALLOCATION, SYNCHRONISATION
+
+LIMIT = Threshold(
+    value=0.10, unit="of step", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
+)
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """One finding for each setting that costs where it stands."""
+    for known in HOST_SETTINGS:
+        finding = _of_setting(measures, known)
+        if finding:
+            yield finding
+
+
+def _of_setting(measures: Measures, known: HostSetting) -> Finding | None:
+    def cost(rank: int) -> int | None:
+        return _layer(measures, rank, known) if has_device(measures, rank) and _is_set(measures, rank, known) else None
+
+    found = host_loss(measures, f"loss that {known.name} can add to", LIMIT, lambda split: cost(split.rank))
+    if found is None:
+        return None
+    rank = found.worst.rank
+    value = setting(measures, rank, known.name)
+    shown = f"{known.name}={value[:40]}" if value is not None else f"{known.name}: {_told(measures, rank)}"
+    return Finding(
+        code="ENV001",
+        layer="environment",
+        cause=known.cause,
+        title=f"{known.title}, and the host keeps the device waiting for {found.share:.0%} of the step"
+        f"{on(measures, found)}",
+        ranks=found.ranks,
+        blames=blamed(measures, found, shown),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all of that loss comes from the setting"),
+        confidence=round(known.confidence * measures.certainty, 2),
+        evidence=(*found.evidence, fact(measures, rank, shown, 1.0, "setting")),
+        within=known.within,
+        actions=(
+            Action(
+                title=f"Change {known.name}",
+                do=known.do,
+                verify="Free time per step falls with this change alone.",
+                risk=known.risk,
+                source=known.source,
+            ),
+        ),
+    )
+
+
+def _is_set(measures: Measures, rank: int, known: HostSetting) -> bool:
+    value = setting(measures, rank, known.name)
+    if value is None and known.name == "TASK_QUEUE_ENABLE":
+        row = dispatch_of(measures, rank)
+        return row is not None and row.task_queue == "off"
+    return value is not None and known.slow(value.strip())
+
+
+def _told(measures: Measures, rank: int) -> str:
+    row = dispatch_of(measures, rank)
+    return row.task_queue_source if row else ""
+
+
+def _layer(measures: Measures, rank: int, known: HostSetting) -> int | None:
+    """The loss of the layer that the setting touches."""
+    if known.touches == "memory":
+        return event_cost(measures, rank, ALLOCATION)
+    if known.touches == "launches that wait":
+        return larger(dispatch_cost(measures, rank), held_cost(measures, rank, SYNCHRONISATION))
+    return dispatch_cost(measures, rank)
+
+
+RULE = Rule(code="ENV001", page=__doc__ or "", find=find, cases=("CPU-11", "CPU-17", "ENV-02", "ENV-05", "MEM-17"))

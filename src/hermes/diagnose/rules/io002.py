@@ -1,0 +1,128 @@
+"""Worker processes make batches slower than the step takes them.
+
+## What it detects
+
+Time in which the device has nothing to do while the loop waits for its workers (or for a pipeline of which the profile
+does not tell who works in it), per step, as a share of the step. On a job without a device it is the time of the
+waiting itself. Demand is how many batches a second the step would take if none made it wait, supply how many come.
+
+## Why it costs you
+
+A step cannot begin before its batch is there: the device stands still for the rest of the time.
+
+## When it is not a problem
+
+For the first batches of an epoch, whose workers have just started (IO003), and behind a checkpoint that emptied the
+queue. A wait for one slow sample while others are ready is IO004.
+
+## What to do
+
+With cores free, raise the number of workers by demand over supply. With none free more workers make it worse: make a
+batch cheaper instead, do work offline, or decode on the device.
+
+## How to check
+
+Feed one batch again and again for 50 steps: the step must shorten by the cost. Then try 1, 2, 4, 8 workers and look
+where the step stops getting shorter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from hermes.analyze.host_measures import InputQueue, InputRates
+from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._host import blamed, fact, has_device, host_loss, on, within
+from hermes.diagnose.rules._input import fetch_cost, fetches_of, loop_facts, one_long_fetch, where_verb
+from hermes.knowledge.host_work import DATA
+
+LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
+EMPTY = Threshold(
+    value=0.5, unit="of samples", source="MindInsight's table of queues: an output queue that is often empty is slow"
+)
+CORES_FULL = Threshold(value=0.9, unit="of cores", source="docs/evidence/host-limits.md")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    kinds = ("workers", "not told")
+    found = host_loss(measures, "waiting for batches", LIMIT, lambda split: fetch_cost(measures, split, kinds))
+    row = fetches_of(measures, found.worst.rank) if found else None
+    if found is None or row is None:
+        return
+    rank = row.rank
+    rates = next((one for one in measures.host.rates if one.rank == rank), None)
+    full = _full(rates)
+    slow = _slow_operation(measures, rank)
+    yield Finding(
+        code="IO002",
+        layer="io",
+        cause="workers too slow, cores full" if full else "too few workers",
+        title=f"Waiting for batches {where_verb(measures, found)}{on(measures, found)}"
+        f"{', and no core is free for more workers' if full else ''}",
+        ranks=found.ranks,
+        blames=blamed(measures, found, *((slow.name,) if slow else ())),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: a batch is always ready"),
+        confidence=round((0.5 if one_long_fetch(row) else 0.85) * measures.certainty, 2),
+        evidence=(*found.evidence, *loop_facts(measures, row), *_queue(measures, slow)),
+        replay=("host:data-loading=0",) if has_device(measures, rank) else (),
+        within=within(measures, rank, {DATA}),
+        actions=(_cheaper(),) if full else (_more(rates), _cheaper()),
+    )
+
+
+def _full(rates: InputRates | None) -> bool:
+    """Whether it was sampled that the cores are taken."""
+    if rates is None or rates.cores_free is None or not rates.cores:
+        return False
+    return 1 - rates.cores_free / rates.cores > CORES_FULL.value
+
+
+def _slow_operation(measures: Measures, rank: int) -> InputQueue | None:
+    """Of a pipeline whose queues were sampled the operation nearest to the data whose output is often empty."""
+    rows = [one for one in measures.host.queues if one.rank == rank and one.queue != "device" and one.capacity]
+    return next((one for one in reversed(rows) if (one.empty or 0) > EMPTY.value), None)
+
+
+def _queue(measures: Measures, slow: InputQueue | None) -> Iterator[Evidence]:
+    if slow is not None:
+        what = f"output queue of {slow.name} empty"
+        yield fact(measures, slow.rank, what, slow.empty or 0, "of samples", EMPTY.value, slow.source)
+
+
+def _more(rates: InputRates | None) -> Action:
+    known = rates is not None and rates.demand and rates.supply
+    times = rates.demand / rates.supply if rates and rates.demand and rates.supply else 2.0
+    by = f"{math.ceil(10 * times) / 10:.1f} times as many as now" if known else "twice as many as now"
+    return Action(
+        title="Give the loader more workers",
+        do=f"DataLoader(…, num_workers={by}, persistent_workers=True, prefetch_factor=4), no more than cores are free; "
+        "MindSpore: num_parallel_workers of the slow operation.",
+        verify="Fetches take less than a millisecond in the next profile, and the step shortens.",
+        risk="Host memory for every worker; beyond the free cores workers slow the thread that feeds the device.",
+        source="PyTorch documentation of torch.utils.data; MindStudio's advisor on slow data loaders",
+    )
+
+
+def _cheaper() -> Action:
+    return Action(
+        title="Make a batch cheaper",
+        do="Do offline what does not depend on chance (resize, tokenise, decode), keep one thread in each worker "
+        "(torch.set_num_threads(1), cv2.setNumThreads(0)), decode on the device, or read from a local disk.",
+        verify="The same number of workers makes more batches a second.",
+        risk="Precomputed data takes room and fixes what was random.",
+        source="MindStudio's advisor on slow data loaders; PyTorch documentation of torch.utils.data",
+    )
+
+
+RULE = Rule(
+    code="IO002",
+    page=__doc__ or "",
+    find=find,
+    cases=("IO-01", "IO-03", "IO-04", "IO-05", "IO-07", "IO-11", "IO-13", "IO-15", "IO-18", "IO-19", "IO-20", "IO-21",
+           "IO-23", "IO-25", "ENV-08", "MEM-13"),
+)  # fmt: skip

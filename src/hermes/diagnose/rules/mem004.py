@@ -1,0 +1,96 @@
+"""Memory grows from step to step.
+
+## What it detects
+
+What an allocator has handed out at the beginning of each step, over the steps of the capture: it grows along a line, by
+a part of its peak. It needs a memory curve and at least three steps. It costs no time yet; the job ends, or asks the
+driver again and again, when memory is full.
+
+## Why it costs you
+
+Tensors that are kept from step to step, most often a loss with its graph in a list, fill the device. Near the end the
+allocator frees its cache and tries again, and then the job dies.
+
+## When it is not a problem
+
+In the first steps of a job, while optimizer states and caches are made; with batches of growing length.
+
+## What to do
+
+Detach what is kept: `losses.append(loss.detach())`; empty the lists and caches that a step fills.
+
+## How to check
+
+After a hundred steps the memory at the beginning of a step is what it was after ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.analyze.host_measures import MemoryGrowth
+from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._host import fact, on_ranks
+
+LIMIT = Threshold(value=0.001, unit="of the peak a step", source="docs/evidence/host-limits.md")
+FIT = Threshold(value=0.9, unit="of the variance", source="docs/evidence/host-limits.md")
+_MB = 1_000_000
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding, of the allocator that grows most."""
+    peaks = {(row.rank, row.component, row.device_id): row.allocated_bytes for row in measures.host.peaks}
+    grown = [
+        (row.bytes_per_step / peak, row)
+        for row in measures.host.growth
+        if (peak := peaks.get((row.rank, row.component, row.device_id)))
+        and row.r2 > FIT.value
+        and row.bytes_per_step > LIMIT.value * peak
+    ]
+    if not grown:
+        return
+    share, worst = max(grown, key=lambda one: (one[1].bytes_per_step, -one[1].rank, one[1].component))
+    ranks = tuple(sorted({row.rank for _, row in grown}))
+    yield Finding(
+        code="MEM004",
+        layer="memory",
+        cause="memory that grows",
+        title=f"Memory of {worst.component} grows by {worst.bytes_per_step / _MB:.1f} MB each step"
+        f"{on_ranks(measures, ranks)}",
+        ranks=ranks,
+        blames=(worst.component, *_holders(measures, worst.rank)),
+        cost_ns=0,
+        share=0.0,
+        gain=Gain(low_ns=0, high_ns=0, method="no time yet: it keeps the job from running out of memory"),
+        confidence=round(0.6 * measures.certainty, 2),
+        evidence=_evidence(measures, worst, share),
+        actions=(
+            Action(
+                title="Let go of what a step leaves",
+                do="losses.append(loss.detach()) in place of losses.append(loss); find what stays with "
+                "torch.cuda.memory._record_memory_history(), on Ascend torch.npu.memory._record_memory_history().",
+                verify="Memory at the beginning of a step stays the same over a hundred steps.",
+                risk="none",
+                source="PyTorch documentation: understanding memory usage",
+            ),
+        ),
+    )
+
+
+def _evidence(measures: Measures, row: MemoryGrowth, share: float) -> tuple[Evidence, ...]:
+    curve = "memory curve, where steps begin"
+    return (
+        fact(measures, row.rank, "growth", round(share, 6), LIMIT.unit, LIMIT.value, curve),
+        fact(measures, row.rank, "growth", row.bytes_per_step, "bytes a step", source=curve),
+        fact(measures, row.rank, f"fit to a line through {row.steps} steps", row.r2, FIT.unit, FIT.value, curve),
+    )
+
+
+def _holders(measures: Measures, rank: int) -> tuple[str, ...]:
+    """Who holds most, where that is recorded."""
+    rows = [row for row in measures.host.holders if row.rank == rank]
+    return tuple(f"{row.module or 'no module'}: {row.operator}" for row in rows[:1])
+
+
+RULE = Rule(code="MEM004", page=__doc__ or "", find=find, cases=("MEM-04", "MEM-16"))

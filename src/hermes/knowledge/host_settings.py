@@ -1,0 +1,113 @@
+"""Settings of the environment that cost time on the host, what they touch, and what to set instead.
+
+Sources: torch_npu's list of environment variables, msprof-analyze's advisor (`environment_variable_info.yaml`),
+PyTorch's notes on CUDA and its list of environment variables for debugging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+_NPU = "torch_npu's list of environment variables"
+_ADVISOR = "msprof-analyze's advisor: environment_variable_info.yaml"
+_ONE_LATER = "An error is reported later than the call that made it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSetting:
+    """One variable. `slow` tells whether a value of it costs time; `within` is the rule whose
+    loss it makes, where it may well make all of it.
+
+    `confidence` is in the loss being the setting's: high for what blocks every launch, low for what adds a little.
+    """
+
+    name: str
+    title: str
+    cause: str
+    slow: Callable[[str], bool]
+    touches: Literal["launches", "launches that wait", "memory"]
+    within: str
+    confidence: float
+    do: str
+    risk: str
+    source: str
+
+
+def _on(value: str) -> bool:
+    return value not in ("", "0", "False", "false")
+
+
+HOST_SETTINGS: tuple[HostSetting, ...] = (
+    *(
+        HostSetting(
+            name=name,
+            title="Every launch waits for the device",
+            cause="launch blocking",
+            slow=_on,
+            touches="launches that wait",
+            within="CPU004",
+            confidence=0.8,
+            do=f"unset {name}",
+            risk=_ONE_LATER,
+            source=source,
+        )
+        for name, source in (("ASCEND_LAUNCH_BLOCKING", _NPU), ("CUDA_LAUNCH_BLOCKING", "PyTorch notes on CUDA"))
+    ),
+    HostSetting(
+        name="TASK_QUEUE_ENABLE",
+        title="The task queue is off",
+        cause="task queue off",
+        slow=lambda value: value == "0",
+        touches="launches",
+        within="CPU004",
+        confidence=0.7,
+        do="export TASK_QUEUE_ENABLE=2; unset ASCEND_LAUNCH_BLOCKING",
+        risk="Peak memory may rise.",
+        source=_NPU,
+    ),
+    HostSetting(
+        name="ASCEND_GLOBAL_LOG_LEVEL",
+        title="CANN writes logs in detail",
+        cause="detailed logs",
+        slow=lambda value: value in ("0", "1", "2"),
+        touches="launches",
+        within="",
+        confidence=0.4,
+        do="export ASCEND_GLOBAL_LOG_LEVEL=3 ASCEND_SLOG_PRINT_TO_STDOUT=0",
+        risk="Fewer traces of a fault.",
+        source=_ADVISOR,
+    ),
+    HostSetting(
+        name="TORCH_DISTRIBUTED_DEBUG",
+        title="Collectives are checked in detail",
+        cause="checks for debugging",
+        slow=lambda value: value.upper() == "DETAIL",
+        touches="launches",
+        within="",
+        confidence=0.5,
+        do="unset TORCH_DISTRIBUTED_DEBUG",
+        risk="Fewer checks.",
+        source="PyTorch documentation of torch.distributed: TORCH_DISTRIBUTED_DEBUG",
+    ),
+    *(
+        HostSetting(
+            name=name,
+            title="The caching allocator is off",
+            cause="caching allocator off",
+            slow=lambda value: value != "",
+            touches="memory",
+            within="MEM002",
+            confidence=0.9,
+            do=f"unset {name}",
+            risk="none",
+            source=source,
+        )
+        for name, source in (
+            ("PYTORCH_NO_NPU_MEMORY_CACHING", _NPU),
+            ("PYTORCH_NO_CUDA_MEMORY_CACHING", "PyTorch list of CUDA environment variables"),
+        )
+    ),
+)
+"""Every such setting, the most certain first."""

@@ -1,0 +1,83 @@
+"""The plan in words that the terminal and the page share."""
+
+from __future__ import annotations
+
+from hermes.advise.plan import Advice, Plan
+from hermes.report.format import between, confidence, counted, duration, fraction, ranks
+
+
+def noise_sentence(plan: Plan) -> str:
+    """What a loss must be able to give to be shown, and what that is taken from."""
+    floor = plan.floor
+    if not floor.ns:
+        return "The noise floor was not measured: no step was."
+    reasons = [f"{fraction(floor.least_ns / floor.step_ns)} of the step"] if floor.step_ns else []
+    if floor.spread_ns is not None:
+        reasons.append(f"the {floor.of} spread by {duration(floor.spread_ns)}")
+    if floor.unexplained_ns:
+        reasons.append(f"{duration(floor.unexplained_ns)} of the critical path has no explanation")
+    return f"Noise floor {duration(floor.ns)} a step, the largest of: {'; '.join(reasons)}."
+
+
+def nothing_sentence(plan: Plan) -> str:
+    """That nothing is to be done, and what was too small to tell from chance."""
+    if not plan.floor.ns:
+        return "No rule found a loss in what was collected."
+    small = f" Below it: {counted(len(plan.minor), 'finding')}, in report.json." if plan.minor else ""
+    return f"No loss above the noise floor was found. {noise_sentence(plan)}{small}"
+
+
+def gain_words(one: Advice) -> str:
+    """`52.0 to 52.1 ms, 35.8%`, or `up to 26.4 ms, 20.4%` where nothing was replayed or others hide it."""
+    if one.gain.low_ns:
+        return f"{between(one.gain.low_ns, one.gain.high_ns)}, {share_words(one)}"
+    return f"up to {duration(one.gain.high_ns)}, {share_words(one)}"
+
+
+def share_words(one: Advice) -> str:
+    """The gain as per cent of the step."""
+    low, high = fraction(one.share_low), fraction(one.share_high)
+    if not one.gain.low_ns:
+        return high
+    return low if low == high else f"{low.rstrip('%')} to {high}"
+
+
+def beyond_words(one: Advice) -> str:
+    """What an action adds to those before it, where that is another number; empty else."""
+    if one.beyond_ns is None or one.beyond_ns == one.gain.low_ns:
+        return ""
+    return f"{duration(one.beyond_ns)} more after those above"
+
+
+def who_words(one: Advice, everyone: tuple[int, ...]) -> str:
+    """Whom the loss strikes, and whom or what it is laid at."""
+    who = "all collected ranks" if len(everyone) > 1 and {*one.ranks} == {*everyone} else ranks(one.ranks)
+    if not one.blames:
+        return who
+    more = f" and {len(one.blames) - 2} more" if len(one.blames) > 2 else ""
+    return f"{who}, by {', '.join(one.blames[:2])}{more}"
+
+
+def facts(one: Advice, everyone: tuple[int, ...]) -> list[str]:
+    """What stands under the title of an action."""
+    said = [
+        ", ".join(one.codes),
+        who_words(one, everyone),
+        f"confidence {confidence(one.confidence)}",
+        f"effort: {one.effort}",
+    ]
+    return [*said, *([f"case {one.case}"] if one.case else []), *filter(None, [beyond_words(one)])]
+
+
+def together_sentence(plan: Plan) -> str:
+    """What the first actions give when they are replayed together; empty where nothing was replayed."""
+    one = plan.combined
+    if one is None:
+        return ""
+    many = f"The first {one.actions} together" if one.actions > 1 else "It"
+    over = (
+        f"; {duration(one.over_steps_ns)} over the {one.steps} steps seen"
+        if one.over_steps_ns and one.steps > 1
+        else ""
+    )
+    return f"{many}: {between(one.low_ns, one.high_ns)} a step ({fraction(one.share)}), replayed together{over}."
