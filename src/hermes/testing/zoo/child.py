@@ -2,7 +2,8 @@
 
     python child.py FILE PROGRAM slow|fixed
 
-One JSON object a line: `{"do": "steps", "count": N}`, `{"do": "profile", "count": N, "out": PATH}`, `{"do": "watch"}`.
+One JSON object a line: `{"do": "steps", "count": N}`, `{"do": "profile", "count": N, "out": PATH}`, `{"do": "watch"}`,
+`{"do": "unwatch"}`.
 The answer is one line on the stdout that the process was started with; what the program prints goes nowhere. Ranks find
 each other by RANK, WORLD_SIZE and a file named in ZOO_MEETING.
 """
@@ -55,9 +56,9 @@ def _loaded(file: str) -> Any:
 
 
 def _answer(torch: Any, steps: Iterator[None], asked: dict[str, Any]) -> dict[str, Any]:
-    if asked["do"] == "watch":
+    if asked["do"] in ("watch", "unwatch"):
         capture: Any = importlib.import_module("hermes.capture")
-        capture.start()
+        (capture.start if asked["do"] == "watch" else capture.stop)()
         return {}
     if asked["do"] == "profile":
         return _profile(torch, steps, asked["count"], asked["out"])
