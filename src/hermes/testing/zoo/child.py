@@ -10,6 +10,7 @@ each other by RANK, WORLD_SIZE and a file named in ZOO_MEETING.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 OPTIONS = ("record_shapes", "with_stack")
-"""What torch.profiler is asked for beside the operators of the CPU: shapes and types, and Python's frames."""
+"""What torch.profiler is asked for beside operators of the CPU and collections: shapes and types, Python's frames."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,7 +74,10 @@ def _timed(steps: Iterator[None]) -> int:
 
 def _profile(torch: Any, steps: Iterator[None], count: int, out: str) -> dict[str, Any]:
     profiler = torch.profiler
-    options = dict.fromkeys(OPTIONS, True)
+    options: dict[str, Any] = dict.fromkeys(OPTIONS, True)
+    # A word that torch knows since 2.9.
+    with contextlib.suppress(TypeError):
+        options["experimental_config"] = torch._C._profiler._ExperimentalConfig(record_python_gc_info=True)
     # The first step under a profiler pays for its start.
     when = profiler.schedule(wait=0, warmup=1, active=count, repeat=1)
     with profiler.profile(activities=[profiler.ProfilerActivity.CPU], schedule=when, **options) as profile:
