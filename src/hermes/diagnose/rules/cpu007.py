@@ -30,8 +30,9 @@ from collections.abc import Iterator
 
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._dispatch import silent_cost
 from hermes.diagnose.rules._host import LAUNCHING, blamed, fact, free_for, host_loss, on, window_ns
-from hermes.knowledge.host_work import GC, OUTSIDE
+from hermes.knowledge.host_work import GC
 
 LIMIT = Threshold(
     value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
@@ -41,7 +42,11 @@ LIMIT = Threshold(
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
     found = host_loss(
-        measures, "free, the host in no recorded call", LIMIT, lambda split: _cost(measures, split.rank), window_ns
+        measures,
+        "free, the host in no recorded call",
+        LIMIT,
+        lambda split: silent_cost(measures, split.rank),
+        window_ns,
     )
     if found is None:
         return
@@ -77,14 +82,6 @@ def find(measures: Measures) -> Iterator[Finding]:
             ),
         ),
     )
-
-
-def _cost(measures: Measures, rank: int) -> int | None:
-    """Nothing where no call at all is known: then the capture, not the host, has nothing to tell."""
-    host = next((row for row in measures.host.steps if row.rank == rank), None)
-    if host is None or host.of(OUTSIDE) == host.host_ns:
-        return None
-    return free_for(measures, rank, {OUTSIDE})
 
 
 RULE = Rule(

@@ -86,7 +86,7 @@ def _actions(measures: Measures, found: Loss, part: str) -> tuple[Action, ...]:
     workers = Action(
         title="Give the DataLoader worker processes",
         do=f"DataLoader(…, num_workers={max(2, needed)}, persistent_workers=True, pin_memory=True); "
-        f"{needed} keep up with the step as it would be without the wait, one more absorbs slow samples.",
+        f"{needed} would keep up with the step as it is without the wait, one more absorbs slow samples.",
         verify="The calls of __next__ take less than a millisecond, and the step shortens by the cost.",
         risk="The dataset must survive a fork or be picklable, each worker needs its own random seed, and a worker "
         "needs a free core and host memory.",
