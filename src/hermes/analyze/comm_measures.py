@@ -135,7 +135,8 @@ class LinkPair:
     `ratio` is the median over classes (kind, size, step) of the link's median time over that of its peers: links of the
     same transport that moved the same size. `slower` of `compared` classes took over 5 % longer than the peers' median;
     `p_value` is the chance of that when none is slower, times the number of links. `excess_ns` is what its transfers
-    took longer than peers would have, stalls left out.
+    took longer than peers would have, stalls left out. `same_host` tells whether both ranks are on one host, None
+    where a host is not recorded.
     """
 
     rank: int
@@ -152,6 +153,7 @@ class LinkPair:
     slower: int
     excess_ns: int | None
     p_value: float | None
+    same_host: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,8 @@ class OperatorCost:
     kernels. `flops` and `bytes` are of one call, None without a formula. `tflops`, `gb_per_s`, `roof_share` and
     `bound` are those of the call of median time. `limit` is the lower of the chip's two roofs at this work;
     `roof_share` is never above 1: `note` says what is known instead. `aligned` tells of products whether the inner axes
-    of both matrices are multiples of what the chip works on.
+    of both matrices are multiples of what the chip works on. `ai_cpu_ns` is the part of `ns` on AI CPU, None where
+    units are not recorded.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class OperatorCost:
     losses: Losses
     aligned: bool | None
     note: str
+    ai_cpu_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median
 from typing import Any, Literal
@@ -279,8 +279,12 @@ def _operators(
             parts.setdefault((key, chip.name if chip else None), []).append(one.rank)
     total = sum(entry.row["ns"] for own in entries.values() for entry in own.values()) or 1
     lost = _lost_by_key(losses, {rank: chips[rank][0].name if chips[rank][0] else None for rank in entries})  # type: ignore[union-attr]
+    units = {one.rank for one in ranks if one.has_units and one.vendor == "ascend"}
     rows = [
-        _operator([entries[rank][key] for rank in own], own, chip, total, lost[key, chip])
+        replace(
+            _operator([entries[rank][key] for rank in own], own, chip, total, lost[key, chip][0]),
+            ai_cpu_ns=lost[key, chip][1] if units.intersection(own) else None,
+        )
         for (key, chip), own in parts.items()
     ]
     return tuple(sorted(rows, key=lambda row: (-row.ns, row.operator, row.shapes, row.dtypes, row.chip or "")))
@@ -289,9 +293,9 @@ def _operators(
 def _lost_by_key(
     losses: Mapping[int, Frame], chips: Mapping[int, str | None]
 ) -> dict[tuple[int, str | None], tuple[Losses, int]]:
-    """Losses of each signature and chip over all ranks, and the time of the layout kernels in it."""
+    """Losses of each signature and chip over all ranks, and its time on AI CPU."""
     frames = [rows.with_columns(pl.lit(chips[rank], dtype=pl.String).alias("chip")) for rank, rows in losses.items()]
-    names = ("clocked_ns", "told_ns", "piped_ns", "frequency", "blocks", "pipes", "layout_ns")
+    names = ("clocked_ns", "told_ns", "piped_ns", "frequency", "blocks", "pipes", "layout_ns", "ai_cpu_ns")
     sums = pl.concat(frames).group_by("key", "chip", maintain_order=True).agg(pl.col(names).sum())
     found: dict[tuple[int, str | None], tuple[Losses, int]] = {}
     for row in sums.iter_rows(named=True):
@@ -302,20 +306,19 @@ def _lost_by_key(
                 pipe_ns=round(row["pipes"]) if row["piped_ns"] > 0 else None,
                 layout_ns=row["layout_ns"],
             ),
-            row["layout_ns"],
+            row["ai_cpu_ns"],
         )
     return found
 
 
 def _operator(
-    own: Sequence[_Entry], ranks: Sequence[int], chip: str | None, total: int, lost: tuple[Losses, int]
+    own: Sequence[_Entry], ranks: Sequence[int], chip: str | None, total: int, losses: Losses
 ) -> OperatorCost:
     first = own[0]
     typical = round(median(entry.row["median_ns"] for entry in own))
     ns = sum(entry.row["ns"] for entry in own)
     work, top = first.work, first.roof
     share, note = _share(work, top, typical)
-    losses = lost[0]
     if first.kind in LAYOUT:
         losses = Losses(
             frequency_ns=losses.frequency_ns, blocks_ns=losses.blocks_ns, pipe_ns=losses.pipe_ns, layout_ns=ns

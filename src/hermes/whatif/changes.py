@@ -13,15 +13,20 @@ import numpy as np
 from hermes.analyze.graph import NONE
 from hermes.analyze.net import LAUNCHED, OUTSIDE, WAITED
 from hermes.base.errors import InputError
+from hermes.base.globs import literal
 from hermes.base.intervals import Ints
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON, REASONS
 from hermes.whatif.job import JobStep
 
 OFF = -(2**60)
 """Lag of an edge that holds nothing any more."""
+_STALLED = 10
+"""From so many times the usual length of a rank's operations of a kind on, one has stalled (`analyze.transfers`)."""
 _OF_TASKS = {"op": "compute", "comm": "comm", "copy": "copy"}
 _SPEC = re.compile(r"(?P<what>[a-z]+):(?P<which>.+?)(=(?P<to>[^=]+))?")
-_HINT = "such as op:MatMul*=0.5, host:data-loading=0, comm:overlap, rank:5=median, sync:none or launch:graph"
+_HINT = (
+    "such as op:MatMul*=0.5, host:data-loading=0, comm:overlap, rank:5=median, compute:5=0.8, sync:none or launch:graph"
+)
 
 
 @dataclass(slots=True)
@@ -59,6 +64,8 @@ def parse(spec: str) -> Change:
             return _host(spec, which, _factor(spec, to))
         if what == "rank" and to == "median" and which.isdecimal():
             return _rank(int(which))
+        if what == "compute" and to is not None and which.isdecimal():
+            return _compute(int(which), _factor(spec, to))
         if to is None and (what, which) in _PLAIN:
             return _PLAIN[(what, which)]
     raise InputError(f"{spec!r} is no change", where="--set", hint=_HINT)
@@ -73,7 +80,7 @@ def candidates(job: JobStep, *, most_types: int = 8, most_ranks: int = 16) -> It
     totals = {kind: int(job.net.dur[compute & (job.type == kind)].sum()) for kind in set(job.type[compute])}
     for kind in sorted(totals, key=lambda kind: (-totals[kind], kind))[:most_types]:
         if kind:
-            yield _tasks("op", _escaped(kind), 0.5)
+            yield _tasks("op", literal(kind), 0.5)
     if (job.component == "comm").any():
         yield _PLAIN[("comm", "overlap")]
         yield _tasks("comm", "*", 0.5)
@@ -90,10 +97,6 @@ def candidates(job: JobStep, *, most_types: int = 8, most_ranks: int = 16) -> It
 def slug(reason: str) -> str:
     """A reason as it is typed."""
     return reason.replace(" ", "-")
-
-
-def _escaped(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)
 
 
 def _factor(spec: str, text: str) -> float:
@@ -158,6 +161,14 @@ def _rank(rank: int) -> Change:
     return Change(spec=f"rank:{rank}=median", title=f"rank {rank} is as fast as the median of the ranks", apply=apply)
 
 
+def _compute(rank: int, factor: float) -> Change:
+    def apply(job: JobStep, state: State) -> None:
+        chosen = (job.component == "compute") & (job.net.rank == rank)
+        state.dur[chosen] = np.round(state.dur[chosen] * factor).astype(np.int64)
+
+    return Change(spec=f"compute:{rank}={factor:g}", title=f"all compute of rank {rank} {_times(factor)}", apply=apply)
+
+
 def _to_median(job: JobStep, state: State, rank: int) -> None:
     """Scale a rank's tasks by type, and its host work by reason, down to the median of the others."""
     others = _alike(job, rank)
@@ -198,6 +209,15 @@ def _overlap(job: JobStep, state: State) -> None:
     state.dur[job.component == "comm"] = 0
 
 
+def _even(job: JobStep, state: State) -> None:
+    comm = job.component == "comm"
+    for rank, kind in {(int(rank), kind) for rank, kind in zip(job.net.rank[comm], job.type[comm], strict=True)}:
+        like = comm & (job.net.rank == rank) & (job.type == kind) & (job.net.dur > 0)
+        if like.any():
+            usual = int(np.median(job.net.dur[like]))
+            state.dur[like & (job.net.dur >= _STALLED * usual)] = usual
+
+
 def _no_synchronisation(job: JobStep, state: State) -> None:
     net = job.net
     state.lag[(net.kind == WAITED) & (net.task[net.pred] != NONE)] = OFF
@@ -212,6 +232,7 @@ def _graph(job: JobStep, state: State) -> None:
 
 _PLAIN = {
     ("comm", "overlap"): Change(spec="comm:overlap", title="all communication is hidden", apply=_overlap),
+    ("comm", "even"): Change(spec="comm:even", title="no transfer stalls", apply=_even),
     ("sync", "none"): Change(spec="sync:none", title="the host never waits for the device", apply=_no_synchronisation),
     ("launch", "graph"): Change(spec="launch:graph", title="the step is launched as one graph", apply=_graph),
 }

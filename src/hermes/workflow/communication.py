@@ -7,6 +7,7 @@ what only its own tables tell, as sums; after it, the measures are made of these
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -14,7 +15,7 @@ from hermes.align.offsets import ClockOffset, clock_offsets
 from hermes.analyze import balance, contention, group_ops, matrix, pipeline, slow_ranks, transfers
 from hermes.analyze.arrivals import Arrival, by_peer, identified
 from hermes.analyze.collectives import GroupInfo, Operations, group_info, operations, with_compute, with_tasks
-from hermes.analyze.comm_measures import Communication, Contention
+from hermes.analyze.comm_measures import Communication, Contention, LinkPair
 from hermes.analyze.measures import StepSplit
 from hermes.analyze.structure_measures import Balance, Pipeline, RankMatrix, Structure
 from hermes.base.intervals import EMPTY, Intervals, flat
@@ -130,7 +131,7 @@ class Exchange:
         chips = {rank: place.chip for rank, place in self._places.items()}
         reported = pl.concat(self._reported) if self._reported else _NO_LINKS
         if not self._rows:
-            return Communication(links=transfers.link_pairs(_NO_SUMS, reported, chips))
+            return Communication(links=self._placed_links(transfers.link_pairs(_NO_SUMS, reported, chips)))
         rows = pl.concat(self._rows)
         sums = pl.concat(self._sums) if self._sums else _NO_SUMS
         traffic = pl.concat(self._traffic) if self._traffic else _NO_TRAFFIC
@@ -141,12 +142,22 @@ class Exchange:
             groups=groups,
             fits=fits,
             slow_ranks=slow_ranks.slow_ranks(self._made, self._collected),
-            links=transfers.link_pairs(sums, reported, chips),
+            links=self._placed_links(transfers.link_pairs(sums, reported, chips)),
             packets=transfers.packets(sums),
             alignment=transfers.alignment(sums, rows),
             stalls=transfers.stalls(sums, rows),
             contention=contention.merged([*self._contention, *contention.comm_contention(rows, self._groups)]),
             notes=_notes(self._made, rows, fitted=bool(fits)),
+        )
+
+    def _placed_links(self, links: Sequence[LinkPair]) -> tuple[LinkPair, ...]:
+        """The links with whether both ranks are on one host; a rank that was not collected has none."""
+        hosts = {rank: place.host for rank, place in self._places.items() if place.host is not None}
+        return tuple(
+            replace(link, same_host=hosts[link.rank] == hosts[link.peer])
+            if link.rank in hosts and link.peer in hosts
+            else link
+            for link in links
         )
 
     def structure(self, splits: Sequence[StepSplit], talk: Communication) -> Structure:

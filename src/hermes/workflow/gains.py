@@ -17,6 +17,7 @@ from hermes.workflow.whatif import step_of
 
 # Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
 _RANKS = 64
+_NAMED, _LETTERS = 3, 60
 
 
 class StepReplay:
@@ -51,6 +52,13 @@ def with_gains(findings: Sequence[Finding], replay: StepReplay) -> tuple[Finding
     return tuple(_with_gain(finding, replay) for finding in findings)
 
 
+def _said(specs: Sequence[str]) -> str:
+    """Changes as a line holds them: names of kernels may be hundreds of letters long."""
+    short = [spec if len(spec) <= _LETTERS else f"{spec[: _LETTERS - 1]}…" for spec in specs[:_NAMED]]
+    more = f" and {len(specs) - _NAMED} more" if len(specs) > _NAMED else ""
+    return " with ".join(short) + more
+
+
 def _with_gain(finding: Finding, replay: StepReplay) -> Finding:
     found = replay(finding.replay)
     if found is None:
@@ -63,7 +71,7 @@ def _with_gain(finding: Finding, replay: StepReplay) -> Finding:
             low_ns=low,
             # The replay counts what lies before the window, too, which no share of it holds.
             high_ns=max(low, finding.gain.high_ns),
-            method=f"replay of {' with '.join(finding.replay)}; {finding.gain.method}",
+            method=f"replay of {_said(finding.replay)}; {finding.gain.method}",
             replayed=True,
         ),
     )

@@ -12,7 +12,8 @@ The device's compute units stand still. Hidden behind compute, the same communic
 ## When it is not a problem
 
 When most of it is waiting for another rank: then COM002 names that rank, and making communication faster will not help.
-When the capture holds a single step at an odd place (the first step, a step with evaluation).
+In a pipeline, waiting for other stages is exposed too: the PAR rules judge it. When the capture holds a single step at
+an odd place (the first step, a step with evaluation).
 
 ## What to do
 
@@ -26,10 +27,11 @@ Profile the same step again: exposed communication per step must fall, and the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._comm import bubble_of, exposed_transfer
 from hermes.diagnose.rules._component import loss
 
 LIMIT = Threshold(
@@ -47,6 +49,7 @@ def find(measures: Measures) -> Iterator[Finding]:
     # As in COM002: a capture of many steps must say the same as one of a single step.
     waits = (wait for wait in measures.waits if wait.rank == found.worst.rank)
     waiting = max((measures.waited_per_step(wait) for wait in waits), default=0)
+    waiting = max(waiting, bubble_of(measures, found.worst.rank))
     idle_compute = (found.worst.compute_ns or 0) - (found.worst.overlapped_comm_ns or 0)
     recorded = any(wait.rank == found.worst.rank for wait in measures.waits)
     parts = tuple(
@@ -77,19 +80,85 @@ def find(measures: Measures) -> Iterator[Finding]:
             method="bound: all that is not waiting for one rank is hidden, as far as compute is left to hide it",
         ),
         confidence=round((0.9 if recorded else 0.5) * measures.certainty, 2),
-        evidence=(*found.evidence, *parts),
+        evidence=(*found.evidence, *parts, *_dimensions(measures, found.worst.rank)),
         replay=("comm:overlap",),
-        actions=(
-            Action(
-                title="Overlap collectives with backward",
-                do="Keep gradient buckets of 25 to 100 MB (DistributedDataParallel bucket_cap_mb) and "
-                "find_unused_parameters off, so that each bucket's all-reduce starts while backward still runs.",
-                verify="Profile again: exposed communication falls, overlapped communication rises.",
-                risk="Larger buckets need more memory and start later.",
-                source="PyTorch documentation of DistributedDataParallel",
-            ),
-        ),
+        actions=(_CURES.get(_largest(measures, found.worst.rank), _OVERLAP),),
     )
 
 
-RULE = Rule(code="COM001", page=__doc__ or "", find=find)
+def _dimensions(measures: Measures, rank: int) -> tuple[Evidence, ...]:
+    """Exposed transfers of each dimension of parallelism, without the waits, and how much of them compute hides."""
+    return tuple(
+        Evidence(
+            what=f"transfers of {name} that nothing hides",
+            value=float(round(ns)),
+            unit="ns",
+            threshold=None,
+            where=f"rank {rank}, mean per step",
+        )
+        for name, ns in sorted(_exposed(measures, rank).items(), key=lambda part: (-part[1], part[0]))[:3]
+        if round(ns)
+    )
+
+
+def _exposed(measures: Measures, rank: int) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for group in measures.communication.groups:
+        ns = exposed_transfer(measures, group)
+        if ns is not None and rank in group.ranks:
+            name = group.parallel or group.group
+            sums[name] = sums.get(name, 0.0) + ns
+    return sums
+
+
+def _largest(measures: Measures, rank: int) -> str:
+    sums = _exposed(measures, rank)
+    return max(sorted(sums), key=lambda name: sums[name], default="")
+
+
+_OVERLAP = Action(
+    title="Overlap collectives with backward",
+    do="Keep gradient buckets of 25 to 100 MB (DistributedDataParallel bucket_cap_mb) and "
+    "find_unused_parameters off, so that each bucket's all-reduce starts while backward still runs; Megatron and "
+    "MindSpeed: --use-distributed-optimizer --overlap-grad-reduce.",
+    verify="Profile again: exposed communication falls, overlapped communication rises.",
+    risk="Larger buckets need more memory and start later; kernels beside a collective may slow down (COM006).",
+    source="PyTorch documentation of DistributedDataParallel",
+)
+_CURES: Mapping[str, Action] = {
+    "tp": Action(
+        title="Split products and their collectives into pieces that overlap",
+        do="--tp-comm-overlap in Megatron; --use-ascend-coc --coc-fused-kernel or --use-ascend-mc2 in MindSpeed; "
+        "sequence "
+        "parallelism; fewer ranks in the tensor-parallel group where memory allows.",
+        verify="Transfers of tp that nothing hides fall in the next profile.",
+        risk="CoC and MC2 exclude each other; a smaller group needs more memory.",
+        source="MindSpeed, communication-over-computation.md and mc2.md; Megatron-LM, tp_comm_overlap",
+    ),
+    "ep": Action(
+        title="Hide the all-to-all of experts behind their products",
+        do="--moe-alltoall-overlap-comm in MindSpeed or --overlap-moe-expert-parallel-comm in Megatron; keep "
+        "expert groups "
+        "within a node.",
+        verify="Transfers of ep that nothing hides fall in the next profile.",
+        risk="Memory for the batches in flight.",
+        source="case COM-20",
+    ),
+    "pp": Action(
+        title="Overlap sends and receives with compute",
+        do="--overlap-p2p-communication with virtual stages in Megatron; batched sends and receives.",
+        verify="Transfers of pp that nothing hides fall in the next profile.",
+        risk="Virtual stages send more often.",
+        source="case COM-36",
+    ),
+}
+
+RULE = Rule(
+    code="COM001",
+    page=__doc__ or "",
+    find=find,
+    cases=(
+        "COM-01", "COM-02", "COM-04", "COM-05", "COM-06", "COM-07", "COM-08", "COM-19", "COM-20", "COM-35", "COM-36",
+        "COM-41", "PAR-07", "PAR-08", "PAR-09", "PAR-17",
+    ),
+)  # fmt: skip

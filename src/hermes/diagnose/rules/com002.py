@@ -16,13 +16,16 @@ A collective ends when its last member has arrived. The time that all others wai
 Around checkpoints and evaluation, and in the first steps after a start, ranks arrive unevenly without a lasting cause.
 A chain of waits can pass a delay on: the awaited rank may itself have waited for another.
 
+Within a pipeline, stages wait for each other by design: waits for ranks of another stage are left to the PAR rules.
+
 ## What to do
 
-Profile the awaited rank, on the same step, and compare its host and compute time with a rank that waits.
+Where the awaited rank was collected, the finding says whether it computes longer than its peers (then CMP011 or PAR003
+may say why) or its device waits for its host (then look at that host). Where it was not, profile it on the same step.
 
 ## How to check
 
-Collect the awaited rank together with a waiting one: the awaited one must arrive last and not wait itself.
+Profile the awaited rank together with a waiting one: the awaited one must no longer arrive last.
 """
 
 from __future__ import annotations
@@ -32,20 +35,30 @@ from collections.abc import Iterator
 from hermes.analyze.measures import PeerWait
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
+from hermes.diagnose.rules._slow import Beside, beside
 
 LIMIT = Threshold(
     value=0.05,
     unit="of window",
     source="slow-card advice of MindStudio Insight 26.0: waiting above 5 % of the longest time",
 )
+HALF = Threshold(
+    value=0.50,
+    unit="of the waiting must be explained by what the awaited rank does longer",
+    source="docs/evidence/detection.md",
+)
 
 _SHOWN = 4
+_COMPUTES = "which computes longer than its peers"
+_STARVES = "whose host keeps its device waiting"
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
     longest: dict[int, PeerWait] = {}
     for wait in measures.waits:
+        if _other_stage(measures, wait):
+            continue
         if wait.rank not in longest or _size(wait) > _size(longest[wait.rank]):
             longest[wait.rank] = wait
     for peer in sorted({wait.peer for wait in longest.values()}):
@@ -59,9 +72,16 @@ def _size(wait: PeerWait) -> tuple[int, int, int]:
     return wait.longest_ns, wait.total_ns, -wait.peer
 
 
+def _other_stage(measures: Measures, wait: PeerWait) -> bool:
+    """Whether two ranks are in different stages of a pipeline."""
+    line = measures.structure.pipeline
+    own = {stage.stage for stage in (line.stages if line else ()) if {wait.rank, wait.peer} & set(stage.ranks)}
+    return len(own) > 1
+
+
 def _of_peer(measures: Measures, peer: int) -> Finding | None:
     slow: list[tuple[float, int, PeerWait, int]] = []
-    for wait in (wait for wait in measures.waits if wait.peer == peer):
+    for wait in (wait for wait in measures.waits if wait.peer == peer and not _other_stage(measures, wait)):
         split = measures.median_of(wait.rank)
         if split is None or not split.window_ns:
             continue
@@ -75,12 +95,14 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         return None
     share, cost, worst, _ = max(slow, key=lambda one: (one[1], -one[2].rank))
     collected = worst.peer_collected
-    missing = "" if collected else ", which was not collected"
+    apart = beside(measures, peer) if collected else None
+    why = _why(apart, cost)
+    tail = (f", {why}" if why else "") if collected else ", which was not collected"
     return Finding(
         code="COM002",
         layer="communication",
         cause="slow rank",
-        title=f"{len(slow)} of {len(measures.steps_of_rank)} ranks wait for rank {peer}{missing}",
+        title=f"{len(slow)} of {len(measures.steps_of_rank)} ranks wait for rank {peer}{tail}",
         ranks=tuple(sorted(wait.rank for _, _, wait, _ in slow)),
         blames=(f"rank {peer}",),
         cost_ns=cost,
@@ -107,19 +129,68 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
                 threshold=LIMIT.value,
                 where=f"rank {worst.rank}",
             ),
+            *_beside(apart),
         ),
         replay=(f"rank:{peer}=median",),
-        actions=(
-            Action(
-                title=f"Profile rank {peer}" if not collected else f"Compare rank {peer} with a rank that waits",
-                do=f"Collect rank {peer} and rank {worst.rank} on the same step at Level1 and analyse both folders "
-                "together.",
-                verify=f"Rank {peer} arrives last at the collectives and waits for nobody.",
-                risk="none",
-                source="tasks of the capture itself",
-            ),
-        ),
+        actions=(_action(peer, worst.rank, why, collected=collected),),
     )
 
 
-RULE = Rule(code="COM002", page=__doc__ or "", find=find)
+def _why(apart: Beside | None, cost_ns: int) -> str:
+    """In words, what an awaited rank does longer than its peers; empty where that explains no half of the waiting."""
+    if apart is None or max(apart.compute_ns, apart.free_ns) <= HALF.value * cost_ns:
+        return ""
+    return _COMPUTES if apart.compute_ns >= apart.free_ns else _STARVES
+
+
+def _beside(apart: Beside | None) -> tuple[Evidence, ...]:
+    if apart is None:
+        return ()
+    where = f"rank {apart.rank}, its median step beside the median of {apart.peers} peers"
+    return tuple(
+        Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=where)
+        for what, ns in (("computes longer", apart.compute_ns), ("is free longer", apart.free_ns))
+    )
+
+
+def _action(peer: int, waiting: int, why: str, *, collected: bool) -> Action:
+    if not collected:
+        return Action(
+            title=f"Profile rank {peer}",
+            do=f"Collect rank {peer} and rank {waiting} on the same step at Level1 and analyse both folders together.",
+            verify=f"Rank {peer} arrives last at the collectives and waits for nobody.",
+            risk="none",
+            source="tasks of the capture itself",
+        )
+    if why == _COMPUTES:
+        return Action(
+            title=f"Make rank {peer} compute no longer than the others",
+            do=f"See the findings that blame rank {peer} (CMP008 its clock, CMP011 the same operators slower, "
+            "PAR003 more "
+            "tokens); compare its operators with another rank's in the table of operators.",
+            verify=f"Compute of rank {peer} equals that of its peers, and the others no longer wait for it.",
+            risk="none",
+            source="tasks of the capture itself",
+        )
+    if not why:
+        return Action(
+            title=f"Compare rank {peer} with a rank that waits",
+            do="Neither its compute nor its free time explains half of the waiting: follow the critical path of "
+            "the report "
+            f"to rank {peer}, and compare its step with that of rank {waiting} on the timeline.",
+            verify=f"Rank {peer} no longer arrives last.",
+            risk="none",
+            source="tasks of the capture itself",
+        )
+    return Action(
+        title=f"Look at the host of rank {peer}",
+        do=f"Compare host calls, input and free time of rank {peer} with another rank's (the CPU and IO rules "
+        "say what holds "
+        "it up); look for other processes on its host.",
+        verify=f"Free time of rank {peer} equals that of its peers, and the others no longer wait for it.",
+        risk="none",
+        source="tasks of the capture itself",
+    )
+
+
+RULE = Rule(code="COM002", page=__doc__ or "", find=find, cases=("COM-21", "COM-22", "PAR-13", "PAR-18", "ENV-06"))

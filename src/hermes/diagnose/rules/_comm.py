@@ -1,0 +1,54 @@
+"""What rules about communication share: transfers that nothing hides, per step of a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hermes.analyze.comm_measures import GroupOp
+from hermes.diagnose.rule import Measures, Threshold
+from hermes.diagnose.rules._component import Loss, loss
+
+
+def steps_of(measures: Measures, ranks: Sequence[int]) -> int:
+    """Steps of these ranks together, at least 1."""
+    return max(1, sum(measures.steps_of_rank.get(rank, 0) for rank in ranks))
+
+
+def exposed_transfer(measures: Measures, group: GroupOp) -> float | None:
+    """Nanoseconds per step of each of its ranks, after the last arrival, beside which nothing is computed."""
+    if group.transfer_ns is None:
+        return None
+    after = group.transfer_ns + (group.idle_ns or 0) - (group.hidden_ns or 0)
+    return max(0, after) / steps_of(measures, group.ranks)
+
+
+def exposed_by_rank(measures: Measures) -> dict[int, float]:
+    """Exposed transfers of all groups per step of each rank whose operations could be split from their waits."""
+    found: dict[int, float] = {}
+    for group in measures.communication.groups:
+        ns = exposed_transfer(measures, group)
+        if ns is not None:
+            for rank in group.ranks:
+                found[rank] = found.get(rank, 0.0) + ns
+    return found
+
+
+def exposed_loss(measures: Measures, what: str, limit: Threshold, costs: Mapping[int, float]) -> Loss | None:
+    """The ranks on which something costs more than the limit; no more than what of their transfers nothing hides."""
+    most = exposed_by_rank(measures)
+    return loss(
+        measures,
+        what,
+        limit,
+        lambda split: (
+            None
+            if split.rank not in costs or split.exposed_comm_ns is None
+            else round(min(costs[split.rank], split.exposed_comm_ns, most.get(split.rank, float("inf"))))
+        ),
+    )
+
+
+def bubble_of(measures: Measures, rank: int) -> int:
+    """What a rank waits for other pipeline stages per step; 0 without a pipeline."""
+    line = measures.structure.pipeline
+    return next((stage.bubble_ns for stage in (line.stages if line else ()) if rank in stage.ranks), 0)

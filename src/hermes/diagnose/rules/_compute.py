@@ -1,0 +1,142 @@
+"""What rules about compute share: steps beside their splits, operators per step, and the changes that stand for "
+"cures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from hermes.analyze.compute_measures import OperatorCost, StepCompute
+from hermes.analyze.measures import StepSplit
+from hermes.base.globs import literal
+from hermes.diagnose.finding import Evidence
+from hermes.diagnose.rule import Measures, Threshold, by_share
+from hermes.diagnose.rules._component import Loss, loss, place
+
+_SHOWN = 3
+_MOST_CHANGES = 8
+_LONGEST_NAME = 60
+
+
+def lost(
+    measures: Measures,
+    what: str,
+    part: Callable[[StepCompute], int | None],
+    of_kernels: Threshold,
+    of_window: Threshold,
+) -> Loss | None:
+    """The ranks on which a part of the time of the kernels is beyond both limits; no more than the step's compute."""
+    steps = {(row.rank, row.step): row for row in measures.compute.steps}
+
+    def cost(split: StepSplit) -> int | None:
+        row = steps.get((split.rank, split.step))
+        ns = part(row) if row is not None else None
+        if row is None or ns is None or not row.kernel_ns or not by_share(of_kernels, ns / row.kernel_ns):
+            return None
+        return min(ns, split.compute_ns or 0)
+
+    found = loss(measures, what, of_window, cost)
+    if found is None:
+        return None
+    row = steps[found.worst.rank, found.worst.step]
+    share = Evidence(
+        what=what,
+        value=round((part(row) or 0) / row.kernel_ns, 6),
+        unit="of the time of all kernels",
+        threshold=of_kernels.value,
+        where=place(measures, found.worst),
+    )
+    return Loss(
+        ranks=found.ranks,
+        worst=found.worst,
+        cost_ns=found.cost_ns,
+        share=found.share,
+        evidence=(*found.evidence, share),
+    )
+
+
+def per_step(measures: Measures, ns: Callable[[OperatorCost], float]) -> dict[int, float]:
+    """Nanoseconds per step by rank of some part of the time of operators.
+
+    Operators are summed over ranks and steps, and over what lies outside of the steps of a capture: each rank that has
+    an operator gets the mean of them, and the steps their share of the time of all kernels.
+    """
+    every = sum(row.ns for row in measures.compute.operators)
+    if not every:
+        return {}
+    inside = min(1.0, sum(step.kernel_ns for step in measures.compute.steps) / every)
+    sums: dict[tuple[int, ...], float] = {}
+    for row in measures.compute.operators:
+        value = ns(row)
+        if value:
+            sums[row.ranks] = sums.get(row.ranks, 0.0) + value
+    found: dict[int, float] = {}
+    for ranks, value in sums.items():
+        steps = sum(measures.steps_of_rank.get(rank, 0) for rank in ranks)
+        for rank in ranks if steps else ():
+            found[rank] = found.get(rank, 0.0) + value * inside / steps
+    return found
+
+
+def operators(measures: Measures, what: str, limit: Threshold, ns: Callable[[OperatorCost], float]) -> Loss | None:
+    """The ranks on which a part of the time of operators is beyond a limit; no more than the step's compute."""
+    by_rank = per_step(measures, ns)
+    return loss(
+        measures,
+        what,
+        limit,
+        lambda split: min(round(by_rank[split.rank]), split.compute_ns or 0) if split.rank in by_rank else None,
+    )
+
+
+def longest(measures: Measures, ns: Callable[[OperatorCost], float]) -> list[OperatorCost]:
+    """The operators of which some part of the time is not 0, the largest part first."""
+    rows = [(ns(row), row) for row in measures.compute.operators]
+    return [row for value, row in sorted(rows, key=lambda pair: (-pair[0], _order(pair[1]))) if value > 0]
+
+
+def _order(row: OperatorCost) -> tuple[str, str, str, str]:
+    return row.operator, row.shapes, row.dtypes, row.chip or ""
+
+
+def shown(rows: Sequence[OperatorCost], ns: Callable[[OperatorCost], float]) -> tuple[Evidence, ...]:
+    """What the first operators lose, with their shapes: of the time of all compute, so that more steps change "
+    "nothing."""
+    return tuple(
+        Evidence(
+            what=f"{short(row.operator)} {short(row.shapes)}".strip(),
+            value=round(row.share * ns(row) / row.ns, 6) if row.ns else 0.0,
+            unit="of the time of all kernels",
+            threshold=None,
+            where=" ".join(
+                part for part in (f"{row.calls // max(1, len(row.ranks))} calls a rank,", short(row.dtypes)) if part
+            ),
+        )
+        for row in rows[:_SHOWN]
+    )
+
+
+def short(name: str) -> str:
+    """A name as far as it fits a line: C++ templates and lists of shapes are long."""
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+
+
+def named(rows: Sequence[OperatorCost]) -> tuple[str, ...]:
+    """The distinct names of the first operators."""
+    return tuple(dict.fromkeys(short(row.operator) for row in rows if row.operator))[:_SHOWN]
+
+
+def faster(measures: Measures, saved: Callable[[OperatorCost], float]) -> tuple[str, ...]:
+    """Changes that leave operators, by name, the part of their time that is not saved; the largest eight."""
+    whole: dict[str, int] = {}
+    less: dict[str, float] = {}
+    for row in measures.compute.operators:
+        whole[row.operator] = whole.get(row.operator, 0) + row.ns
+        less[row.operator] = less.get(row.operator, 0.0) + saved(row)
+    worst = sorted((name for name in less if name and less[name] > 0), key=lambda name: (-less[name], name))
+    return tuple(f"op:{literal(name)}={max(0.0, 1 - less[name] / whole[name]):.4g}" for name in worst[:_MOST_CHANGES])
+
+
+def vendor(measures: Measures, ranks: Collection[int]) -> str:
+    """Whose device the ranks run on, for advice that differs by it; empty where they differ or it is not known."""
+    vendors = {measures.vendors.get(rank, "") for rank in ranks}
+    return vendors.pop() if len(vendors) == 1 else ""

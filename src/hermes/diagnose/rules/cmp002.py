@@ -1,0 +1,100 @@
+"""Elementwise kernels and reductions that could be fused take much of the step.
+
+## What it detects
+
+The time of elementwise operators and reductions per step. Norms, softmax, attention and optimizers that a library has
+fused already do not count; what they are when put together from parts does.
+
+## Why it costs you
+
+Such a kernel reads a tensor and writes one, and computes nearly nothing between: it is as fast as memory, at best. Five
+of them in a row read and write the same tensor five times, where one fused kernel would do it once.
+
+## When it is not a problem
+
+When few of them stand next to each other, or the model is small, so that something else bounds the step.
+
+## What to do
+
+Fuse them: compile the model, use the library's fused operators, write in place where autograd keeps no copy, and use a
+narrower type.
+
+## How to check
+
+Profile the same step again: there are fewer such kernels, and their time per step falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.analyze.compute_measures import OperatorCost
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
+
+FUSIBLE = ("elementwise", "reduction")
+LIMIT = Threshold(
+    value=0.10,
+    unit="of window",
+    source="docs/evidence/noise.md",
+)
+LEFT = Threshold(
+    value=0.50,
+    unit="of it stays, at least, when each two such kernels become one: half the bytes are moved",
+    source="bytes of two elementwise kernels in a row, against those of one",
+)
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    found = operators(measures, "elementwise kernels and reductions", LIMIT, _moving)
+    if found is None:
+        return
+    worst = longest(measures, _moving)
+    won = round(found.cost_ns * (1 - LEFT.value))
+    yield Finding(
+        code="CMP002",
+        layer="compute",
+        cause="memory-bound kernels",
+        title=f"{found.share:.0%} of the step is elementwise kernels and reductions, which fusion would shorten",
+        ranks=found.ranks,
+        blames=named(worst),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=won, method="bound: each two of these kernels become one, and move half the bytes"),
+        confidence=round(0.5 * measures.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, _moving)),
+        replay=faster(measures, lambda row: _moving(row) * (1 - LEFT.value)),
+        actions=(_FUSE_ASCEND if vendor(measures, found.ranks) == "ascend" else _COMPILE,),
+    )
+
+
+def _moving(row: OperatorCost) -> float:
+    return float(row.ns) if row.kind in FUSIBLE else 0.0
+
+
+_COMPILE = Action(
+    title="Compile the model, so that chains become one kernel",
+    do="model = torch.compile(model), or write the chain as one function under torch.compile; use "
+    "fused=True optimizers and scaled_dot_product_attention.",
+    verify="Triton kernels take the place of the elementwise ones, and their time falls.",
+    risk="Compilation at the start and at each new shape; graph breaks leave parts unfused.",
+    source="PyTorch documentation of torch.compile",
+)
+_FUSE_ASCEND = Action(
+    title="Use torch_npu's fused operators",
+    do="torch_npu.npu_rms_norm, npu_swiglu, npu_rotary_mul, npu_scaled_masked_softmax and the NpuFused "
+    "optimizers in place "
+    "of their parts; in-place forms (add_, mul_) elsewhere.",
+    verify="The parts are gone from kernel_details, and the fused types are there in their place.",
+    risk="In place is only right where autograd keeps no copy of the value.",
+    source="msprof-analyze, timeline_fusion_ops.yaml",
+)
+
+RULE = Rule(
+    code="CMP002",
+    page=__doc__ or "",
+    find=find,
+    cases=("CMP-23", "CMP-37", "CMP-35", "CMP-17", "CMP-18", "CMP-19", "CMP-21", "CMP-22"),
+)

@@ -1,0 +1,106 @@
+"""Products and convolutions run in float32 or float64 where the chip has faster types.
+
+## What it detects
+
+The time that products, convolutions and attention in float32 or float64 would save in the next faster type that the
+chip has: TF32 or HF32 for float32, else 16 bits; bytes still have to be moved. Summed per step, from shapes, types and
+peaks.
+
+## Why it costs you
+
+Matrix units are 2 to 16 times faster in shorter types. TF32 and HF32 keep float32 tensors and shorten the numbers only
+inside the product.
+
+## When it is not a problem
+
+When the result needs all 24 bits of float32, as in some scientific models; when products are a small part of the step.
+
+## What to do
+
+Switch TF32 or HF32 on, or train in mixed precision with bfloat16.
+
+## How to check
+
+Profile the same step again: products take less time (on CUDA their kernels are named tf32); the loss follows the one
+before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hermes.analyze.compute_measures import ChipUsed, OperatorCost
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule
+from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
+from hermes.diagnose.rules._limits import DOUBT
+from hermes.knowledge.operators import MATRIX
+
+LIMIT = DOUBT
+# What takes the place of a type, the first that the chip has.
+_FASTER = {"fp64": ("fp32",), "fp32": ("tf32", "hf32", "bf16", "fp16")}
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    chips = {chip.chip: chip for chip in measures.compute.chips}
+
+    def saved(row: OperatorCost) -> float:
+        return _saved(row, chips.get(row.chip))
+
+    found = operators(measures, "time that a faster type would save", LIMIT, saved)
+    if found is None:
+        return
+    worst = longest(measures, saved)
+    types = ", ".join(sorted({row.precision for row in worst}))
+    yield Finding(
+        code="CMP009",
+        layer="compute",
+        cause="slow type",
+        title=f"Products and convolutions in {types} cost {found.share:.0%} of the step more than the chip's "
+        "faster types would",
+        ranks=found.ranks,
+        blames=named(worst),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(
+            low_ns=0, high_ns=found.cost_ns, method="bound: they keep their share of the roof in the next faster type"
+        ),
+        confidence=round(0.6 * measures.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, saved)),
+        replay=faster(measures, saved),
+        actions=(_SHORTER.get(vendor(measures, found.ranks), _MIXED),),
+    )
+
+
+def _saved(row: OperatorCost, chip: ChipUsed | None) -> float:
+    if row.kind not in MATRIX or chip is None or not row.flops or row.roof_share is None:
+        return 0.0
+    better = next((name for name in _FASTER.get(row.precision, ()) if name in chip.matrix), None)
+    if better is None:
+        return 0.0
+    moving = (row.bytes or 0) / chip.bandwidth if chip.bandwidth else 0.0
+    before = max(row.flops / chip.matrix[row.precision], moving) if row.precision in chip.matrix else 0.0
+    after = max(row.flops / chip.matrix[better], moving)
+    return row.ns * max(0.0, 1 - after / before) if before else 0.0
+
+
+_MIXED = Action(
+    title="Train in mixed precision",
+    do="with torch.autocast(device, dtype=torch.bfloat16): loss = model(x); float16 with a GradScaler on chips without "
+    "bfloat16.",
+    verify="Inputs of the longest products are 16 bits wide in the next profile, and they take less time.",
+    risk="Check that the loss follows the one in float32.",
+    source="PyTorch documentation of automatic mixed precision",
+)
+_SHORTER: Mapping[str, Action] = {
+    "ascend": Action(
+        title="Let products run in HF32",
+        do="torch.npu.matmul.allow_hf32 = True (convolutions have it by default), or train in bfloat16 with "
+        "torch.autocast.",
+        verify="MatMul kernels take about half as long; the loss follows the one before.",
+        risk="HF32 has 10 bits of mantissa: check the loss.",
+        source="torch_npu, npu_config.py: allow_hf32",
+    ),
+}
+
+RULE = Rule(code="CMP009", page=__doc__ or "", find=find, cases=("CMP-03", "CMP-04", "CMP-05"))

@@ -1,0 +1,114 @@
+"""Many small collectives pay a fixed cost each.
+
+## What it detects
+
+Over the sizes of an operation among the same ranks, its time is a fixed part and a part by size. The rule takes the
+fixed part of all of them per step, where it is more than a fifth of their time, and no more than what nothing hides.
+
+## Why it costs you
+
+Each collective costs a start on every rank and a round of notifications, however few bytes it moves. Thirty-two small
+ones pay that 32 times.
+
+## When it is not a problem
+
+A loss or a counter that is reduced once a step; small operations that are hidden behind compute.
+
+## What to do
+
+Put small operations together: larger gradient buckets, accumulation, one reduction of stacked counters, coarser
+wrapping of FSDP.
+
+## How to check
+
+Profile the same step again: fewer operations move the same bytes, and exposed communication falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.analyze.comm_measures import LatencyFit
+from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._comm import exposed_loss
+from hermes.diagnose.rules._limits import NOISE
+
+LIMIT = Threshold(
+    value=0.20,
+    unit="of the time of these operations is fixed",
+    source="packet analysis of msprof-analyze: small packets above 20 % of all",
+)
+FLOOR = NOISE
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding, of all fits beyond the limit."""
+    fits = [fit for fit in measures.communication.fits if fit.fixed_share > LIMIT.value]
+    costs: dict[int, float] = {}
+    for fit in fits:
+        for rank in _ranks(measures, fit):
+            steps = measures.steps_of_rank.get(rank, 0)
+            if steps:
+                costs[rank] = costs.get(rank, 0.0) + fit.fixed_total_ns / steps
+    found = exposed_loss(measures, "fixed cost of collectives", FLOOR, costs)
+    if found is None:
+        return
+    own = [fit for fit in fits if found.worst.rank in _ranks(measures, fit)]
+    steps = max(1, measures.steps_of_rank.get(found.worst.rank, 1))
+    first = max(own, key=lambda fit: (fit.fixed_total_ns, fit.op))
+    yield Finding(
+        code="COM004",
+        layer="communication",
+        cause="small collectives",
+        title=f"{first.operations / steps:.0f} small collectives a step pay {first.fixed_share:.0%} of their "
+        "time as fixed cost",
+        ranks=found.ranks,
+        blames=tuple(sorted({f"{fit.op} of {', '.join(fit.groups)}" for fit in own})),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(
+            low_ns=0, high_ns=found.cost_ns, method="bound: one operation in place of all, and none of it hidden"
+        ),
+        confidence=round(0.6 * measures.certainty, 2),
+        evidence=(
+            *found.evidence,
+            *(
+                Evidence(
+                    what=f"fixed part of {fit.op} ({', '.join(fit.groups)})",
+                    value=round(fit.fixed_share, 4),
+                    unit="of its time",
+                    threshold=LIMIT.value,
+                    where=f"{fit.fixed_ns} ns each, {fit.operations / steps:.0f} a step; the fit is off by "
+                    f"{fit.error:.0%}",
+                )
+                for fit in own
+            ),
+        ),
+        replay=tuple(sorted({f"comm:{fit.op}={1 - fit.fixed_share:.4g}" for fit in own})),
+        within="COM001",
+        actions=(
+            Action(
+                title="Put small collectives together",
+                do="DistributedDataParallel(bucket_cap_mb=100) or more; wrap FSDP by blocks, not by layers; accumulate "
+                "gradients; stack counters and losses into one tensor before they are reduced.",
+                verify="Operations per step fall, bytes per operation rise, exposed communication falls.",
+                risk="Memory of larger buckets; the first operation starts later.",
+                source="msprof-analyze, packet.yaml; PyTorch documentation of DistributedDataParallel",
+            ),
+        ),
+    )
+
+
+def _ranks(measures: Measures, fit: LatencyFit) -> set[int]:
+    if fit.members is not None:
+        return set(fit.members)
+    return {rank for group in measures.communication.groups if group.group in fit.groups for rank in group.ranks}
+
+
+RULE = Rule(
+    code="COM004",
+    page=__doc__ or "",
+    find=find,
+    cases=("COM-01", "COM-09", "COM-10", "COM-25", "COM-33", "COM-40", "CMP-29"),
+)
