@@ -19,6 +19,7 @@ from hermes.analyze.host_measures import (
     Shapes,
 )
 from hermes.diagnose.finding import Finding
+from hermes.diagnose.judge import find_all
 from hermes.diagnose.rule import Measures, Rule
 from hermes.diagnose.rules import (
     cpu002,
@@ -36,6 +37,7 @@ from hermes.diagnose.rules import (
     mem004,
     mem005,
 )
+from hermes.whatif.changes import parse
 
 Make = Callable[..., Any]
 
@@ -51,6 +53,19 @@ def silent(rule: Rule, measures: Measures) -> bool:
 
 def setting(name: str, values: Mapping[str | None, tuple[int, ...]], source: str = "environment") -> SettingValues:
     return SettingValues(source=source, name=name, values=tuple(values.items()), absent=())
+
+
+def test_every_cure_that_can_be_replayed_is_a_change_that_there_is(
+    measures: Make, split: Make, event: Make, free: Make, host_step: Make, fetches: Make, held: Make
+) -> None:
+    kinds = ("compilation", "garbage collection", "allocation", "checkpoint or logging")
+    parts = {"operators": 300, "outside any call": 300}
+    host = HostSide(
+        events=tuple(event(what, 300) for what in kinds), steps=(host_step(parts),), fetches=(fetches("workers", 300),)
+    )
+    found_ = find_all(measures([split(free=900)], host=host, free=[free(parts)], held=[held("read back", 300)]))
+    replayed = {one.code: [parse(spec).spec for spec in one.replay] for one in found_ if one.replay}
+    assert replayed.keys() >= {"CPU002", "CPU003", "CPU004", "CPU006", "CPU007", "IO002", "IO006", "MEM002"}
 
 
 # Kinds of calls ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 from hermes.diagnose import rules
 from hermes.diagnose.rule import Rule, Threshold
 from hermes.diagnose.rules import ALL
+from hermes.knowledge.cases import case
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ["What it detects", "Why it costs you", "When it is not a problem", "What to do", "How to check"]
@@ -45,6 +46,12 @@ def test_a_page_begins_with_one_sentence_that_says_the_fault(rule: Rule) -> None
 def test_every_module_of_a_rule_is_in_the_list(module: ModuleType) -> None:
     assert module.RULE in ALL
     assert module.RULE.code == module.__name__.rpartition(".")[2].upper()
+
+
+@EVERY
+def test_the_causes_that_a_rule_points_to_are_in_the_case_base(rule: Rule) -> None:
+    assert len(set(rule.cases)) == len(rule.cases)
+    assert [identity for identity in rule.cases if case(identity) is None] == []
 
 
 def test_codes_are_ordered_and_used_once() -> None:

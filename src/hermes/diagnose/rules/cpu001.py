@@ -68,4 +68,4 @@ def find(measures: Measures) -> Iterator[Finding]:
     )
 
 
-RULE = Rule(code="CPU001", page=__doc__ or "", find=find)
+RULE = Rule(code="CPU001", page=__doc__ or "", find=find, cases=("CPU-11", "CPU-26", "CPU-29", "ENV-01", "ENV-13"))

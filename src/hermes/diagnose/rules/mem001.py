@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import loss
+from hermes.diagnose.rules._host import fact
 
 LIMIT = Threshold(
     value=0.05,
@@ -42,18 +43,23 @@ def find(measures: Measures) -> Iterator[Finding]:
     found = loss(measures, "exposed copies", LIMIT, lambda split: split.copy_exposed_ns)
     if found is None:
         return
+    rank = found.worst.rank
+    directions = _directions(measures, rank)
     yield Finding(
         code="MEM001",
         layer="memory",
         cause="exposed copies",
         title=f"{found.share:.0%} of the step is copying with nothing else running",
         ranks=found.ranks,
-        blames=(),
+        blames=tuple(list(directions)[:1]),
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: every copy runs beside compute"),
         confidence=round(0.8 * measures.certainty, 2),
-        evidence=found.evidence,
+        evidence=(
+            *found.evidence,
+            *(fact(measures, rank, f"exposed copies, {way}", ns, "ns") for way, ns in directions.items() if ns),
+        ),
         replay=("copy:*=0",),
         actions=(
             Action(
@@ -68,4 +74,13 @@ def find(measures: Measures) -> Iterator[Finding]:
     )
 
 
-RULE = Rule(code="MEM001", page=__doc__ or "", find=find)
+def _directions(measures: Measures, rank: int) -> dict[str, int]:
+    """Exposed copies of the rank's typical step by where they go, the longest first."""
+    parts = [part for row in measures.host.overlap if row.rank == rank for part in row.parts]
+    found = {part.group: part.exposed_ns for part in parts if part.component == "copy" and part.group}
+    return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+
+
+RULE = Rule(
+    code="MEM001", page=__doc__ or "", find=find, cases=("IO-08", "IO-09", "IO-10", "IO-12", "MEM-15", "CPU-20")
+)
