@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hermes.analyze.host_measures import HostEvents, SyncCall
 from hermes.analyze.measures import StepSplit
-from hermes.diagnose.finding import Evidence
+from hermes.diagnose.finding import Evidence, Gain
 from hermes.diagnose.rule import Measures, Threshold
 from hermes.diagnose.rules._component import Loss, loss
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON
@@ -24,6 +24,31 @@ def step_ns(split: StepSplit) -> int:
     return max(split.window_ns, split.host_ns or 0)
 
 
+def mean_step_ns(measures: Measures) -> Callable[[StepSplit], int]:
+    """How long the mean step of a split's rank takes from the host's view."""
+    own: dict[int, list[int]] = {}
+    for split in measures.splits:
+        own.setdefault(split.rank, []).append(step_ns(split))
+    return lambda split: sum(own[split.rank]) // len(own[split.rank])
+
+
+def _capped(
+    cost: Callable[[StepSplit], int | None], length: Callable[[StepSplit], int]
+) -> Callable[[StepSplit], int | None]:
+    def capped(split: StepSplit) -> int | None:
+        ns = cost(split)
+        return None if ns is None else min(ns, length(split))
+
+    return capped
+
+
+def bound(measures: Measures, found: Loss, method: str) -> Gain:
+    """What is won when the loss is gone: at most all of it, and without a device all, for nothing runs beside it."""
+    if has_device(measures, found.worst.rank):
+        return Gain(low_ns=0, high_ns=found.cost_ns, method=f"bound: {method}")
+    return Gain(low_ns=found.cost_ns, high_ns=found.cost_ns, method=f"the host's own time: {method}", replayed=True)
+
+
 def window_ns(split: StepSplit) -> int:
     """How long the window of the step is."""
     return split.window_ns
@@ -34,18 +59,16 @@ def host_loss(
     what: str,
     limit: Threshold,
     cost: Callable[[StepSplit], int | None],
-    length: Callable[[StepSplit], int] = step_ns,
+    length: Callable[[StepSplit], int] | None = None,
 ) -> Loss | None:
     """What the host loses on its worst rank, if that is beyond `limit`, with the ranks that lose about as much.
 
-    `cost` is in nanoseconds a step, and counts up to `length`.
+    `cost` is in nanoseconds a step, and counts up to `length`: the mean step of the rank, since what comes each so many
+    steps is longer than a step without it.
     """
+    length = length or mean_step_ns(measures)
 
-    def capped(split: StepSplit) -> int | None:
-        ns = cost(split)
-        return None if ns is None else min(ns, length(split))
-
-    found = loss(measures, what, limit, capped, length)
+    found = loss(measures, what, limit, _capped(cost, length), length)
     if found is None:
         return None
     alike = tuple(rank for rank, ns in sorted(found.costs.items()) if ns >= _ALIKE * found.cost_ns)

@@ -134,7 +134,7 @@ _HOST = (
         cure="one batched product",
     ),
     Entry(
-        name="recompile", file="host", program="recompile", layer="cpu", public="Z15",
+        name="recompile", file="host", program="recompile", layer="cpu", public="Z15", profiled=2,
         causes=("CPU-03",), also=("CPU-01", "CPU-02"),
         cure="dynamic=True",
     ),

@@ -1,0 +1,120 @@
+"""A job without an accelerator spends its steps between small operators.
+
+## What it detects
+
+Time of the typical step in which the host is in operators or Python, less the operators that last at least 10 us, and
+at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the processor itself,
+where most calls of operators are shorter than that.
+
+## Why it costs you
+
+Each call of an operator costs some microseconds of Python, dispatch and autograd, whatever it computes. Where the call
+computes for less than that, the step pays for calls: a loop over rows, heads or parameters makes hundreds of them.
+
+## When it is not a problem
+
+When the model is small and the batch must be: then nothing is left to put together. The profiler itself lengthens each
+call, with stacks most: the share is smaller without it.
+
+## What to do
+
+Put calls together: one operator over a further axis in place of a loop, a batched product, a fused optimizer, a larger
+batch.
+
+## How to check
+
+Profile again: fewer calls of operators a step, and a shorter step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.analyze.compute_measures import OperatorCost
+from hermes.analyze.measures import StepSplit
+from hermes.diagnose.finding import Action, Finding
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._compute import named
+from hermes.diagnose.rules._host import blamed, bound, fact, has_device, host_loss, on, step_ns
+from hermes.knowledge.host_work import OPERATOR, PYTHON
+
+LIMIT = Threshold(value=0.25, unit="of step", source="docs/evidence/cpu009.md")
+SMALL_NS = Threshold(value=10_000, unit="ns", source="docs/evidence/cpu009.md")
+MOST = Threshold(value=0.5, unit="of calls", source="docs/evidence/cpu009.md")
+CALL_NS = Threshold(value=30_000, unit="ns a call", source="docs/evidence/cpu009.md")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    found = host_loss(measures, "between small operators", LIMIT, lambda split: _cost(measures, split), step_ns)
+    if found is None:
+        return
+    rank = found.worst.rank
+    small = [row for row in _rows(measures, rank) if _is_small(row)]
+    most = sorted(small, key=lambda row: (-row.calls, row.operator, row.shapes))
+    yield Finding(
+        code="CPU009",
+        layer="cpu",
+        cause="small operators",
+        title=f"Calls of small operators take {found.share:.0%} of the step{on(measures, found)}",
+        ranks=found.ranks,
+        blames=blamed(measures, found, *named(most)),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=bound(measures, found, "what small operators do is put together"),
+        confidence=round(0.7 * measures.certainty, 2),
+        evidence=(
+            *found.evidence,
+            fact(measures, rank, "calls under 10 us", _share(measures, rank), "of calls", MOST.value),
+            *(fact(measures, rank, f"median call of {row.operator}", row.median_ns, "ns") for row in most[:3]),
+        ),
+        actions=(
+            Action(
+                title="Put small operators together",
+                do="Replace loops over samples, heads or parameters by one operator with one axis more (torch.bmm, "
+                "torch.stack before, broadcasting), give the optimizer fused=True or foreach=True, and enlarge the "
+                "batch.",
+                verify="Fewer calls of operators a step, and a shorter step.",
+                risk="Sums in another order: last digits differ.",
+                source="PyTorch performance tuning guide; documentation of torch.optim: fused, foreach",
+            ),
+        ),
+    )
+
+
+def _cost(measures: Measures, split: StepSplit) -> int | None:
+    """Nanoseconds of the step in calls beside operators that are worth theirs; None where none is recorded."""
+    rank = split.rank
+    host = next((step for step in measures.host.steps if step.rank == rank and step.step == split.step), None)
+    rows = _rows(measures, rank)
+    if has_device(measures, rank) or host is None or not rows or _share(measures, rank) <= MOST.value:
+        return None
+    large = sum(row.ns / _steps(measures, row) for row in rows if not _is_small(row))
+    calls = sum(row.calls / _steps(measures, row) for row in rows if _is_small(row))
+    # Other Python of the step is no fault of its operators.
+    return min(max(host.of(OPERATOR, PYTHON) - round(large), 0), round(calls * CALL_NS.value))
+
+
+def _rows(measures: Measures, rank: int) -> list[OperatorCost]:
+    return [row for row in measures.compute.operators if rank in row.ranks]
+
+
+def _is_small(row: OperatorCost) -> bool:
+    return row.median_ns < SMALL_NS.value
+
+
+def _steps(measures: Measures, row: OperatorCost) -> int:
+    return max(1, sum(measures.steps_of_rank.get(rank, 0) for rank in row.ranks))
+
+
+def _share(measures: Measures, rank: int) -> float:
+    """Small calls, of all."""
+    rows = _rows(measures, rank)
+    calls = sum(row.calls for row in rows)
+    return sum(row.calls for row in rows if _is_small(row)) / calls if calls else 0.0
+
+
+RULE = Rule(
+    code="CPU009", page=__doc__ or "", find=find,
+    cases=("CPU-12", "CPU-14", "CPU-15", "CPU-16", "CPU-23", "CPU-26", "CPU-29", "CMP-13", "CMP-33"),
+)  # fmt: skip
