@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping
 
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._comm import bubble_of, exposed_transfer
+from hermes.diagnose.rules._comm import bubble_of, exposed_comm, exposed_transfer
 from hermes.diagnose.rules._component import loss
 
 LIMIT = Threshold(
@@ -41,7 +41,7 @@ LIMIT = Threshold(
 
 def find(measures: Measures) -> Iterator[Finding]:
     """One finding for all ranks that are beyond the limit."""
-    found = loss(measures, "exposed communication", LIMIT, lambda split: split.exposed_comm_ns)
+    found = loss(measures, "exposed communication", LIMIT, lambda split: exposed_comm(measures, split))
     if found is None:
         return
     by_op = measures.exposed_by_op.get(found.worst.rank, {})
@@ -50,7 +50,10 @@ def find(measures: Measures) -> Iterator[Finding]:
     waits = (wait for wait in measures.waits if wait.rank == found.worst.rank)
     waiting = max((measures.waited_per_step(wait) for wait in waits), default=0)
     waiting = max(waiting, bubble_of(measures, found.worst.rank))
-    idle_compute = (found.worst.compute_ns or 0) - (found.worst.overlapped_comm_ns or 0)
+    # Without a device the rest of the step is what could hide it.
+    worst = found.worst
+    compute = worst.window_ns - found.cost_ns if worst.compute_ns is None else worst.compute_ns
+    idle_compute = compute - (worst.overlapped_comm_ns or 0)
     recorded = any(wait.rank == found.worst.rank for wait in measures.waits)
     parts = tuple(
         Evidence(

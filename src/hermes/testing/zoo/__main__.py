@@ -14,6 +14,7 @@ from hermes.base.errors import HermesError
 from hermes.testing.zoo.entries import ENTRIES, Entry
 from hermes.testing.zoo.measure import measure
 from hermes.testing.zoo.page import into_page, line, summary_lines
+from hermes.testing.zoo.runner import Nursery
 from hermes.testing.zoo.score import Result
 
 
@@ -29,12 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     begin = time.monotonic()
     results, failed = [], 0
-    for entry in chosen:
-        found = _measured(entry, given)
-        failed += found is None
-        if found is not None:
-            results.append(found)
-            _say(line(found))
+    with Nursery() as nursery:
+        for entry in chosen:
+            found = _measured(nursery, entry, given)
+            failed += found is None
+            if found is not None:
+                results.append(found)
+                _say(line(found))
     for text in summary_lines(results):
         _say(text)
     minutes = (time.monotonic() - begin) / 60
@@ -44,12 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _measured(entry: Entry, given: argparse.Namespace) -> Result | None:
+def _measured(nursery: Nursery, entry: Entry, given: argparse.Namespace) -> Result | None:
     try:
         if given.keep:
-            return measure(entry, (given.keep / entry.name).absolute(), repeats=given.repeats, own=given.own)
+            return measure(nursery, entry, (given.keep / entry.name).absolute(), repeats=given.repeats, own=given.own)
         with tempfile.TemporaryDirectory(prefix="hermes-zoo-") as folder:
-            return measure(entry, Path(folder) / entry.name, repeats=given.repeats, own=given.own)
+            return measure(nursery, entry, Path(folder) / entry.name, repeats=given.repeats, own=given.own)
     except HermesError as broken:
         sys.stderr.write(f"{entry.name}: {broken}\n")
         return None

@@ -14,7 +14,7 @@ from hermes.diagnose.rules import ALL
 from hermes.live.rundir import Job, jobs
 from hermes.report.model import Report
 from hermes.testing.zoo.entries import Entry
-from hermes.testing.zoo.runner import Variant, ZooError
+from hermes.testing.zoo.runner import Nursery, Variant, ZooError
 from hermes.testing.zoo.score import Named, Result, Times
 from hermes.workflow.analyze import analyze
 from hermes.workflow.captures import Asked, Wish, answers, ask, finished
@@ -30,17 +30,17 @@ _LEAST_WATCHED = 60
 _CASES = {rule.code: rule.cases for rule in ALL}
 
 
-def measure(entry: Entry, folder: Path, *, repeats: int, own: bool) -> Result:
+def measure(nursery: Nursery, entry: Entry, folder: Path, *, repeats: int, own: bool) -> Result:
     """Everything about one entry; `own` asks for a profile by Hermes' capture too. Raises `ZooError`."""
     with ExitStack() as stack:
         cured = "fixed" if entry.has_cure else "slow"
-        slow = stack.enter_context(Variant(entry, "slow", folder / "slow"))
-        again = stack.enter_context(Variant(entry, cured, folder / "again"))
-        fixed = stack.enter_context(Variant(entry, "fixed", folder / "fixed")) if entry.has_cure else None
+        slow = stack.enter_context(Variant(nursery, entry, "slow", folder / "slow"))
+        again = stack.enter_context(Variant(nursery, entry, cured, folder / "again"))
+        fixed = stack.enter_context(Variant(nursery, entry, "fixed", folder / "fixed")) if entry.has_cure else None
         times = _times(entry, slow, fixed, again, repeats)
         named = _profiled(entry, slow, folder / "profile")
         healthy = _profiled(entry, fixed, folder / "profile-fixed") if fixed else ()
-    with Variant(entry, "slow", folder / "watched") as watched:
+    with Variant(nursery, entry, "slow", folder / "watched") as watched:
         watched_as, recorded = _watched(entry, watched, folder / "watched", times.slow_ms, own=own)
     return Result(entry=entry, times=times, named=named, cured=healthy, watched=watched_as, own=recorded)
 
