@@ -43,10 +43,15 @@ def _capped(
 
 
 def bound(measures: Measures, found: Loss, method: str) -> Gain:
-    """What is won when the loss is gone: at most all of it, and without a device all, for nothing runs beside it."""
-    if has_device(measures, found.worst.rank):
-        return Gain(low_ns=0, high_ns=found.cost_ns, method=f"bound: {method}")
-    return Gain(low_ns=found.cost_ns, high_ns=found.cost_ns, method=f"the host's own time: {method}", replayed=True)
+    """What is won when the loss is gone: see `won`."""
+    return won(measures, found.worst.rank, found.cost_ns, method)
+
+
+def won(measures: Measures, rank: int, cost_ns: int, method: str) -> Gain:
+    """What is won when a loss of a rank is gone: at most all, and without a device all, for nothing runs beside it."""
+    if has_device(measures, rank):
+        return Gain(low_ns=0, high_ns=cost_ns, method=f"bound: {method}")
+    return Gain(low_ns=cost_ns, high_ns=cost_ns, method=f"the host's own time: {method}", replayed=True)
 
 
 def window_ns(split: StepSplit) -> int:

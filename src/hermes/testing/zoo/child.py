@@ -4,7 +4,7 @@
 
 A request is a line of JSON: `file`, `program`, `variant`, the `folder` to run in, `environment`, and the named pipes
 `asked` and `answers`; the nursery writes the number of the process that it made. That process leads a session of its
-own, and reads from its pipe `{"do": "steps", "count": N}`, `{"do": "profile", "count": N, "out": PATH}`,
+own, and reads from its pipe `{"do": "steps", "count": N}`, `{"do": "profile", "count": N, "memory": …, "out": PATH}`,
 `{"do": "watch"}` or `{"do": "unwatch"}`, one a line, and answers each with a line. Ranks find each other by RANK,
 WORLD_SIZE and a file named in ZOO_MEETING. This is a script: of Hermes it loads capture, to watch, and nothing else.
 """
@@ -24,7 +24,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 OPTIONS = ("record_shapes", "with_stack")
-"""What torch.profiler is asked for beside operators of the CPU and collections: shapes and types, Python's frames."""
+"""What torch.profiler is asked for beside operators of the CPU and collections: shapes and types, Python's frames.
+
+`profile_memory` comes with them where the request has `memory`."""
 
 
 def nursery() -> int:
@@ -92,7 +94,7 @@ def _answer(torch: Any, steps: Iterator[None], asked: dict[str, Any]) -> dict[st
         (capture.start if asked["do"] == "watch" else capture.stop)()
         return {}
     if asked["do"] == "profile":
-        return _profile(torch, steps, asked["count"], asked["out"])
+        return _profile(torch, steps, asked)
     return {"walls_ns": [_timed(steps) for _ in range(asked["count"])]}
 
 
@@ -102,9 +104,9 @@ def _timed(steps: Iterator[None]) -> int:
     return time.perf_counter_ns() - start
 
 
-def _profile(torch: Any, steps: Iterator[None], count: int, out: str) -> dict[str, Any]:
-    profiler = torch.profiler
-    options: dict[str, Any] = dict.fromkeys(OPTIONS, True)
+def _profile(torch: Any, steps: Iterator[None], asked: dict[str, Any]) -> dict[str, Any]:
+    profiler, count = torch.profiler, asked["count"]
+    options: dict[str, Any] = dict.fromkeys(OPTIONS, True) | {"profile_memory": asked["memory"]}
     # A word that torch knows since 2.9.
     with contextlib.suppress(TypeError):
         options["experimental_config"] = torch._C._profiler._ExperimentalConfig(record_python_gc_info=True)
@@ -114,7 +116,7 @@ def _profile(torch: Any, steps: Iterator[None], count: int, out: str) -> dict[st
         for _ in range(count + 1):
             next(steps)
             profile.step()
-    profile.export_chrome_trace(out)
+    profile.export_chrome_trace(asked["out"])
     return {}
 
 

@@ -21,7 +21,7 @@ from hermes.workflow.captures import Asked, Wish, answers, ask, finished
 from hermes.workflow.load import load
 from hermes.workflow.steplogs import detect_in
 
-BLOCK_S = 0.35
+BLOCK_S = 0.25
 """How long one repeat of a variant is, about."""
 _WARM, _MOST = 3, 300
 _SETTLE = 2
@@ -75,7 +75,7 @@ def _count(entry: Entry, variant: Variant) -> int:
 
 def _profiled(entry: Entry, variant: Variant, folder: Path) -> tuple[Named, ...]:
     folder.mkdir()
-    variant.ask(do="profile", count=entry.profiled, out=str(folder))
+    variant.ask(do="profile", count=entry.profiled, memory=entry.layer == "memory", out=str(folder))
     return diagnosed(folder)
 
 
