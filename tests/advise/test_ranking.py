@@ -40,6 +40,15 @@ def test_a_part_on_other_ranks_explains_nothing(finding: Make, replaying: Replay
     assert all(not one.explained_by for one in rank([broad, part], replaying({}), floor).findings)
 
 
+def test_a_cause_on_another_rank_explains_exposed_communication(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    exposed = finding("COM001", low=300, high=300, ranks=(1, 2), layer="communication")
+    stage = finding("PAR001", low=200, high=200, ranks=(0,), within="COM001", layer="parallelism")
+    found = rank([exposed, stage], replaying({"COM001": 300, "PAR001": 200}), floor)
+    assert codes(found.findings) == ["PAR001", "COM001"]
+
+
 def test_the_cause_on_the_awaited_rank_explains_the_wait(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
@@ -132,13 +141,14 @@ def test_of_one_step_of_one_rank_the_spread_is_not_measured() -> None:
     assert (found.spread_ns, found.ns, found.least_ns) == (None, 5, 5)
 
 
-def test_what_the_path_cannot_explain_is_noise() -> None:
+def test_what_the_path_cannot_explain_is_said_and_is_no_noise() -> None:
     parts = tuple(
         PathPart(rank=0, component=what, reason="", ns=ns) for what, ns in (("compute", 900), ("unexplained", 100))
     )
     path = StepPath(rank=0, step=0, stretch="window", across=True, start_ns=0, window_ns=1_000, parts=parts,
                     stretches=(), rivals=())  # fmt: skip
-    assert noise_floor([step(0, 0, 1_000)], (path,)).ns == 100
+    found = noise_floor([step(0, 0, 1_000)], (path,))
+    assert (found.ns, found.unexplained_ns) == (5, 100)
 
 
 def test_without_steps_there_is_no_floor() -> None:

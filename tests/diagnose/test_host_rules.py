@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hermes.analyze.compute_measures import NO_COMPUTE, Compute, Losses, OperatorCost
 from hermes.analyze.host_measures import (
     Contention,
     HostSide,
@@ -29,6 +30,7 @@ from hermes.diagnose.rules import (
     cpu006,
     cpu007,
     cpu008,
+    cpu009,
     env001,
     env002,
     env003,
@@ -254,6 +256,30 @@ def test_a_capture_without_any_call_says_nothing_of_the_host(
 ) -> None:
     host = HostSide(steps=(host_step({"outside any call": 1_000}),))
     assert silent(cpu007.RULE, measures([split()], free=[free({"outside any call": 900})], host=host))
+
+
+def operators(calls: int, median: int = 500, ranks: tuple[int, ...] = (0,)) -> Compute:
+    none = Losses(frequency_ns=None, blocks_ns=None, pipe_ns=None, layout_ns=0)
+    row = OperatorCost(
+        kind="elementwise", operator="aten::add", shapes="8,8", dtypes="", chip=None, ranks=ranks, calls=calls,
+        kernels=calls, ns=0, share=0.0, median_ns=median, flops=None, bytes=None, precision="", tflops=None,
+        gb_per_s=None, limit=None, roof_share=None, bound=None, losses=none, aligned=None, note="",
+    )  # fmt: skip
+    return replace(NO_COMPUTE, operators=(row,))
+
+
+def test_very_many_small_operators_of_a_job_without_a_device_are_found(
+    measures: Make, split: Make, blind: Make
+) -> None:
+    def job(compute: Compute, *steps: Any) -> Measures:
+        return replace(measures(steps), compute=compute)
+
+    long = [blind(step=number, host=10_000_000) for number in range(2)]
+    finding = found(cpu009.RULE, job(operators(1_002), *long))
+    assert (finding.cost_ns, finding.blames) == (501 * 2_000, ("aten::add",))
+    assert silent(cpu009.RULE, job(operators(500), *long))
+    assert silent(cpu009.RULE, job(operators(9_000, median=10_000), *long))
+    assert silent(cpu009.RULE, job(operators(9_000), split(window=10_000_000)))
 
 
 def cores(usage: float) -> tuple[Contention, ...]:

@@ -165,6 +165,18 @@ def test_starting_workers_anew_is_found(measures: Make, split: Make, fetches: Ma
     assert (finding.cost_ns, finding.cause) == (400, "workers started anew")
 
 
+def test_the_first_wait_for_new_workers_belongs_to_their_start(measures: Make, split: Make, fetches: Make) -> None:
+    steps = [split(step=number) for number in range(10)]
+    row = fetches("workers", 2_000, steps=10, median_ns=10, longest_ns=1_900, epochs=1, epoch_ns=1_500)
+    made = measures(steps, host=HostSide(fetches=(row,)))
+    assert found(io003.RULE, made).cost_ns == 340
+    assert silent(io002.RULE, made)
+    stay = fetches("workers", 2_000, steps=10, median_ns=10, longest_ns=1_900, epochs=1, epoch_ns=20)
+    made = measures(steps, host=HostSide(fetches=(stay,)))
+    assert silent(io003.RULE, made)
+    assert found(io002.RULE, made).cost_ns == 200
+
+
 @pytest.mark.parametrize("epoch_ns", [50, 0, None])
 def test_workers_that_stay_are_no_finding(epoch_ns: int | None, measures: Make, split: Make, fetches: Make) -> None:
     row = fetches("workers", 900, epochs=0, epoch_ns=epoch_ns)

@@ -13,6 +13,7 @@ import pytest
 from hermes.diagnose import rules
 from hermes.diagnose.rule import Rule, Threshold
 from hermes.diagnose.rules import ALL
+from hermes.knowledge import cases
 from hermes.knowledge.cases import case
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,13 @@ def test_a_page_begins_with_one_sentence_that_says_the_fault(rule: Rule) -> None
     first, second = rule.page.splitlines()[:2]
     assert first.endswith(".")
     assert not second
+
+
+@EVERY
+def test_every_case_that_a_rule_points_to_exists(rule: Rule) -> None:
+    known = {case.id for case in cases.cases()}
+    assert set(rule.cases) <= known
+    assert len(rule.cases) == len(set(rule.cases))
 
 
 @MODULES

@@ -24,9 +24,13 @@ def report(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
     return analyze(load([folder / "job"], Cache(folder / "cache")))
 
 
-def test_the_verdict_of_the_demo_is_waiting_for_rank_5(report: Report) -> None:
+def test_the_verdict_of_the_demo_is_what_rank_5_does_while_the_others_wait(report: Report) -> None:
     assert report.verdict.bound == "communication"
-    assert report.verdict.sentence.endswith("waiting for rank 5")
+    assert report.verdict.sentence.endswith("lost to operator compilation on rank 5, and the others wait for it")
+
+
+def test_both_causes_of_the_demo_are_the_first_two_actions(report: Report) -> None:
+    assert [action.codes for action in report.plan.actions[:2]] == [("CPU002",), ("CPU006",)]
 
 
 def test_the_losses_of_the_demo_name_the_rank_and_what_it_does(report: Report) -> None:

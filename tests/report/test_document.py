@@ -68,6 +68,7 @@ def test_every_block_of_the_schema_is_there_even_when_nothing_was_read(empty: Re
         "host",
         "memory",
         "compute",
+        "plan",
         "findings",
         "streams",
         "clocks",
@@ -138,6 +139,7 @@ def test_a_finding_holds_its_gain_evidence_and_actions(real: Report) -> None:
         "high": 84.0,
         "unit": "ms per step",
         "method": "median over ranks of the wait, minus the transfer time",
+        "replayed": False,
     }
     assert set(_first(first, "evidence")) == {"what", "value", "unit", "threshold", "where"}
     assert set(_first(first, "actions")) == {"title", "do", "verify", "risk", "source"}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hermes.analyze.net import starts
 from hermes.base.errors import InputError
 from hermes.bundle.cache import Cache
 from hermes.testing import Fault, FaultKind, Job, generate
-from hermes.whatif.changes import parse
+from hermes.whatif.changes import State, parse
 from hermes.whatif.job import JobStep
 from hermes.whatif.replay import Prediction, predict, predictions
 from hermes.workflow.analyze import gathered
@@ -31,8 +33,6 @@ def modelled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., JobStep]
     def make(job: Job, kind: FaultKind | None = None) -> JobStep:
         key = (job.ranks, kind or "")
         if key not in made:
-            from dataclasses import replace
-
             faults = (Fault(kind=kind),) if kind else ()
             folder = generate(root / f"{key[0]}{key[1]}", replace(job, faults=faults), formats=["ascend-db"])
             made[key] = read(folder, root / "cache")
@@ -87,6 +87,27 @@ def test_what_a_cure_gives_is_what_the_job_without_the_cause_takes(
     assert spec in {one.specs[0] for one in predictions(slow)}
 
 
+def test_all_compute_of_a_rank_can_be_made_shorter(modelled: Callable[..., JobStep]) -> None:
+    slow, healthy = modelled(FOUR, "slow_rank_compute"), modelled(FOUR)
+    # The fault makes it 30 % longer.
+    found = predict(slow, [parse(f"compute:0={1 / 1.3}")])
+    assert found.low_ns == pytest.approx(length(slow) - length(healthy), rel=0.02)
+    assert predict(slow, [parse("compute:1=0.5")]).low_ns == 0
+
+
+def test_a_transfer_that_stalls_gets_the_usual_length_and_no_other_changes(modelled: Callable[..., JobStep]) -> None:
+    job = modelled(FOUR)
+    like = np.flatnonzero((job.component == "comm") & (job.net.rank == 0) & (job.type == "all_reduce"))
+    usual = int(np.median(job.net.dur[like]))
+    dur = job.net.dur.copy()
+    dur[like[0]] = 20 * usual
+    stalled = replace(job, net=replace(job.net, dur=dur))
+    state = State.of(stalled)
+    parse("comm:even").apply(stalled, state)
+    assert state.dur[like[0]] == pytest.approx(usual, rel=0.05)
+    assert np.array_equal(np.delete(state.dur, like[0]), np.delete(dur, like[0]))
+
+
 def test_causes_together_are_replayed_together(modelled: Callable[..., JobStep]) -> None:
     slow = modelled(FOUR, "slow_rank_host")
     rank, graph = parse("rank:0=median"), parse("launch:graph")
@@ -117,7 +138,20 @@ def test_predictions_are_ordered_by_gain_and_bounded(modelled: Callable[..., Job
 
 @pytest.mark.parametrize(
     "spec",
-    ["", "op", "op:x", "op:x=y", "op:x=-1", "host:sleep=0", "rank:x=median", "rank:1=0", "sync:none=1", "f:g"],
+    [
+        "",
+        "op",
+        "op:x",
+        "op:x=y",
+        "op:x=-1",
+        "host:sleep=0",
+        "rank:x=median",
+        "rank:1=0",
+        "sync:none=1",
+        "f:g",
+        "compute:1",
+        "compute:x=0.5",
+    ],
 )
 def test_what_is_no_change_is_refused_with_a_hint(spec: str) -> None:
     with pytest.raises(InputError) as refused:

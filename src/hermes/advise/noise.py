@@ -20,11 +20,11 @@ _STEPS, _RANKS = 3, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseFloor:
-    """Nanoseconds per step, the largest of the three parts; None is "not measured".
+    """Nanoseconds per step, the larger of spread and least; None is "not measured".
 
     `spread_ns` is the robust standard deviation of the windows of a rank's steps, the median over ranks; of a single
-    step that of the ranks (`of` says which). `unexplained_ns` is what the critical path cannot account for: a replay
-    of it predicts nothing. `least_ns` is the share of the step that always counts as noise.
+    step that of the ranks (`of` says which). `least_ns` is the share of the step that always counts as noise.
+    `unexplained_ns` is what the critical path cannot account for: not noise, but a replay predicts nothing of it.
     """
 
     ns: int
@@ -48,7 +48,7 @@ def noise_floor(splits: Sequence[StepSplit], paths: Sequence[StepPath]) -> Noise
     unexplained = sum(part.ns for part in paths[0].parts if part.component == "unexplained") if paths else None
     least = round(LEAST.value * step_ns)
     return NoiseFloor(
-        ns=max(spread or 0, unexplained or 0, least),
+        ns=max(spread or 0, least),
         step_ns=step_ns,
         spread_ns=spread,
         of=of,

@@ -56,7 +56,9 @@ def _is_part(part: Finding, broad: Finding) -> bool:
     if part is broad:
         return False
     if part.within == broad.code:
-        return bool({*part.ranks} & {*broad.ranks}) or not broad.ranks
+        # What ranks wait for is on others than themselves.
+        waits = broad.layer in ("communication", "parallelism")
+        return waits or not broad.ranks or bool({*part.ranks} & {*broad.ranks})
     late = awaited(broad)
     return late is not None and awaited(part) is None and part.layer != "communication" and _strikes(part, late, broad)
 

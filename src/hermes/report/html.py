@@ -54,6 +54,7 @@ def render_html(report: Report) -> str:
         notes_first=_NOTES_FIRST,
         bound=_BOUNDS.get(report.verdict.bound, "free"),
         layers=_LAYERS,
+        anchors=_anchors(report),
         place=shape.place(report.verdict.rank, report.verdict.step),
         split=charts.step_chart(report),
         components=shape.COMPONENTS,
@@ -74,6 +75,12 @@ def render_html(report: Report) -> str:
             if (sentence := shape.difference_sentence(pair))
         ],
     )
+
+
+def _anchors(report: Report) -> list[str]:
+    """The code of each finding that is the first of its code, else nothing: what an action leads to."""
+    codes = [finding.code for finding in report.findings]
+    return [code if codes.index(code) == at else "" for at, code in enumerate(codes)]
 
 
 def _policy(css: str, script: str) -> str:

@@ -11,12 +11,13 @@ def noise_sentence(plan: Plan) -> str:
     floor = plan.floor
     if not floor.ns:
         return "The noise floor was not measured: no step was."
-    reasons = [f"{fraction(floor.least_ns / floor.step_ns)} of the step"] if floor.step_ns else []
+    reasons = [f"at least {fraction(floor.least_ns / floor.step_ns)} of the step"] if floor.step_ns else []
     if floor.spread_ns is not None:
-        reasons.append(f"the {floor.of} spread by {duration(floor.spread_ns)}")
-    if floor.unexplained_ns:
-        reasons.append(f"{duration(floor.unexplained_ns)} of the critical path has no explanation")
-    return f"Noise floor {duration(floor.ns)} a step, the largest of: {'; '.join(reasons)}."
+        reasons.append(f"{floor.of} spread by {duration(floor.spread_ns)}")
+    doubt = ""
+    if floor.unexplained_ns and floor.unexplained_ns > floor.ns:
+        doubt = f" Nothing explains {duration(floor.unexplained_ns)} of the critical path, and no replay counts it."
+    return f"Noise floor {duration(floor.ns)} a step: {', '.join(reasons)}.{doubt}"
 
 
 def nothing_sentence(plan: Plan) -> str:

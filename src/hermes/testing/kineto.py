@@ -17,8 +17,9 @@ _NCCL = {"all_reduce": "AllReduce", "all_to_all": "SendRecv", "send": "SendRecv"
 _COLLECTIVE = {"all_reduce": "allreduce", "all_to_all": "all_to_allv", "send": "send", "recv": "recv"}
 _DTYPE = {"BFP16": "BFloat16", "FP32": "Float"}
 _DEVICES = {
+    # Times are those of the model whatever the device is: one that has a roof would be far below it, or above.
     "cuda": {
-        "name": "NVIDIA H100 80GB HBM3",
+        "name": "NVIDIA modelled device",
         "totalGlobalMem": 85_018_279_936,
         "computeMajor": 9,
         "computeMinor": 0,

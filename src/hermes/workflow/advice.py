@@ -31,7 +31,11 @@ class Seen:
 
 def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Seen) -> Ranking:
     """The findings with replayed gains, causes before what they cause, noise apart."""
-    return rank(with_gains(findings, replay), replay, noise_floor(seen.splits, seen.paths))
+    return rank(
+        with_gains(findings, replay, seen.paths[0] if seen.paths else None),
+        replay,
+        noise_floor(seen.splits, seen.paths),
+    )
 
 
 def advised(ranking: Ranking, replay: StepReplay, seen: Seen, loaded: Loaded, document: Mapping[str, object]) -> Plan:

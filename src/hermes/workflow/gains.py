@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from hermes.analyze.measures import StepPath
 from hermes.base.errors import InputError
 from hermes.diagnose.finding import Finding
+from hermes.diagnose.rule import Threshold
 from hermes.whatif.changes import parse
 from hermes.whatif.job import JobStep
 from hermes.whatif.replay import Prediction, predict
@@ -18,6 +20,7 @@ from hermes.workflow.whatif import step_of
 # Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
 _RANKS = 64
 _NAMED, _LETTERS = 3, 60
+UNEXPLAINED = Threshold(value=0.05, unit="of window", source="docs/evidence/noise.md")
 
 
 class StepReplay:
@@ -47,9 +50,14 @@ class StepReplay:
         return self._known[asked]
 
 
-def with_gains(findings: Sequence[Finding], replay: StepReplay) -> tuple[Finding, ...]:
-    """The findings with gains from a replay where one is possible; the rest keep their bound."""
-    return tuple(_with_gain(finding, replay) for finding in findings)
+def with_gains(findings: Sequence[Finding], replay: StepReplay, path: StepPath | None) -> tuple[Finding, ...]:
+    """The findings with gains from a replay where one is possible; the rest keep their bound.
+
+    Where much of the critical path has no explanation, a replay misses what stands behind that: then the bound is what
+    a finding is held to.
+    """
+    told = path is None or path.unexplained_share <= UNEXPLAINED.value
+    return tuple(_with_gain(finding, replay, told=told) for finding in findings)
 
 
 def _said(specs: Sequence[str]) -> str:
@@ -59,7 +67,7 @@ def _said(specs: Sequence[str]) -> str:
     return " with ".join(short) + more
 
 
-def _with_gain(finding: Finding, replay: StepReplay) -> Finding:
+def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
     found = replay(finding.replay)
     if found is None:
         return finding
@@ -72,6 +80,6 @@ def _with_gain(finding: Finding, replay: StepReplay) -> Finding:
             # The replay counts what lies before the window, too, which no share of it holds.
             high_ns=max(low, finding.gain.high_ns),
             method=f"replay of {_said(finding.replay)}; {finding.gain.method}",
-            replayed=True,
+            replayed=told,
         ),
     )

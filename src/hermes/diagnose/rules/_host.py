@@ -24,24 +24,6 @@ def step_ns(split: StepSplit) -> int:
     return max(split.window_ns, split.host_ns or 0)
 
 
-def mean_step_ns(measures: Measures) -> Callable[[StepSplit], int]:
-    """How long the mean step of a split's rank takes from the host's view."""
-    own: dict[int, list[int]] = {}
-    for split in measures.splits:
-        own.setdefault(split.rank, []).append(step_ns(split))
-    return lambda split: sum(own[split.rank]) // len(own[split.rank])
-
-
-def _capped(
-    cost: Callable[[StepSplit], int | None], length: Callable[[StepSplit], int]
-) -> Callable[[StepSplit], int | None]:
-    def capped(split: StepSplit) -> int | None:
-        ns = cost(split)
-        return None if ns is None else min(ns, length(split))
-
-    return capped
-
-
 def bound(measures: Measures, found: Loss, method: str) -> Gain:
     """What is won when the loss is gone: see `won`."""
     return won(measures, found.worst.rank, found.cost_ns, method)
@@ -68,16 +50,28 @@ def host_loss(
 ) -> Loss | None:
     """What the host loses on its worst rank, if that is beyond `limit`, with the ranks that lose about as much.
 
-    `cost` is in nanoseconds a step, and counts up to `length`: the mean step of the rank, since what comes each so many
-    steps is longer than a step without it.
+    `cost` is in nanoseconds a step, and counts up to `length`: if not given, the mean step of the rank, as costs of
+    what comes in few steps are means over the capture.
     """
-    length = length or mean_step_ns(measures)
+    length = length or _mean_step(measures)
 
-    found = loss(measures, what, limit, _capped(cost, length), length)
+    def capped(split: StepSplit) -> int | None:
+        ns = cost(split)
+        return None if ns is None else min(ns, length(split))
+
+    found = loss(measures, what, limit, capped, length)
     if found is None:
         return None
     alike = tuple(rank for rank, ns in sorted(found.costs.items()) if ns >= _ALIKE * found.cost_ns)
     return replace(found, ranks=alike)
+
+
+def _mean_step(measures: Measures) -> Callable[[StepSplit], int]:
+    own: dict[int, list[int]] = {}
+    for split in measures.splits:
+        own.setdefault(split.rank, []).append(step_ns(split))
+    means = {rank: sum(lengths) // len(lengths) for rank, lengths in own.items()}
+    return lambda split: means[split.rank]
 
 
 def on(measures: Measures, found: Loss) -> str:

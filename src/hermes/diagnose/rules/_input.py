@@ -11,6 +11,8 @@ from hermes.diagnose.rule import Measures
 from hermes.diagnose.rules._component import Loss
 from hermes.diagnose.rules._host import fact, has_device
 
+_LONG = 4
+
 
 def fetches_of(measures: Measures, rank: int) -> Fetches | None:
     """How the loop of a rank got its batches; None where no fetch was seen."""
@@ -23,7 +25,17 @@ def fetch_cost(measures: Measures, split: StepSplit, kinds: Collection[str]) -> 
     if row is None or row.kind not in kinds:
         return None
     lost = row.device_free_ns if has_device(measures, split.rank) else row.wait_ns
-    return None if lost is None else lost // max(1, row.steps)
+    return None if lost is None else max(lost - first_waits_ns(row), 0) // max(1, row.steps)
+
+
+def first_waits_ns(row: Fetches) -> int:
+    """Waits for the first batches of workers that were started anew: a fetch that is long beside the others, where
+    making the iterator took long, too. Workers that stay give their first batch soon after a short start.
+    """
+    if not row.epochs or not row.epoch_ns:
+        return 0
+    odd = row.longest_ns > _LONG * row.median_ns and _LONG * row.epoch_ns > row.longest_ns
+    return min(row.epochs * row.longest_ns, row.wait_ns) if odd else 0
 
 
 def where_verb(measures: Measures, found: Loss) -> str:

@@ -34,7 +34,7 @@ from collections.abc import Iterator, Mapping
 from hermes.analyze.compute_measures import OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
+from hermes.diagnose.rules._compute import longest, named, operators, shown, vendor
 from hermes.diagnose.rules._limits import DOUBT
 from hermes.knowledge.operators import MATRIX
 
@@ -83,7 +83,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: these operators reach 80 % of their roof"),
         confidence=round((0.6 if counted else 0.5) * measures.certainty, 2),
         evidence=(*found.evidence, *shown(worst, saved)),
-        replay=faster(measures, saved),
+        # What a library reaches is not known, so nothing is replayed: the least that it gives is nothing.
         actions=(_TUNE.get(vendor(measures, found.ranks), _ANY), _ROWS),
     )
 

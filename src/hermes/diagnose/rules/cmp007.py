@@ -70,7 +70,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ),
         confidence=round((0.6 if worst[0].chip in aims else 0.4) * measures.certainty, 2),
         evidence=(*found.evidence, *shown(worst, beyond)),
-        replay=faster(measures, beyond),
+        replay=faster(measures, beyond) if worst[0].chip in aims else (),
         within="CMP001",
         actions=(
             Action(

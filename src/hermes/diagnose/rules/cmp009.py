@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping
 from hermes.analyze.compute_measures import ChipUsed, OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
+from hermes.diagnose.rules._compute import longest, named, operators, shown, vendor
 from hermes.diagnose.rules._limits import DOUBT
 from hermes.knowledge.operators import MATRIX
 
@@ -70,7 +70,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ),
         confidence=round(0.6 * measures.certainty, 2),
         evidence=(*found.evidence, *shown(worst, saved)),
-        replay=faster(measures, saved),
+        # Whether they keep their share of the roof is not known, so nothing is replayed.
         actions=(_SHORTER.get(vendor(measures, found.ranks), _MIXED),),
     )
 

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from hermes.analyze.compute_measures import OperatorCost
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._compute import faster, longest, named, operators, shown
+from hermes.diagnose.rules._compute import longest, named, operators, shown
 from hermes.diagnose.rules._limits import DOUBT
 from hermes.knowledge.operators import MATRIX
 
@@ -73,7 +73,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: every core has work, and one of its pipes is busy"),
         confidence=round(0.5 * measures.certainty, 2),
         evidence=(*found.evidence, *parts, *shown(worst, _lost)),
-        replay=faster(measures, _lost),
+        # How much of it fusion or tuning wins is not known, so nothing is replayed.
         actions=(
             Action(
                 title=f"Give {', '.join(named(worst))} more work at once",

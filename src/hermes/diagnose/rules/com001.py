@@ -11,6 +11,8 @@ The device's compute units stand still. Hidden behind compute, the same communic
 
 ## When it is not a problem
 
+Up to a tenth of the window, when at least half of all communication is hidden: the last bucket of gradients has no
+compute beside it, whatever one does. The rule is silent then.
 When most of it is waiting for another rank: then COM002 names that rank, and making communication faster will not help.
 In a pipeline, waiting for other stages is exposed too: the PAR rules judge it. When the capture holds a single step at
 an odd place (the first step, a step with evaluation).
@@ -29,8 +31,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._comm import bubble_of, exposed_comm, exposed_transfer
 from hermes.diagnose.rules._component import loss
 
@@ -39,10 +42,20 @@ LIMIT = Threshold(
 )
 
 
+ALWAYS = Threshold(value=0.10, unit="of window counts however much is hidden", source="docs/evidence/noise.md")
+EXPOSED = Threshold(value=0.5, unit="of communication, below ALWAYS", source="docs/evidence/noise.md")
+
+
+def _notable(measures: Measures, split: StepSplit) -> bool:
+    """Whether it is more than overlapping leaves in any case: the last bucket has no compute beside it."""
+    exposed = exposed_comm(measures, split) or 0
+    return by_share(ALWAYS, exposed / split.window_ns) or exposed > EXPOSED.value * (split.comm_ns or 0)
+
+
 def find(measures: Measures) -> Iterator[Finding]:
     """One finding for all ranks that are beyond the limit."""
     found = loss(measures, "exposed communication", LIMIT, lambda split: exposed_comm(measures, split))
-    if found is None:
+    if found is None or not _notable(measures, found.worst):
         return
     by_op = measures.exposed_by_op.get(found.worst.rank, {})
     steps = measures.steps_of_rank.get(found.worst.rank) or 1

@@ -3,8 +3,8 @@
 ## What it detects
 
 Transfers over one link take longer than transfers of the same size over the other links of the same kind in the same
-step, in more sizes and steps than chance explains, and cost more per step than noise. A link never counts by its speed
-alone: waiting is not in it, stalls are left out.
+step: in more sizes and steps than chance explains, or by half and more in all of them. That must cost more per step
+than noise. A link never counts by its speed alone: waiting is not in it, stalls are left out.
 
 ## Why it costs you
 
@@ -39,10 +39,19 @@ SLOWER = Threshold(
     source="slow link, 5 %: msprof-analyze and MindStudio Insight",
 )
 CHANCE = Threshold(
-    value=0.01, unit="is the most that chance may explain", source="docs/decisions/0012-communication.md"
+    value=0.05,
+    unit="is the most that chance may explain, all links counted",
+    source="docs/decisions/0012-communication.md",
+)
+FAR = Threshold(
+    value=0.50,
+    unit="longer in every size and step is beyond chance however few those are",
+    source="docs/evidence/noise.md",
 )
 FLOOR = NOISE
 _MOST = 4
+_LEAST = 3
+"""Sizes and steps in which a link must have been compared."""
 
 
 def find(measures: Measures) -> Iterator[Finding]:
@@ -56,13 +65,10 @@ def find(measures: Measures) -> Iterator[Finding]:
 
 
 def _slow(link: LinkPair) -> bool:
-    return (
-        link.ratio is not None
-        and link.ratio > 1 + SLOWER.value
-        and link.p_value is not None
-        and link.p_value < CHANCE.value
-        and bool(link.excess_ns and link.excess_ns > 0)
-    )
+    if link.ratio is None or link.ratio <= 1 + SLOWER.value or not link.excess_ns or link.excess_ns < 0:
+        return False
+    far = link.ratio > 1 + FAR.value and link.slower == link.compared >= _LEAST
+    return far or (link.p_value is not None and link.p_value < CHANCE.value)
 
 
 def _of_pair(measures: Measures, pair: tuple[int, int, str], links: list[LinkPair]) -> Finding | None:

@@ -85,7 +85,7 @@ def find(measures: Measures) -> Iterator[Finding]:
                 for group in sorted(own, key=lambda group: (group.of_link or 0.0, group.op, group.group))[:3]
             ),
         ),
-        replay=tuple(sorted({f"comm:{group.op}={(group.of_link or 0.0) / LIMIT.value:.4g}" for group in own})),
+        # What the library would reach is not known, so nothing is replayed.
         within="COM001",
         actions=(
             Action(

@@ -2,8 +2,9 @@
 
 ## What it detects
 
-Time in which the loop makes an iterator of the loader and with it new worker processes (`DataLoader.__iter__`), per
-step, as a share of the step. Only Python frames tell it (`with_stack`), so a capture without them says nothing.
+Time in which the loop makes an iterator of the loader and with it new worker processes (`DataLoader.__iter__`), and in
+which it then waits for their first batch, per step, as a share of the step. Only Python frames tell it (`with_stack`),
+so a capture without them says nothing.
 
 ## Why it costs you
 
@@ -32,7 +33,7 @@ from collections.abc import Iterator
 from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._host import blamed, bound, fact, host_loss, on
-from hermes.diagnose.rules._input import fetches_of
+from hermes.diagnose.rules._input import fetches_of, first_waits_ns
 
 LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
@@ -57,6 +58,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         evidence=(
             *found.evidence,
             fact(measures, row.rank, "iterators made a step", (row.epochs or 0) / max(1, row.steps), "iterators"),
+            fact(measures, row.rank, "making them", (row.epoch_ns or 0) / max(1, row.steps), "ns a step"),
+            fact(measures, row.rank, "waits for first batches", first_waits_ns(row) / max(1, row.steps), "ns a step"),
         ),
         actions=(
             Action(
@@ -73,7 +76,7 @@ def find(measures: Measures) -> Iterator[Finding]:
 
 def _cost(measures: Measures, rank: int) -> int | None:
     row = fetches_of(measures, rank)
-    return None if row is None or row.epoch_ns is None else row.epoch_ns // max(1, row.steps)
+    return None if row is None or row.epoch_ns is None else (row.epoch_ns + first_waits_ns(row)) // max(1, row.steps)
 
 
 RULE = Rule(code="IO003", page=__doc__ or "", find=find, cases=("IO-06", "IO-24"))

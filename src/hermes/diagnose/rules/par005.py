@@ -44,7 +44,9 @@ def find(measures: Measures) -> Iterator[Finding]:
     line = measures.structure.pipeline
     if line is None or line.structural_share is None or line.bubble_share is None or line.micro_batches is None:
         return
-    share = min(line.structural_share, line.bubble_share)
+    # Stages that differ stretch the window, and the bubble with it: that part is PAR001's.
+    even = 1 / (1 + (line.imbalance or 0.0))
+    share = min(line.structural_share * even, line.bubble_share)
     found = loss(measures, "bubble of the schedule", LIMIT, lambda split: round(share * split.window_ns))
     if found is None:
         return

@@ -1,0 +1,103 @@
+"""The optimizer walks over all parameters once for each of its operations.
+
+## What it detects
+
+The time of multi-tensor (foreach) operations of optimizers per step, against the window and against the time of all
+kernels. Fused optimizers, gradient norms and scalers do not count.
+
+## Why it costs you
+
+Each foreach operation reads and writes all parameters, gradients and states once. A fused optimizer does all of its
+operations in one pass.
+
+## When it is not a problem
+
+Where the optimizer is a small part of the step, or the framework has no fused form of it.
+
+## What to do
+
+Use the fused form: `fused=True` of PyTorch's optimizers, or torch_npu's NpuFused optimizers.
+
+## How to check
+
+Profile the same step again: the foreach operations are gone, and the optimizer's time is about half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.analyze.compute_measures import OperatorCost
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
+from hermes.diagnose.rules._limits import NOISE
+
+LIMIT = Threshold(value=0.05, unit="of the time of all kernels", source="priority `high` of msprof-analyze")
+FLOOR = NOISE
+LEFT = Threshold(
+    value=0.50,
+    unit="of the time stays, at most what is likely: Adam reads and writes 18 tensors in foreach form, 7 when fused",
+    source="torch/optim/adam.py, tensors that _multi_tensor_adam touches",
+)
+_OTHER = ("norm", "nonfinite", "non_finite", "copy", "zero")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    every = sum(row.ns for row in measures.compute.operators)
+    if sum(map(_foreach, measures.compute.operators)) <= LIMIT.value * every:
+        return
+    found = operators(measures, "foreach operations of the optimizer", FLOOR, _foreach)
+    if found is None:
+        return
+    worst = longest(measures, _foreach)
+    roots = any("sqrt" in row.operator.lower() or "addcdiv" in row.operator.lower() for row in worst)
+    name = "AdamW" if roots else "SGD"
+    yield Finding(
+        code="CMP012",
+        layer="compute",
+        cause="unfused optimizer",
+        title=f"The optimizer takes {found.share:.0%} of the step in separate passes over all parameters",
+        ranks=found.ranks,
+        blames=named(worst),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(
+            low_ns=0, high_ns=round(found.cost_ns * (1 - LEFT.value)), method="bound: the fused form takes half as long"
+        ),
+        confidence=round(0.7 * measures.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, _foreach)),
+        replay=faster(measures, lambda row: _foreach(row) * (1 - LEFT.value)),
+        actions=(_npu(name) if vendor(measures, found.ranks) == "ascend" else _fused(name),),
+    )
+
+
+def _foreach(row: OperatorCost) -> float:
+    name = row.operator.lower()
+    return float(row.ns) if "foreach" in name and not any(word in name for word in _OTHER) else 0.0
+
+
+def _npu(name: str) -> Action:
+    return Action(
+        title=f"Use torch_npu's fused form of {name}",
+        do=f"optimizer = torch_npu.optim.NpuFused{name}(model.parameters(), …) in place of torch.optim.{name} "
+        "(each optimizer "
+        "of PyTorch that has a fused form there is named NpuFused…).",
+        verify="Foreach types are gone from kernel_details, and the optimizer's range is shorter.",
+        risk="It joins parameters and gradients into flat buffers: do not replace them afterwards.",
+        source="msprof-analyze, affinity API: NpuFused optimizers",
+    )
+
+
+def _fused(name: str) -> Action:
+    return Action(
+        title=f"Use the fused form of {name}",
+        do=f"torch.optim.{name}(model.parameters(), …, fused=True), or the optimizers of apex.",
+        verify="_fused_ operators take the place of _foreach_ ones, and take less time.",
+        risk="Numbers may differ in the last bits.",
+        source="PyTorch documentation of torch.optim",
+    )
+
+
+RULE = Rule(code="CMP012", page=__doc__ or "", find=find, cases=("CPU-15",))

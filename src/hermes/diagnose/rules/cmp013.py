@@ -1,0 +1,108 @@
+"""A layer is put together from parts where the library has it as one kernel.
+
+## What it detects
+
+RMSNorm, rotary embedding, SwiGLU and attention made of elementwise operators, reductions and softmax, told by names,
+shapes and equal numbers of calls. The rule takes what the parts need beyond their longest one, per step; of attention
+all that is done to the matrix of scores. Backward passes are not told apart, so that it is at least that.
+
+## Why it costs you
+
+Every part reads its input from memory and writes its output back. One kernel keeps what lies between in the core.
+
+## When it is not a problem
+
+When the step is bound by something else; when the parts differ from the layer's definition on purpose.
+
+## What to do
+
+Use the fused operator of the library, or compile the layer.
+
+## How to check
+
+Profile the same step again: the parts are gone, and the fused kernel takes about as long as the longest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hermes.analyze.compute_measures import OperatorCost
+from hermes.analyze.patterns import Layer, patterns
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule
+from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
+from hermes.diagnose.rules._limits import DOUBT
+
+LIMIT = DOUBT
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding, of all such layers."""
+    found_patterns = patterns(measures.compute.operators)
+    share: dict[int, float] = {}
+    for pattern in found_patterns:
+        total = sum(part.ns for part in pattern.parts)
+        share.update({id(part): pattern.saved_ns / total for part in pattern.parts})
+
+    def saved(row: OperatorCost) -> float:
+        return row.ns * share.get(id(row), 0.0)
+
+    found = operators(measures, "parts of layers beyond one kernel each", LIMIT, saved)
+    if found is None:
+        return
+    worst = longest(measures, saved)
+    layers = list(
+        dict.fromkeys(one.layer for one in sorted(found_patterns, key=lambda one: (-one.saved_ns, one.layer)))
+    )
+    ascend = vendor(measures, found.ranks) == "ascend"
+    yield Finding(
+        code="CMP013",
+        layer="compute",
+        cause="unfused layers",
+        title=f"{' and '.join(layers)} put together from parts cost{'s' if len(layers) == 1 else ''} "
+        f"{found.share:.0%} of the step",
+        ranks=found.ranks,
+        blames=named(worst),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(
+            low_ns=0, high_ns=found.cost_ns, method="bound: one kernel takes as long as the longest part, forward only"
+        ),
+        confidence=round(0.6 * measures.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, saved)),
+        replay=faster(measures, saved),
+        within="CMP002",
+        actions=tuple(_action(layer, (_NPU if ascend else _TORCH)[layer]) for layer in layers),
+    )
+
+
+def _action(layer: Layer, do: str) -> Action:
+    return Action(
+        title=f"Use the fused {layer}",
+        do=do,
+        verify="Its parts are gone from the next profile, and the step is shorter.",
+        risk="Check the accuracy: a fused kernel rounds in other places.",
+        source="msprof-analyze, timeline_fusion_ops.yaml; PyTorch documentation",
+    )
+
+
+_NPU: Mapping[Layer, str] = {
+    "RMSNorm": "torch_npu.npu_rms_norm(x, weight, epsilon=eps)[0]",
+    "rotary embedding": "torch_npu.npu_rotary_mul(x, cos, sin)",
+    "SwiGLU": "torch_npu.npu_swiglu(torch.cat([gate, up], dim=-1)), from one product that makes both halves",
+    "attention": "torch_npu.npu_fusion_attention(q, k, v, heads, input_layout='BNSD', scale=scale, …)[0]",
+}
+_TORCH: Mapping[Layer, str] = {
+    "RMSNorm": "torch.nn.functional.rms_norm(x, (hidden,), weight, eps), or torch.compile of the module",
+    "rotary embedding": "torch.compile of the function that applies it, or a kernel of flash-attn or Liger-Kernel",
+    "SwiGLU": "torch.compile of the feed-forward module, or Liger-Kernel's SwiGLU",
+    "attention": "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
+}
+
+RULE = Rule(
+    code="CMP013",
+    page=__doc__ or "",
+    find=find,
+    cases=("CMP-15", "CMP-16", "CMP-17", "CMP-18", "CMP-19", "CMP-20", "CMP-21"),
+)
