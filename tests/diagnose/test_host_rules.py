@@ -348,6 +348,7 @@ def test_a_profiler_with_stacks_is_a_doubt_of_a_slow_host(measures: Make, split:
 
     finding = found(env002.RULE, job(300, with_stack="true", profile_memory="1"))
     assert finding.blames == ("with_stack", "profile_memory")
+    assert (finding.cost_ns, finding.gain.high_ns) == (300, 0)
     assert finding.confidence < 0.5
     assert silent(env002.RULE, job(100, with_stack="true"))
     assert silent(env002.RULE, job(300, with_stack="false", profile_memory="1"))
@@ -365,7 +366,7 @@ def test_ranks_with_another_version_that_work_longer_are_found(measures: Make, s
 
 @pytest.mark.parametrize(
     ("waits", "source"),
-    [((200, 200, 200, 200), "version"), ((200, 0, 200, 0), "version"), ((200, 200, 0, 0), "profiler")],
+    [((200, 200, 200, 200), "version"), ((200, 0, 0, 10), "version"), ((200, 200, 0, 0), "profiler")],
     ids=["all alike", "slow ranks on both sides", "a setting of the profiler"],
 )
 def test_a_difference_that_divides_no_slow_from_fast_ranks_is_no_finding(
@@ -390,6 +391,9 @@ def test_pieces_count_only_where_memory_is_asked_for(measures: Make, split: Make
     asking = (event("allocation", 100),)
     finding = found(mem003.RULE, measures([split()], host=HostSide(events=asking, peaks=(peak(fragmentation=0.4),))))
     assert (finding.cost_ns, finding.blames, finding.within) == (100, ("PTA",), "MEM002")
+    whole = replace(event("allocation", 500), rank=1)
+    both = HostSide(events=(*asking, whole), peaks=(peak(fragmentation=0.4), replace(peak(fragmentation=0.1), rank=1)))
+    assert found(mem003.RULE, measures([split(0), split(1)], host=both)).ranks == (0,)
     assert silent(mem003.RULE, measures([split()], host=HostSide(peaks=(peak(fragmentation=0.4),))))
     assert silent(mem003.RULE, measures([split()], host=HostSide(events=asking, peaks=(peak(fragmentation=0.2),))))
 

@@ -215,7 +215,7 @@ def test_copies_of_batches_that_nothing_hides_are_found_and_pageable_memory_is_n
     slow = found(io005.RULE, measures([split(copy=200)], host=copies(200, 900)))
     assert (slow.cost_ns, slow.cause, slow.within) == (200, "copies from pageable memory", "MEM001")
     assert values(slow)["speed of these copies"] == 2.0
-    for pinned in (0, None):
+    for pinned in (100, 0, None):
         finding = found(io005.RULE, measures([split(copy=200)], host=copies(200, pinned)))
         assert finding.cause == "copies of batches that nothing hides"
 

@@ -64,7 +64,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=blamed(measures, found, *options),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all of it is the profiler's, and that is left on"),
+        gain=Gain(low_ns=0, high_ns=0, method="not known: a capture without tells how much of it the profiler adds"),
         confidence=round(0.3 * measures.certainty, 2),
         evidence=(*found.evidence, *(fact(measures, rank, f"{option} is on", 1.0, "setting") for option in options)),
         actions=(
