@@ -223,6 +223,11 @@ def test_collectives_near_their_links_or_small_ones_are_no_finding(change: dict[
     assert silent(com008.RULE, saying(two, groups=(group_op(transfer_ns=400, **change),)))
 
 
+def test_collectives_that_one_slow_link_holds_up_are_left_to_its_rule(two: Measures) -> None:
+    group = group_op(of_link=0.4, link_gb_per_s=10.0, link_limit_gb_per_s=25.0, transfer_ns=400)
+    assert silent(com008.RULE, saying(two, groups=(group,), links=(link(0, 1, **SLOW),)))
+
+
 def test_ranks_of_one_host_that_use_the_network_are_found(two: Measures) -> None:
     given = saying(two, links=(link(0, 1, "ROCE", gb_per_s=2.5, time_ns=400, bytes=1_000), link(1, 0)))
     finding = only(com009.RULE, given)

@@ -7,7 +7,7 @@ after the other is not looked at: equal counts of so special shapes have no othe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,23 +38,48 @@ class Pattern:
     saved_ns: int
 
 
+class _Rows:
+    """Operators by what a pattern looks for: ranks, name, calls and one of their shapes."""
+
+    def __init__(self, operators: Sequence[OperatorCost]) -> None:
+        self.used: set[int] = set()
+        self.named: dict[str, list[OperatorCost]] = {}
+        self.products: dict[tuple[int, ...], int] = {}
+        self._shapes: dict[int, tuple[Shape, ...]] = {}
+        self._by: dict[tuple[tuple[int, ...], str, int, Shape], list[OperatorCost]] = {}
+        for row in operators:
+            if row.kind == "batched matmul":
+                self.products[row.ranks] = max(row.calls, self.products.get(row.ranks, 0))
+            name = _name(row)
+            if not name or not row.calls or not row.ns:
+                continue
+            self.named.setdefault(name, []).append(row)
+            self._shapes[id(row)] = shapes = _parsed(row.shapes)
+            for shape in set(shapes):
+                self._by.setdefault((row.ranks, name, row.calls, shape), []).append(row)
+
+    def shapes(self, row: OperatorCost) -> tuple[Shape, ...]:
+        """Its inputs, but for scalars."""
+        return self._shapes[id(row)]
+
+    def like(self, row: OperatorCost, name: str, calls: int, *needed: Shape) -> list[OperatorCost]:
+        """Operators of a name with so many calls on the same ranks, that have all these shapes and no pattern yet."""
+        near = self._by.get((row.ranks, name, calls, needed[0]), ())
+        return [other for other in near if id(other) not in self.used and set(needed) <= set(self._shapes[id(other)])]
+
+
 def patterns(operators: Sequence[OperatorCost]) -> tuple[Pattern, ...]:
     """Every pattern among operators of a capture; an operator belongs to one at most."""
-    rows = [row for row in operators if row.calls and row.ns]
-    used: set[int] = set()
+    rows = _Rows(operators)
     found: list[Pattern] = []
-    for layer, parts_of in _LAYERS:
-        for row in rows:
-            if id(row) in used:
-                continue
-            free = [other for other in rows if id(other) not in used and other.ranks == row.ranks]
-            parts = parts_of(row, free)
+    for layer, head, parts_of in _LAYERS:
+        for row in rows.named.get(head, ()):
+            parts = parts_of(row, rows) if id(row) not in rows.used and rows.shapes(row) else []
             if parts:
-                used.update(map(id, parts))
+                rows.used.update(map(id, parts))
                 longest = 0 if layer == "attention" else max(part.ns for part in parts)
-                found.append(
-                    Pattern(layer=layer, parts=tuple(parts), saved_ns=sum(part.ns for part in parts) - longest)
-                )
+                saved = sum(part.ns for part in parts) - longest
+                found.append(Pattern(layer=layer, parts=tuple(parts), saved_ns=saved))
     return tuple(found)
 
 
@@ -63,62 +88,48 @@ def _name(row: OperatorCost) -> str:
     return _SAME.get(plain, "")
 
 
-def _shapes(row: OperatorCost) -> tuple[Shape, ...]:
-    parts = (part.split(",") for part in row.shapes.split(";"))
+def _parsed(text: str) -> tuple[Shape, ...]:
+    parts = (part.split(",") for part in text.split(";"))
     return tuple(tuple(map(int, part)) for part in parts if all(size.isdecimal() for size in part))
 
 
-def _with(rows: Sequence[OperatorCost], name: str, calls: int, *needed: Shape) -> Iterator[OperatorCost]:
-    """The operators of a name with so many calls, that have all of these among their shapes."""
-    for row in rows:
-        if row.calls == calls and _name(row) == name and set(needed) <= set(_shapes(row)):
-            yield row
-
-
-def _rms_norm(row: OperatorCost, rows: Sequence[OperatorCost]) -> list[OperatorCost]:
-    shapes = _shapes(row)
-    if _name(row) != "pow" or not shapes or len(shapes[0]) < 2:
+def _rms_norm(row: OperatorCost, rows: _Rows) -> list[OperatorCost]:
+    whole, calls = rows.shapes(row)[0], row.calls
+    if len(whole) < 2:
         return []
-    whole, calls = shapes[0], row.calls
     each = (*whole[:-1], 1)
-    mean, root = list(_with(rows, "mean", calls, whole)), list(_with(rows, "rsqrt", calls, each))
-    scaled = list(_with(rows, "mul", calls, whole, each))
-    weighted = list(_with(rows, "mul", calls, whole, whole[-1:]))
+    mean, root = rows.like(row, "mean", calls, whole), rows.like(row, "rsqrt", calls, each)
+    scaled, weighted = rows.like(row, "mul", calls, each, whole), rows.like(row, "mul", calls, whole[-1:], whole)
     return [row, mean[0], root[0], scaled[0], *weighted[:1]] if mean and root and scaled else []
 
 
-def _rotary(row: OperatorCost, rows: Sequence[OperatorCost]) -> list[OperatorCost]:
-    shapes = _shapes(row)
-    if _name(row) != "neg" or not shapes or len(shapes[0]) < 3:
+def _rotary(row: OperatorCost, rows: _Rows) -> list[OperatorCost]:
+    half, calls = rows.shapes(row)[0], row.calls
+    if len(half) < 3:
         return []
-    half, calls = shapes[0], row.calls
     whole = (*half[:-1], 2 * half[-1])
-    turned = [other for other in _with(rows, "cat", calls, half) if _shapes(other) == (half, half)]
-    times = [other for count in (calls, 2 * calls) for other in _with(rows, "mul", count, whole)]
-    summed = [other for other in _with(rows, "add", calls, whole) if _shapes(other)[:2] == (whole, whole)]
+    turned = [other for other in rows.like(row, "cat", calls, half) if rows.shapes(other) == (half, half)]
+    times = [other for count in (calls, 2 * calls) for other in rows.like(row, "mul", count, whole)]
+    summed = [other for other in rows.like(row, "add", calls, whole) if rows.shapes(other)[:2] == (whole, whole)]
     return [row, turned[0], *times[:2], summed[0]] if turned and times and summed else []
 
 
-def _swiglu(row: OperatorCost, rows: Sequence[OperatorCost]) -> list[OperatorCost]:
-    shapes = _shapes(row)
-    if _name(row) != "silu" or not shapes:
-        return []
-    gated = [other for other in _with(rows, "mul", row.calls, shapes[0]) if _shapes(other) == (shapes[0], shapes[0])]
+def _swiglu(row: OperatorCost, rows: _Rows) -> list[OperatorCost]:
+    whole = rows.shapes(row)[0]
+    gated = [other for other in rows.like(row, "mul", row.calls, whole) if rows.shapes(other) == (whole, whole)]
     return [row, gated[0]] if gated else []
 
 
-def _attention(row: OperatorCost, rows: Sequence[OperatorCost]) -> list[OperatorCost]:
-    shapes = _shapes(row)
-    if _name(row) != "softmax" or not shapes or len(shapes[0]) < 3 or min(shapes[0][-2:]) < _SCORES:
+def _attention(row: OperatorCost, rows: _Rows) -> list[OperatorCost]:
+    whole = rows.shapes(row)[0]
+    if len(whole) < 3 or min(whole[-2:]) < _SCORES or rows.products.get(row.ranks, 0) < row.calls:
         return []
-    products = [other for other in rows if other.kind == "batched matmul" and other.calls >= row.calls]
-    scores = [other for name in ("mul", "add") for other in _with(rows, name, row.calls, shapes[0])]
-    return [row, *scores] if products else []
+    return [row, *(other for name in ("mul", "add") for other in rows.like(row, name, row.calls, whole))]
 
 
-_LAYERS: tuple[tuple[Layer, Callable[[OperatorCost, Sequence[OperatorCost]], list[OperatorCost]]], ...] = (
-    ("RMSNorm", _rms_norm),
-    ("rotary embedding", _rotary),
-    ("SwiGLU", _swiglu),
-    ("attention", _attention),
+_LAYERS: tuple[tuple[Layer, str, Callable[[OperatorCost, _Rows], list[OperatorCost]]], ...] = (
+    ("RMSNorm", "pow", _rms_norm),
+    ("rotary embedding", "neg", _rotary),
+    ("SwiGLU", "silu", _swiglu),
+    ("attention", "softmax", _attention),
 )

@@ -245,15 +245,13 @@ def _measures(
     degraded = any(note.level == "degraded" for note in notes)
     partial = bool(coverage.ranks_expected and coverage.ranks_expected > len(coverage.ranks_seen))
     steps = Counter(split.rank for split in gathered.splits)
-    # Waits by the starts of collectives add up to time that passed; a wait that names its peer reaches further, but of
-    # several at once only the longest is one. So the former count where they can: for peers that were collected, and on
-    # ranks whose profiler records none by peer.
+    # Who of the collected ranks arrived last is told by the starts of collectives: a wait that names its peer also runs
+    # while that one is busy with another link. It counts for peers that nobody saw start.
     recorded = {wait.rank for wait in gathered.waits}
     timed = [wait for wait in waited if wait.peer_collected or wait.rank not in recorded]
-    told = {(wait.rank, wait.peer) for wait in timed}
     return Measures(
         splits=tuple(gathered.splits),
-        waits=(*(wait for wait in gathered.waits if (wait.rank, wait.peer) not in told), *timed),
+        waits=(*(wait for wait in gathered.waits if not wait.peer_collected), *timed),
         steps_of_rank=dict(steps),
         exposed_by_op=gathered.exposed,
         held=tuple(gathered.held),

@@ -4,10 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hermes.analyze.comm_measures import GroupOp
+from hermes.analyze.comm_measures import GroupOp, LinkPair
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.rule import Measures, Threshold
 from hermes.diagnose.rules._component import Loss, loss
+
+SLOWER = Threshold(
+    value=0.05,
+    unit="longer than the median of its like",
+    source="slow link, 5 %: msprof-analyze and MindStudio Insight",
+)
+CHANCE = Threshold(
+    value=0.05,
+    unit="is the most that chance may explain, all links counted",
+    source="docs/decisions/0012-communication.md",
+)
+FAR = Threshold(
+    value=0.50,
+    unit="longer in every size and step is beyond chance however few those are",
+    source="docs/evidence/noise.md",
+)
+_LEAST = 3
+"""Sizes and steps in which a link must have been compared."""
+
+
+def slow_link(link: LinkPair) -> bool:
+    """Whether a link is slower than its like, by more than chance explains."""
+    if link.ratio is None or link.ratio <= 1 + SLOWER.value or not link.excess_ns or link.excess_ns < 0:
+        return False
+    far = link.ratio > 1 + FAR.value and link.slower == link.compared >= _LEAST
+    return far or (link.p_value is not None and link.p_value < CHANCE.value)
 
 
 def steps_of(measures: Measures, ranks: Sequence[int]) -> int:

@@ -29,46 +29,22 @@ from collections.abc import Iterator
 
 from hermes.analyze.comm_measures import LinkPair
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._comm import exposed_loss, steps_of
+from hermes.diagnose.rule import Measures, Rule
+from hermes.diagnose.rules._comm import CHANCE, SLOWER, exposed_loss, slow_link, steps_of
 from hermes.diagnose.rules._limits import NOISE
 
-SLOWER = Threshold(
-    value=0.05,
-    unit="longer than the median of its like",
-    source="slow link, 5 %: msprof-analyze and MindStudio Insight",
-)
-CHANCE = Threshold(
-    value=0.05,
-    unit="is the most that chance may explain, all links counted",
-    source="docs/decisions/0012-communication.md",
-)
-FAR = Threshold(
-    value=0.50,
-    unit="longer in every size and step is beyond chance however few those are",
-    source="docs/evidence/noise.md",
-)
 FLOOR = NOISE
 _MOST = 4
-_LEAST = 3
-"""Sizes and steps in which a link must have been compared."""
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """One finding for each pair of ranks, both directions together; of the four that lose most."""
     pairs: dict[tuple[int, int, str], list[LinkPair]] = {}
     for link in measures.communication.links:
-        if _slow(link):
+        if slow_link(link):
             pairs.setdefault((min(link.rank, link.peer), max(link.rank, link.peer), link.transport), []).append(link)
     made = [finding for pair, links in sorted(pairs.items()) if (finding := _of_pair(measures, pair, links))]
     yield from sorted(made, key=lambda one: (-one.cost_ns, one.blames))[:_MOST]
-
-
-def _slow(link: LinkPair) -> bool:
-    if link.ratio is None or link.ratio <= 1 + SLOWER.value or not link.excess_ns or link.excess_ns < 0:
-        return False
-    far = link.ratio > 1 + FAR.value and link.slower == link.compared >= _LEAST
-    return far or (link.p_value is not None and link.p_value < CHANCE.value)
 
 
 def _of_pair(measures: Measures, pair: tuple[int, int, str], links: list[LinkPair]) -> Finding | None:
@@ -108,6 +84,13 @@ def _of_pair(measures: Measures, pair: tuple[int, int, str], links: list[LinkPai
                     f"{link.gb_per_s:.1f} GB/s",
                 )
                 for link in links
+            ),
+            Evidence(
+                what="chance that any link is slower so often when none is",
+                value=round(worst.p_value if worst.p_value is not None else 1.0, 6),
+                unit="of 1",
+                threshold=CHANCE.value,
+                where=f"{worst.compared} sizes and steps",
             ),
         ),
         replay=tuple(sorted({f"comm:{group.op}={1 / ratio:.4g}" for group in moved})),

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from hermes.analyze.comm_measures import GroupOp
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._comm import exposed_loss, exposed_transfer
+from hermes.diagnose.rules._comm import exposed_loss, exposed_transfer, slow_link
 from hermes.diagnose.rules._limits import DOUBT
 
 LIMIT = Threshold(
@@ -47,7 +47,13 @@ _LEAST_BYTES = 1_000_000
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding, of all groups whose links are too slow."""
-    slow = [group for group in measures.communication.groups if _slow(group)]
+    # One slow link holds up all others of its groups: that is COM003's.
+    held = {frozenset((link.rank, link.peer)) for link in measures.communication.links if slow_link(link)}
+    slow = [
+        group
+        for group in measures.communication.groups
+        if _slow(group) and not any(pair <= set(group.ranks) for pair in held)
+    ]
     costs: dict[int, float] = {}
     for group in slow:
         beyond = (exposed_transfer(measures, group) or 0.0) * (1 - (group.of_link or 0.0) / LIMIT.value)
