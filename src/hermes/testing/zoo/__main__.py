@@ -16,6 +16,7 @@ from hermes.testing.zoo.measure import measure
 from hermes.testing.zoo.page import into_page, line, summary_lines
 from hermes.testing.zoo.runner import Nursery
 from hermes.testing.zoo.score import Result
+from hermes.testing.zoo.store import save, stored
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,11 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results, failed = [], 0
     with Nursery() as nursery:
         for entry in chosen:
-            found = _measured(nursery, entry, given)
+            found = stored(entry, given.results) if given.results else None
+            found = found or _measured(nursery, entry, given)
             failed += found is None
             if found is not None:
                 results.append(found)
                 _say(line(found))
+                if given.results:
+                    save(found, given.results)
     for text in summary_lines(results):
         _say(text)
     minutes = (time.monotonic() - begin) / 60
@@ -75,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--half", choices=("tuned", "held-out", "both"), default="both", help="which half (both)")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="repeats of each variant (5)")
     parser.add_argument("--own", action="store_true", help="a profile by Hermes' own capture, too")
+    parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep results there, and measure none twice")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep traces, logs and captures there")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the table into that page")
     return parser

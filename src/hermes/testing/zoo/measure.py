@@ -25,8 +25,8 @@ BLOCK_S = 0.25
 """How long one repeat of a variant is, about."""
 _WARM, _MOST = 3, 300
 _SETTLE = 2
-_WATCH_S = 1.5
-_LEAST_WATCHED = 60
+_WATCH_S, _LONGEST_WATCH_S = 1.5, 8.0
+_LEAST_WATCHED, _FEWEST_WATCHED = 60, 25
 _CASES = {rule.code: rule.cases for rule in ALL}
 
 
@@ -109,8 +109,10 @@ def _watched(
 ) -> tuple[tuple[str, ...], tuple[Named, ...] | None]:
     """What the monitor's counters name, and what a profile names that it records itself."""
     variant.ask(do="watch")
-    count = max(_LEAST_WATCHED, min(_MOST * 4, int(_WATCH_S * 1e3 / step_ms)), 4 * entry.period)
-    variant.steps(count)
+    count = min(
+        max(_LEAST_WATCHED, _WATCH_S * 1e3 / step_ms, 4 * entry.period), _MOST, _LONGEST_WATCH_S * 1e3 / step_ms
+    )
+    variant.steps(max(int(count), _FEWEST_WATCHED))
     *_, job = jobs(folder / "jobs")
     recorded = _recorded(entry, variant, job) if own else None
     variant.ask(do="unwatch")
