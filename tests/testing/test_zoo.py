@@ -15,6 +15,7 @@ from hermes.testing.zoo.measure import measure
 from hermes.testing.zoo.page import into_page, line, summary_lines
 from hermes.testing.zoo.runner import Nursery
 from hermes.testing.zoo.score import Named, Result, Times, summary
+from hermes.testing.zoo.store import save, stored
 
 CAUSE = Entry(
     name="planted", file="host", program="tiny_ops", layer="cpu", causes=("CPU-29",), also=("CPU-12",),
@@ -129,13 +130,21 @@ def test_the_page_gets_a_row_for_each_entry_and_keeps_what_is_around(tmp_path: P
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- results zoo -->\nold\n<!-- end zoo -->\nafter\n", "utf-8")
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install --group torch")
-    into_page(page, [result(LOOP), result(entry=CONTROL, times=SAME)], 3.0, 5)
+    into_page(page, [result(LOOP), result(entry=CONTROL, times=SAME)], 5)
     text = page.read_text("utf-8")
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
     assert "| `planted` |" in text
     assert "| `sound` |" in text
+
+
+def test_a_stored_result_comes_back_as_it_was(tmp_path: Path) -> None:
+    entry = next(one for one in ENTRIES if one.name == "tiny-ops")
+    found = replace(result(LOOP, entry=entry, watched=("periodic",), cured=(GC,)), own=(OTHER,))
+    save(found, tmp_path)
+    assert stored(entry, tmp_path) == found
+    assert stored(CONTROL, tmp_path) is None
 
 
 def test_lines_say_the_verdict() -> None:

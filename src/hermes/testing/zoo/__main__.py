@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     minutes = (time.monotonic() - begin) / 60
     _say(f"{len(results)} entries in {minutes:.1f} minutes")
     if given.page:
-        into_page(given.page, results, minutes, given.repeats)
+        into_page(given.page, results, given.repeats)
     return 1 if failed else 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from hermes.testing.markdown import replace_block, table
+from hermes.testing.zoo.entries import ENTRIES
 from hermes.testing.zoo.score import NEAR, WORTH, Named, Result, summary
 
 _BLOCK = "zoo"
@@ -37,7 +38,7 @@ def summary_lines(results: Sequence[Result]) -> list[str]:
     return [f"{row[0]:<46}" + "".join(f"{cell:<22}" for cell in row[1:]) for row in rows]
 
 
-def into_page(page: Path, results: Sequence[Result], minutes: float, repeats: int) -> None:
+def into_page(page: Path, results: Sequence[Result], repeats: int) -> None:
     """Put figures, table and machine between the marks of the page; raises `MarkerError` without marks."""
     same = [ratio for result in results for ratio in result.times.same]
     header, *figures = list(_summaries(results))
@@ -46,7 +47,7 @@ def into_page(page: Path, results: Sequence[Result], minutes: float, repeats: in
             table(header, figures),
             _noise(same),
             table(_HEADER, [_row(result) for result in results]),
-            _machine(minutes, repeats),
+            _machine(results, repeats),
         )
     )
     page.write_text(replace_block(page.read_text("utf-8"), _BLOCK, text), "utf-8")
@@ -136,10 +137,13 @@ def _noise(same: Sequence[float]) -> str:
     )
 
 
-def _machine(minutes: float, repeats: int) -> str:
+def _machine(results: Sequence[Result], repeats: int) -> str:
     day = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    known = {result.entry.name for result in results}
+    missing = [f"`{entry.name}`" for entry in ENTRIES if entry.name not in known]
     return (
-        f"Measured {day} in {minutes:.0f} minutes, {repeats} repeats, on {len(os.sched_getaffinity(0))} cores shared "
-        f"with other work (load {os.getloadavg()[0]:.1f} at the end), {platform.machine()}, Python "
-        f"{platform.python_version()}, torch {version('torch')}."
+        f"{len(results)} of {len(ENTRIES)} entries, measured {day} with {repeats} repeats on "
+        f"{len(os.sched_getaffinity(0))} cores shared with other work (load {os.getloadavg()[0]:.0f} at the end), "
+        f"{platform.machine()}, Python {platform.python_version()}, torch {version('torch')}."
+        + (f" Not measured in this run: {', '.join(missing)}." if missing else "")
     )
