@@ -11,7 +11,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live test test-torch check lint format docs docs-check bench accuracy fuzz clean chromium
+.PHONY: help demo demo-live zoo test test-torch check lint format docs docs-check bench accuracy fuzz clean chromium
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -24,6 +24,10 @@ demo-live: $(VENV)/.dev ## train for real, slow it down, notice, capture, explai
 	@$(pip) install --group torch
 	@rm -rf out/live
 	@$(bin)/python -m hermes.testing.live_demo out/live
+
+zoo: $(VENV)/.dev ## train programs with planted causes, compare what Hermes names and predicts; installs PyTorch
+	@$(pip) install --group torch
+	@$(bin)/python -m hermes.testing.zoo --page docs/accuracy.md
 
 test: $(VENV)/.dev chromium ## run the tests
 	@$(bin)/python -m pytest

@@ -128,7 +128,8 @@ def step(rank_: int, number: int, window: int) -> StepSplit:
 def test_the_floor_is_the_spread_of_steps_and_one_slow_step_does_not_lift_it() -> None:
     even = [step(0, number, window) for number, window in enumerate((1_000, 1_010, 990, 1_000, 5_000))]
     found = noise_floor(even, ())
-    assert (found.of, found.spread_ns, found.ns) == ("steps", 15, 15)
+    # 1.4826 times 10, over the root of five steps, and the median is moved 1.2533 times as far as a mean.
+    assert (found.of, found.spread_ns, found.ns) == ("steps", 8, 8)
 
 
 def test_of_one_step_the_ranks_tell_the_spread() -> None:

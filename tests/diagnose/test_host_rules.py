@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hermes.analyze.compute_measures import NO_COMPUTE, Compute, Losses, OperatorCost
+from hermes.analyze.compute_measures import NO_COMPUTE, Losses, OperatorCost
 from hermes.analyze.host_measures import (
     Contention,
     HostSide,
@@ -132,6 +132,7 @@ def test_without_a_device_the_time_of_the_calls_counts(
     finding = found(rule, measures([blind()], host=HostSide(events=(event(what, 300, device_free_ns=None),))))
     assert (finding.cost_ns, finding.within, finding.replay) == (300, "", ())
     assert "takes 30% of the step" in finding.title
+    assert finding.gain.expected_ns == 300
 
 
 def test_compilation_is_named_after_dynamo_or_aclop(measures: Make, split: Make, event: Make) -> None:
@@ -258,28 +259,44 @@ def test_a_capture_without_any_call_says_nothing_of_the_host(
     assert silent(cpu007.RULE, measures([split()], free=[free({"outside any call": 900})], host=host))
 
 
-def operators(calls: int, median: int = 500, ranks: tuple[int, ...] = (0,)) -> Compute:
+def operators(calls: int, median: int = 500, ns: int = 0, name: str = "aten::add") -> OperatorCost:
     none = Losses(frequency_ns=None, blocks_ns=None, pipe_ns=None, layout_ns=0)
-    row = OperatorCost(
-        kind="elementwise", operator="aten::add", shapes="8,8", dtypes="", chip=None, ranks=ranks, calls=calls,
-        kernels=calls, ns=0, share=0.0, median_ns=median, flops=None, bytes=None, precision="", tflops=None,
+    return OperatorCost(
+        kind="elementwise", operator=name, shapes="8,8", dtypes="", chip=None, ranks=(0,), calls=calls,
+        kernels=calls, ns=ns, share=0.0, median_ns=median, flops=None, bytes=None, precision="", tflops=None,
         gb_per_s=None, limit=None, roof_share=None, bound=None, losses=none, aligned=None, note="",
     )  # fmt: skip
-    return replace(NO_COMPUTE, operators=(row,))
 
 
-def test_very_many_small_operators_of_a_job_without_a_device_are_found(
-    measures: Make, split: Make, blind: Make
-) -> None:
-    def job(compute: Compute, *steps: Any) -> Measures:
-        return replace(measures(steps), compute=compute)
+@pytest.fixture
+def on_a_cpu(measures: Make, blind: Make, host_step: Make) -> Callable[..., Measures]:
+    """A step of 10 ms without a device, 6 ms of it in operators and Python, with these operators."""
 
-    long = [blind(step=number, host=10_000_000) for number in range(2)]
-    finding = found(cpu009.RULE, job(operators(1_002), *long))
-    assert (finding.cost_ns, finding.blames) == (501 * 2_000, ("aten::add",))
-    assert silent(cpu009.RULE, job(operators(500), *long))
-    assert silent(cpu009.RULE, job(operators(9_000, median=10_000), *long))
-    assert silent(cpu009.RULE, job(operators(9_000), split(window=10_000_000)))
+    def make(*rows: OperatorCost) -> Measures:
+        host = HostSide(steps=(host_step({"operators": 5_000_000, "python": 1_000_000, "data loading": 4_000_000}),))
+        made = measures([blind(host=10_000_000)], host=host)
+        return replace(made, compute=replace(NO_COMPUTE, operators=rows))
+
+    return make
+
+
+def test_the_time_between_small_operators_of_a_job_without_a_device_is_found(on_a_cpu: Make) -> None:
+    finding = found(cpu009.RULE, on_a_cpu(operators(900), operators(20, 100_000, 2_000_000, "aten::mm")))
+    assert (finding.cost_ns, finding.blames) == (6_000_000 - 2_000_000, ("aten::add",))
+    # Nothing runs beside the host: what is gone is won.
+    assert finding.gain.expected_ns == finding.cost_ns
+
+
+def test_a_small_call_is_charged_with_30_us_at_most(on_a_cpu: Make) -> None:
+    assert found(cpu009.RULE, on_a_cpu(operators(100))).cost_ns == 100 * 30_000
+    assert silent(cpu009.RULE, on_a_cpu(operators(80)))
+
+
+def test_large_operators_are_worth_their_calls(on_a_cpu: Make, split: Make) -> None:
+    assert silent(cpu009.RULE, on_a_cpu(operators(900, median=10_000)))
+    assert silent(cpu009.RULE, on_a_cpu(operators(900), operators(20, 100_000, 4_000_000)))
+    assert silent(cpu009.RULE, on_a_cpu(operators(900), operators(901, 10_000, 0)))
+    assert silent(cpu009.RULE, replace(on_a_cpu(operators(900)), splits=(split(window=10_000_000),)))
 
 
 def cores(usage: float) -> tuple[Contention, ...]:

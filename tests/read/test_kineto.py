@@ -398,6 +398,26 @@ def test_on_a_cpu_the_best_record_of_a_collective_is_taken_once(read: Read) -> N
     assert comm.select("name", "op", "group").rows() == [("record_param_comms", "all_reduce", "0")]
 
 
+def test_collectives_of_gloo_are_in_the_only_group_of_the_job(read: Read) -> None:
+    events = [_span("user_annotation", "gloo:all_reduce", 1, 9)]
+    group = {"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1]}
+    alone = read(events, distributedInfo={"pg_config": [group]}).read("comm_op")
+    assert alone.select("group", "sequence").rows() == [("0", 0)]
+
+
+def test_of_several_groups_none_is_taken_for_that_of_a_collective(read: Read) -> None:
+    events = [_span("user_annotation", "gloo:all_reduce", 1, 9)]
+    groups = [{"pg_name": name, "pg_desc": "", "ranks": [0, 1]} for name in "01"]
+    assert read(events, distributedInfo={"pg_config": groups}).read("comm_op")["group"].to_list() == [None]
+
+
+def test_a_frame_that_calls_the_collector_is_a_collection(read: Read) -> None:
+    frame = _span("python_function", "<built-in function collect>", 5, 7)
+    assert read([frame, _span("python_function", "collect.py(3): collect", 4, 9)]).read("gc")["dur_ns"].to_list() == [
+        7_000
+    ]
+
+
 def test_enqueuing_calls_of_a_job_with_a_device_are_no_communication(read: Read) -> None:
     assert read([_span("cpu_op", "c10d::allreduce_", 1, 9), _kernel("gemm", 1, 1)]).read("comm_op").height == 0
 

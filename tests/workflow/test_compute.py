@@ -197,6 +197,35 @@ def test_planted_ai_cpu_operators_come_back_in_full(form: str, tmp_path: Path) -
     assert {step.ai_cpu_ns for step in report.compute.steps} == {6 * 1_500_000}
 
 
+def on_a_cpu(folder: Path, *spans: tuple[str, int, int]) -> dict[str, tuple[str, int]]:
+    """Operators by name with their class and nanoseconds, of a job on a CPU with these calls (in microseconds)."""
+    trace = {
+        "schemaVersion": 1,
+        "traceEvents": [
+            {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": {}}
+            for name, ts, dur in spans
+        ],
+    }  # fmt: skip
+    (folder / "cpu.pt.trace.json").write_text(json.dumps(trace))
+    rows = analyze(load([folder / "cpu.pt.trace.json"], Cache(folder / "cache"))).compute.operators
+    return {row.operator: (row.kind, row.ns) for row in rows}
+
+
+def test_a_product_on_a_cpu_counts_though_it_calls_small_operators(tmp_path: Path) -> None:
+    found = on_a_cpu(tmp_path, ("aten::linear", 0, 110), ("aten::addmm", 5, 100), ("aten::copy_", 10, 20))
+    assert found == {"aten::addmm": ("matmul", 80_000), "aten::copy_": ("copy", 20_000)}
+
+
+def test_copies_on_a_cpu_are_told_apart_by_who_asks_for_them(tmp_path: Path) -> None:
+    found = on_a_cpu(
+        tmp_path, ("aten::_to_copy", 0, 50), ("aten::copy_", 1, 40), ("aten::contiguous", 60, 50),
+        ("aten::clone", 61, 48), ("aten::copy_", 62, 45), ("aten::copy_", 120, 30),
+    )  # fmt: skip
+    assert found == {
+        "aten::_to_copy": ("cast", 40_000), "aten::contiguous": ("transpose", 45_000), "aten::copy_": ("copy", 30_000),
+    }  # fmt: skip
+
+
 def test_a_job_on_a_cpu_has_the_rates_of_its_operators(tmp_path: Path) -> None:
     trace = {
         "schemaVersion": 1,

@@ -14,6 +14,8 @@ LEAST = Threshold(value=0.005, unit="of step", source="docs/evidence/noise.md")
 """No finding counts that could not give this much, however even the steps are."""
 _SIGMA = 1.4826
 """Median absolute deviation of a normal distribution to its standard deviation."""
+_MEDIAN = 1.2533
+"""Standard error of the median over that of the mean, of a normal distribution: the root of pi / 2."""
 _STEPS, _RANKS = 3, 3
 """Fewer have no spread to speak of."""
 
@@ -22,9 +24,11 @@ _STEPS, _RANKS = 3, 3
 class NoiseFloor:
     """Nanoseconds per step, the larger of spread and least; None is "not measured".
 
-    `spread_ns` is the robust standard deviation of the windows of a rank's steps, the median over ranks; of a single
-    step that of the ranks (`of` says which). `least_ns` is the share of the step that always counts as noise.
-    `unexplained_ns` is what the critical path cannot account for: not noise, but a replay predicts nothing of it.
+    `spread_ns` is the robust standard error of the median of a rank's steps, the median over ranks: a cost is one of
+    the typical or the mean step, and chance moves those less than single steps, which the cause itself may make uneven.
+    Of a single step it is the standard deviation of the ranks (`of` says which). `least_ns` is the share of the step
+    that always counts as noise. `unexplained_ns` is what the critical path cannot account for: not noise, but a replay
+    predicts nothing of it.
     """
 
     ns: int
@@ -61,7 +65,9 @@ def _spread(splits: Sequence[StepSplit]) -> tuple[int | None, str]:
     by_rank: dict[int, list[int]] = {}
     for split in splits:
         by_rank.setdefault(split.rank, []).append(split.window_ns)
-    several = [_deviation(windows) for windows in by_rank.values() if len(windows) >= _STEPS]
+    several = [
+        _deviation(windows) * _MEDIAN / len(windows) ** 0.5 for windows in by_rank.values() if len(windows) >= _STEPS
+    ]
     if several:
         return round(median(several)), "steps"
     if len(by_rank) >= _RANKS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hermes.analyze.breakdown import median_split
+from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.comm_measures import Communication
 from hermes.analyze.compute_measures import NO_COMPUTE, Compute
 from hermes.analyze.host_measures import HostSide
@@ -47,8 +47,9 @@ class Measures:
         return mean if wait.disjoint else min(wait.longest_ns, mean)
 
     def median_of(self, rank: int) -> StepSplit | None:
-        """The step of median window of a rank; None when none of its steps was measured."""
-        return median_split(split for split in self.splits if split.rank == rank)
+        """The step of median window of a rank, of those that a device measured where it did; None without steps."""
+        own = [split for split in self.splits if split.rank == rank]
+        return (median_split(own) or middle_split(own)) if own else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,9 @@ _ATEN: tuple[tuple[str, str, str], ...] = (
         bincount histc one_hot nll_loss nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward
         repeat_interleave multinomial
     """),
-    ("copy", "copy", "copy clone _to_copy to contiguous copysign"),
+    ("copy", "copy", "copy clone copysign"),
+    ("cast", "copy", "_to_copy to"),
+    ("transpose", "copy", "contiguous"),
     ("copy", "concatenation", "cat _cat stack hstack vstack"),
     ("copy", "", """
         constant_pad_nd reflection_pad2d repeat roll flip slice_backward split_with_sizes_copy upsample_nearest2d

@@ -13,7 +13,9 @@ from hermes.base.intervals import Intervals
 from hermes.knowledge.chips import chip_of
 from hermes.workflow.load import RankData
 
-_HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns", "step", "shapes", "dtypes")
+_HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns", "step", "shapes", "dtypes", "pid", "tid")
+_COPY = "aten::copy_"
+_WHY_COPIED = ("aten::_to_copy", "aten::contiguous")
 
 
 def gather_compute(
@@ -21,7 +23,8 @@ def gather_compute(
 ) -> RankCompute | None:
     """What one rank computed; `about` is its row of `rank`, the frames have at least the columns that are used here.
 
-    A job without an accelerator computes in its framework's operators: those that call no other stand for kernels.
+    A job without an accelerator computes in its framework's operators: those that do most of their work themselves
+    stand for kernels.
     """
     recorded, vendor = about["chip"], about["vendor"]
     pmu = frequency = None
@@ -58,15 +61,20 @@ def _launched(data: RankData, kernel: pl.DataFrame, again: Intervals) -> pl.Data
 
 
 def _operators(data: RankData) -> pl.DataFrame:
-    """The framework's operators that call no other, as rows like those of kernels."""
+    """The framework's operators that do most of their work themselves, as rows like those of kernels.
+
+    A product calls `resolve_conj` and copies its bias: what it calls counts by itself, and the rest as its own.
+    """
     rows = data.table("host_op", *_HOST_OP)
-    leaves = rows.filter((pl.col("kind") == "op") & (pl.col("self_ns") == pl.col("dur_ns")))
+    leaves = rows.filter((pl.col("kind") == "op") & (2 * pl.col("self_ns") > pl.col("dur_ns"))).with_columns(
+        pl.col("self_ns").alias("dur_ns")
+    )
     empty = [pl.lit(None, dtype=pl.Int64).alias(name) for name in ("launch_ns", "call", "blocks")]
     texts = [
         pl.lit(None, dtype=pl.String).alias(name)
         for name in ("input_values", "input_formats", "output_shapes", "output_dtypes", "output_formats", "unit")
     ]
-    return leaves.select(
+    return _told_apart(leaves, rows).select(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"),
         pl.lit("").alias("name"),
         pl.col("name").alias("type"),
@@ -76,3 +84,19 @@ def _operators(data: RankData) -> pl.DataFrame:
         pl.col("dtypes").alias("input_dtypes"),
         *empty, *texts,
     ).select(KERNEL_COLUMNS)  # fmt: skip
+
+
+def _told_apart(leaves: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The same, copies under the name of the operator that asked for one: of another type, or of another layout."""
+    asked = (
+        rows.filter(pl.col("name").is_in(_WHY_COPIED) & (pl.col("kind") == "op"))
+        .select("pid", "tid", "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("until_ns"), why="name")
+        .sort("start_ns")
+    )
+    if not asked.height:
+        return leaves
+    joined = leaves.sort("start_ns", maintain_order=True).join_asof(
+        asked, on="start_ns", by=["pid", "tid"], strategy="backward", check_sortedness=False
+    )
+    inside = (pl.col("name") == _COPY) & (pl.col("start_ns") < pl.col("until_ns"))
+    return joined.with_columns(pl.when(inside).then("why").otherwise("name").alias("name"))

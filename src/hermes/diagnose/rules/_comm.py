@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hermes.analyze.comm_measures import GroupOp, LinkPair
+from hermes.analyze.measures import StepSplit
 from hermes.diagnose.rule import Measures, Threshold
 from hermes.diagnose.rules._component import Loss, loss
 
@@ -59,6 +60,15 @@ def exposed_by_rank(measures: Measures) -> dict[int, float]:
     return found
 
 
+def exposed_comm(measures: Measures, split: StepSplit) -> int | None:
+    """Nanoseconds of a step in which it communicates and computes nothing; without a device, of its typical step."""
+    if split.compute_ns is not None or split.exposed_comm_ns is not None:
+        return split.exposed_comm_ns
+    rows = (row for row in measures.host.overlap if (row.rank, row.step) == (split.rank, split.step))
+    parts = [part for row in rows for part in row.parts if part.component == "communication"]
+    return sum(part.exposed_ns for part in parts) if parts else None
+
+
 def exposed_loss(measures: Measures, what: str, limit: Threshold, costs: Mapping[int, float]) -> Loss | None:
     """The ranks on which something costs more than the limit; no more than what of their transfers nothing hides."""
     most = exposed_by_rank(measures)
@@ -68,8 +78,8 @@ def exposed_loss(measures: Measures, what: str, limit: Threshold, costs: Mapping
         limit,
         lambda split: (
             None
-            if split.rank not in costs or split.exposed_comm_ns is None
-            else round(min(costs[split.rank], split.exposed_comm_ns, most.get(split.rank, float("inf"))))
+            if split.rank not in costs or (exposed := exposed_comm(measures, split)) is None
+            else round(min(costs[split.rank], exposed, most.get(split.rank, float("inf"))))
         ),
     )
 

@@ -32,7 +32,7 @@ def lost(
         ns = part(row) if row is not None else None
         if row is None or ns is None or not row.kernel_ns or not by_share(of_kernels, ns / row.kernel_ns):
             return None
-        return min(ns, split.compute_ns or 0)
+        return min(ns, _most(split))
 
     found = loss(measures, what, of_window, cost)
     if found is None:
@@ -46,6 +46,11 @@ def lost(
         where=place(measures, found.worst),
     )
     return replace(found, evidence=(*found.evidence, share))
+
+
+def _most(split: StepSplit) -> int:
+    """What a part of compute can cost a step at most: its compute; without a device, where operators run, the step."""
+    return split.window_ns if split.compute_ns is None else split.compute_ns
 
 
 def per_step(measures: Measures, ns: Callable[[OperatorCost], float]) -> dict[int, float]:
@@ -78,7 +83,7 @@ def operators(measures: Measures, what: str, limit: Threshold, ns: Callable[[Ope
         measures,
         what,
         limit,
-        lambda split: min(round(by_rank[split.rank]), split.compute_ns or 0) if split.rank in by_rank else None,
+        lambda split: min(round(by_rank[split.rank]), _most(split)) if split.rank in by_rank else None,
     )
 
 

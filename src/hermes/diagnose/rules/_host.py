@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hermes.analyze.host_measures import HostEvents, SyncCall
 from hermes.analyze.measures import StepSplit
-from hermes.diagnose.finding import Evidence
+from hermes.diagnose.finding import Evidence, Gain
 from hermes.diagnose.rule import Measures, Threshold
 from hermes.diagnose.rules._component import Loss, loss
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON
@@ -22,6 +22,18 @@ LAUNCHING = (LAUNCH, OPERATOR, PYTHON)
 def step_ns(split: StepSplit) -> int:
     """How long the step takes from the host's view: a window of the device begins only with its first task."""
     return max(split.window_ns, split.host_ns or 0)
+
+
+def bound(measures: Measures, found: Loss, method: str) -> Gain:
+    """What is won when the loss is gone: see `won`."""
+    return won(measures, found.worst.rank, found.cost_ns, method)
+
+
+def won(measures: Measures, rank: int, cost_ns: int, method: str) -> Gain:
+    """What is won when a loss of a rank is gone: at most all, and without a device all, for nothing runs beside it."""
+    if has_device(measures, rank):
+        return Gain(low_ns=0, high_ns=cost_ns, method=f"bound: {method}")
+    return Gain(low_ns=cost_ns, high_ns=cost_ns, method=f"the host's own time: {method}", replayed=True)
 
 
 def window_ns(split: StepSplit) -> int:

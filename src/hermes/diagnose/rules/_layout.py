@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hermes.analyze.compute_measures import OperatorCost, StepCompute
-from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Threshold
 from hermes.diagnose.rules._compute import faster, longest, lost, named, shown, vendor
+from hermes.diagnose.rules._host import bound
 from hermes.diagnose.rules._limits import NOISE
 from hermes.knowledge.operators import LAYOUT
 
@@ -49,7 +50,7 @@ def found_layout(measures: Measures, layout: Layout) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: none of them is left"),
+        gain=bound(measures, found, "none of them is left"),
         confidence=round(0.8 * measures.certainty, 2),
         evidence=(*found.evidence, *shown(worst, own)),
         replay=faster(measures, own),

@@ -30,12 +30,15 @@ from collections.abc import Iterator, Mapping
 
 from hermes.analyze.compute_measures import ChipUsed, OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule
+from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._compute import longest, named, operators, shown, vendor
 from hermes.diagnose.rules._limits import DOUBT
 from hermes.knowledge.operators import MATRIX
 
 LIMIT = DOUBT
+HALF = Threshold(
+    value=0.5, unit="of products in float64, on a processor that is not known", source="docs/evidence/cpu-roofline.md"
+)
 # What takes the place of a type, the first that the chip has.
 _FASTER = {"fp64": ("fp32",), "fp32": ("tf32", "hf32", "bf16", "fp16")}
 
@@ -73,6 +76,8 @@ def find(measures: Measures) -> Iterator[Finding]:
 
 
 def _saved(row: OperatorCost, chip: ChipUsed | None) -> float:
+    if row.kind in MATRIX and row.precision == "fp64" and (chip is None or not chip.matrix):
+        return row.ns * HALF.value
     if row.kind not in MATRIX or chip is None or not row.flops or row.roof_share is None:
         return 0.0
     better = next((name for name in _FASTER.get(row.precision, ()) if name in chip.matrix), None)

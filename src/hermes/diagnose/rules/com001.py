@@ -34,7 +34,7 @@ from collections.abc import Iterator, Mapping
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
-from hermes.diagnose.rules._comm import bubble_of, exposed_transfer
+from hermes.diagnose.rules._comm import bubble_of, exposed_comm, exposed_transfer
 from hermes.diagnose.rules._component import loss
 
 LIMIT = Threshold(
@@ -46,16 +46,16 @@ ALWAYS = Threshold(value=0.10, unit="of window counts however much is hidden", s
 EXPOSED = Threshold(value=0.5, unit="of communication, below ALWAYS", source="docs/evidence/noise.md")
 
 
-def _notable(split: StepSplit) -> bool:
+def _notable(measures: Measures, split: StepSplit) -> bool:
     """Whether it is more than overlapping leaves in any case: the last bucket has no compute beside it."""
-    exposed = split.exposed_comm_ns or 0
+    exposed = exposed_comm(measures, split) or 0
     return by_share(ALWAYS, exposed / split.window_ns) or exposed > EXPOSED.value * (split.comm_ns or 0)
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """One finding for all ranks that are beyond the limit."""
-    found = loss(measures, "exposed communication", LIMIT, lambda split: split.exposed_comm_ns)
-    if found is None or not _notable(found.worst):
+    found = loss(measures, "exposed communication", LIMIT, lambda split: exposed_comm(measures, split))
+    if found is None or not _notable(measures, found.worst):
         return
     by_op = measures.exposed_by_op.get(found.worst.rank, {})
     steps = measures.steps_of_rank.get(found.worst.rank) or 1
@@ -63,7 +63,10 @@ def find(measures: Measures) -> Iterator[Finding]:
     waits = (wait for wait in measures.waits if wait.rank == found.worst.rank)
     waiting = max((measures.waited_per_step(wait) for wait in waits), default=0)
     waiting = max(waiting, bubble_of(measures, found.worst.rank))
-    idle_compute = (found.worst.compute_ns or 0) - (found.worst.overlapped_comm_ns or 0)
+    # Without a device the rest of the step is what could hide it.
+    worst = found.worst
+    compute = worst.window_ns - found.cost_ns if worst.compute_ns is None else worst.compute_ns
+    idle_compute = compute - (worst.overlapped_comm_ns or 0)
     recorded = _recorded(measures, found.worst.rank)
     parts = tuple(
         Evidence(

@@ -33,8 +33,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.analyze.measures import PeerWait
-from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
+from hermes.diagnose.rules._host import won
 from hermes.diagnose.rules._slow import Beside, beside
 
 LIMIT = Threshold(
@@ -107,7 +108,7 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         blames=(f"rank {peer}",),
         cost_ns=cost,
         share=share,
-        gain=Gain(low_ns=0, high_ns=cost, method="bound: the awaited rank arrives with the others"),
+        gain=won(measures, worst.rank, cost, "the awaited rank arrives with the others"),
         confidence=round((0.8 if collected else 0.7) * measures.certainty, 2),
         evidence=(
             *(

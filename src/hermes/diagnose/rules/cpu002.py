@@ -30,10 +30,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._host import (
     blamed,
+    bound,
     event_cost,
     events_of,
     fact,
@@ -81,7 +82,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=blamed(measures, found, *names[:1]),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: no call is left, and nothing else holds the host"),
+        gain=bound(measures, found, "no call is left, and nothing else holds the host"),
         confidence=round(0.7 * measures.certainty, 2),
         evidence=(
             *found.evidence,

@@ -28,9 +28,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._host import blamed, event_cost, events_of, has_device, host_loss, of_events, on, within
+from hermes.diagnose.rules._host import (
+    blamed,
+    bound,
+    event_cost,
+    events_of,
+    has_device,
+    host_loss,
+    of_events,
+    on,
+    within,
+)
 from hermes.diagnose.rules._input import where_verb
 from hermes.knowledge.host_work import GC
 
@@ -52,7 +62,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: no collection inside the steps"),
+        gain=bound(measures, found, "no collection inside the steps"),
         confidence=round(0.9 * measures.certainty, 2),
         evidence=(*found.evidence, *of_events(measures, row)),
         replay=("host:garbage-collection=0",) if has_device(measures, row.rank) else (),

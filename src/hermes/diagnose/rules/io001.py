@@ -30,10 +30,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.analyze.host_measures import Fetches
-from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import Loss
-from hermes.diagnose.rules._host import blamed, fact, has_device, host_loss, on, within
+from hermes.diagnose.rules._host import blamed, bound, fact, has_device, host_loss, on, within
 from hermes.diagnose.rules._input import fetch_cost, fetches_of, loop_facts, one_long_fetch, where_verb
 from hermes.knowledge.host_work import DATA
 
@@ -58,7 +58,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: a batch is always ready"),
+        gain=bound(measures, found, "a batch is always ready"),
         confidence=round((0.5 if one_long_fetch(row) else 0.9) * measures.certainty, 2),
         evidence=(*found.evidence, *loop_facts(measures, row), *_parts(measures, row)),
         replay=("host:data-loading=0",) if has_device(measures, rank) else (),

@@ -32,9 +32,9 @@ import math
 from collections.abc import Iterator
 
 from hermes.analyze.host_measures import InputQueue, InputRates
-from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._host import blamed, fact, has_device, host_loss, on, within
+from hermes.diagnose.rules._host import blamed, bound, fact, has_device, host_loss, on, within
 from hermes.diagnose.rules._input import fetch_cost, fetches_of, loop_facts, one_long_fetch, where_verb
 from hermes.knowledge.host_work import DATA
 
@@ -66,7 +66,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=blamed(measures, found, *((slow.name,) if slow else ())),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: a batch is always ready"),
+        gain=bound(measures, found, "a batch is always ready"),
         confidence=round((0.5 if one_long_fetch(row) else 0.85) * measures.certainty, 2),
         evidence=(*found.evidence, *loop_facts(measures, row), *_queue(measures, slow)),
         replay=("host:data-loading=0",) if has_device(measures, rank) else (),

@@ -30,9 +30,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._host import blamed, fact, host_loss, on
+from hermes.diagnose.rules._host import blamed, bound, fact, host_loss, on
 from hermes.diagnose.rules._input import fetches_of, first_waits_ns
 
 LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
@@ -53,7 +53,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: workers stay over epochs"),
+        gain=bound(measures, found, "workers stay over epochs"),
         confidence=round(0.6 * measures.certainty, 2),
         evidence=(
             *found.evidence,

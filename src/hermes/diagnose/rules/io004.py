@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.analyze.measures import StepSplit
-from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._host import blamed, fact, has_device, host_loss, on
+from hermes.diagnose.rules._host import blamed, bound, fact, has_device, host_loss, on
 from hermes.diagnose.rules._input import fetch_cost, fetches_of, loop_facts
 
 LIMIT = Threshold(value=0.02, unit="of step", source="docs/evidence/host-limits.md")
@@ -53,7 +53,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: batches are taken as they come"),
+        gain=bound(measures, found, "batches are taken as they come"),
         confidence=round(0.7 * measures.certainty, 2),
         evidence=(
             *found.evidence,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 import polars as pl
 
@@ -18,10 +20,11 @@ _FACTS = (
 )  # fmt: skip
 
 
-def write_comm(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> None:
+def write_comm(con: duckdb.DuckDBPyConnection, job: Any, step: pl.DataFrame, sink: Sink) -> None:
     """The table `comm_op`: kernels when the device communicated, else what the host did itself.
 
-    Host ranges beside device kernels are only calls that enqueue; they are not counted a second time.
+    Host ranges beside device kernels are only calls that enqueue; they are not counted a second time. Gloo's ranges
+    name no group: where `job`, the trace's `distributedInfo`, has a single one, it is theirs.
     """
     devices, kernels = one(
         con,
@@ -32,8 +35,17 @@ def write_comm(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -
     if kernels:
         rows = own_device(step, con.sql(_device_query()).pl())
     else:
-        rows = own_host(step, _host_rows(con, with_device=devices > 0))
+        rows = own_host(step, _host_rows(con, with_device=devices > 0).with_columns(_group(job)))
     sink.frame("comm_op", _finished(rows))
+
+
+def _group(job: Any) -> pl.Expr:
+    """The name of the group of a host's row, in the column of the trace's own name for it."""
+    own = pl.col("Process Group Name")
+    listed = job.get("pg_config") if isinstance(job, dict) else None
+    only = listed[0] if isinstance(listed, list) and len(listed) == 1 else None
+    name = only.get("pg_name") if isinstance(only, dict) else None
+    return own if name is None else pl.coalesce(own.replace("", None), pl.lit(str(name)))
 
 
 def _device_query() -> str:

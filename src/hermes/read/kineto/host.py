@@ -35,7 +35,9 @@ def host_rows(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) ->
     sink.sql(
         con, "gc",
         "SELECT tid_number AS tid, ts_ns AS start_ns, dur_ns FROM event WHERE what IN ('python', 'op', 'mark') "
-        "AND name ILIKE 'python gc%' AND regexp_matches(name, '^python gc( |$)', 'i') ORDER BY start_ns",
+        "AND (name ILIKE 'python gc%' AND regexp_matches(name, '^python gc( |$)', 'i') "
+        # Without that option of the profiler, Python's frames show at least who calls the collector.
+        "OR name = '<built-in function collect>') ORDER BY start_ns",
     )  # fmt: skip
     _stacks(con, sink)
     rows = with_signatures(con.sql(_query()).pl(), shapes="shapes", dtypes="dtypes")

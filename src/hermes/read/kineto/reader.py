@@ -72,7 +72,7 @@ class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
@@ -93,7 +93,7 @@ class KinetoReader:
                 # Half of the work each: host calls over a connection of their own, the rest here.
                 calls = pool.submit(_host_rows, events, step, sink)
                 write_kernels(events.con, step, sink)
-                write_comm(events.con, step, sink)
+                write_comm(events.con, events.header.get("distributedInfo"), step, sink)
                 write_flows(events.con, sink)
                 write_memory(events.con, sink)
                 write_about(events, source.capture or capture_of(path), host_of(path), sink)

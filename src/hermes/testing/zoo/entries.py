@@ -1,0 +1,286 @@
+"""What stands in the zoo: each program's cause as ids of the case base, its cure, and what the monitor can see of it.
+
+Which half an entry belongs to is settled by its name alone, before anything is measured: rules may be mended with the
+`tuned` half in view, the `held-out` half is for reporting.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hermes.diagnose.finding import Layer
+
+Kind = Literal["cause", "tie", "decoy", "control"]
+Half = Literal["tuned", "held-out"]
+
+PROGRAMS = Path(__file__).with_name("programs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One program.
+
+    `file` and `program` say where it is. `causes` are ids of the case base: of a `tie` there are two, and both are
+    expected; a `control` or `decoy` has none, unless what looks suspicious hides what costs. `also` are ids that name
+    the same thing well enough. `never` must not be named first. `monitor` holds the names by which the monitor may call
+    the cause without a profile; empty where its counters cannot tell. `only_monitor`: no profile can tell, and the
+    monitor is what is judged. `trend`: the cause costs memory and not time. `period` is a number of steps after which
+    the program repeats itself.
+    """
+
+    name: str
+    file: str
+    program: str
+    layer: Layer
+    kind: Kind = "cause"
+    causes: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    monitor: tuple[str, ...] = ()
+    only_monitor: bool = False
+    trend: bool = False
+    cure: str = ""
+    ranks: int = 1
+    period: int = 1
+    profiled: int = 5
+    public: str = ""
+
+    @property
+    def half(self) -> Half:
+        """By the checksum of the name."""
+        return "tuned" if zlib.crc32(self.name.encode()) % 2 == 0 else "held-out"
+
+    @property
+    def path(self) -> Path:
+        """The file of the program."""
+        return PROGRAMS / f"{self.file}.py"
+
+    @property
+    def has_cure(self) -> bool:
+        """Whether there is a variant without the cause."""
+        return bool(self.cure)
+
+
+_INPUT = (
+    Entry(
+        name="heavy-transform", file="input", program="heavy_transform", layer="io", public="Z02",
+        causes=("IO-02",), also=("IO-01", "IO-19"), monitor=("data work",),
+        cure="work the samples out once, before training",
+    ),
+    Entry(
+        name="small-files", file="input", program="small_files", layer="io", public="Z04",
+        causes=("IO-04",), also=("IO-02", "IO-03", "IO-21"), monitor=("data wait", "data work"),
+        cure="one file, read in a row",
+    ),
+    Entry(
+        name="one-worker", file="input", program="one_worker", layer="io",
+        causes=("IO-01",), also=("IO-03", "IO-07"), monitor=("data wait",),
+        cure="eight workers",
+    ),
+    Entry(
+        name="workers-anew", file="input", program="workers_anew", layer="io", period=8, profiled=10,
+        causes=("IO-06",), also=("IO-01",), monitor=("data wait", "data work", "periodic"),
+        cure="persistent_workers=True",
+    ),
+    Entry(
+        name="lists-between", file="input", program="lists_between", layer="io",
+        causes=("IO-13",), also=("IO-01", "IO-02"), monitor=("data wait", "data work"),
+        cure="workers make the tensor",
+    ),
+    Entry(
+        name="metrics-each-step", file="input", program="metrics_each_step", layer="io",
+        causes=("IO-17",), also=("ENV-02", "IO-16"), monitor=("blocked",),
+        cure="flush each hundredth step",
+    ),
+    Entry(
+        name="checkpoint-waits", file="input", program="checkpoint_waits", layer="io", public="Z06", period=20,
+        profiled=21, causes=("IO-16",), also=("IO-17",), monitor=("checkpoint", "periodic"),
+        cure="copy the state, and write it in a thread",
+    ),
+    Entry(
+        name="busy-but-hidden", file="input", program="busy_but_hidden", layer="cpu", kind="decoy", public="Z33",
+        causes=("CPU-29", "CPU-12"), also=("CPU-14", "CPU-11"), never=("IO-01", "IO-02", "IO-03"),
+        cure="one operator for all rows",
+    ),
+)  # fmt: skip
+
+_HOST = (
+    Entry(
+        name="gc-called", file="host", program="gc_called", layer="cpu", public="Z08", period=5, profiled=6,
+        causes=("CPU-46",), also=("CPU-30", "CPU-31", "CPU-33"), monitor=("garbage collection",),
+        cure="freeze the heap, and drop the call",
+    ),
+    Entry(
+        name="gc-heap", file="host", program="gc_heap", layer="cpu",
+        causes=("CPU-33",), also=("CPU-30", "CPU-31", "CPU-46"), monitor=("garbage collection",),
+        cure="gc.freeze() after start-up",
+    ),
+    Entry(
+        name="rogue-process", file="host", program="rogue_process", layer="environment", public="Z10",
+        causes=("CPU-34",), also=("CPU-35", "CPU-41", "CPU-42"), monitor=("CPU contention",), only_monitor=True,
+        cure="stop the other processes",
+    ),
+    Entry(
+        name="tiny-ops", file="host", program="tiny_ops", layer="cpu", public="Z13",
+        causes=("CPU-29",), also=("CPU-12", "CPU-14", "CPU-11"),
+        cure="one operator for all rows",
+    ),
+    Entry(
+        name="heads-apart", file="host", program="heads_apart", layer="compute",
+        causes=("CMP-13",), also=("CPU-29", "CPU-12"),
+        cure="one batched product",
+    ),
+    Entry(
+        name="recompile", file="host", program="recompile", layer="cpu", public="Z15", profiled=2,
+        causes=("CPU-03",), also=("CPU-01", "CPU-02"),
+        cure="dynamic=True",
+    ),
+    Entry(
+        name="optimizer-loop", file="host", program="optimizer_loop", layer="cpu",
+        causes=("CPU-15",), also=("CPU-12", "CPU-14"),
+        cure="fused=True",
+    ),
+    Entry(
+        name="anomaly", file="host", program="anomaly", layer="cpu",
+        causes=("CPU-22",), also=("ENV-05",),
+        cure="anomaly detection off",
+    ),
+    Entry(
+        name="debug-log", file="host", program="debug_log", layer="environment",
+        causes=("ENV-02",), also=("IO-17",),
+        cure="level WARNING",
+    ),
+    Entry(
+        name="finite-checks", file="host", program="finite_checks", layer="environment",
+        causes=("ENV-05",), also=("CPU-18", "CPU-22"),
+        cure="no checks in each step",
+    ),
+    Entry(
+        name="lock-thread", file="host", program="lock_thread", layer="cpu",
+        causes=("CPU-39",), also=("CPU-40", "CPU-34"), monitor=("CPU contention", "blocked"), only_monitor=True,
+        cure="no thread that runs Python all the time",
+    ),
+    Entry(
+        name="many-threads", file="host", program="many_threads", layer="environment",
+        causes=("CPU-35",), also=("CPU-38", "CPU-34", "CPU-40"), monitor=("CPU contention",),
+        cure="as many threads as cores",
+    ),
+)  # fmt: skip
+
+_COMPUTE = (
+    Entry(
+        name="fp64", file="compute", program="fp64", layer="compute", public="Z17",
+        causes=("CMP-05",), also=("CMP-04",),
+        cure="astype(float32)",
+    ),
+    Entry(
+        name="no-amp", file="compute", program="no_amp", layer="compute", public="Z20",
+        causes=("CMP-04",), also=("CMP-03",),
+        cure="autocast to bfloat16",
+    ),
+    Entry(
+        name="casts", file="compute", program="casts", layer="compute",
+        causes=("CMP-06",), also=("CMP-08", "CMP-05"),
+        cure="no conversions",
+    ),
+    Entry(
+        name="strided", file="compute", program="strided", layer="compute",
+        causes=("CMP-09",), also=("CMP-07",),
+        cure="keep the layout",
+    ),
+    Entry(
+        name="few-threads", file="compute", program="few_threads", layer="compute",
+        causes=("CMP-28",), cure="a thread for each core",
+    ),
+    Entry(
+        name="attention", file="compute", program="attention", layer="compute",
+        causes=("CMP-15",), also=("CMP-20",),
+        cure="scaled_dot_product_attention",
+    ),
+    Entry(
+        name="gelu-pieces", file="compute", program="gelu_pieces", layer="compute",
+        causes=("CMP-20",), also=("CPU-14", "CMP-23"),
+        cure="functional.gelu",
+    ),
+    Entry(
+        name="recompute", file="compute", program="recompute", layer="memory",
+        causes=("CMP-43",), also=("MEM-06",),
+        cure="keep the activations",
+    ),
+    Entry(
+        name="padding", file="compute", program="padding", layer="compute", profiled=8,
+        causes=("CMP-30",), cure="batches of like length",
+    ),
+)  # fmt: skip
+
+_COMMUNICATION = (
+    Entry(
+        name="straggler", file="communication", program="straggler", layer="communication", public="Z24", ranks=2,
+        causes=("COM-21",), also=("PAR-05", "COM-22"), monitor=("straggler",),
+        cure="the same work on both",
+    ),
+    Entry(
+        name="late-host", file="communication", program="late_host", layer="communication", ranks=2,
+        causes=("COM-22",), also=("COM-21", "IO-02", "IO-03", "IO-01"),
+        monitor=("straggler", "data wait", "data work"), cure="batches in time",
+    ),
+    Entry(
+        name="uneven-batches", file="communication", program="uneven_batches", layer="parallelism", ranks=2,
+        period=6, profiled=7, causes=("PAR-05",), also=("COM-21", "PAR-14"), monitor=("straggler", "blocked"),
+        cure="sort by length, and deal out evenly",
+    ),
+    Entry(
+        name="small-reductions", file="communication", program="small_reductions", layer="communication",
+        public="Z27", ranks=2, causes=("COM-01",), also=("COM-02", "COM-09", "COM-25", "COM-33"),
+        cure="one reduction of all gradients",
+    ),
+    Entry(
+        name="each-micro-batch", file="communication", program="each_micro_batch", layer="communication",
+        public="Z30", ranks=2, causes=("COM-08",), also=("COM-38",), cure="no_sync() but for the last",
+    ),
+    Entry(
+        name="scalars-apart", file="communication", program="scalars_apart", layer="communication", ranks=2,
+        causes=("COM-33",), also=("COM-01", "COM-02", "COM-09", "COM-25"), cure="reduce them together",
+    ),
+)  # fmt: skip
+
+_REST = (
+    Entry(
+        name="leak", file="memory", program="leak", layer="memory", public="Z22", profiled=12,
+        causes=("MEM-04",), also=("MEM-13",), trend=True, cure="detach()",
+    ),
+    Entry(
+        name="fresh-memory", file="memory", program="fresh_memory", layer="memory",
+        causes=("MEM-14",), also=("CMP-37", "CPU-43"), cure="write to memory that is kept",
+    ),
+    Entry(name="perceptron", file="healthy", program="perceptron", layer="compute", kind="control", public="Z00"),
+    Entry(name="convolutions", file="healthy", program="convolutions", layer="compute", kind="control"),
+    Entry(name="balanced", file="communication", program="balanced", layer="communication", kind="control", ranks=2),
+    Entry(
+        name="cheap-collections", file="healthy", program="cheap_collections", layer="cpu", kind="decoy",
+        never=("CPU-30", "CPU-31", "CPU-33", "CPU-46"),
+    ),
+    Entry(name="cheap-reads", file="healthy", program="cheap_reads", layer="cpu", kind="decoy", never=("CPU-18",)),
+    Entry(
+        name="cheap-doubles", file="healthy", program="cheap_doubles", layer="compute", kind="decoy", never=("CMP-05",)
+    ),
+    Entry(
+        name="cheap-log", file="healthy", program="cheap_log", layer="io", kind="decoy", period=10, profiled=11,
+        never=("IO-16", "IO-17", "ENV-02"),
+    ),
+    Entry(
+        name="input-and-collector", file="healthy", program="input_and_collector", layer="cpu", kind="tie",
+        period=20, profiled=21,
+        causes=("IO-02", "CPU-46"), also=("CPU-30", "CPU-31", "CPU-33"),
+        monitor=("data work", "garbage collection"), cure="ready batches, and no call",
+    ),
+    Entry(
+        name="doubles-and-loop", file="healthy", program="doubles_and_loop", layer="compute", kind="tie",
+        causes=("CMP-05", "CPU-29"), also=("CPU-12", "CPU-14", "CPU-11"), cure="float32, and one operator",
+    ),
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (*_INPUT, *_HOST, *_COMPUTE, *_COMMUNICATION, *_REST)
