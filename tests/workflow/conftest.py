@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.workflow.live_job import live_job
 
 from hermes.bundle.cache import Cache
 from hermes.testing import Job, generate
 from hermes.workflow.load import Loaded, load
+
+__all__ = ["live_job"]
 
 JOB = Job(ranks=2, steps=2, layers=1)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
+from threading import get_ident
+from typing import Any
 
 from hermes.live.record import FLAGS, NULL
 
@@ -12,6 +13,9 @@ _now = time.perf_counter_ns
 _thread_ns = time.thread_time_ns
 _LONG_NS = 100_000
 """A wait for data from which on it is worth knowing who worked in it."""
+_SPLIT_NS = 2_000_000
+"""Who worked is asked in steps at least this far apart: it takes two system calls for each batch."""
+_IN_EVALUATION = FLAGS["evaluation"]
 _EVALUATION = 2
 """Batches in a row without a backward pass between them, from which on a step counts as one with an evaluation."""
 
@@ -23,40 +27,43 @@ class Meter:
     """
 
     __slots__ = (
-        "_depth", "_forward_from", "_long", "_unused", "backward_ns", "batches", "comm_bytes", "comm_ns", "data_cpu_ns",
-        "data_ns", "flags", "forward_ns", "gc_count", "gc_from", "gc_ns", "optimizer_from", "optimizer_ns",
-        "samples", "save_ns", "split", "thread", "tokens", "uses_backward", "uses_collectives", "uses_loader",
+        "_depth", "_forward_from", "_long", "_split_at", "_unused", "backward_ns", "batches", "comm_bytes", "comm_ns",
+        "data_cpu_ns", "data_ns", "flags", "forward_ns", "gc_count", "gc_from", "gc_ns", "optimizer_from",
+        "optimizer_ns", "samples", "save_ns", "split", "thread", "tokens", "uses_backward", "uses_collectives",
+        "uses_loader",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.thread = threading.get_ident()
+        self.thread = get_ident()
         self.uses_loader = self.uses_backward = self.uses_collectives = False
         self._depth = 0
         self._forward_from = self.optimizer_from = self.gc_from = 0
         self._unused = 0
         self._long = True
-        self.reset()
+        self._split_at = -_SPLIT_NS
+        self.reset(0)
 
-    def reset(self) -> None:
-        """Begin a step."""
+    def reset(self, now: int) -> None:
+        """Begin a step at that time of the clock."""
         self.data_ns = self.data_cpu_ns = self.forward_ns = self.backward_ns = self.optimizer_ns = self.save_ns = 0
         self.gc_ns = self.gc_count = self.batches = self.flags = self.comm_ns = self.comm_bytes = 0
         self.samples = self.tokens = NULL
         self._forward_from = 0
-        # Two system calls for each batch: only where there is something to tell apart, and for whole steps.
-        self.split = self._long
+        self.split = self._long and now - self._split_at >= _SPLIT_NS
+        if self.split:
+            self._split_at = now
 
-    def wait_for_data(self, call: Callable[[], object], *, counts: bool) -> object:
-        """Do `call`, which waits for a batch when it `counts`, else for the workers of a loader."""
-        if self._depth or threading.get_ident() != self.thread:
-            return call()
+    def wait_for_data(self, call: Callable[[Any], object], loader: object, counts: bool) -> object:
+        """Do `call` with the loader: it waits for a batch when it `counts`, else for the loader's workers."""
+        if self._depth or get_ident() != self.thread:
+            return call(loader)
         self.uses_loader = True
         self._depth = 1
         split = self.split
         cpu = _thread_ns() if split else 0
         start = _now()
         try:
-            batch = call()
+            batch = call(loader)
         finally:
             self._depth = 0
             end = _now()
@@ -69,7 +76,7 @@ class Meter:
             self._forward_from = end
             self._unused += 1
             if self._unused >= _EVALUATION and self.uses_backward:
-                self.flags |= FLAGS["evaluation"]
+                self.flags |= _IN_EVALUATION
             self._count(batch)
         return batch
 
@@ -85,17 +92,17 @@ class Meter:
         self.samples = samples if self.samples == NULL else self.samples + samples if samples != NULL else NULL
         self.tokens = tokens if self.tokens == NULL else self.tokens + tokens if tokens != NULL else NULL
 
-    def backward(self, call: Callable[[], object]) -> object:
+    def backward(self, call: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Do `call`, a backward pass; what lies between the last batch and it is the forward pass."""
-        if self._depth or threading.get_ident() != self.thread:
-            return call()
+        if self._depth or get_ident() != self.thread:
+            return call(*args, **kwargs)
         self.uses_backward = True
         self._depth = 1
         start = _now()
         if self._forward_from:
             self.forward_ns += start - self._forward_from
         try:
-            return call()
+            return call(*args, **kwargs)
         finally:
             self._depth = 0
             self._forward_from = end = _now()
@@ -108,7 +115,7 @@ class Meter:
         try:
             return call()
         finally:
-            if threading.get_ident() == self.thread:
+            if get_ident() == self.thread:
                 self.save_ns += _now() - start
                 self.flags |= FLAGS["checkpoint"]
 
@@ -119,7 +126,7 @@ class Meter:
         try:
             return call()
         finally:
-            if threading.get_ident() == self.thread:
+            if get_ident() == self.thread:
                 self.comm_ns += _now() - start
                 self.comm_bytes += size
 

@@ -65,7 +65,7 @@ class Patches:
 def _next(meter: Meter) -> Callable[[Any], Callable[..., object]]:
     def wrap(original: Any) -> Callable[..., object]:
         def next_batch(self: Any) -> object:
-            return meter.wait_for_data(lambda: original(self), counts=True)
+            return meter.wait_for_data(original, self, True)
 
         return next_batch
 
@@ -75,7 +75,7 @@ def _next(meter: Meter) -> Callable[[Any], Callable[..., object]]:
 def _iter(meter: Meter) -> Callable[[Any], Callable[..., object]]:
     def wrap(original: Any) -> Callable[..., object]:
         def begin(self: Any) -> object:
-            return meter.wait_for_data(lambda: original(self), counts=False)
+            return meter.wait_for_data(original, self, False)
 
         return begin
 
@@ -85,7 +85,7 @@ def _iter(meter: Meter) -> Callable[[Any], Callable[..., object]]:
 def _backward(meter: Meter) -> Callable[[Any], Callable[..., object]]:
     def wrap(original: Any) -> Callable[..., object]:
         def backward(*args: Any, **kwargs: Any) -> object:
-            return meter.backward(lambda: original(*args, **kwargs))
+            return meter.backward(original, args, kwargs)
 
         return backward
 

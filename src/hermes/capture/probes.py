@@ -12,9 +12,11 @@ from hermes.live.record import NULL
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SAMPLE_NS = 250_000_000
-_READ_NS = 10_000_000
+READ_NS = 10_000_000
+"""Less time than this between two reads, and nothing is read."""
 _NOT_SAMPLED = (NULL,) * 7
-_NOTHING = (NULL,) * 10
+NOTHING = (NULL,) * 10
+"""What a read gives that came too soon."""
 
 
 class Probes:
@@ -24,7 +26,7 @@ class Probes:
     one is made in each step.
     """
 
-    __slots__ = ("_cpu_ns", "_delay_ns", "_memory", "_read_ns", "_sampled", "_sampled_ns", "_schedstat", "_slices")
+    __slots__ = ("_cpu_ns", "_delay_ns", "_memory", "_sampled", "_sampled_ns", "_schedstat", "_slices", "read_ns")
 
     def __init__(self) -> None:
         # Files of /proc are kept open: opening one costs ten times what reading it does.
@@ -33,18 +35,16 @@ class Probes:
         self._cpu_ns = self._delay_ns = self._slices = 0
         self._sampled = (0, 0, 0, 0, 0)
         self._sampled_ns = -_SAMPLE_NS
-        self._read_ns = -_READ_NS
+        self.read_ns = -READ_NS
         self.read(0)
 
     def read(self, now_ns: int) -> tuple[int, ...]:
         """CPU ns and run-queue ns of the thread and the times it was put on a CPU; then what `_sample` gives.
 
         From schedstat (Documentation/scheduler/sched-stats.rst); where that is missing only the first is known.
-        `NULL` when too little time has gone by since the last read.
+        Not to be called before `READ_NS` have gone by since `read_ns`.
         """
-        if now_ns - self._read_ns < _READ_NS:
-            return _NOTHING
-        self._read_ns = now_ns
+        self.read_ns = now_ns
         if self._schedstat < 0:
             cpu_ns, delay_ns, slices = time.thread_time_ns(), NULL, NULL
             found = (cpu_ns - self._cpu_ns, NULL, NULL)

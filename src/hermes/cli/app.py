@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import click
 
-from hermes.cli import analyze, cache, cases, detect, explain, export, profile, run, schema, serve, sql, watch, whatif
+from hermes.cli import (
+    analyze,
+    cache,
+    cases,
+    detect,
+    explain,
+    export,
+    profile,
+    run,
+    schema,
+    serve,
+    sql,
+    thresholds,
+    watch,
+    whatif,
+)
 from hermes.version import __version__
 
 
@@ -30,6 +45,7 @@ for _command in (
     run.run,
     profile.run,
     watch.run,
+    thresholds.run,
     detect.run,
 ):
     app.add_command(_command)

@@ -6,10 +6,11 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from hermes.base.errors import InputError
 from hermes.cli.options import numbers
 
 if TYPE_CHECKING:
@@ -30,9 +31,19 @@ if TYPE_CHECKING:
 @click.option("--largest", type=click.IntRange(1), default=2000, help="Megabytes that one rank may write.")
 @click.option("--status", is_flag=True, help="Only say what the job's ranks are doing.")
 @click.option("--cancel", is_flag=True, help="Only end the capture that is under way.")
+@click.option(
+    "--dynamic-config",
+    type=click.Path(path_type=Path),
+    help="Folder that torch_npu watches (PROF_CONFIG_PATH), for a job started without Hermes.",
+)
+@click.option(
+    "--start-step", type=click.IntRange(1), help="First step, as torch_npu counts; only with --dynamic-config."
+)
+@click.option("--replace", is_flag=True, help="Write over a configuration that asks for a profile already.")
 def run(
-    job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int, *,
-    memory: bool, stack: bool, mstx: bool, status: bool, cancel: bool,
+    job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int,
+    dynamic_config: Path | None, start_step: int | None, *,
+    memory: bool, stack: bool, mstx: bool, status: bool, cancel: bool, replace: bool,
 ) -> None:  # fmt: skip
     """Record some steps of a running job on all ranks at once.
 
@@ -40,6 +51,21 @@ def run(
     """
     from hermes.workflow import captures
 
+    chosen = tuple(sorted(numbers("--ranks", ranks) or ()))
+    options = {name: "yes" for name, asked in (("memory", memory), ("stack", stack), ("mstx", mstx)) if asked}
+    if aic_metrics:
+        options["aic_metrics"] = aic_metrics
+    if (job or status or cancel) if dynamic_config is not None else (start_step or replace):
+        raise InputError(
+            "--start-step and --replace need --dynamic-config, and JOB, --status and --cancel do not go with it",
+            where="hermes profile",
+        )
+    if dynamic_config is not None:
+        _without_hermes(
+            dynamic_config, replace=replace, steps=steps, level=level, ranks=chosen, out=out or dynamic_config,
+            options=options, **({"start_step": start_step} if start_step else {}),
+        )  # fmt: skip
+        return
     found = captures.find_job(job, os.environ)
     if status:
         _status(found)
@@ -48,10 +74,6 @@ def run(
         captures.cancel(found)
         print(f"{found.id}: cancelled")
         return
-    chosen = tuple(sorted(numbers("--ranks", ranks) or ()))
-    options = {name: "yes" for name, asked in (("memory", memory), ("stack", stack), ("mstx", mstx)) if asked}
-    if aic_metrics:
-        options["aic_metrics"] = aic_metrics
     wish = captures.Wish(
         steps=steps,
         level=level,
@@ -68,6 +90,14 @@ def run(
     if good:
         print(f"next:    hermes analyze {asked.folder}")
     sys.exit(0 if good else 3)
+
+
+def _without_hermes(folder: Path, *, replace: bool, **asked: Any) -> None:
+    from hermes.workflow.dynamic_config import Ask, write
+
+    ask = Ask(**asked)
+    print(f"written: {write(folder, ask, replace=replace)}")
+    print(f"torch_npu answers nothing: what it records appears below {ask.out}, if the job watches that folder")
 
 
 def _tell(slot: Slot) -> None:

@@ -62,11 +62,11 @@ def split(steps: Steps) -> dict[str, float] | None:
     """Mean nanoseconds of a step by what the host spent it on; None for no steps. What was not measured is absent."""
     if not len(steps):
         return None
-    mean = {name: _mean(steps, name) for name in ("wall_ns", "data_ns", "data_cpu_ns", "save_ns", "gc_ns", "delay_ns")}
+    mean = {name: _mean(steps, name) for name in ("wall_ns", "data_ns", "save_ns", "gc_ns", "delay_ns")}
     parts: dict[str, float] = {}
     wall, data, delay = mean["wall_ns"], mean["data_ns"], mean["delay_ns"]
     if data is not None:
-        own = min(mean["data_cpu_ns"] or 0.0, data)
+        own = steps.loader_work() / len(steps)
         parts["data wait"], parts["data work"] = data - own, own
     for name, column in (("checkpoint", "save_ns"), ("garbage collection", "gc_ns"), ("CPU contention", "delay_ns")):
         if (value := mean[column]) is not None:

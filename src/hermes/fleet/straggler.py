@@ -38,9 +38,8 @@ def own_time(steps: Steps) -> tuple[float, float] | None:
     cpu, delay = steps.of("cpu_ns"), steps.of("delay_ns")
     if np.isnan(cpu).all() or np.isnan(delay).all():
         return None
-    wait = np.nansum(steps.of("data_ns"))
-    busy = np.nansum(steps.of("data_cpu_ns"))
-    own = float(np.nansum(cpu) + np.nansum(delay) + max(wait - busy, 0.0)) / len(steps)
+    wait = float(np.nansum(steps.of("data_ns"))) - steps.loader_work()
+    own = float(np.nansum(cpu) + np.nansum(delay) + wait) / len(steps)
     return own, float(np.sum(steps.of("wall_ns"))) / len(steps) - own
 
 

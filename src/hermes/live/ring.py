@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import mmap
 import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from hermes.live import segment
 from hermes.live.errors import LiveError
-from hermes.live.record import AT, SIZE, unpack
+from hermes.live.record import AT, BODY, SIZE, unpack
 
 MAGIC = b"HERMSTEP"
 CAPACITY = 1024
@@ -17,6 +18,7 @@ CAPACITY = 1024
 _COUNT_AT = segment.HEADER
 _ROWS_AT = segment.HEADER + 64
 _COUNT = struct.Struct("<Q")
+_CHECK_AT = BODY.size
 _INDEX = AT["index"]
 
 
@@ -33,15 +35,25 @@ class RingWriter:
         self.base = self.count = base
         size = _ROWS_AT + capacity * SIZE
         self._map = segment.create(path, MAGIC, size, {**about, "capacity": capacity, "record": SIZE, "base": base})
-        self._view = memoryview(self._map)
+        self.view = memoryview(self._map)
         _COUNT.pack_into(self._map, _COUNT_AT, base)
 
     def add(self, record: bytes) -> None:
-        """Append a packed record, over the oldest when the ring is full. The count goes up last."""
-        at = _ROWS_AT + (self.count % self.capacity) * SIZE
-        self._view[at : at + SIZE] = record
+        """Append a packed record, over the oldest when the ring is full."""
+        at = self.place()
+        self.view[at : at + _CHECK_AT] = record[:_CHECK_AT]
+        self.seal(at)
+
+    def place(self) -> int:
+        """Where in `view` the fields of the next record go, all but its checksum; `seal` makes them a record."""
+        return _ROWS_AT + (self.count % self.capacity) * SIZE
+
+    def seal(self, at: int) -> None:
+        """The fields at that place are written: add their checksum. The count goes up last."""
+        end = at + _CHECK_AT
+        _COUNT.pack_into(self.view, end, zlib.crc32(self.view[at:end]))
         self.count += 1
-        _COUNT.pack_into(self._map, _COUNT_AT, self.count)
+        _COUNT.pack_into(self.view, _COUNT_AT, self.count)
 
     def since(self, count: int) -> tuple[bytes, int]:
         """The records after the first `count`, packed one after the other, and how many of them were overwritten."""
@@ -51,11 +63,11 @@ class RingWriter:
 
     def _part(self, number: int) -> bytes:
         at = _ROWS_AT + (number % self.capacity) * SIZE
-        return bytes(self._view[at : at + SIZE])
+        return bytes(self.view[at : at + SIZE])
 
     def close(self) -> None:
         """Unmap; the file stays for those who still read it."""
-        self._view.release()
+        self.view.release()
         self._map.close()
 
 

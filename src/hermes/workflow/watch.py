@@ -17,14 +17,16 @@ from typing import IO
 
 from hermes.base.errors import HermesError
 from hermes.diagnose.live import Cause
-from hermes.fleet.alarm import Alarm, Detector, Policy
+from hermes.fleet.alarm import Alarm, Detector, KSigmaSettings, Policy
 from hermes.fleet.detect import detector_of, work_of
+from hermes.fleet.ksigma import KSigma
 from hermes.fleet.steps import Steps, steps_of
 from hermes.fleet.straggler import straggler
 from hermes.live.errors import LiveError
 from hermes.live.record import AT
 from hermes.live.ring import RingReader
 from hermes.live.rundir import Job, rings
+from hermes.workflow import thresholds
 from hermes.workflow.captures import Asked, Wish, answers, ask, finished, write_manifest
 from hermes.workflow.steplogs import cause_of
 
@@ -66,6 +68,8 @@ class Watcher:
         self._straggler_ns = 0
         self._lock: IO[bytes] | None = None
         self._broken = False
+        self._thresholds = thresholds.Thresholds()
+        self._thresholds_at = (0, 0)
         self.alarms: list[tuple[Alarm, Cause | None]] = []
         self.findings: list[str] = []
 
@@ -81,6 +85,7 @@ class Watcher:
 
     def look(self, now_ns: int) -> None:
         """Read what is new, and act on it."""
+        self._adopt()
         self._join()
         for (rank, _), known in self._ranks.items():
             new = known.reader.new()
@@ -110,12 +115,35 @@ class Watcher:
                 self._lock = file
         return self._lock is not None
 
+    def _adopt(self) -> None:
+        """Take up thresholds that were changed since the last look; a damaged file changes nothing."""
+        at = thresholds.stamp(self.job)
+        if at == self._thresholds_at:
+            return
+        self._thresholds_at = at
+        try:
+            self._thresholds = thresholds.read(self.job)
+        except HermesError as damaged:
+            self._say(f"the thresholds stay as they are: {damaged.what}")
+            return
+        for known in self._ranks.values():
+            self._set_thresholds(known.detector)
+        if self.acting:
+            other = "" if self._preset == "ksigma" else f", which the preset {self._preset} does not use"
+            self._say(f"thresholds of ksigma: {self._thresholds.text()}{other}")
+            self._note("thresholds", k=self._thresholds.k, consecutive=self._thresholds.consecutive)
+
+    def _set_thresholds(self, detector: Detector) -> None:
+        if isinstance(detector, KSigma):
+            detector.change(self._thresholds.on(KSigmaSettings.of(self._environment)))
+
     def _join(self) -> None:
         for rank, pid, path in rings(self.job):
             if (rank, pid) in self._ranks:
                 continue
             with contextlib.suppress(LiveError):
                 made = detector_of(self._preset, rank, self._environment)
+                self._set_thresholds(made)
                 # A process that follows one of the same rank begins a series of its own.
                 for old in [key for key in self._ranks if key[0] == rank]:
                     self._ranks.pop(old).reader.close()
@@ -250,7 +278,9 @@ def summary(report: Path) -> str:
             action = first["actions"][0]["title"] if first["actions"] else ""
             return f"{first['code']} {first['title']}" + (f" To do: {action}" if action else "")
         parts = sorted(document["critical_path"], key=lambda part: -part["ms"])[:3]
-        named = ", ".join(f"{part['component']} {part.get('reason') or ''} {part['share']:.0%}" for part in parts)
+        named = ", ".join(
+            " ".join(filter(None, (part["component"], part.get("reason"), f"{part['share']:.0%}"))) for part in parts
+        )
         return f"no rule fired; the step is {named}" if named else "no rule fired"
     except (OSError, ValueError, KeyError, TypeError) as broken:
         return f"the report cannot be read ({type(broken).__name__})"

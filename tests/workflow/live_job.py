@@ -1,0 +1,52 @@
+"""A job whose one rank is the test itself: its segment, its ring, and the steps that the test says it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hermes.live import process
+from hermes.live.control import Control
+from hermes.live.record import FIELDS, NULL, pack
+from hermes.live.ring import RingWriter
+from hermes.live.rundir import Job, enter, open_ring, remove_memory
+
+MS = 10**6
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveJob:
+    """The job, and what a watcher of it said."""
+
+    job: Job
+    environment: dict[str, str]
+    ring: RingWriter
+    control: Control
+    said: list[str] = field(default_factory=list)
+
+    def steps(self, walls_ms: Iterable[float], **columns: int) -> None:
+        """The rank ends a step of each of these lengths; all have these values."""
+        for wall in walls_ms:
+            number = self.ring.count + 1
+            values = dict.fromkeys(FIELDS, NULL) | {"index": number, "step": number, "wall_ns": int(wall * MS)}
+            values |= {"end_ns": number, "flags": 0} | columns
+            self.ring.add(pack(*[values[name] for name in FIELDS if name != "check"]))
+
+
+@pytest.fixture
+def live_job(tmp_path: Path) -> Iterator[LiveJob]:
+    """A running job below the test's folder."""
+    (tmp_path / "shm").mkdir()
+    environment = {"HERMES_SHM_DIR": str(tmp_path / "shm"), "HERMES_RUN_DIR": str(tmp_path / "jobs")}
+    root = Path(environment["HERMES_RUN_DIR"])
+    job = enter(root, "train-1-2", command=("python", "train.py"), owner=process.me(), environment=environment)
+    control = Control.attach(job.segment, job=job.id)
+    control.claim(0)
+    ring = open_ring(job, 0, {"flops": 2_000_000_000})
+    yield LiveJob(job=job, environment=environment, ring=ring, control=control)
+    ring.close()
+    control.close()
+    remove_memory(job)

@@ -1,0 +1,168 @@
+"""A watcher beside a running rank: what it says, notes, asks for, and leaves to another watcher."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.workflow.live_job import LiveJob
+
+from hermes.base.errors import InputError
+from hermes.live.control import Slot
+from hermes.live.process import me
+from hermes.workflow import thresholds
+from hermes.workflow.overview import Overview
+from hermes.workflow.thresholds import FILE, Thresholds
+from hermes.workflow.watch import Watcher, summary
+
+# Mean 10 ms, population deviation 0.1 ms: five deviations are 10.5 ms.
+ARMED = [12.0] * 20 + [9.9, 10.1] * 10
+NOW = 10**18
+
+
+def watcher(live: LiveJob, *, preset: str = "ksigma", capture: bool = False) -> Watcher:
+    return Watcher(live.job, preset=preset, environment=live.environment, capture=capture, say=live.said.append)
+
+
+@pytest.fixture
+def watching(live_job: LiveJob) -> Iterator[Watcher]:
+    made = watcher(live_job)
+    made.look(NOW)
+    yield made
+    made.close(patience_s=0)
+
+
+def events(live: LiveJob) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (live.job.folder / "events.jsonl").read_text().splitlines()]
+
+
+def test_a_slow_rank_is_said_and_noted_once(live_job: LiveJob, watching: Watcher) -> None:
+    live_job.steps(ARMED)
+    watching.look(NOW)
+    assert (live_job.said, watching.alarms) == ([], [])
+    live_job.steps([11.0] * 4)
+    watching.look(NOW)
+    assert live_job.said == ["rank 0 is slower since step 41: 10.00 -> 11.00 ms a step (+10%)"]
+    (noted,) = events(live_job)
+    assert (noted["kind"], noted["since"], noted["step"], noted["after_ns"]) == ("alarm", 41, 44, 11_000_000)
+    watching.look(NOW)
+    assert len(events(live_job)) == 1
+
+
+def test_an_alarm_asks_for_a_capture_and_the_answer_is_followed(live_job: LiveJob) -> None:
+    acting = watcher(live_job, capture=True)
+    live_job.steps([*ARMED, *[11.0] * 4])
+    acting.look(time.time_ns())
+    found = live_job.control.request()
+    assert found is not None
+    epoch, request = found
+    assert (request.action, request.steps, request.level) == ("profile", 2, "light")
+    assert request.start_step > 44
+    pid, started = me()
+    answer = Slot(rank=0, pid=pid, started=started, epoch=epoch, state="refused", text="no room")
+    live_job.control.say(0, answer)
+    acting.look(time.time_ns())
+    assert live_job.said[-1] == "the capture is not whole: rank 0 refused: no room"
+    assert [event["kind"] for event in events(live_job)] == ["alarm", "capture"]
+    acting.close(patience_s=0)
+
+
+def test_of_two_watchers_the_first_acts(live_job: LiveJob, watching: Watcher) -> None:
+    live_job.steps([*ARMED, *[11.0] * 4])
+    watching.look(NOW)
+    said = len(live_job.said)
+    second = watcher(live_job)
+    second.look(NOW)
+    assert len(second.alarms) == 1
+    assert (len(live_job.said), len(events(live_job))) == (said, 1)
+    second.close(patience_s=0)
+
+
+def test_thresholds_change_while_the_job_runs(live_job: LiveJob, watching: Watcher) -> None:
+    live_job.steps([*ARMED, *[11.0] * 3])
+    watching.look(NOW)
+    assert thresholds.write(live_job.job, Thresholds(k=20.0)).text() == "k 20"
+    watching.look(NOW)
+    assert live_job.said == ["thresholds of ksigma: k 20"]
+    live_job.steps([11.0] * 50)
+    watching.look(NOW)
+    assert watching.alarms == []
+    assert thresholds.write(live_job.job, Thresholds(k=5.0, consecutive=2)).text() == "k 5, consecutive 2"
+    live_job.steps([11.0])
+    # The steps before the change are no part of the row that begins with it.
+    watching.look(NOW)
+    assert watching.alarms == []
+    live_job.steps([11.0])
+    watching.look(NOW)
+    assert len(watching.alarms) == 1
+    assert [event["kind"] for event in events(live_job)] == ["thresholds", "thresholds", "alarm"]
+
+
+def test_a_later_watcher_has_the_changed_thresholds_too(live_job: LiveJob) -> None:
+    thresholds.write(live_job.job, Thresholds(consecutive=1))
+    live_job.steps([*ARMED, 11.0])
+    late = watcher(live_job)
+    late.look(NOW)
+    assert len(late.alarms) == 1
+    late.close(patience_s=0)
+
+
+def test_the_default_preset_says_that_it_has_no_such_thresholds(live_job: LiveJob) -> None:
+    thresholds.write(live_job.job, Thresholds(k=3.0))
+    robust = watcher(live_job, preset="robust")
+    robust.look(NOW)
+    assert live_job.said == ["thresholds of ksigma: k 3, which the preset robust does not use"]
+    robust.close(patience_s=0)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"k": "5"}', '{"k": true}', '{"consecutive": 1.5}', '{"j": 1}', '{"k": 0}']
+)
+def test_a_damaged_file_changes_nothing(live_job: LiveJob, watching: Watcher, text: str) -> None:
+    (live_job.job.folder / FILE).write_text(text)
+    watching.look(NOW)
+    (line,) = live_job.said
+    assert line.startswith("the thresholds stay as they are: ")
+    live_job.steps([*ARMED, *[11.0] * 4])
+    watching.look(NOW)
+    assert len(watching.alarms) == 1
+
+
+@pytest.mark.parametrize("wanted", [Thresholds(k=0.0), Thresholds(k=float("nan")), Thresholds(consecutive=0)])
+def test_a_threshold_that_is_none_is_not_written(live_job: LiveJob, wanted: Thresholds) -> None:
+    with pytest.raises(InputError, match="is no value for"):
+        thresholds.write(live_job.job, wanted)
+    assert thresholds.read(live_job.job) == Thresholds()
+
+
+def test_the_overview_shows_the_latest_steps_of_running_jobs(live_job: LiveJob) -> None:
+    live_job.steps([10.0] * 30 + [20.0] * 120, samples=32, rss_bytes=5)
+    seen = Overview(
+        live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=live_job.said.append
+    )
+    (view,) = seen.look()
+    (rank,) = view.ranks
+    assert (view.id, rank.rank, rank.step, len(rank.walls_ns)) == (live_job.job.id, 0, 150, 120)
+    assert rank.baseline_ns == 20_000_000
+    assert rank.samples_per_s == pytest.approx(1600)
+    assert (rank.tokens_per_s, rank.memory_bytes) == (None, 5)
+    assert rank.mfu == pytest.approx(2e9 / 0.020 / 1e12)
+    seen.close()
+
+
+def test_the_overview_leaves_out_jobs_of_other_names(live_job: LiveJob) -> None:
+    seen = Overview(live_job.environment, name="other", preset="robust", capture=False, peak_flops=None, say=print)
+    assert seen.look() == ()
+    seen.close()
+
+
+def test_a_report_is_summed_up_in_a_line(live_job: LiveJob) -> None:
+    report = live_job.job.folder / "report.json"
+    assert summary(report) == "the report cannot be read (FileNotFoundError)"
+    report.write_text(json.dumps({"findings": [{"code": "X1", "title": "Slow.", "actions": [{"title": "Do it."}]}]}))
+    assert summary(report) == "X1 Slow. To do: Do it."
+    part = {"component": "compute", "reason": None, "share": 0.75, "ms": 3}
+    report.write_text(json.dumps({"findings": [], "critical_path": [part]}))
+    assert summary(report) == "no rule fired; the step is compute 75%"
