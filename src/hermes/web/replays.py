@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes.base.errors import InputError
@@ -12,7 +12,7 @@ from hermes.web.study import Study
 from hermes.whatif.changes import parse
 from hermes.whatif.job import JobStep
 from hermes.whatif.replay import Prediction, predictions, replay
-from hermes.whatif.timing import KINDS, Timing, timings
+from hermes.whatif.timing import KINDS, Timings, timings
 from hermes.workflow.analyze import gathered
 from hermes.workflow.paths import slowest_of
 from hermes.workflow.whatif import step_of
@@ -31,7 +31,7 @@ class _Step:
 
     job: JobStep
     number: int | None
-    today: tuple[Timing, ...]
+    today: Timings
     found: tuple[Prediction, ...]
 
 
@@ -50,7 +50,7 @@ class Replays:
         return {
             "step": step.number,
             "step_ns": step.job.end_ns - step.job.begin_ns,
-            "ranks": [timing.rank for timing in step.today],
+            "ranks": list(step.today.ranks),
             "kinds": [*KINDS, "free"],
             "changes": [_gain(one) for one in step.found],
         }
@@ -73,9 +73,9 @@ class Replays:
         place = _place(step.today, rank)
         return {
             "gain": _gain(made.prediction),
-            "rank": step.today[place].rank,
-            "today": {"mean": _mean(step.today), **_shown(step.today[place])},
-            "then": {"mean": _mean(then), **_shown(then[place])},
+            "rank": step.today.ranks[place],
+            "today": _shown(step.today, place),
+            "then": _shown(then, place),
         }
 
     def _kept(self) -> _Step:
@@ -88,7 +88,7 @@ class Replays:
                 self._step = _Step(
                     job=job,
                     number=slowest.step if slowest else None,
-                    today=tuple(timings(job, job.net.start, job.net.dur)),
+                    today=timings(job, job.net.start, job.net.dur),
                     found=tuple(predictions(job)),
                 )
             return self._step
@@ -105,20 +105,20 @@ def _gain(one: Prediction) -> dict[str, object]:
     }
 
 
-def _place(today: Sequence[Timing], rank: int | None) -> int:
-    if not today:
+def _place(today: Timings, rank: int | None) -> int:
+    if not today.ranks:
         raise InputError("no rank has tasks in the step", where="rank")
     if rank is None:
-        return min(range(len(today)), key=lambda at: (today[at].split["wait"] + today[at].split["free"], at))
-    for at, timing in enumerate(today):
-        if timing.rank == rank:
-            return at
-    raise InputError(f"rank {rank} is not in the step", where="rank")
+        return today.busiest()
+    if rank not in today.ranks:
+        raise InputError(f"rank {rank} is not in the step", where="rank")
+    return today.ranks.index(rank)
 
 
-def _mean(ranks: Sequence[Timing]) -> Mapping[str, float]:
-    return {kind: sum(timing.split[kind] for timing in ranks) / len(ranks) for kind in (*KINDS, "free")}
-
-
-def _shown(timing: Timing) -> dict[str, object]:
-    return {"step_ns": timing.step_ns, "split": timing.split, "pieces": timing.pieces(_PIECES)}
+def _shown(ranks: Timings, place: int) -> dict[str, object]:
+    return {
+        "step_ns": ranks.step_ns,
+        "mean": ranks.mean(),
+        "split": ranks.split(place),
+        "pieces": ranks.pieces(place, _PIECES),
+    }

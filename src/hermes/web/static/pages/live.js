@@ -21,7 +21,7 @@ const KINDS = { "data wait": "wait", checkpoint: "copy", blocked: "free" };
 export function render(main) {
   const status = h("p", { class: "about", role: "status" }, t("live.connecting"));
   const holder = h("div", { class: "jobs" });
-  main.append(...heading("live", t("live.lead")).filter(Boolean), status, holder);
+  main.append(...heading("live", t("live.lead")), status, holder);
   /** @type {Map<string, JobView>} */
   const views = new Map();
   const source = new EventSource("/api/live");

@@ -17,7 +17,7 @@ const FIRST = 12;
 
 /** @param {HTMLElement} main */
 export async function render(main) {
-  main.append(...heading("whatif", t("whatif.lead")).filter(Boolean));
+  main.append(...heading("whatif", t("whatif.lead")));
   const holder = h("div", { class: "whatif" }, h("p", { class: "wait" }, t("whatif.reading")));
   main.append(holder);
   // The step is read once, which takes its time: the page stands before that.
