@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +64,22 @@ class Client:
         connection.close()
         return answer
 
+    def post(self, path: str, body: object, **headers: str) -> Answer:
+        """As a script of our own pages sends it, where `headers` do not say otherwise."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        own = {"Origin": self.served.base, "Content-Type": "application/json", "Content-Length": str(len(data))}
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent = {name: value for name, value in {**own, "Cookie": self.cookie, **given}.items() if value}
+        connection = http.client.HTTPConnection("127.0.0.1", self.served.port, timeout=60)
+        connection.putrequest("POST", path, skip_host="Host" in sent, skip_accept_encoding=True)
+        for name, value in sent.items():
+            connection.putheader(name, value)
+        connection.endheaders(data)
+        got = connection.getresponse()
+        answer = Answer(got.status, {name.lower(): value for name, value in got.getheaders()}, got.read())
+        connection.close()
+        return answer
+
     def json(self, path: str) -> dict[str, object]:
         answer = self.get(path)
         assert answer.status == 200, answer.body
@@ -81,14 +100,21 @@ class Answer:
 
 @contextmanager
 def serving(
-    paths: Sequence[Path], cache: Cache, protocol: type[Patient] = Patient, *, wait: bool = True
+    paths: Sequence[Path],
+    cache: Cache,
+    protocol: type[Patient] = Patient,
+    *,
+    wait: bool = True,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
     listening = bound_anywhere()
     port = listening.getsockname()[1]
     study = Study(paths, cache)
     announced: list[str] = []
     keys = Keys(announced.append)
-    running = server(build(study, keys=keys, port=lambda: port), protocol)
+    # Tests see no jobs but their own.
+    where = environment or {"HERMES_RUN_DIR": str(cache.root / "no-jobs")}
+    running = server(build(study, keys=keys, port=lambda: port, environment=where), protocol)
     if wait:
         study.run()
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -107,6 +133,73 @@ def bound_anywhere() -> socket.socket:
         probe.bind(("127.0.0.1", 0))
         free = probe.getsockname()[1]
     return bound(free)
+
+
+RANK = """
+import sys, time
+from hermes.live import process
+from hermes.live.control import Control, Slot
+from hermes.live.record import FIELDS, NULL, pack
+from hermes.live.rundir import enter, open_ring
+from pathlib import Path
+import os
+root, rank, name = Path(os.environ["HERMES_RUN_DIR"]), int(sys.argv[1]), sys.argv[2]
+job = enter(root, name, command=("python", "<b>train</b>.py"), owner=process.me(), environment=os.environ)
+control = Control.attach(job.segment, job=job.id)
+place, ring = control.claim(rank), open_ring(job, rank, {})
+pid, started = process.me()
+def say(epoch, state, text=""):
+    control.say(place, Slot(rank=rank, pid=pid, started=started, epoch=epoch, state=state, text=text))
+known, done = 0, 0
+for step in range(1, 10**6):
+    wall = 20_000_000 if step < 300 else 40_000_000
+    if step > 310:
+        time.sleep(wall / 1e9)
+    values = dict.fromkeys(FIELDS, NULL) | {
+        "index": step, "step": step, "end_ns": time.time_ns(), "wall_ns": wall, "flags": 0, "samples": 64,
+        "data_ns": wall // 2, "data_cpu_ns": 0, "save_ns": 0, "gc_ns": 0, "delay_ns": 0, "cpu_ns": wall // 4,
+    }
+    ring.add(pack(*[values[name] for name in FIELDS if name != "check"]))
+    found = control.request()
+    if found and found[0] != known:
+        known, request = found
+        say(known, "accepted" if request.action == "profile" else "cancelled")
+    elif found and found[0] != done and found[1].action == "profile":
+        request = found[1]
+        if step == request.start_step:
+            say(known, "started")
+        if step >= request.start_step + request.steps:
+            say(known, "finished", "12 kB")
+            done = known
+"""
+
+
+@dataclass
+class Training:
+    """A job whose ranks step, slow down at step 300 and answer captures: processes that speak the real protocol."""
+
+    environment: dict[str, str]
+    name: str
+    ranks: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def begin(self, count: int) -> None:
+        whole = {**os.environ, **self.environment}
+        for rank in range(count):
+            self.ranks.append(subprocess.Popen([sys.executable, "-c", RANK, str(rank), self.name], env=whole))
+
+    def end(self) -> None:
+        for rank in self.ranks:
+            rank.kill()
+            rank.wait()
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Iterator[Training]:
+    memory = tmp_path / "shm"
+    memory.mkdir()
+    made = Training({"HERMES_SHM_DIR": str(memory), "HERMES_RUN_DIR": str(tmp_path / "jobs")}, "train-1-2")
+    yield made
+    made.end()
 
 
 JOB = Job(ranks=3, steps=3, layers=1, faults=(Fault(kind="gc_pause", ranks=(2,)),))

@@ -18,7 +18,19 @@ from hermes.testing import Job, generate
 
 CHROMIUM = Path("/usr/bin/chromium")
 AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"
-PAGES = ("", "steps", "ranks", "path", "operators", "communication", "host", "memory", "data", "data?table=kernel")
+PAGES = (
+    "",
+    "steps",
+    "ranks",
+    "path",
+    "operators",
+    "communication",
+    "host",
+    "memory",
+    "whatif",
+    "data",
+    "data?table=kernel",
+)
 WORST = {"serious", "critical"}
 # The Perfetto UI asks for these two, and says so when the policy stops it.
 PERFETTO_ASKS = ("storage.cloud.google.com", "127.0.0.1:9001", "navigate-to", "unsupported syscall", "Loading trace")
@@ -347,3 +359,70 @@ def landed(served: Any, seen: Visit) -> dict[str, Any]:
     stopped = [line for line in seen.blocked if line.endswith(" csp")]
     assert [url for url in seen.outside if not any(line.startswith(url) for line in stopped)] == []
     return state
+
+
+def test_changes_are_switched_on_together_and_the_address_restores_them(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.open("whatif")
+    boxes = page.locator(".changes input[type=checkbox]")
+    boxes.first.wait_for()
+    assert "as measured" in page.locator(".outcome").inner_text()
+    boxes.nth(0).check()
+    boxes.nth(1).check()
+    page.wait_for_selector('.bench:not([aria-busy]) .outcome:has-text("becomes")')
+    page.get_by_label("A change of your own").fill("op:MatMul*=0.25")
+    page.get_by_role("button", name="Add").click()
+    page.locator(".picker select").select_option("1")
+    page.wait_for_url("**/whatif?*rank=1*")
+    page.wait_for_selector('.bench:not([aria-busy]) .barname:has-text("rank 1, replayed")')
+    outcome = page.locator(".outcome").inner_text()
+    other = visit(served)
+    other.page.goto(page.url)
+    other.page.wait_for_selector('.bench:not([aria-busy]) .barname:has-text("rank 1, replayed")')
+    assert other.page.locator(".outcome").inner_text() == outcome
+    assert other.page.locator(".changes input:checked").count() == 3
+    other.page.get_by_label("A change of your own").fill("<b>")
+    other.page.get_by_role("button", name="Add").click()
+    other.page.get_by_text("'<b>' is no change").wait_for()
+    assert other.outside == seen.outside == []
+    assert seen.faults == []
+
+
+def test_a_job_is_followed_captured_and_seen_to_end(
+    training: Any, tmp_path: Path, serve: Any, visit: Any, axe: str
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with serve([empty], Cache(tmp_path / "cache"), environment=training.environment) as running:
+        seen = visit(running)
+        # There is no profile here, which the other pages say.
+        assert [fault for fault in seen.faults if "404" not in fault] == []
+        seen.faults.clear()
+        page = seen.page
+        page.get_by_role("link", name="Live", exact=True).click()
+        page.get_by_text("No job runs.").wait_for()
+        training.begin(2)
+        page.wait_for_selector(".livetable tbody tr:nth-child(2)", timeout=60_000)
+        assert page.get_by_text("python <b>train</b>.py").count() == 1
+        page.get_by_text("since step 300").first.wait_for(timeout=60_000)
+        assert page.locator(".spark rect").count() > 20
+        page.get_by_label("Steps", exact=True).fill("4")
+        page.get_by_label("Ranks", exact=True).fill("1")
+        page.get_by_label("Level").select_option("light")
+        page.get_by_role("button", name="Capture", exact=True).click()
+        page.get_by_text("Asked for: steps").first.wait_for()
+        page.wait_for_selector('.capture:not(.busy) .states:has-text("finished (12 kB): rank 1")', timeout=60_000)
+        assert page.get_by_text("hermes analyze").count() == 1
+        assert all(part in page.url for part in ("level=light", "steps=4", "ranks=1"))
+        page.evaluate(axe)
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert [one["id"] for one in result["violations"] if one["impact"] in WORST] == []
+        page.get_by_label("Ranks", exact=True).fill("one")
+        page.get_by_role("button", name="Capture", exact=True).click()
+        page.get_by_text("ranks a list such as").first.wait_for()
+        training.end()
+        page.wait_for_selector(".jobstate.over", timeout=60_000)
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert seen.overflow() <= 0
+        assert seen.faults == []
+        assert seen.outside == []

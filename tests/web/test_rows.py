@@ -7,10 +7,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hermes.bundle.cache import Cache
 from hermes.tables import TABLES
-from hermes.web.rows import Browser, safe
+from hermes.web.orders import FILE_BITS, Places
+from hermes.web.rows import Ask, Browser, safe
 from hermes.web.sources import GROUPINGS, listed
 from hermes.web.study import Study
 from hermes.workflow.load import Loaded, load
@@ -172,3 +175,46 @@ def test_a_search_finds_names_on_all_ranks_the_longest_first(client: Any) -> Non
     assert found
     assert all("matmul" in one["name"].lower() for one in found)
     assert totals == sorted(totals, reverse=True)
+
+
+@pytest.mark.parametrize("column", ["name", "type", "input_shapes", "component"])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("word", ["", "matmul"])
+def test_rows_sorted_by_text_are_the_sorted_table(
+    loaded: Loaded, served: Any, column: str, descending: bool, word: str
+) -> None:
+    """Equal texts stay in the order of the table, rows without one come last, in both directions."""
+    whole = kernels(loaded)
+    chosen = whole.filter(
+        pl.concat_str(pl.col("name", "type"), ignore_nulls=True).str.to_lowercase().str.contains(word)
+    )
+    expected = chosen.sort(column, descending=descending, nulls_last=True, maintain_order=True)
+    ask = Ask(table="kernel", sort=column, descending=descending, words=(word,) if word else (), limit=1_000)
+    page = Browser(served.study).page(ask)
+    names = [name for name, _ in page.columns]
+    at, rank, row = (names.index(name) for name in (column, "rank", "kernel_id"))
+    shown = expected.select(column, "rank", "kernel_id").head(1_000).rows()
+    assert [(own[at], own[rank], own[row]) for own in page.rows] == shown
+    assert page.matching == expected.height
+
+
+@given(
+    files=st.lists(st.lists(st.one_of(st.none(), st.text(max_size=2)), max_size=12), min_size=1, max_size=3),
+    descending=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_places_of_texts_order_rows_as_the_texts_do(
+    files: list[list[str | None]], descending: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("places")
+    paths = [folder / f"{at}.parquet" for at in range(len(files))]
+    for path, texts in zip(paths, files, strict=True):
+        pl.DataFrame({"text": texts}, schema={"text": pl.String}).write_parquet(path)
+    numbered = [(text, at << FILE_BITS | row) for at, texts in enumerate(files) for row, text in enumerate(texts)]
+    known = sorted((one for one in numbered if one[0] is not None), key=lambda one: one[0].encode())  # type: ignore[union-attr]
+    if descending:
+        known.sort(key=lambda one: one[0].encode(), reverse=True)  # type: ignore[union-attr]
+    absent = [one for one in numbered if one[0] is None]
+    places = Places.read(paths, "text")
+    found = places.ordered(places.numbers(), descending=descending)
+    assert found.tolist() == [number for _, number in known + absent]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import os
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -14,7 +16,8 @@ from typing import Annotated, cast
 import duckdb
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.requests import ClientDisconnect
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
 from hermes.base.errors import HermesError, InputError
 from hermes.report import palette
@@ -23,11 +26,27 @@ from hermes.tables import TABLES
 from hermes.web import perfetto
 from hermes.web.curves import curve
 from hermes.web.guard import Guard, Keys
+from hermes.web.jobs import FullError, Jobs
+from hermes.web.replays import MOST_CHANGES, Replays
 from hermes.web.rows import Ask, Browser, Kept, Page, safe
 from hermes.web.study import NotReadyError, Study
 from hermes.workflow.timeline import Cut, first_moment, timeline
 
-PAGES = ("", "steps", "ranks", "path", "operators", "communication", "host", "memory", "timeline", "data", "help")
+PAGES = (
+    "",
+    "steps",
+    "ranks",
+    "path",
+    "operators",
+    "communication",
+    "host",
+    "memory",
+    "whatif",
+    "timeline",
+    "data",
+    "live",
+    "help",
+)
 _FIRST_ROWS = 200
 _KINDS = {
     ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
@@ -37,16 +56,19 @@ _KINDS = {
 _FOUND = 40
 _KEPT_TIMELINES = 4
 _MOST_NUMBERS = 2_000
+_BODY_SECONDS = 10.0
 
 
 class Site:
-    """What the routes share: one study, and what was made of it."""
+    """What the routes share: one study and what was made of it, and the jobs that run."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, jobs: Jobs) -> None:
         self.study = study
+        self.jobs = jobs
         self._browser: Browser | None = None
         self._lock = threading.Lock()
         self._timelines = Kept(_KEPT_TIMELINES)
+        self.replays = Replays(study)
 
     @property
     def browser(self) -> Browser:
@@ -72,21 +94,26 @@ class Site:
         return out.getvalue()
 
 
-def build(study: Study, *, keys: Keys, port: Callable[[], int]) -> Guard:
-    """The whole app behind its guard; `port` is asked when the first request comes."""
+def build(study: Study, *, keys: Keys, port: Callable[[], int], environment: Mapping[str, str] = os.environ) -> Guard:
+    """The whole app behind its guard; `port` is asked when the first request comes.
+
+    `environment` says where the run directories of jobs are.
+    """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    site = Site(study)
+    site = Site(study, Jobs(environment))
     _errors(app)
     _pages(app)
     _data(app, site)
     _timelines(app, site)
+    _whatif(app, site)
+    _live(app, site.jobs)
     return Guard(app, keys=keys, port=port)
 
 
 def _errors(app: FastAPI) -> None:
     def wrong(request: Request, error: Exception) -> Response:
         known = cast(HermesError, error)
-        status = 503 if isinstance(error, NotReadyError) else 404 if isinstance(error, InputError) else 500
+        status = 503 if isinstance(error, (NotReadyError, FullError)) else 404 if isinstance(error, InputError) else 500
         return JSONResponse({"error": _error(known)}, status_code=status)
 
     def gone(request: Request, error: Exception) -> Response:
@@ -227,6 +254,44 @@ def _timelines(app: FastAPI, site: Site) -> None:
         kind = _KINDS.get(path.suffix, "application/octet-stream")
         headers = {"content-security-policy": perfetto.policy(), "cache-control": "private, max-age=86400"}
         return FileResponse(path, media_type=kind, headers=headers)
+
+
+def _whatif(app: FastAPI, site: Site) -> None:
+    @app.get("/api/whatif")
+    def changes() -> Response:
+        return _json(site.replays.changes())
+
+    @app.get("/api/whatif/replay")
+    def replayed(
+        chosen: Annotated[list[str] | None, Query(alias="set", max_length=MOST_CHANGES)] = None,
+        rank: int | None = None,
+    ) -> Response:
+        return _json(site.replays.replayed(chosen or [], rank))
+
+
+def _live(app: FastAPI, jobs: Jobs) -> None:
+    @app.get("/api/live")
+    async def live() -> Response:
+        jobs.refuse()
+        return StreamingResponse(jobs.stream(), media_type="text/event-stream")
+
+    @app.post("/api/live/capture")
+    async def capture(request: Request) -> Response:
+        said = await _said(request)
+        return _json(await asyncio.to_thread(jobs.capture, said))
+
+    @app.post("/api/live/cancel")
+    async def cancel(request: Request) -> Response:
+        said = await _said(request)
+        return _json(await asyncio.to_thread(jobs.cancel, said))
+
+
+async def _said(request: Request) -> object:
+    """The body as JSON; the guard has seen that it is short."""
+    try:
+        return json.loads(await asyncio.wait_for(request.body(), _BODY_SECONDS))
+    except (ValueError, RecursionError, TimeoutError, ClientDisconnect) as wrong:
+        raise InputError("the request is no JSON") from wrong
 
 
 def _json(value: object) -> Response:

@@ -14,6 +14,10 @@ LONGEST_TARGET = 8_192
 """Bytes of path and query together."""
 LONGEST_HEAD = 16_384
 """Bytes of all headers together."""
+LONGEST_BODY = 16_384
+"""Bytes of what a page may send."""
+ACTIONS = frozenset({"/api/live/capture", "/api/live/cancel"})
+"""What may be asked with POST; all else is only read."""
 _SESSIONS = 64
 """Browsers that are remembered; the longest known one is forgotten first."""
 
@@ -100,12 +104,15 @@ class Guard:
         away = headers.get("sec-fetch-site", ["none"])[0] in ("cross-site", "same-site")
         if away and headers.get("sec-fetch-mode", [""])[0] != "navigate":
             return 403, "another site asks"
-        if scope["method"] not in ("GET", "HEAD"):
+        acts = scope["method"] == "POST" and scope["path"] in ACTIONS
+        if not acts and scope["method"] not in ("GET", "HEAD"):
             return 405, "only GET and HEAD"
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_TARGET:
             return 414, f"the address has more than {LONGEST_TARGET} bytes"
         if sum(len(name) + len(value) for name, value in scope["headers"]) > LONGEST_HEAD:
             return 431, f"the headers have more than {LONGEST_HEAD} bytes"
+        if acts:
+            return _refused_action(headers)
         if headers.get("transfer-encoding") or headers.get("content-length", ["0"]) != ["0"]:
             return 413, "no request needs a body"
         return None
@@ -122,6 +129,22 @@ class Guard:
         body = _REFRESH.format(target=f"{target}?{rest}" if rest else target)
         cookie = f"{self._cookie_name()}={session}; Path=/; HttpOnly; SameSite=Strict"
         await _answer(scope, send, 200, "text/html; charset=utf-8", body, {"set-cookie": cookie})
+
+
+def _refused_action(headers: dict[str, list[str]]) -> tuple[int, str] | None:
+    """Only a script of our own pages acts: it says where it is from, and sends what no form of another page can."""
+    if len(headers.get("origin", [])) != 1:
+        return 403, "the request does not say where it is from"
+    if headers.get("sec-fetch-site", ["same-origin"]) != ["same-origin"]:
+        return 403, "another site asks"
+    if headers.get("content-type") != ["application/json"]:
+        return 415, "only application/json"
+    length = headers.get("content-length", [])
+    if headers.get("transfer-encoding") or len(length) != 1 or not length[0].isascii() or not length[0].isdigit():
+        return 411, "the request does not say how long it is"
+    if len(length[0]) > len(str(LONGEST_BODY)) or int(length[0]) > LONGEST_BODY:
+        return 413, f"the request has more than {LONGEST_BODY} bytes"
+    return None
 
 
 _REFRESH = (

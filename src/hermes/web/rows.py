@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hermes.base.errors import InputError
 from hermes.read.query import literal
 from hermes.tables import TABLES
+from hermes.web.orders import FILE_BITS, Places
 from hermes.web.sources import GROUPINGS, Listed, listed
 from hermes.web.study import Study
 from hermes.workflow.load import Loaded
@@ -25,6 +26,7 @@ LONGEST_PAGE = 1_000
 _SAFE = 2**53
 _KEPT_ORDERS = 24
 _KEPT_FRAMES = 24
+_KEPT_PLACES = 12
 _ALL_RANKS = 64
 """Cached tables of more ranks are looked at one rank at a time."""
 _MEMORY = "2GB"
@@ -91,6 +93,7 @@ class Browser:
         self._folders = {rank.rank: rank.folder for rank in study.loaded.ranks}
         self._orders = Kept(_KEPT_ORDERS)
         self._frames = Kept(_KEPT_FRAMES)
+        self._places = Kept(_KEPT_PLACES)
 
     @property
     def document_tables(self) -> tuple[Listed, ...]:
@@ -184,8 +187,15 @@ class Browser:
         """The numbers of the rows that match, in the order asked; rows are numbered through all files."""
         conditions, parameters = _conditions(ask, names)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        if ask.sort in _texts(ask.table):
+            places = self._places.of((ask.table, ask.rank, ask.sort), lambda: Places.read(paths, ask.sort))
+            matching = self._matching(paths, where, parameters, " ORDER BY number") if where else places.numbers()
+            return places.ordered(matching, descending=ask.descending)
         direction = "DESC" if ask.descending else "ASC"
         order = f' ORDER BY "{ask.sort}" {direction} NULLS LAST, number' if ask.sort else " ORDER BY number"
+        return self._matching(paths, where, parameters, order)
+
+    def _matching(self, paths: list[Path], where: str, parameters: Sequence[object], order: str) -> NDArray[np.int64]:
         found = self._con.cursor().execute(f"SELECT number FROM ({_numbered(paths)}){where}{order}", parameters)
         return np.asarray(found.fetchnumpy()["number"], dtype=np.int64)
 
@@ -260,7 +270,8 @@ def _select(paths: Sequence[Path]) -> str:
 def _numbered(paths: Sequence[Path]) -> str:
     """The rows of several files with a number each; a number is its place in its file and 2^40 for each file before."""
     parts = [
-        f"SELECT *, file_row_number + {at << 40} AS number FROM read_parquet({literal(path)}, file_row_number = true)"
+        f"SELECT *, file_row_number + {at << FILE_BITS} AS number "
+        f"FROM read_parquet({literal(path)}, file_row_number = true)"
         for at, path in enumerate(paths)
     ]
     inner = " UNION ALL ".join(parts)
@@ -279,10 +290,14 @@ def _refuse_unknown(ask: Ask, names: Sequence[str]) -> None:
         raise InputError(f"{ask.table} has no times", where="within")
 
 
+def _texts(table: str) -> list[str]:
+    return [column.name for column in TABLES[table].columns if column.kind == "text"]
+
+
 def _conditions(ask: Ask, names: Sequence[str]) -> tuple[list[str], list[object]]:
     conditions: list[str] = []
     parameters: list[object] = []
-    texts = [column.name for column in TABLES[ask.table].columns if column.kind == "text"]
+    texts = _texts(ask.table)
     joined = "lower(concat_ws(E'\\n', " + ", ".join(f'"{name}"' for name in texts) + "))"
     for word in ask.words:
         conditions.append(f"contains({joined}, ?)" if texts else "?::TEXT IS NULL")

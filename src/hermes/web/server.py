@@ -52,6 +52,12 @@ class Patient(H11Protocol):
         super().on_response_complete()
         self._watch()
 
+    def shutdown(self) -> None:
+        """The server ends: an answer under way is given up, since some have no end."""
+        super().shutdown()
+        if self.cycle and not self.cycle.response_complete:
+            self.transport.close()
+
     def _watch(self) -> None:
         waits = self.cycle is None or self.cycle.response_complete
         if self._timer and waits and self._waits_for_head:

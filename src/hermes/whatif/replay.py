@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hermes.analyze.graph import NONE
 from hermes.analyze.net import starts
+from hermes.base.intervals import Ints
 from hermes.whatif.changes import OFF, Change, State, candidates
 from hermes.whatif.job import JobStep
 
@@ -33,12 +34,29 @@ class Prediction:
 
 def predict(job: JobStep, changes: Sequence[Change]) -> Prediction:
     """What changes give together: they are replayed together, not added up."""
-    net = job.net
+    return replay(job, changes).prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """A step under changes: what they give, and when its nodes start and how long they last."""
+
+    prediction: Prediction
+    start: Ints
+    dur: Ints
+
+
+def replay(job: JobStep, changes: Sequence[Change]) -> Replay:
+    """The step with all its times under changes."""
     state = State.of(job)
     for change in changes:
         change.apply(job, state)
-    moved = starts(net, dur=state.dur, lag=state.lag, release=state.release) + state.dur
-    end = max((int(moved[node]) for node in net.sinks.values()), default=job.end_ns)
+    start = starts(job.net, dur=state.dur, lag=state.lag, release=state.release)
+    return Replay(prediction=_prediction(job, changes, state, start + state.dur), start=start, dur=state.dur)
+
+
+def _prediction(job: JobStep, changes: Sequence[Change], state: State, finish: Ints) -> Prediction:
+    end = max((int(finish[node]) for node in job.net.sinks.values()), default=job.end_ns)
     low = job.end_ns - end
     return Prediction(
         specs=tuple(change.spec for change in changes),

@@ -135,6 +135,23 @@ def cancel(job: Job) -> None:
         control.close()
 
 
+def latest(job: Job) -> Asked | None:
+    """The capture that was asked for last, whoever asked; None without any, or when it was cancelled."""
+    try:
+        control = Control.attach(job.segment, job=job.id)
+    except LiveError:
+        return None
+    try:
+        found = control.request()
+    except LiveError:
+        return None
+    finally:
+        control.close()
+    if found is None or found[1].action != "profile":
+        return None
+    return Asked(job=job, epoch=found[0], request=found[1], folder=Path(found[1].out))
+
+
 def answers(asked: Asked) -> dict[int, Slot]:
     """What each rank that was asked has said; a rank that died says `gone`, one that has said nothing says `none`."""
     try:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from hermes.diagnose.live import split
+from hermes.diagnose.live import Cause, split
+from hermes.fleet.alarm import Alarm
 from hermes.fleet.detect import detector_of
 from hermes.fleet.steps import Steps
 from hermes.live.rundir import Job, clean, default_root, jobs, running
@@ -23,13 +24,16 @@ class Overview:
 
     def __init__(
         self, environment: Mapping[str, str], *, name: str, preset: str, capture: bool, peak_flops: float | None,
-        say: Callable[[str], None],
+        say: Callable[[str], None], acts: bool = True,
     ) -> None:  # fmt: skip
-        """`peak_flops`: of one device, per second, for MFU. Raises `HermesError` for a preset that is none."""
+        """`peak_flops`: of one device, per second, for MFU. `acts` False only looks on. Raises `HermesError` for a
+        preset that is none.
+        """
         detector_of(preset, 0, environment)
         self._environment, self._name, self._preset, self._capture = environment, name, preset, capture
         self._peak = peak_flops
         self._say = say
+        self._acts = acts
         self._watchers: dict[str, Watcher] = {}
         self._said: dict[str, deque[str]] = {}
 
@@ -45,6 +49,11 @@ class Overview:
             watcher.look_safely()
         return tuple(self._view(job.id) for job in alive)
 
+    def alarms(self, job_id: str) -> list[tuple[Alarm, Cause | None]]:
+        """What was noticed here in a job that runs, with its causes, oldest first."""
+        watcher = self._watchers.get(job_id)
+        return list(watcher.alarms) if watcher else []
+
     def _begin(self, job: Job) -> Watcher:
         lines = self._said.setdefault(job.id, deque(maxlen=_SAID))
 
@@ -52,7 +61,9 @@ class Overview:
             lines.append(text)
             self._say(f"{job.id}: {text}")
 
-        made = Watcher(job, preset=self._preset, environment=self._environment, capture=self._capture, say=say)
+        made = Watcher(
+            job, preset=self._preset, environment=self._environment, capture=self._capture, say=say, acts=self._acts
+        )
         self._watchers[job.id] = made
         return made
 

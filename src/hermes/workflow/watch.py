@@ -34,6 +34,7 @@ _KEPT = 2000
 _STRAGGLER_EVERY_NS = 5_000_000_000
 _LONGEST_ANALYSIS_S = 900
 EVENTS = "events.jsonl"
+_LAST_EVENTS = 65_536
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,12 +54,13 @@ class Watcher:
 
     def __init__(
         self, job: Job, *, preset: str, environment: Mapping[str, str], capture: bool, say: Callable[[str], None],
-        policy: Policy | None = None, wish: Wish | None = None,
+        policy: Policy | None = None, wish: Wish | None = None, acts: bool = True,
     ) -> None:  # fmt: skip
-        """Raises `HermesError` for a preset that is none."""
+        """`acts` False only looks on, whoever else watches. Raises `HermesError` for a preset that is none."""
         detector_of(preset, 0, environment)
         self.job = job
         self._preset, self._environment, self._capture, self._say = preset, environment, capture, say
+        self._acts = acts
         self._policy = policy or Policy()
         self._wish = wish or Wish(steps=2, level="light", automatic=True, options={})
         self._ranks: dict[tuple[int, int], _Rank] = {}
@@ -104,7 +106,7 @@ class Watcher:
     @property
     def acting(self) -> bool:
         """Whether this watcher is the one that acts for the job."""
-        if self._lock is None:
+        if self._lock is None and self._acts:
             with contextlib.suppress(OSError):
                 file = (self.job.folder / ".watcher").open("ab")
                 try:
@@ -267,6 +269,25 @@ class Watcher:
         self._ranks.clear()
         if self._lock is not None:
             self._lock.close()
+
+
+def events(job: Job, most: int) -> list[dict[str, object]]:
+    """The latest alarms, stragglers, captures and findings that a watcher noted, the newest first."""
+    try:
+        with (job.folder / EVENTS).open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _LAST_EVENTS, 0))
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    found: list[dict[str, object]] = []
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, RecursionError):
+            made = json.loads(line)
+            if isinstance(made, dict):
+                found.append(made)
+        if len(found) == most:
+            break
+    return found
 
 
 def summary(report: Path) -> str:

@@ -16,13 +16,18 @@ const PAGES = [
   ["communication", "communication", () => import("./pages/communication.js")],
   ["host", "host", () => import("./pages/host.js")],
   ["memory", "memory", () => import("./pages/memory.js")],
+  ["whatif", "whatif", () => import("./pages/whatif.js")],
   ["timeline", "timeline", () => import("./pages/timeline.js")],
   ["data", "data", () => import("./pages/data.js")],
+  ["live", "live", () => import("./pages/live.js")],
 ];
+/** Pages that show no input: they are there whatever becomes of it. */
+const ALONE = new Set(["live"]);
 const root = document.documentElement;
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const system = matchMedia("(prefers-color-scheme: dark)");
 let ready = false;
+let broken = /** @type {unknown} */ (null);
 let turnNumber = 0;
 
 const dark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
@@ -62,7 +67,8 @@ async function show() {
   const found = PAGES.find(([path]) => path === own());
   document.title = `${found ? t(`page.${found[1]}`) : "?"} · Hermes`;
   main.className = `page-${found?.[1] ?? "none"}`;
-  if (!ready || !found) return;
+  if (found && !ready && broken && !ALONE.has(found[0])) main.replaceChildren(failure(broken));
+  if (!found || (!ready && !ALONE.has(found[0]))) return;
   const drawn = h("div", { class: "page" });
   try {
     const page = await found[2]();
@@ -188,7 +194,7 @@ function help() {
   dialog.showModal();
 }
 
-const GO = { o: "/", s: "/steps", r: "/ranks", p: "/path", k: "/operators", c: "/communication", h: "/host", m: "/memory", t: "/timeline", d: "/data" };
+const GO = { o: "/", s: "/steps", r: "/ranks", p: "/path", k: "/operators", c: "/communication", h: "/host", m: "/memory", w: "/whatif", t: "/timeline", d: "/data", l: "/live" };
 let before = "";
 
 function keys(event) {
@@ -203,8 +209,9 @@ function keys(event) {
 async function wait() {
   const line = h("p", { class: "wait" }, t("phase.reading"));
   const paths = h("p", { class: "about" });
-  main.replaceChildren(h("section", { class: "boot" }, line, h("div", { class: "skeleton", "aria-hidden": "true" }, h("span"), h("span"), h("span")), paths));
+  const boot = h("section", { class: "boot" }, line, h("div", { class: "skeleton", "aria-hidden": "true" }, h("span"), h("span"), h("span")), paths);
   for (;;) {
+    if (!boot.isConnected && !ALONE.has(own())) main.replaceChildren(boot);
     const state = await ask("state");
     if (state.phase === "ready") return;
     if (state.phase === "failed") throw Object.assign(new Error(state.error.what), { wrong: state.error });
@@ -223,7 +230,7 @@ async function begin() {
   system.addEventListener("change", () => shell());
   try {
     await load();
-    shell();
+    if (ALONE.has(own())) await show(); else shell();
     // Most often it is ready: then one answer less stands before the page.
     await open().catch(async (error) => {
       if (error.status !== 503) throw error;
@@ -233,9 +240,10 @@ async function begin() {
     const first = doc().steps[0]?.start_ns ?? doc().critical_path_stretches?.[0]?.start_ns ?? null;
     setOrigin(first);
     ready = true;
-    await show();
+    if (ALONE.has(own())) shell(); else await show();
   } catch (error) {
-    main.replaceChildren(failure(error));
+    broken = error;
+    if (!ALONE.has(own())) main.replaceChildren(failure(error));
   }
 }
 

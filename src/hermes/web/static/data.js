@@ -38,6 +38,14 @@ export async function ask(path, values = {}, signal = undefined) {
   return body;
 }
 
+/** Something that is to be done. @param {string} path @param {Record<string, unknown>} wish */
+export async function act(path, wish) {
+  const answer = await fetch(`/api/${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(wish) });
+  const body = await answer.json();
+  if (!answer.ok) throw new Refused(answer.status, body.error);
+  return body;
+}
+
 /** Asked once. @param {string} path @param {Record<string, unknown>} [values] @returns {Promise<any>} */
 export function once(path, values = {}) {
   const key = `${path} ${JSON.stringify(values)}`;

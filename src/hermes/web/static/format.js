@@ -62,7 +62,7 @@ export function runs(values, to = "to") {
 /** Nanoseconds between two moments that may exceed what a double holds. @param {string | number} at @param {string | number} from */
 export const since = (at, from) => Number(BigInt(at) - BigInt(from));
 
-/** @param {number} ns a time of milliseconds in a document */
+/** @param {number | null | undefined} ms a time of milliseconds in a document */
 export const ns = (ms) => (ms === null || ms === undefined ? null : Math.round(ms * 1e6));
 
 /** @param {string} text @param {number} limit */

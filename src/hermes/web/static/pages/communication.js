@@ -12,7 +12,7 @@ const MOST = 64;
 
 /** @param {HTMLElement} main */
 export async function render(main) {
-  main.append(...heading("communication", t("communication.lead")).filter(Boolean));
+  main.append(...heading("communication", t("communication.lead")));
   const { rank, control } = rankPicker(true);
   const any = ["waits", "rank_waits", "links", "top.communication"].some((key) => rowsOf(key)) || tables().some((one) => one.key.startsWith("communication."));
   if (!any) main.append(empty(t("communication.none")));
@@ -56,7 +56,7 @@ function waitMatrix(rows) {
 /** @param {import("../data.js").Page} page */
 function linkMatrix(page) {
   const at = Object.fromEntries(page.columns.map((column, place) => [column.name, place]));
-  const rows = page.rows.map((row) => Object.fromEntries(Object.entries(at).map(([name, place]) => [name, row[place]])));
+  const rows = page.rows.map((row) => /** @type {import("../data.js").Row} */ (Object.fromEntries(Object.entries(at).map(([name, place]) => [name, row[place]]))));
   const transports = [...new Set(rows.map((row) => row.transport ?? "–"))];
   const groups = [...new Set(rows.map((row) => row.group ?? "–"))];
   const of = param("link", "gb_per_s");
@@ -69,7 +69,7 @@ function linkMatrix(page) {
   const most = Math.max(1e-12, ...[...all.values()].map((row) => Number(row[of] ?? 0)));
   const cell = (r, c) => all.get(`${sources[r]} ${targets[c]}`);
   return h("div", {},
-    h("div", { class: "controls" }, picker("link", t("measure"), ["gb_per_s", "bytes", "time_ns"].map((name) => [name, t(`link.${name}`)]), of), groups.length > 1 ? picker("group", t("group"), groups.map((name) => [name, name]), group) : null),
+    h("div", { class: "controls" }, picker("link", t("measure"), ["gb_per_s", "bytes", "time_ns"].map((name) => /** @type {[string, string]} */ ([name, t(`link.${name}`)])), of), groups.length > 1 ? picker("group", t("group"), groups.map((name) => /** @type {[string, string]} */ ([name, name])), group) : null),
     h("p", { class: "about" }, t("communication.links_is", { transports: transports.join(", ") })),
     heat({
       label: t("communication.links"), rowTitle: t("communication.from"),

@@ -9,7 +9,7 @@ import { generic, heading, rankPicker, tableTitle } from "./parts.js";
 
 /** @param {HTMLElement} main */
 export async function render(main) {
-  main.append(...heading("data", t("data.lead")).filter(Boolean));
+  main.append(...heading("data", t("data.lead")));
   const chosen = param("table");
   const { rank, control } = rankPicker(true);
   const sizes = await once("sizes", { rank: rank ?? chiefRank() });

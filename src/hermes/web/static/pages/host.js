@@ -9,7 +9,7 @@ import { facts, heading, rankPicker, rest } from "./parts.js";
 
 /** @param {HTMLElement} main */
 export function render(main) {
-  main.append(...heading("host", t("host.lead")).filter(Boolean));
+  main.append(...heading("host", t("host.lead")));
   const { rank, control } = rankPicker(false);
   const name = param("name");
   main.append(

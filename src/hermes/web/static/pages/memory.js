@@ -19,7 +19,7 @@ const usual = (names) => [...names.filter((name) => FRAMEWORK.includes(name)), .
 
 /** @param {HTMLElement} main */
 export async function render(main) {
-  main.append(...heading("memory", t("memory.lead")).filter(Boolean));
+  main.append(...heading("memory", t("memory.lead")));
   const { rank, control } = rankPicker(false);
   const controls = h("div", { class: "controls" }, control);
   main.append(controls, facts(["memory"]) ?? "", ...rest(["memory"]));
@@ -30,7 +30,7 @@ export async function render(main) {
   const used = found.rows.filter((row) => Number(row[at.reserved_bytes] ?? 0) || Number(row[at.allocated_bytes] ?? 0));
   const names = [...new Set(used.map((row) => String(row[at.component])))];
   const shown = param("component") ? [param("component")] : usual(names);
-  if (names.length > MOST) controls.append(picker("component", t("memory.component"), [["", t("memory.usual")], ...names.map((name) => [name, name])], param("component")));
+  if (names.length > MOST) controls.append(picker("component", t("memory.component"), [["", t("memory.usual")], ...names.map((name) => /** @type {[string, string]} */ ([name, name]))], param("component")));
   const made = await Promise.all(shown.map((component) => ask("curve", { table: "memory", rank, key: [component], buckets: 800 })));
   for (const [place, component] of shown.entries()) {
     const curve = made[place];

@@ -12,7 +12,7 @@ const BY = ["type", "name", "shape", "unit"];
 
 /** @param {HTMLElement} main */
 export function render(main) {
-  main.append(...heading("operators", t("operators.lead")).filter(Boolean));
+  main.append(...heading("operators", t("operators.lead")));
   const { rank, control } = rankPicker(true);
   const by = BY.includes(param("by")) ? param("by") : "type";
   const name = param("name");

@@ -85,7 +85,7 @@ function bars(all) {
   }
   if (chosen.length > BARS) {
     const ordered = ranks.toSorted((a, b) => b.window - a.window);
-    chosen = [["slowest", ordered[0]], ["median", ordered[ordered.length >> 1]], ["fastest", ordered.at(-1)]].map(([word, row]) => ({ row, name: `${t(`overview.${word}`)}: ${label(row)}` }));
+    chosen = /** @type {[string, import("../data.js").Split][]} */ ([["slowest", ordered[0]], ["median", ordered[ordered.length >> 1]], ["fastest", ordered.at(-1)]]).map(([word, row]) => ({ row, name: `${t(`overview.${word}`)}: ${label(row)}` }));
     about = t("overview.extremes", { steps: all.length, ranks: ranks.length });
   }
   const longest = Math.max(...chosen.map(({ row }) => row.window));

@@ -8,7 +8,7 @@ import { text, title } from "../cells.js";
 import { has, t } from "../words.js";
 
 /** @param {string} name @param {string} [about] */
-export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), about ? h("p", { class: "lead" }, about) : null];
+export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(about ? [h("p", { class: "lead" }, about)] : [])];
 
 /** A choice that stands in the address; the page is drawn anew. @param {string} name @param {string} label @param {[string, string][]} options @param {string} value */
 export function picker(name, label, options, value) {

@@ -10,7 +10,7 @@ import { empty, heading, picker, rest, section } from "./parts.js";
 
 /** @param {HTMLElement} main */
 export function render(main) {
-  main.append(...heading("path", t("path.lead")).filter(Boolean));
+  main.append(...heading("path", t("path.lead")));
   const rows = doc().critical_path ?? [];
   if (!rows.length) { main.append(empty(t("path.none"))); return; }
   const id = (row) => `${row.rank}.${row.step ?? ""}.${row.stretch}.${row.across ? "across" : "own"}`;

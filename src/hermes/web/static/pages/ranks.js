@@ -15,7 +15,7 @@ const METRICS = ["window", ...PARTS];
 /** @param {HTMLElement} main */
 export async function render(main) {
   const all = await splits();
-  main.append(...heading("ranks", t("ranks.lead")).filter(Boolean));
+  main.append(...heading("ranks", t("ranks.lead")));
   if (!all.length) { main.append(empty(t("steps.none"))); return; }
   const usual = typical(all);
   const blamed = new Set(doc().findings.flatMap((one) => one.blames).map((text) => /^rank (\d+)$/.exec(text)?.[1]).filter(Boolean).map(Number));

@@ -13,12 +13,12 @@ const FEW = 8;
 /** @param {HTMLElement} main */
 export async function render(main) {
   const all = await splits();
-  main.append(...heading("steps", t("steps.lead")).filter(Boolean));
+  main.append(...heading("steps", t("steps.lead")));
   if (!all.length) { main.append(empty(t("steps.none"))); return; }
   const measure = param("of", "window");
   main.append(h("div", { class: "controls" }, picker("of", t("measure"), ["window", ...PARTS, "preparing"].map((name) => [name, t(`part.${name}`)]), measure)));
   const numbered = all.filter((row) => row.step !== null && row[measure] !== null);
-  main.append(numbered.length > 1 ? over(numbered, measure) : h("p", { class: "none" }, t("steps.one")));
+  main.append(numbered.length > 1 ? over(/** @type {Numbered[]} */ (numbered), measure) : h("p", { class: "none" }, t("steps.one")));
   const chosen = all.filter((row) => String(row.rank) === param("rank") && String(row.step) === param("step", "null"));
   const own = chosen.length ? chosen[0] : null;
   if (own) main.append(one(own));
@@ -32,20 +32,24 @@ export async function render(main) {
   );
 }
 
-/** @param {import("../data.js").Split[]} rows @param {string} measure */
+/** @typedef {Record<string, any> & {rank: number, step: number}} Numbered */
+
+/** @param {Numbered[]} rows @param {string} measure */
 function over(rows, measure) {
   const ranks = [...new Set(rows.map((row) => row.rank))];
   const steps = [...new Set(rows.map((row) => row.step))].sort((a, b) => a - b);
-  const kind = PARTS.includes(measure) ? measure : "window";
+  const kind = PARTS.some((part) => part === measure) ? measure : "window";
   /** @type {Map<number, number[]>} */
   const byStep = new Map(steps.map((step) => [step, []]));
   for (const row of rows) byStep.get(row.step)?.push(row[measure]);
   const pick = (step) => { keep({ step, rank: param("rank") || rows.find((row) => row.step === step)?.rank }); window.dispatchEvent(new Event("hermes:show")); };
   const own = param("rank");
+  const pointsOf = (/** @type {number} */ rank) => rows.filter((row) => row.rank === rank).map((row) => /** @type {[number, number]} */ ([row.step, row[measure]])).sort((a, b) => a[0] - b[0]);
+  const values = (/** @type {number} */ step) => byStep.get(step) ?? [];
   if (ranks.length <= FEW) {
     return lines({
       label: t("steps.chart", { measure: t(`part.${measure}`) }), xName: t("step"), pick,
-      lines: ranks.map((rank) => ({ name: `rank ${rank}`, kind, strong: own === String(rank), points: rows.filter((row) => row.rank === rank).map((row) => [row.step, row[measure]]).sort((a, b) => a[0] - b[0]) })),
+      lines: ranks.map((rank) => ({ name: `rank ${rank}`, kind, strong: own === String(rank), points: pointsOf(rank) })),
       marks: param("step") ? [Number(param("step"))] : [],
     });
   }
@@ -53,10 +57,10 @@ function over(rows, measure) {
   const slow = slowest(rows, measure);
   return lines({
     label: t("steps.chart", { measure: t(`part.${measure}`) }), xName: t("step"), pick,
-    band: steps.map((step) => [step, Math.min(...byStep.get(step)), Math.max(...byStep.get(step))]),
+    band: steps.map((step) => [step, Math.min(...values(step)), Math.max(...values(step))]),
     lines: [
-      { name: t("median"), kind, strong: true, points: steps.map((step) => [step, at(byStep.get(step), 0.5)]) },
-      { name: `rank ${slow}`, kind: "wait", points: rows.filter((row) => row.rank === slow).map((row) => [row.step, row[measure]]).sort((a, b) => a[0] - b[0]) },
+      { name: t("median"), kind, strong: true, points: steps.map((step) => [step, at(values(step), 0.5)]) },
+      { name: `rank ${slow}`, kind: "wait", points: pointsOf(slow) },
     ],
   });
 }

@@ -13,7 +13,7 @@ const MOST_RANKS = 8;
 /** @param {HTMLElement} main */
 export async function render(main) {
   const state = await once("state");
-  main.append(...heading("timeline", t("timeline.lead")).filter(Boolean));
+  main.append(...heading("timeline", t("timeline.lead")));
   if (!state.timeline) { main.append(empty(t("timeline.absent"), t("timeline.how"))); return; }
   const part = await chosen();
   const ranks = /** @type {HTMLInputElement} */ (h("input", { type: "text", value: part.ranks, inputmode: "numeric", size: 12, "aria-label": t("ranks") }));

@@ -1,0 +1,231 @@
+"""Running jobs for the pages: the picture that `hermes watch` shows, and captures asked for from a page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Mapping
+
+from hermes.base.errors import HermesError, InputError
+from hermes.diagnose.live import Cause
+from hermes.fleet.alarm import Alarm
+from hermes.live.control import LEVELS
+from hermes.live.errors import LiveError
+from hermes.live.rundir import Job, default_root, jobs
+from hermes.report.live import JobView, RankView
+from hermes.workflow.captures import Asked, Wish, answers, ask, cancel, find_job, finished, follow, latest
+from hermes.workflow.overview import Overview
+from hermes.workflow.watch import events
+
+MOST_STEPS = 100
+MOST_RANKS = 256
+LISTENERS = 16
+"""Pages that are kept up to date at once: each holds a connection open."""
+_PERIOD_S = 1.0
+_EVENTS = 20
+_ALARMS = 10
+_POINTS = 60
+_ENDED = 5
+
+
+class FullError(HermesError):
+    """More pages listen than are served."""
+
+
+class Jobs:
+    """The jobs of this user. It looks on and notices, but leaves acting on it to `hermes run` and `hermes watch`.
+
+    Jobs are looked at only while a page listens; a job that ends stays in the picture, as it was last seen.
+    """
+
+    def __init__(self, environment: Mapping[str, str], *, period_s: float = _PERIOD_S) -> None:
+        self._environment = environment
+        self._period_s = period_s
+        self._overview: Overview | None = None
+        self._ended: dict[str, dict[str, object]] = {}
+        self._shown: dict[str, dict[str, object]] = {}
+        self._picture = b""
+        self._looked = 0.0
+        self._listeners = 0
+        self._lock = threading.Lock()
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The picture as server-sent events, one whenever it has changed, and a comment else; until the page goes."""
+        last = b""
+        self._listeners += 1
+        try:
+            while True:
+                picture = await asyncio.to_thread(self.picture)
+                yield b": as it was\n\n" if picture == last else b"data: " + picture + b"\n\n"
+                last = picture
+                await asyncio.sleep(self._period_s)
+        finally:
+            self._listeners -= 1
+            if not self._listeners:
+                await asyncio.shield(asyncio.to_thread(self.close))
+
+    def refuse(self) -> None:
+        """Raises `FullError` when no further page can be kept up to date."""
+        if self._listeners >= LISTENERS:
+            raise FullError(f"{LISTENERS} pages follow the jobs already", hint="close one of them")
+
+    def picture(self) -> bytes:
+        """All jobs as JSON in one line; looked at anew once the last look is a period old."""
+        with self._lock:
+            now = time.monotonic()
+            if not self._picture or now - self._looked >= self._period_s / 2:
+                try:
+                    found = self._look()
+                except (HermesError, LiveError, OSError, ValueError) as failed:
+                    found = {"jobs": [], "levels": list(LEVELS), "wrong": str(failed)}
+                self._picture = json.dumps(found, allow_nan=False, separators=(",", ":")).encode()
+                self._looked = time.monotonic()
+            return self._picture
+
+    def close(self) -> None:
+        """Let go of all jobs; the next look begins anew."""
+        with self._lock:
+            if self._overview is not None:
+                self._overview.close()
+            self._overview, self._picture, self._shown, self._ended = None, b"", {}, {}
+
+    def capture(self, wish: object) -> dict[str, object]:
+        """Ask a job for a capture, as a page says it; the answer names its steps and folder. Raises `HermesError`."""
+        name, steps, level, ranks = _wish(wish)
+        job = self._job(name)
+        asked = ask(
+            job, Wish(steps=steps, level=level, ranks=ranks, reason="asked for on the live page", options={}),
+            now_ns=time.time_ns(),
+        )  # fmt: skip
+        # Whoever asks writes the manifest when the ranks have answered.
+        threading.Thread(target=_see_through, args=(asked,), name="hermes-capture", daemon=True).start()
+        return {"first": asked.request.start_step, "steps": steps, "folder": str(asked.folder)}
+
+    def cancel(self, wish: object) -> dict[str, object]:
+        """End the capture of a job that is waited for or under way. Raises `HermesError`."""
+        cancel(self._job(_name(_fields(wish, {"job"}))))
+        return {}
+
+    def _job(self, name: str) -> Job:
+        job = find_job(name, self._environment)
+        if job.id != name:
+            raise InputError(f"no running job is called {name!r}", where="job")
+        return job
+
+    def _look(self) -> dict[str, object]:
+        if self._overview is None:
+            self._overview = Overview(
+                self._environment, name="", preset="robust", capture=False, peak_flops=None, say=_nothing, acts=False
+            )
+        views = {view.id: view for view in self._overview.look()}
+        known = {job.id: job for job in jobs(default_root(self._environment)) if job.id in views}
+        for gone in self._shown.keys() - views.keys():
+            self._ended[gone] = {**self._shown[gone], "running": False}
+        self._shown = {name: _job_shown(views[name], job, self._overview.alarms(name)) for name, job in known.items()}
+        ended = [shown for name, shown in self._ended.items() if name not in self._shown][-_ENDED:]
+        return {"jobs": [*self._shown.values(), *reversed(ended)], "levels": list(LEVELS)}
+
+
+def _see_through(asked: Asked) -> None:
+    with contextlib.suppress(HermesError, LiveError, OSError):
+        follow(asked, tell=lambda slot: None)
+
+
+def _nothing(_text: str) -> None:
+    """The page shows it."""
+
+
+def _job_shown(view: JobView, job: Job, alarms: list[tuple[Alarm, Cause | None]]) -> dict[str, object]:
+    return {
+        "job": job.id,
+        "running": True,
+        "command": " ".join(job.command)[:2_000],
+        "folder": str(job.folder),
+        "created_ns": str(job.created_ns),
+        "ranks": [_rank(rank) for rank in view.ranks],
+        "alarms": [_alarm(alarm, cause) for alarm, cause in reversed(alarms[-_ALARMS:])],
+        "capture": _capture(job),
+        "events": [_event(event) for event in events(job, _EVENTS)],
+    }
+
+
+def _rank(rank: RankView) -> dict[str, object]:
+    walls = sorted(rank.walls_ns)
+    return {
+        "rank": rank.rank,
+        "step": rank.step,
+        "now_ns": walls[len(walls) // 2] if walls else None,
+        "baseline_ns": rank.baseline_ns,
+        "walls_ns": list(rank.walls_ns[-_POINTS:]),
+        "samples_per_s": rank.samples_per_s,
+        "tokens_per_s": rank.tokens_per_s,
+        "split": [[name, ns] for name, ns in rank.split],
+        "memory_bytes": rank.memory_bytes,
+    }
+
+
+def _alarm(alarm: Alarm, cause: Cause | None) -> dict[str, object]:
+    return {
+        "rank": alarm.rank, "kind": alarm.kind, "since": alarm.since, "step": alarm.step,
+        "before_ns": alarm.before_ns, "after_ns": alarm.after_ns,
+        "cause": cause.what if cause else None, "share": cause.share if cause else None,
+        "do": cause.do if cause else None,
+    }  # fmt: skip
+
+
+def _capture(job: Job) -> dict[str, object] | None:
+    """The capture that was asked for last, and what each rank says of it."""
+    asked = latest(job)
+    if asked is None:
+        return None
+    said = answers(asked)
+    request = asked.request
+    return {
+        "level": request.level,
+        "first": request.start_step,
+        "steps": request.steps,
+        "reason": request.reason,
+        "folder": str(asked.folder),
+        "done": finished(said) or time.time_ns() > request.deadline_ns,
+        "ranks": [{"rank": slot.rank, "state": slot.state, "text": slot.text} for slot in said.values()],
+    }
+
+
+def _event(event: Mapping[str, object]) -> dict[str, str]:
+    """A line of a job's events as text: whoever may write the file may have written anything."""
+    told = {name: event.get(name) for name in ("kind", "text", "report", "folder", "rank", "change", "cause", "since")}
+    at = event.get("time_ns")
+    found = {name: str(value)[:2_000] for name, value in told.items() if value is not None}
+    return {**found, "time_ns": str(at) if isinstance(at, int) and 0 <= at < 1 << 63 else ""}
+
+
+def _wish(said: object) -> tuple[str, int, str, tuple[int, ...]]:
+    raw = _fields(said, {"job", "steps", "level", "ranks"})
+    steps, level, ranks = raw["steps"], raw["level"], raw["ranks"]
+    if type(steps) is not int or not 1 <= steps <= MOST_STEPS:
+        raise InputError(f"a capture has 1 to {MOST_STEPS} steps", where="steps")
+    if level not in LEVELS:
+        raise InputError("there is no such level", where="level", hint=", ".join(LEVELS))
+    if (
+        not isinstance(ranks, list)
+        or len(ranks) > MOST_RANKS
+        or not all(type(rank) is int and 0 <= rank < 1 << 31 for rank in ranks)
+    ):
+        raise InputError(f"ranks are a list of at most {MOST_RANKS} numbers", where="ranks")
+    return _name(raw), steps, str(level), tuple(sorted(set(ranks)))
+
+
+def _fields(said: object, names: set[str]) -> dict[str, object]:
+    if not isinstance(said, dict) or said.keys() != names:
+        raise InputError(f"the request has other fields than {', '.join(sorted(names))}")
+    return said
+
+
+def _name(raw: Mapping[str, object]) -> str:
+    name = raw["job"]
+    if not isinstance(name, str) or not name or len(name) > 200:
+        raise InputError("this is no name of a job", where="job")
+    return name

@@ -1,0 +1,124 @@
+"""What-if for the pages: the step that is replayed, the changes worth a look, and what some of them give together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hermes.base.errors import InputError
+from hermes.web.rows import Kept
+from hermes.web.study import Study
+from hermes.whatif.changes import parse
+from hermes.whatif.job import JobStep
+from hermes.whatif.replay import Prediction, predictions, replay
+from hermes.whatif.timing import KINDS, Timings, timings
+from hermes.workflow.analyze import gathered
+from hermes.workflow.paths import slowest_of
+from hermes.workflow.whatif import step_of
+
+MOST_CHANGES = 32
+"""Changes that are replayed together."""
+LONGEST_CHANGE = 400
+"""Characters of one change."""
+_PIECES = 400
+_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """The step, its number, how its ranks spend it as measured, and what each change worth a look gives."""
+
+    job: JobStep
+    number: int | None
+    today: Timings
+    found: tuple[Prediction, ...]
+
+
+class Replays:
+    """The replays of one study. The step is read when first asked for, and kept, as the last answers are."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._step: _Step | None = None
+        self._once = threading.Lock()
+        self._answers = Kept(_KEPT)
+
+    def changes(self) -> dict[str, object]:
+        """The step, and the changes worth a look in it, the largest gain first. Raises `InputError` without a step."""
+        step = self._kept()
+        return {
+            "step": step.number,
+            "step_ns": step.job.end_ns - step.job.begin_ns,
+            "ranks": list(step.today.ranks),
+            "kinds": [*KINDS, "free"],
+            "changes": [_gain(one) for one in step.found],
+        }
+
+    def replayed(self, specs: Sequence[str], rank: int | None) -> dict[str, object]:
+        """What changes give together, beside the step as it was; of one rank also when it did what.
+
+        Without a rank it is the one that works longest. Raises `InputError` for a change or rank that there is not.
+        """
+        if len(specs) > MOST_CHANGES or any(len(spec) > LONGEST_CHANGE for spec in specs):
+            raise InputError(f"at most {MOST_CHANGES} changes of at most {LONGEST_CHANGE} characters", where="set")
+        chosen = tuple(dict.fromkeys(spec.strip() for spec in specs))
+        answer: dict[str, object] = self._answers.of((chosen, rank), lambda: self._replayed(chosen, rank))
+        return answer
+
+    def _replayed(self, specs: Sequence[str], rank: int | None) -> dict[str, object]:
+        step = self._kept()
+        made = replay(step.job, [parse(spec) for spec in specs])
+        then = timings(step.job, made.start, made.dur)
+        place = _place(step.today, rank)
+        return {
+            "gain": _gain(made.prediction),
+            "rank": step.today.ranks[place],
+            "today": _shown(step.today, place),
+            "then": _shown(then, place),
+        }
+
+    def _kept(self) -> _Step:
+        loaded = self._study.loaded
+        with self._once:
+            if self._step is None:
+                seen = gathered(loaded)
+                job = step_of(loaded, seen)
+                slowest = slowest_of(seen.splits)
+                self._step = _Step(
+                    job=job,
+                    number=slowest.step if slowest else None,
+                    today=timings(job, job.net.start, job.net.dur),
+                    found=tuple(predictions(job)),
+                )
+            return self._step
+
+
+def _gain(one: Prediction) -> dict[str, object]:
+    return {
+        "set": list(one.specs),
+        "title": one.title,
+        "low_ns": one.low_ns,
+        "high_ns": one.high_ns,
+        "share": one.share,
+        "step_ns": one.step_ns - one.low_ns,
+    }
+
+
+def _place(today: Timings, rank: int | None) -> int:
+    if not today.ranks:
+        raise InputError("no rank has tasks in the step", where="rank")
+    if rank is None:
+        return today.busiest()
+    if rank not in today.ranks:
+        raise InputError(f"rank {rank} is not in the step", where="rank")
+    return today.ranks.index(rank)
+
+
+def _shown(ranks: Timings, place: int) -> dict[str, object]:
+    return {
+        "step_ns": ranks.step_ns,
+        "mean": ranks.mean(),
+        "split": ranks.split(place),
+        "pieces": ranks.pieces(place, _PIECES),
+    }

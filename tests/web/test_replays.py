@@ -1,0 +1,94 @@
+"""What-if over HTTP: what is listed, what several changes give together, what is refused, and how quick it is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from hermes.bundle.cache import Cache
+from hermes.whatif.changes import parse
+from hermes.whatif.replay import predict, predictions
+from hermes.workflow.analyze import gathered
+from hermes.workflow.load import load
+from hermes.workflow.whatif import step_of
+
+
+def asked(client: Any, *specs: str, **more: object) -> dict[str, Any]:
+    query = urlencode([("set", spec) for spec in specs] + list(more.items()))
+    return dict(client.json(f"/api/whatif/replay?{query}"))
+
+
+def test_what_is_listed_is_what_the_command_says(client: Any, job: Path, cache: Cache) -> None:
+    loaded = load([job], cache)
+    expected = predictions(step_of(loaded, gathered(loaded)))
+    shown = client.json("/api/whatif")["changes"]
+    assert [(tuple(one["set"]), one["low_ns"], one["high_ns"]) for one in shown] == [
+        (one.specs, one.low_ns, one.high_ns) for one in expected
+    ]
+
+
+def test_changes_are_replayed_together_and_not_added(client: Any, job: Path, cache: Cache) -> None:
+    loaded = load([job], cache)
+    specs = [one["set"][0] for one in client.json("/api/whatif")["changes"][:3]]
+    together = predict(step_of(loaded, gathered(loaded)), [parse(spec) for spec in specs])
+    gain = asked(client, *specs)["gain"]
+    assert (gain["low_ns"], gain["high_ns"]) == (together.low_ns, together.high_ns)
+    assert gain["low_ns"] != sum(asked(client, spec)["gain"]["low_ns"] for spec in specs)
+
+
+@pytest.mark.parametrize("specs", [(), ("comm:overlap",), ("comm:*=0.5", "op:*=0.5", "host:garbage-collection=0")])
+def test_the_parts_of_both_steps_add_up(client: Any, specs: tuple[str, ...]) -> None:
+    answer = asked(client, *specs, rank=1)
+    for shown in (answer["today"], answer["then"]):
+        assert sum(shown["split"].values()) == shown["step_ns"]
+        assert sum(shown["mean"].values()) == pytest.approx(shown["step_ns"])
+        ends = [0] + [piece[2] for piece in shown["pieces"]]
+        assert ends == [piece[1] for piece in shown["pieces"]] + [shown["step_ns"]]
+    assert answer["today"]["step_ns"] - answer["then"]["step_ns"] == answer["gain"]["low_ns"]
+
+
+def test_hidden_communication_leaves_none(client: Any) -> None:
+    answer = asked(client, "comm:overlap")
+    assert answer["today"]["split"]["comm"] > 0
+    assert answer["then"]["split"]["comm"] == 0
+
+
+def test_a_rank_that_is_held_up_is_seen_to_wait_no_more(client: Any) -> None:
+    """Rank 2 collects garbage: the others wait for it at the next collective."""
+    answer = asked(client, "host:garbage-collection=0", rank=0)
+    assert answer["then"]["split"]["wait"] < answer["today"]["split"]["wait"] / 2
+
+
+@pytest.mark.parametrize("query", [
+    "set=nonsense", "set=op:x=-1", "set=host:nothing=0", "rank=99", "set=rank:1", "set=" + "x" * 500,
+    "set=op:" + "*" * 390 + "=0.5z",
+])  # fmt: skip
+def test_what_makes_no_sense_is_refused(client: Any, query: str) -> None:
+    answer = client.get(f"/api/whatif/replay?{query}")
+    assert answer.status == 404
+    assert b'"what"' in answer.body
+
+
+def test_too_many_changes_are_refused(client: Any) -> None:
+    answer = client.get("/api/whatif/replay?" + "&".join(f"set=op:k{at}=0" for at in range(33)))
+    assert answer.status == 422
+
+
+def test_a_name_of_stars_takes_no_time(client: Any) -> None:
+    client.json("/api/whatif")
+    began = time.monotonic()
+    asked(client, "op:" + "*a" * 190 + "=0.5")
+    assert time.monotonic() - began < 5
+
+
+def test_without_a_step_on_the_device_it_says_so(shared: Path, tmp_path: Path, serve: Any) -> None:
+    from tests.web.conftest import Client  # type: ignore[import-not-found]
+
+    with serve([shared / "kineto/cpu_only_rank34.json.gz"], Cache(tmp_path)) as running:
+        answer = Client(running).get("/api/whatif")
+        assert answer.status == 404
+        assert b"no step with device tasks" in answer.body
