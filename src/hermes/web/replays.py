@@ -82,8 +82,7 @@ class Replays:
         loaded = self._study.loaded
         with self._once:
             if self._step is None:
-                seen = gathered(loaded)
-                job = step_of(loaded, seen)
+                seen, job = gathered(loaded, lambda seen: step_of(loaded, seen))
                 slowest = slowest_of(seen.splits)
                 self._step = _Step(
                     job=job,
