@@ -3,7 +3,7 @@
 from hermes.testing.ascend_common import Options
 from hermes.testing.draw import DrawingError, draw
 from hermes.testing.faults import KINDS, Fault, FaultKind
-from hermes.testing.generate import Format, generate
+from hermes.testing.generate import Format, as_written, generate
 from hermes.testing.job import Job
 from hermes.testing.simulate import Result, simulate
 from hermes.testing.truth import StepTruth, steps_of
@@ -18,6 +18,7 @@ __all__ = [
     "Options",
     "Result",
     "StepTruth",
+    "as_written",
     "draw",
     "generate",
     "simulate",

@@ -30,12 +30,10 @@ def generate(folder: Path, job: Job, *, formats: Sequence[Format], options: Opti
     """Write the captures of all ranks of the job, and `truth.json`; returns `folder`.
 
     One format goes straight into `folder`; of several, each has a folder of its own below. The same job gives
-    the same bytes. CUDA has no task queue: a job for Kineto alone is one without. Raises `FileExistsError` where a
+    the same bytes. Raises `FileExistsError` where a
     capture of the same rank already lies.
     """
-    if set(formats) == {"kineto"}:
-        job = replace(job, task_queue=False)
-    result = simulate(job)
+    result = simulate(as_written(job, formats))
     folder.mkdir(parents=True, exist_ok=True)
     for form in formats:
         target = folder if len(formats) == 1 else folder / form
@@ -45,3 +43,8 @@ def generate(folder: Path, job: Job, *, formats: Sequence[Format], options: Opti
     text = json.dumps(truth_of(result), indent=1)
     (folder / "truth.json").write_text(text + "\n", encoding="utf-8")
     return folder
+
+
+def as_written(job: Job, formats: Sequence[Format]) -> Job:
+    """The job that is run for these formats: CUDA has no task queue, so one for Kineto alone is without."""
+    return replace(job, task_queue=False) if set(formats) == {"kineto"} else job
