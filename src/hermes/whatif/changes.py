@@ -114,7 +114,7 @@ def _times(factor: float) -> str:
 
 
 def _tasks(what: str, glob: str, factor: float) -> Change:
-    words = {"op": "compute", "comm": "communication", "copy": "copies"}[what]
+    words = {"op": "compute", "comm": "communication", "copy": "copying"}[what]
     which = words if glob == "*" else f"{words} {glob}"
 
     def apply(job: JobStep, state: State) -> None:
