@@ -93,8 +93,14 @@ def test_formats_that_a_library_changes_inside_an_operator_count_by_their_own_ti
 
 
 def test_a_name_with_the_signs_of_a_pattern_is_replayed_as_itself(one: Measures) -> None:
-    finding = only(cmp005.RULE, having(one, operator("cast<a[3]*>", "cast", 90), steps=[step_compute(cast_ns=90)]))
-    assert finding.replay == ("op:cast<a[[]3][*]>=0",)
+    finding = only(cmp005.RULE, having(one, operator("cast(a[3]*)", "cast", 90), steps=[step_compute(cast_ns=90)]))
+    assert finding.replay == ("op:cast(a[[]3][*])=0",)
+
+
+def test_a_kernel_without_an_operator_is_not_replayed_since_others_share_its_symbol(one: Measures) -> None:
+    rows = [operator("void copy<int>(int*)", "cast", 60), operator("aten::to", "cast", 30)]
+    finding = only(cmp005.RULE, having(one, *rows, steps=[step_compute(cast_ns=90)]))
+    assert finding.replay == ("op:aten::to=0",)
 
 
 # Roofs -------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ class Advice:
     `gain` is that of the action alone; `beyond_ns` what it adds to those before it in a replay of all of them, None
     where they were not replayed. `case` is the id of the known cause that fits, `before` and `after` are its change;
     empty without one. `doubts` is what the case's symptoms leave open. `others` are more cases that may be the cause.
-    `explained`: its finding has causes of its own among the findings.
     """
 
     title: str
@@ -53,7 +52,6 @@ class Advice:
     doubts: tuple[str, ...]
     others: tuple[str, ...]
     specs: tuple[str, ...]
-    explained: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +144,6 @@ def _advice(finding: Finding, fits: Sequence[Fit], floor: NoiseFloor, captures: 
             f"{fit.case.id} {fit.case.cause}{' (lead)' if fit.case.is_lead else ''}" for fit in more[:_OTHERS]
         ),
         specs=finding.replay,
-        explained=bool(finding.explained_by),
     )
 
 
@@ -236,12 +233,11 @@ def _in_turn(actions: Sequence[Advice], replay: Replay) -> tuple[Advice, ...]:
 
 
 def _beyond(one: Advice, before: tuple[str, ...], reached: int, replay: Replay) -> int | None:
-    """What an action adds to others; where causes explain it, no more than what it claims beside them."""
+    """What an action adds to others, never more than it claims by itself: the others may lay bare what hid it."""
     together = replay((*before, *one.specs)) if one.specs else None
     if together is None:
         return None
-    most = one.gain.high_ns if one.explained else together.low_ns
-    return min(max(together.low_ns - reached, 0), most)
+    return min(max(together.low_ns - reached, 0), one.gain.high_ns)
 
 
 def _expected(one: Advice, gained: int | None) -> float:
