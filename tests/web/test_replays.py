@@ -90,5 +90,5 @@ def test_without_a_step_on_the_device_it_says_so(shared: Path, tmp_path: Path, s
 
     with serve([shared / "kineto/cpu_only_rank34.json.gz"], Cache(tmp_path)) as running:
         answer = Client(running).get("/api/whatif")
-        assert answer.status == 404
+        assert answer.status == 200
         assert b"no step with device tasks" in answer.body

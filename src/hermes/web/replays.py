@@ -45,8 +45,11 @@ class Replays:
         self._answers = Kept(_KEPT)
 
     def changes(self) -> dict[str, object]:
-        """The step, and the changes worth a look in it, the largest gain first. Raises `InputError` without a step."""
-        step = self._kept()
+        """The step, and the changes worth a look in it, the largest gain first; without a step `none` says why."""
+        try:
+            step = self._kept()
+        except InputError as missing:
+            return {"none": {"what": missing.what, "hint": missing.hint}}
         return {
             "step": step.number,
             "step_ns": step.job.end_ns - step.job.begin_ns,

@@ -21,9 +21,10 @@ export async function render(main) {
   const holder = h("div", { class: "whatif" }, h("p", { class: "wait" }, t("whatif.reading")));
   main.append(holder);
   // The step is read once, which takes its time: the page stands before that.
-  once("whatif").then((found) => new Bench(holder, found).begin(), (error) => {
-    holder.replaceChildren(error.status === 404 ? empty(clean(error.wrong.what), clean(error.wrong.hint)) : h("p", { class: "wrong", role: "alert" }, error.message));
-  });
+  once("whatif").then((found) => {
+    if (found.none) holder.replaceChildren(empty(clean(found.none.what), clean(found.none.hint)));
+    else new Bench(holder, found).begin();
+  }, (error) => holder.replaceChildren(h("p", { class: "wrong", role: "alert" }, error.message)));
 }
 
 class Bench {
