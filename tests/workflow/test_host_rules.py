@@ -93,7 +93,7 @@ def test_a_real_step_that_the_host_bounds_is_told_by_dispatch_compilation_and_re
     name: str, real: Real
 ) -> None:
     found = of_layers(analyze(real(name)).findings)
-    assert list(found) == ["CPU004", "ENV002", "CPU002", "CPU003", "CPU001"]
+    assert list(found) == ["CPU004", "CPU002", "CPU003", "CPU001"]
     assert {one.ranks for one in found.values()} == {(0, 1)}
     assert found["CPU003"].blames[0].endswith("main.py(485): __str__")
     parts = sum(found[code].cost_ns for code in ("CPU004", "CPU002"))
