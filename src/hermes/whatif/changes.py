@@ -120,10 +120,13 @@ def _tasks(what: str, glob: str, factor: float) -> Change:
     def apply(job: JobStep, state: State) -> None:
         called, code = job.called
         hit = np.array([fnmatchcase(name, glob) or fnmatchcase(kind, glob) for name, kind in called], dtype=bool)
-        chosen = hit[code] & (job.component == _OF_TASKS[what])
-        state.dur[chosen] = np.round(state.dur[chosen] * factor).astype(np.int64)
+        _scale_tasks(state, hit[code] & (job.component == _OF_TASKS[what]), factor)
 
     return Change(spec=f"{what}:{glob}={factor:g}", title=f"{which} {_times(factor)}", apply=apply)
+
+
+def _scale_tasks(state: State, chosen: np.ndarray, factor: float) -> None:
+    state.dur[chosen] = np.round(state.dur[chosen] * factor).astype(np.int64)
 
 
 def _host(spec: str, which: str, factor: float) -> Change:
@@ -162,8 +165,7 @@ def _rank(rank: int) -> Change:
 
 def _compute(rank: int, factor: float) -> Change:
     def apply(job: JobStep, state: State) -> None:
-        chosen = (job.component == "compute") & (job.net.rank == rank)
-        state.dur[chosen] = np.round(state.dur[chosen] * factor).astype(np.int64)
+        _scale_tasks(state, (job.component == "compute") & (job.net.rank == rank), factor)
 
     return Change(spec=f"compute:{rank}={factor:g}", title=f"all compute of rank {rank} {_times(factor)}", apply=apply)
 
@@ -177,7 +179,7 @@ def _to_median(job: JobStep, state: State, rank: int) -> None:
         own = float(state.dur[same & compute].sum())
         usual = float(np.median([state.dur[same & (job.net.rank == other)].sum() for other in others])) if others else 0
         if 0 < usual < own:
-            state.dur[same & compute] = np.round(state.dur[same & compute] * (usual / own)).astype(np.int64)
+            _scale_tasks(state, same & compute, usual / own)
     of_edge = job.net.rank[job.net.target]
     for place in range(len(REASONS)):
         own = float(state.reason[of_edge == rank, place].sum())
