@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hermes.diagnose.rule import Threshold
 
 NOISE = Threshold(value=0.01, unit="of window", source="docs/evidence/noise.md")
 """For what is measured: times of kernels, of transfers, of waits."""
 DOUBT = Threshold(value=0.03, unit="of window", source="docs/evidence/noise.md")
 """For what is estimated, such as time beyond a roof."""
+FREE = Threshold(
+    value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
+)
+"""For free time of the device, and for what explains it."""
+FREE_OF_STEP = replace(FREE, unit="of step")
+"""The same, where what is judged is not in a window."""

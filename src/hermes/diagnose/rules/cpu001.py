@@ -30,12 +30,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.diagnose.finding import Action, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rule import Measures, Rule
 from hermes.diagnose.rules._component import loss
-
-LIMIT = Threshold(
-    value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
-)
+from hermes.diagnose.rules._limits import FREE as LIMIT
 
 
 def find(measures: Measures) -> Iterator[Finding]:

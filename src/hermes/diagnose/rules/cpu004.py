@@ -35,11 +35,9 @@ from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._dispatch import dispatch_cost, dispatch_of
 from hermes.diagnose.rules._host import LAUNCHING, blamed, fact, free_for, host_loss, on, window_ns
+from hermes.diagnose.rules._limits import FREE as LIMIT
 from hermes.knowledge.host_work import OUTSIDE
 
-LIMIT = Threshold(
-    value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
-)
 SMALL = Threshold(value=0.5, unit="of tasks", source="docs/evidence/host-limits.md")
 
 

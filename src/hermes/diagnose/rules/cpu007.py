@@ -29,14 +29,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.diagnose.finding import Action, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rule import Measures, Rule
 from hermes.diagnose.rules._dispatch import silent_cost
 from hermes.diagnose.rules._host import LAUNCHING, blamed, fact, free_for, host_loss, on, window_ns
+from hermes.diagnose.rules._limits import FREE as LIMIT
 from hermes.knowledge.host_work import GC
-
-LIMIT = Threshold(
-    value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
-)
 
 
 def find(measures: Measures) -> Iterator[Finding]:

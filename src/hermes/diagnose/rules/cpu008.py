@@ -35,10 +35,8 @@ from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._dispatch import dispatch_cost
 from hermes.diagnose.rules._host import blamed, fact, host_loss, on
 from hermes.diagnose.rules._input import fetch_cost
+from hermes.diagnose.rules._limits import FREE_OF_STEP as LIMIT
 
-LIMIT = Threshold(
-    value=0.10, unit="of step", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
-)
 FULL = Threshold(value=0.9, unit="of cores", source="docs/evidence/host-limits.md")
 
 

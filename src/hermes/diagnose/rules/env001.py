@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.diagnose.finding import Action, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rule import Measures, Rule
 from hermes.diagnose.rules._dispatch import dispatch_cost, dispatch_of
 from hermes.diagnose.rules._host import (
     blamed,
@@ -42,12 +42,9 @@ from hermes.diagnose.rules._host import (
     on,
     setting,
 )
+from hermes.diagnose.rules._limits import FREE_OF_STEP as LIMIT
 from hermes.knowledge.host_settings import HOST_SETTINGS, HostSetting
 from hermes.knowledge.host_work import ALLOCATION, SYNCHRONISATION
-
-LIMIT = Threshold(
-    value=0.10, unit="of step", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
-)
 
 
 def find(measures: Measures) -> Iterator[Finding]:

@@ -30,13 +30,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.diagnose.finding import Action, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rule import Measures, Rule
 from hermes.diagnose.rules._dispatch import dispatch_cost
 from hermes.diagnose.rules._host import blamed, fact, host_loss, on, setting, window_ns
+from hermes.diagnose.rules._limits import FREE as LIMIT
 
-LIMIT = Threshold(
-    value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step"
-)
 _DEAR = ("with_stack", "with_modules", "profile_memory")
 _ON = frozenset({"1", "true", "True"})
 
