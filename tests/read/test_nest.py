@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from unittest import mock
+
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes.read import nest as nesting
 from hermes.read.nest import nest
 
 Call = tuple[int | None, int | None, str, int, int]
@@ -15,6 +19,9 @@ LANE = st.sampled_from([(1, 1, "op"), (1, 1, "python"), (1, 1, "acl"), (1, 2, "o
 BELOW = ("acl", "node", "model", "hccl", "runtime", "driver")
 CALLS = st.lists(st.tuples(LANE, st.integers(0, 30), st.integers(0, 12)), max_size=12).map(
     lambda rows: [(*lane, start, length) for lane, start, length in rows]
+)
+ONE_THREAD = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=12).map(
+    lambda rows: [(1, 1, "op", start, length) for start, length in rows]
 )
 SCHEMA = {
     "pid": pl.Int64,
@@ -54,6 +61,30 @@ def model(calls: list[Call]) -> dict[int, tuple[int, int]]:
 
 @given(CALLS)
 def test_depth_and_self_time_agree_with_the_plain_model(calls: list[Call]) -> None:
+    rows = nest(frame(calls))
+    assert {name: (depth, own) for name, depth, own in rows.select("name", "depth", "self_ns").iter_rows()} == model(
+        calls
+    )
+
+
+@given(ONE_THREAD, st.sampled_from([1, 64]))
+def test_setting_leaves_apart_changes_nothing(calls: list[Call], climbs: int) -> None:
+    with mock.patch.multiple(nesting, _FEW=1, _WORTH_PARTING=100, _MOST_CLIMBS=climbs):
+        rows = nest(frame(calls))
+    assert {name: (depth, own) for name, depth, own in rows.select("name", "depth", "self_ns").iter_rows()} == model(
+        calls
+    )
+
+
+@pytest.mark.parametrize("deep", [3, 200], ids=["flat", "deeper than leaves may climb"])
+def test_a_thread_of_many_calls_agrees_with_the_plain_model(deep: int) -> None:
+    # Chains of calls that close one by one or all at once, and leaves anywhere within and behind, some ending late.
+    dice = random.Random(deep)
+    calls: list[Call] = []
+    for chain in range(900 // deep):
+        begin = chain * 10 * deep
+        calls += [(1, 1, "op", begin + level, 8 * deep - (5 if chain % 2 else 1) * level) for level in range(deep)]
+        calls += [(1, 1, "op", begin + dice.randrange(9 * deep), dice.randrange(deep)) for _ in range(deep // 2)]
     rows = nest(frame(calls))
     assert {name: (depth, own) for name, depth, own in rows.select("name", "depth", "self_ns").iter_rows()} == model(
         calls

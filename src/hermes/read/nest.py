@@ -10,7 +10,12 @@ from hermes.tables import RUNTIME_KINDS
 
 _Integers = NDArray[np.int64]
 
-_NEVER = 2**64
+_NEVER = np.iinfo(np.int64).max
+# Below so many rows, or with fewer leaves than one of so many, a walk is as fast.
+_FEW = 256
+_WORTH_PARTING = 8
+# Each climb looks at all leaves that are not placed yet: calls that close by the hundred at once are rather walked.
+_MOST_CLIMBS = 64
 
 
 def nest(rows: pl.DataFrame) -> pl.DataFrame:
@@ -41,24 +46,64 @@ def _lanes(rows: pl.DataFrame) -> tuple[_Integers, _Integers]:
     start = rows["start_ns"].to_numpy()
     lanes = rows.with_row_index("row").group_by("pid", "tid", "below", maintain_order=True).agg("row")["row"]
     for mine in (lane.to_numpy() for lane in lanes):
-        depth[mine], own[mine] = _walk(start[mine].tolist(), own[mine].tolist())
+        depth[mine], own[mine] = _nested(start[mine], own[mine])
     return depth, own
 
 
-def _walk(starts: list[int], durations: list[int]) -> tuple[list[int], list[int]]:
-    """Depth and self time of the rows of one lane. The row behind the last, which never ends, encloses all."""
+def _nested(start: _Integers, duration: _Integers) -> tuple[_Integers, _Integers]:
+    """Depth and self time of the rows of one lane."""
+    end = start + duration
+    parent, depth = _parents(start, end)
+    inside = np.flatnonzero(parent >= 0)
+    above = parent[inside]
+    own = duration.copy()
+    np.subtract.at(own, above, np.minimum(end[inside], end[above]) - start[inside])
+    return depth, own
+
+
+def _parents(start: _Integers, end: _Integers) -> tuple[_Integers, _Integers]:
+    """For each row the latest one before it that is still open when it starts, or -1, and its depth.
+
+    A row that has ended when the next one starts holds none. Such leaves, often most rows, are set apart, the others
+    nested, and each leaf then put into the first that is open among the last of the others before it, what that one is
+    in, and so on.
+    """
+    leaf = np.append(end[:-1] <= start[1:], True)
+    rows = np.flatnonzero(leaf)
+    if len(start) < _FEW or len(rows) * _WORTH_PARTING < len(start):
+        return _walk(start, end)
+    others = np.flatnonzero(~leaf)
+    above, height = _parents(start[others], end[others])
+    # Behind the last, where -1 points to, stands one that never ends.
+    ends, above, height = np.append(end[others], _NEVER), np.append(above, -1), np.append(height, -1)
+    place = np.cumsum(~leaf)[rows] - 1
+    closed = np.flatnonzero(ends[place] <= start[rows])
+    for _ in range(_MOST_CLIMBS):
+        if not closed.size:
+            break
+        place[closed] = above[place[closed]]
+        closed = closed[ends[place[closed]] <= start[rows[closed]]]
+    else:
+        return _walk(start, end)
+    parent, depth = np.empty_like(start), np.empty_like(start)
+    row_of = np.append(others, -1)
+    parent[others], depth[others] = row_of[above[:-1]], height[:-1]
+    parent[rows], depth[rows] = row_of[place], height[place] + 1
+    return parent, depth
+
+
+def _walk(start: _Integers, end: _Integers) -> tuple[_Integers, _Integers]:
+    """The same row by row: slower, but in time that grows with the rows whatever their shape."""
+    parent: list[int] = []
     depth: list[int] = []
-    own = [*durations, 0]
-    open_rows = [len(starts)]
-    open_ends = [_NEVER]
-    for row, (start, duration) in enumerate(zip(starts, durations, strict=True)):
-        while open_ends[-1] <= start:
+    open_rows = [-1]
+    open_ends = [int(_NEVER)]
+    for row, (starts, ends) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        while open_ends[-1] <= starts:
             open_ends.pop()
             open_rows.pop()
-        end = start + duration
-        above = open_ends[-1]
-        own[open_rows[-1]] -= duration if end < above else above - start
+        parent.append(open_rows[-1])
         depth.append(len(open_rows) - 1)
         open_rows.append(row)
-        open_ends.append(end)
-    return depth, own[:-1]
+        open_ends.append(ends)
+    return np.array(parent, dtype=np.int64), np.array(depth, dtype=np.int64)
