@@ -63,5 +63,7 @@ def load_profiles(paths: Sequence[Path], capture: str, meanwhile: Callable[[], N
         from hermes.workflow.load import load
 
         if meanwhile:
+            # The reading needs the interpreter a thousand times for a moment, and should not wait 5 ms each time.
+            sys.setswitchinterval(0.000_5)
             threading.Thread(target=meanwhile, daemon=True).start()
         return load(paths, open_cache(), capture=capture, digests=digests)

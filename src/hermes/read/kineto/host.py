@@ -12,8 +12,8 @@ from hermes.read.sink import Sink
 from hermes.read.steps import own_host
 
 _STEP_NAME = "^ProfilerStep#(\\d+)$"
-# A look at the beginning spares nearly all rows the regular expression.
-_IS_STEP = f"starts_with(name, 'ProfilerStep#') AND regexp_matches(name, '{_STEP_NAME}')"
+IS_STEP = f"starts_with(name, 'ProfilerStep#') AND regexp_matches(name, '{_STEP_NAME}')"
+"""SQL: whether an event is named like a step. A look at the beginning spares nearly all the regular expression."""
 # Doubling: chains of 2^64 frames; a chain that closes on itself stops here.
 _LONGEST_CHAIN = 64
 _TEXTS = ("name", "shapes", "dtypes")
@@ -24,7 +24,7 @@ def write_steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
     step: pl.DataFrame = con.sql(
         "SELECT step, arg_max(ts_ns, dur_ns) AS start_ns, max(dur_ns) AS dur_ns, arg_max(name, dur_ns) AS name FROM ("
         f"SELECT TRY_CAST(regexp_extract(name, '{_STEP_NAME}', 1) AS BIGINT) AS step, ts_ns, dur_ns, name FROM event "
-        f"WHERE what IN ('mark', 'op') AND {_IS_STEP}) WHERE step IS NOT NULL GROUP BY step ORDER BY start_ns"
+        "WHERE what = 'step') WHERE step IS NOT NULL GROUP BY step ORDER BY start_ns"
     ).pl()
     sink.frame("step", step)
     return step
@@ -51,8 +51,8 @@ def host_rows(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) ->
 def _stacks(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
     con.execute(
         "CREATE TEMP TABLE stack AS SELECT row_number() OVER (ORDER BY place) - 1 AS stack_id, call FROM ("
-        "SELECT args.\"Call stack\" AS call, min(ts_ns) AS place FROM event WHERE what IN ('op', 'mark', 'runtime') "
-        "AND coalesce(args.\"Call stack\", '') <> '' GROUP BY 1)"
+        'SELECT args."Call stack" AS call, min(ts_ns) AS place FROM event '
+        "WHERE what IN ('step', 'op', 'mark', 'runtime') AND coalesce(args.\"Call stack\", '') <> '' GROUP BY 1)"
     )
     sink.sql(con, "stack", "SELECT stack_id, replace(call, ';', chr(10)) AS frames FROM stack ORDER BY stack_id")
 
@@ -61,8 +61,7 @@ def _query() -> str:
     # Kineto gives Python frames of a thread that it does not know process 0 and thread 0: `lane` keeps their trees.
     unknown = "what = 'python' AND pid = '0' AND tid = '0'"
     return f"""
-        SELECT CAST(CASE WHEN what IN ('op', 'mark') AND {_IS_STEP} THEN 'step' ELSE what END
-                AS ENUM ('step', 'op', 'python', 'mark', 'runtime', 'driver')) AS kind,
+        SELECT CAST(what AS ENUM ('step', 'op', 'python', 'mark', 'runtime', 'driver')) AS kind,
             name, CASE WHEN NOT ({unknown}) THEN pid_number END AS pid,
             CASE WHEN NOT ({unknown}) THEN tid_number END AS tid,
             ts_ns AS start_ns, dur_ns, CASE WHEN what IN ('runtime', 'driver') THEN correlation END AS correlation,
@@ -72,7 +71,7 @@ def _query() -> str:
             TRY_CAST(args."Sequence number" AS BIGINT) AS sequence,
             nullif(TRY_CAST(args."Fwd thread id" AS BIGINT), 0) AS forward_tid, stack_id
         FROM event LEFT JOIN stack ON stack.call = args."Call stack"
-        WHERE what IN ('op', 'python', 'mark', 'runtime', 'driver')
+        WHERE what IN ('step', 'op', 'python', 'mark', 'runtime', 'driver')
     """
 
 

@@ -23,7 +23,7 @@ from hermes.read.kineto.about import write_about
 from hermes.read.kineto.comm import write_comm
 from hermes.read.kineto.device import write_kernels
 from hermes.read.kineto.files import capture_of, claimed, host_of
-from hermes.read.kineto.host import host_rows, write_steps
+from hermes.read.kineto.host import IS_STEP, host_rows, write_steps
 from hermes.read.kineto.marks import write_allocations, write_flows, write_memory
 from hermes.read.sink import Sink
 from hermes.read.source import Source
@@ -56,10 +56,12 @@ _KIND = {
     "concurrent_kernel": "kernel", "memcpy": "memcpy", "memset": "memset", "cuda_sync": "sync",
     "gpu_user_annotation": "ignored", "trace": "ignored",
 }  # fmt: skip
+# The marks of steps, which are marks or operators by their category, are told from these here, in passing.
+_STEP_KINDS = tuple(category for category, kind in _KIND.items() if kind in ("op", "mark"))
 _WHAT = (
-    "CASE WHEN ph = 'X' THEN CASE lower(cat) "
+    f"CASE WHEN ph = 'X' THEN CASE WHEN {IS_STEP} AND lower(cat) IN {_STEP_KINDS} THEN 'step' ELSE CASE lower(cat) "
     + " ".join(f"WHEN '{category}' THEN '{kind}'" for category, kind in _KIND.items())
-    + " END END"
+    + " END END END"
 )
 # The values of strides and flags decide what convolutions and attention have to do; of others they are not kept.
 _GIVEN = (
@@ -72,7 +74,7 @@ class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
