@@ -56,11 +56,16 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combined:
-    """The first `actions` actions replayed together, in nanoseconds per step; and over the steps that were seen."""
+    """The first `actions` actions replayed together, in nanoseconds per step; and over the steps that were seen.
+
+    `share` is the part won of the step that was replayed, which took `step_ns` from the first of the host's work on it:
+    longer than the window on the device by what the host did before.
+    """
 
     actions: int
     low_ns: int
     high_ns: int
+    step_ns: int
     share: float
     steps: int
     over_steps_ns: int | None
@@ -256,6 +261,7 @@ def _combined(actions: Sequence[Advice], replay: Replay, floor: NoiseFloor, step
         actions=len(first),
         low_ns=together.low_ns,
         high_ns=together.high_ns,
+        step_ns=together.step_ns,
         share=together.share,
         steps=steps,
         # One step stands for all only where they are alike.

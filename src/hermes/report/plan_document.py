@@ -71,6 +71,7 @@ def _together(one: Combined | None) -> dict[str, object] | None:
         "actions": one.actions,
         "low_ms": ms(one.low_ns),
         "high_ms": ms(one.high_ns),
+        "step_ms": ms(one.step_ns),
         "share": finite(one.share),
         "steps": one.steps,
         "over_steps_ms": ms(one.over_steps_ns),

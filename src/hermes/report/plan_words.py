@@ -81,4 +81,5 @@ def together_sentence(plan: Plan) -> str:
         if one.over_steps_ns and one.steps > 1
         else ""
     )
-    return f"{many}: {between(one.low_ns, one.high_ns)} a step ({fraction(one.share)}), replayed together{over}."
+    of = f"{fraction(one.share)} of the {duration(one.step_ns)} from its first host work on"
+    return f"{many}: {between(one.low_ns, one.high_ns)} a step ({of}), replayed together{over}."

@@ -66,7 +66,7 @@ function plan(document) {
         h("strong", {}, clean(one.title)), ` · ${range(one.gain)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""} · ${clean(one.effort)}`,
         one.after ? h("pre", {}, one.after.split("\n").map(clean).join("\n")) : null)))
       : h("p", { class: "none" }, t("overview.no_findings")),
-    together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: duration(together.low_ms * 1e6), share: percent(together.share) })) : null,
+    together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: duration(together.low_ms * 1e6), share: percent(together.share), step: duration(together.step_ms * 1e6) })) : null,
     collect.map((one) => h("div", {}, h("p", { class: "about" }, clean(one.why)), h("pre", {}, clean(one.command)))),
   );
 }
