@@ -76,11 +76,11 @@ def _events() -> str:
 
 
 def write_memory(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
-    """The table `memory`; leaves the view `mark` for the allocations."""
+    """The table `memory`; leaves the temporary table `mark` for the allocations."""
     types = " ".join(f"WHEN {number} THEN '{name}'" for number, name in _DEVICE_TYPE.items())
     con.execute(
         f"""
-        CREATE TEMP VIEW mark AS
+        CREATE TEMP TABLE mark AS
         SELECT coalesce(CASE device_type {types} END, 'device type ' || device_type, 'unknown') AS component, *
         FROM (
             SELECT ts_ns, pid_number AS pid, tid_number AS tid, args.Addr AS address,

@@ -94,15 +94,14 @@ class KinetoReader:
             with ThreadPoolExecutor(max_workers=1) as pool:
                 # Half of the work each: host calls over a connection of their own, the rest here.
                 calls = pool.submit(_host_rows, events, step, sink)
+                written = pool.submit(lambda: sink.frame("host_op", calls.result()))
                 write_kernels(events.con, step, sink)
                 write_comm(events.con, events.header.get("distributedInfo"), step, sink)
                 write_flows(events.con, sink)
                 write_memory(events.con, sink)
                 write_about(events, source.capture or capture_of(path), host_of(path), sink)
                 # Allocations are named after the host calls that made them.
-                rows = calls.result()
-                written = pool.submit(sink.frame, "host_op", rows)
-                write_allocations(events.con, rows, sink)
+                write_allocations(events.con, calls.result(), sink)
                 written.result()
             _note_gaps(path, sink)
         finally:
