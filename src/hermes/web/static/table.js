@@ -50,6 +50,8 @@ class Table {
     this.stretches = new Map();
     this.round = 0;
     this.columns = /** @type {{name: string, kind: string, at: number}[]} */ ([]);
+    /** Those that are not shown too: links need them. */
+    this.every = this.columns;
     this.matching = 0;
     this.title = options.title ?? t(`table.${options.table}`);
     this.status = h("span", { class: "shown" });
@@ -101,6 +103,7 @@ class Table {
   build(page) {
     const { columns: wanted, hidden = [] } = this.options;
     const all = page.columns.map((column, at) => ({ ...column, at }));
+    this.every = all;
     const used = (column) => !hidden.includes(column.name) && page.rows.some((row) => row[column.at] !== null);
     this.columns = wanted ? wanted.flatMap((name) => all.filter((one) => one.name === name && (used(one) || !page.rows.length))) : all.filter(used);
     if (!page.total) {
@@ -211,7 +214,7 @@ class Table {
     const values = this.stretches.get(Math.floor(at / STRETCH))?.[at % STRETCH];
     const { timeline } = this.options;
     if (!values) return h("tr", { "aria-rowindex": at + 2 }, timeline ? h("td") : null, this.columns.map(() => h("td", { class: "pending" }, "·")));
-    const named = Object.fromEntries(this.columns.map((column) => [column.name, values[column.at]]));
+    const named = Object.fromEntries(this.every.map((column) => [column.name, values[column.at]]));
     return h(
       "tr", { "aria-rowindex": at + 2 },
       timeline ? h("td", { class: "go" }, this.go(values, named)) : null,
@@ -235,7 +238,7 @@ class Table {
     if (numeric(column.name, column.kind) || shown === null) {
       return h("td", { class: "n", title: exact(column.name, value) }, column.name === this.options.bar ? this.bar(column, value) : null, lead ? h("a", { href: lead }, shown) : shown);
     }
-    const words = typeof value === "string" ? spelt(value) : h("bdi", { class: "name", title: shown.length > 30 ? shown : null }, shown);
+    const words = typeof value === "string" ? spelt(shown) : h("bdi", { class: "name", title: shown.length > 30 ? shown : null }, shown);
     return h(place === 0 ? "th" : "td", { class: "t", scope: place === 0 ? "row" : null }, lead ? h("a", { href: lead }, words) : words);
   }
 
@@ -282,7 +285,7 @@ export function colour(component) {
 function momentOf(row) {
   const at = row.start_ns ?? row.longest_at_ns ?? row.alloc_ns ?? row.ts_ns;
   if (at === null || at === undefined) return null;
-  return { rank: row.rank ?? row.of_rank, step: row.step, at, dur: row.dur_ns ?? (row.ms ? row.ms * 1e6 : row.longest_ms ? row.longest_ms * 1e6 : null), name: row.name };
+  return { rank: row.rank ?? row.of_rank, step: row.step, at, dur: row.dur_ns ?? row.max_ns ?? (row.ms ? row.ms * 1e6 : row.longest_ms ? row.longest_ms * 1e6 : null), name: row.name ?? row.type };
 }
 
 // A spreadsheet runs text that begins like a formula; an apostrophe keeps it text.
