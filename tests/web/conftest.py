@@ -226,6 +226,12 @@ def client(served: Served) -> Client:
     return Client(served)
 
 
+@pytest.fixture(scope="session")
+def key() -> type[Client]:
+    """Makes a client with a key of a served job."""
+    return Client
+
+
 @pytest.fixture
 def stranger(served: Served) -> Client:
     return Client(served, key=False)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import polars as pl
 
 from hermes.advise.compare import Comparison, Found, Run, compare
-from hermes.analyze.breakdown import step_splits
 from hermes.analyze.measures import StepSplit
 from hermes.report.model import Report
 from hermes.workflow.load import Loaded, RankData
+from hermes.workflow.steps import splits_of
 
 _KEYS = ["kind", "name", "step"]
-_KERNEL = ("rank", "name", "type", "component", "start_ns", "dur_ns", "step")
-_COMM_OP = ("rank", "op", "library", "start_ns", "dur_ns", "step")
+_KERNEL = ("name", "type", "component", "dur_ns", "step")
+_COMM_OP = ("op", "dur_ns", "step")
 _SUMS = (pl.col("ns").sum(), pl.col("calls").sum())
 
 
@@ -42,8 +42,7 @@ def run_of(loaded: Loaded, found: Sequence[Found]) -> Run:
     settings: dict[tuple[str, str], set[str]] = {}
     for rank in loaded.ranks:
         kernel, comm_op = rank.table("kernel", *_KERNEL), rank.table("comm_op", *_COMM_OP)
-        vendor = str(rank.table("rank", "vendor").item(0, 0))
-        splits += step_splits(vendor, rank.table("step"), kernel, comm_op)
+        splits += splits_of(rank)
         for key, rows in _names(rank, kernel, comm_op).items():
             tables[key].append(rows.group_by(_KEYS).agg(*_SUMS))
         for source, name, value in rank.table("setting", "source", "name", "value").iter_rows():
