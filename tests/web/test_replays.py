@@ -32,8 +32,8 @@ def listed(client: Any) -> dict[str, Any]:
     raise AssertionError("the step was never read")
 
 
-def test_the_first_answer_does_not_wait_for_the_step(job: Path, tmp_path: Path, serve: Any, key: Any) -> None:
-    with serve([job], Cache(tmp_path)) as running:
+def test_the_first_answer_does_not_wait_for_the_step(job: Path, cache: Cache, serve: Any, key: Any) -> None:
+    with serve([job], cache) as running:
         client = key(running)
         began = time.monotonic()
         assert client.json("/api/whatif")["phase"] == "reading"

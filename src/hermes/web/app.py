@@ -34,6 +34,7 @@ from hermes.web.study import NotReadyError, Study
 from hermes.workflow.timeline import Cut, first_moment, timeline
 
 PAGES = (
+    # As the shell lists them: a test holds the two together.
     "",
     "steps",
     "ranks",
@@ -47,7 +48,6 @@ PAGES = (
     "timeline",
     "data",
     "live",
-    "help",
 )
 _FIRST_ROWS = 200
 _KINDS = {
