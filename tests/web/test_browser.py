@@ -22,6 +22,8 @@ AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"
 # The timeline is another app in a frame, and has tests of its own below.
 CLICKED = (*(page for page in PAGES if page != "timeline"), "data?table=kernel", "compare?by=kernels")
 WORST = {"serious", "critical"}
+# Of rows that are alike axe looks at the first ones.
+SAMPLE = "{exclude: [['tbody tr:nth-child(n+7)'], ['svg a:nth-of-type(n+7)'], ['li:nth-child(n+14)']]}"
 # Nothing waits, and every table has its rows.
 COMPLETE = """() => !document.querySelector("main :is(p, li).wait")
   && [...document.querySelectorAll("section.data")].every((one) => one.dataset.ready || one.querySelector(".wrong"))"""
@@ -106,7 +108,7 @@ class Visit:
     def barriers(self, axe: str) -> list[tuple[str, str]]:
         """What keeps people out, by axe-core: serious and critical violations, with an element that shows each."""
         self.page.evaluate(axe)
-        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        found = self.page.evaluate(f"axe.run({SAMPLE}, {{resultTypes: ['violations']}})")["violations"]
         return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in WORST]
 
 
@@ -123,8 +125,8 @@ def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
         each.context.close()
 
 
-def click_through(seen: Visit, axe: str = "") -> None:
-    """Every page, wide and light, clicked; then narrow and dark. With `axe` nothing in it may keep people out."""
+def click_through(seen: Visit, axe: str = "", looks: tuple[str, ...] = ("light", "dark")) -> None:
+    """Every page, wide and light, clicked; then narrow and dark. With `axe` nothing in these looks keeps people out."""
     for path in CLICKED:
         page = seen.open(path)
         assert seen.overflow() <= 0, path
@@ -133,11 +135,11 @@ def click_through(seen: Visit, axe: str = "") -> None:
         for heading in page.locator("thead button").all()[:3]:
             heading.click()
         assert page.locator(".wrong, .failure").count() == 0, path
-        assert not axe or seen.barriers(axe) == [], path
+        assert not axe or "light" not in looks or seen.barriers(axe) == [], path
         page.set_viewport_size({"width": 390, "height": 800})
         page.emulate_media(color_scheme="dark")
         assert seen.overflow() <= 0, path
-        assert not axe or seen.barriers(axe) == [], path
+        assert not axe or "dark" not in looks or seen.barriers(axe) == [], path
         page.set_viewport_size({"width": 1280, "height": 900})
         page.emulate_media(color_scheme="light")
     assert seen.faults == []
@@ -149,26 +151,26 @@ def test_every_page_of_a_generated_job_opens_and_is_clicked(served: Any, visit: 
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "looks"),
     [
-        "ascend/alexnet_text_level2",
-        "ascend/alexnet_db_level0",
-        "kineto/h100_qwen1.5-0.5b.json.gz",
-        "kineto/cpu_only_rank34.json.gz",
+        ("ascend/alexnet_text_level2", ("light",)),
+        ("ascend/alexnet_db_level0", ()),
+        ("kineto/h100_qwen1.5-0.5b.json.gz", ("dark",)),
+        ("kineto/cpu_only_rank34.json.gz", ()),
     ],
 )
 def test_every_page_of_real_profiles_opens_and_is_clicked(
-    name: str, shared: Path, cache: Cache, serve: Any, visit: Any, axe: str
+    name: str, looks: tuple[str, ...], shared: Path, cache: Cache, serve: Any, visit: Any, axe: str
 ) -> None:
     with serve([shared / name], cache) as running:
-        click_through(visit(running), axe)
+        click_through(visit(running), axe, looks)
 
 
 def test_every_page_of_64_ranks_opens_and_is_clicked(tmp_path: Path, serve: Any, visit: Any, axe: str) -> None:
     job = generate(tmp_path / "job", Job(ranks=64, steps=2, layers=1), formats=["kineto"])
     with serve([job], Cache(tmp_path / "cache")) as running:
         seen = visit(running)
-        click_through(seen, axe)
+        click_through(seen, axe, ("light",))
         page = seen.open("ranks")
         assert page.locator(".heat").first.locator("tbody tr").count() == 64
 

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
 from hermes.base.errors import HermesError, InputError
-from hermes.report import palette
+from hermes.report import copying, palette
 from hermes.report.perfetto import write_timeline
 from hermes.tables import TABLES
 from hermes.web import perfetto
@@ -178,7 +178,7 @@ def _pages(app: FastAPI) -> None:
 @cache
 def _static() -> dict[str, bytes]:
     """Every file that is served, by its name below `static/`: what is not here cannot be asked for."""
-    found: dict[str, bytes] = {"palette.css": palette.style().encode()}
+    found: dict[str, bytes] = {"palette.css": palette.style().encode(), "copying.js": copying.module().encode()}
     root = Path(str(files("hermes.web") / "static"))
     for path in root.rglob("*"):
         if path.suffix in _KINDS:

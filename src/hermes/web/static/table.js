@@ -1,8 +1,9 @@
 // A table of any length: rows come a stretch at a time as one scrolls; it sorts, filters, and copies exact values.
 
 import { exact, exactTitle, numeric, spelt, text, title } from "./cells.js";
+import { copy, csv, markdown } from "./copying.js";
 import { ask, keep, param, timelineAt } from "./data.js";
-import { button, copy, h, say } from "./dom.js";
+import { button, h, say } from "./dom.js";
 import { number } from "./format.js";
 import { t } from "./words.js";
 
@@ -260,7 +261,7 @@ class Table {
     }
     const head = this.columns.map((column) => exactTitle(column.name));
     const body = rows.map((row) => this.columns.map((column) => ({ text: exact(column.name, row[column.at]), number: numeric(column.name, column.kind) })));
-    const made = kind === "csv" ? csv(head, body) : markdown(head, body, this.columns);
+    const made = kind === "csv" ? csv(head, body) : markdown(head, body, this.columns.map((column) => numeric(column.name, column.kind)));
     const done = await copy(made);
     say(done ? t("copied", { count: rows.length }) : t("not_copied"));
     if (done) this.status.textContent = t("copied", { count: rows.length });
@@ -286,23 +287,4 @@ function momentOf(row) {
   const at = row.start_ns ?? row.longest_at_ns ?? row.alloc_ns ?? row.ts_ns;
   if (at === null || at === undefined) return null;
   return { rank: row.rank ?? row.of_rank, step: row.step, at, dur: row.dur_ns ?? row.max_ns ?? (row.ms ? row.ms * 1e6 : row.longest_ms ? row.longest_ms * 1e6 : null), name: row.name ?? row.type };
-}
-
-// A spreadsheet runs text that begins like a formula; an apostrophe keeps it text.
-const csvCell = ({ text, number }) => {
-  const safe = !number && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-};
-
-/** @param {string[]} head @param {{text: string, number: boolean}[][]} rows */
-export const csv = (head, rows) =>
-  [head.map((text) => ({ text, number: false })), ...rows].map((row) => row.map(csvCell).join(",")).join("\n") + "\n";
-
-const escaped = (text) => text.replace(/[\\`*_{}\[\]<>|#~]/g, "\\$&").replace(/\s+/g, " ");
-
-/** @param {string[]} head @param {{text: string, number: boolean}[][]} rows @param {{name: string, kind: string}[]} columns */
-export function markdown(head, rows, columns) {
-  const line = (cells) => `| ${cells.join(" | ")} |`;
-  const rule = columns.map((column) => (numeric(column.name, column.kind) ? "---:" : "---"));
-  return [line(head.map(escaped)), line(rule), ...rows.map((row) => line(row.map(({ text, number }) => (number ? text : escaped(text)))))].join("\n") + "\n";
 }
