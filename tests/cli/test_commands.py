@@ -233,6 +233,21 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal(hermes: Hermes, 
 SUM = 'select rank, count(*) as n from "rank" group by 1 order by 1'
 
 
+def test_a_run_beside_itself_has_not_changed(hermes: Hermes, profile: Path) -> None:
+    ran = hermes("compare", profile, profile)
+    assert ran.code == 0
+    assert "stayed" in ran.out
+    assert "came" not in ran.out
+    made = json.loads(hermes("compare", profile, profile, "--format", "json").out)
+    assert made["schema"] == "hermes.compare/1"
+    assert {row["change_ms"] for row in (made["step"], *made["parts"], *made["kernels"])} <= {0, None}
+
+
+def test_compare_refuses_what_is_no_profile(hermes: Hermes, profile: Path, tmp_path: Path) -> None:
+    ran = hermes("compare", profile, tmp_path / "none")
+    assert (ran.code, ran.out) == (2, "")
+
+
 def test_sql_prints_a_table(hermes: Hermes, profile: Path) -> None:
     ran = hermes("sql", profile, SUM)
     assert ran.code == 0

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +105,7 @@ def serving(
     protocol: type[Patient] = Patient,
     *,
     wait: bool = True,
+    against: Sequence[Path] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
     listening = bound_anywhere()
@@ -114,7 +115,8 @@ def serving(
     keys = Keys(announced.append)
     # Tests see no jobs but their own.
     where = environment or {"HERMES_RUN_DIR": str(cache.root / "no-jobs")}
-    running = server(build(study, keys=keys, port=lambda: port, environment=where), protocol)
+    others = [Study([path], cache) for path in against]
+    running = server(build(study, keys=keys, port=lambda: port, against=others, environment=where), protocol)
     if wait:
         study.run()
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -216,14 +218,26 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def served(job: Path, cache: Cache) -> Iterator[Served]:
-    with serving([job], cache) as running:
+def cured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same job without its fault."""
+    return generate(tmp_path_factory.mktemp("web") / "cured", replace(JOB, faults=()), formats=["ascend-text"])
+
+
+@pytest.fixture(scope="session")
+def served(job: Path, cured: Path, cache: Cache) -> Iterator[Served]:
+    with serving([job], cache, against=[cured]) as running:
         yield running
 
 
 @pytest.fixture
 def client(served: Served) -> Client:
     return Client(served)
+
+
+@pytest.fixture(scope="session")
+def key() -> type[Client]:
+    """Makes a client with a key of a served job."""
+    return Client
 
 
 @pytest.fixture

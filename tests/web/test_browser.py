@@ -15,23 +15,18 @@ import pytest
 
 from hermes.bundle.cache import Cache
 from hermes.testing import Job, generate
+from hermes.web.app import PAGES
 
 CHROMIUM = Path("/usr/bin/chromium")
 AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"
-PAGES = (
-    "",
-    "steps",
-    "ranks",
-    "path",
-    "operators",
-    "communication",
-    "host",
-    "memory",
-    "whatif",
-    "data",
-    "data?table=kernel",
-)
+# The timeline is another app in a frame, and has tests of its own below.
+CLICKED = (*(page for page in PAGES if page != "timeline"), "data?table=kernel", "compare?by=kernels")
 WORST = {"serious", "critical"}
+# Of rows that are alike axe looks at the first ones.
+SAMPLE = "{exclude: [['tbody tr:nth-child(n+7)'], ['svg a:nth-of-type(n+7)'], ['li:nth-child(n+14)']]}"
+# Nothing waits, and every table has its rows.
+COMPLETE = """() => !document.querySelector("main :is(p, li).wait")
+  && [...document.querySelectorAll("section.data")].every((one) => one.dataset.ready || one.querySelector(".wrong"))"""
 # The Perfetto UI asks for these two, and says so when the policy stops it.
 PERFETTO_ASKS = ("storage.cloud.google.com", "127.0.0.1:9001", "navigate-to", "unsupported syscall", "Loading trace")
 
@@ -103,12 +98,18 @@ class Visit:
         self.page.goto(f"{self.served.base}/{path}")
         name = re.split(r"[?#]", path)[0] or "overview"
         self.page.wait_for_selector(f'main[data-page="{name}"] .page', timeout=60_000)
-        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_function(COMPLETE, timeout=60_000)
         assert self.page.locator(".failure").count() == 0
         return self.page
 
     def overflow(self) -> int:
         return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+
+    def barriers(self, axe: str) -> list[tuple[str, str]]:
+        """What keeps people out, by axe-core: serious and critical violations, with an element that shows each."""
+        self.page.evaluate(axe)
+        found = self.page.evaluate(f"axe.run({SAMPLE}, {{resultTypes: ['violations']}})")["violations"]
+        return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in WORST]
 
 
 @pytest.fixture
@@ -124,8 +125,9 @@ def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
         each.context.close()
 
 
-def click_through(seen: Visit) -> None:
-    for path in PAGES:
+def click_through(seen: Visit, axe: str = "", looks: tuple[str, ...] = ("light", "dark")) -> None:
+    """Every page, wide and light, clicked; then narrow and dark. With `axe` nothing in these looks keeps people out."""
+    for path in CLICKED:
         page = seen.open(path)
         assert seen.overflow() <= 0, path
         for summary in page.locator("summary").all():
@@ -133,36 +135,42 @@ def click_through(seen: Visit) -> None:
         for heading in page.locator("thead button").all()[:3]:
             heading.click()
         assert page.locator(".wrong, .failure").count() == 0, path
+        assert not axe or "light" not in looks or seen.barriers(axe) == [], path
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.emulate_media(color_scheme="dark")
+        assert seen.overflow() <= 0, path
+        assert not axe or "dark" not in looks or seen.barriers(axe) == [], path
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.emulate_media(color_scheme="light")
     assert seen.faults == []
     assert seen.outside == []
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_every_page_of_a_generated_job_opens_and_is_clicked(served: Any, visit: Any, width: int) -> None:
-    click_through(visit(served, width=width))
+def test_every_page_of_a_generated_job_opens_and_is_clicked(served: Any, visit: Any, axe: str) -> None:
+    click_through(visit(served), axe)
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "looks"),
     [
-        "ascend/alexnet_text_level2",
-        "ascend/alexnet_db_level0",
-        "kineto/h100_qwen1.5-0.5b.json.gz",
-        "kineto/cpu_only_rank34.json.gz",
+        ("ascend/alexnet_text_level2", ("light",)),
+        ("ascend/alexnet_db_level0", ()),
+        ("kineto/h100_qwen1.5-0.5b.json.gz", ("dark",)),
+        ("kineto/cpu_only_rank34.json.gz", ()),
     ],
 )
 def test_every_page_of_real_profiles_opens_and_is_clicked(
-    name: str, shared: Path, tmp_path: Path, serve: Any, visit: Any
+    name: str, looks: tuple[str, ...], shared: Path, cache: Cache, serve: Any, visit: Any, axe: str
 ) -> None:
-    with serve([shared / name], Cache(tmp_path)) as running:
-        click_through(visit(running))
+    with serve([shared / name], cache) as running:
+        click_through(visit(running), axe, looks)
 
 
-def test_every_page_of_64_ranks_opens_and_is_clicked(tmp_path: Path, serve: Any, visit: Any) -> None:
-    job = generate(tmp_path / "job", Job(ranks=64, steps=3, layers=1), formats=["kineto"])
+def test_every_page_of_64_ranks_opens_and_is_clicked(tmp_path: Path, serve: Any, visit: Any, axe: str) -> None:
+    job = generate(tmp_path / "job", Job(ranks=64, steps=2, layers=1), formats=["kineto"])
     with serve([job], Cache(tmp_path / "cache")) as running:
         seen = visit(running)
-        click_through(seen)
+        click_through(seen, axe, ("light",))
         page = seen.open("ranks")
         assert page.locator(".heat").first.locator("tbody tr").count() == 64
 
@@ -181,7 +189,7 @@ def test_hostile_names_are_text_in_every_page(job: Path, tmp_path: Path, serve: 
         trace.write_text(json.dumps(events))
     for table in bad.rglob("kernel_details.csv"):
         table.write_text(table.read_text().replace("MatMulV2", HOSTILE.replace('"', "").replace(",", "")))
-    with serve([bad], Cache(tmp_path / "cache")) as running:
+    with serve([bad], Cache(tmp_path / "cache"), against=[bad]) as running:
         seen = visit(running)
         click_through(seen)
         page = seen.open("operators?by=name")
@@ -194,25 +202,23 @@ def test_hostile_names_are_text_in_every_page(job: Path, tmp_path: Path, serve: 
         assert seen.faults == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(served: Any, visit: Any, axe: str, scheme: str) -> None:
-    seen = visit(served, scheme=scheme)
-    found = {}
-    for path in (*PAGES, "ranks?rank=2", "operators?by=name&name=aclnnAdd_AddAiCore_Add"):
-        page = seen.open(path)
-        page.evaluate(axe)
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        bad = [(one["id"], one["nodes"][0]["html"][:200]) for one in result["violations"] if one["impact"] in WORST]
-        if bad:
-            found[path] = bad
-    assert found == {}
+def test_what_is_opened_within_a_page_keeps_nobody_out(served: Any, visit: Any, axe: str) -> None:
+    seen = visit(served, scheme="dark")
+    for path in ("ranks?rank=2", "operators?by=name&name=aclnnAdd_AddAiCore_Add", "steps?rank=1&step=11"):
+        seen.open(path)
+        assert seen.barriers(axe) == [], path
+    for opener in ("/", "?"):
+        seen.page.keyboard.press(opener)
+        seen.page.get_by_role("dialog").wait_for()
+        assert seen.barriers(axe) == [], opener
+        seen.page.keyboard.press("Escape")
 
 
 def settled(page: Any) -> str:
     """The rows of a table once they have stopped changing: a sort is under way when its address is there."""
     rows, last = page.locator("table.rows tbody"), ""
     for _ in range(100):
-        page.wait_for_timeout(500)
+        rows.page.wait_for_timeout(250)
         if (text := rows.inner_text()) == last:
             return str(text)
         last = text
@@ -318,10 +324,10 @@ def test_a_finding_opens_in_the_timeline_at_its_moment(served: Any, visit: Any) 
 
 
 def test_the_top_finding_of_a_real_profile_opens_in_the_timeline(
-    shared: Path, tmp_path: Path, serve: Any, visit: Any
+    shared: Path, cache: Cache, serve: Any, visit: Any
 ) -> None:
     pytest.importorskip("viztracer", reason="the extra `timeline` is not installed")
-    with serve([shared / "ascend/alexnet_text_level2/rank0_ascend_pt"], Cache(tmp_path)) as running:
+    with serve([shared / "ascend/alexnet_text_level2/rank0_ascend_pt"], cache) as running:
         assert landed(running, visit(running))["flows"] > 100
 
 
@@ -335,13 +341,17 @@ STATE = """async () => {
     slices: await number("select count(*) as n from slice"), flows: await number("select count(*) as n from flow"),
     first: String(span.start), last: String(span.end), chosen: chosen.kind,
     ts: String(chosen.ts), dur: String(chosen.dur),
+    name: (await trace.engine.query(`select name from slice where id = ${chosen.eventId}`))
+      .firstRow({name: "str"}).name,
   };
 }"""
 
 
 def landed(served: Any, seen: Visit) -> dict[str, Any]:
     page = seen.page
-    page.locator(".finding .openit").first.click()
+    top = page.locator(".finding").first
+    title = f"{top.locator('.meta code').inner_text()} {top.locator('h3').inner_text()}"
+    top.locator(".openit").click()
     page.wait_for_selector("iframe[data-landed]", timeout=120_000)
     asked = dict(re.findall(r"(\w+)=([^&]+)", page.url))
     page.wait_for_timeout(1_000)
@@ -351,6 +361,7 @@ def landed(served: Any, seen: Visit) -> dict[str, Any]:
     assert state["slices"] > 100
     assert int(state["first"]) <= int(asked["at"]) <= int(state["last"])
     assert state["chosen"] == "track_event"
+    assert state["name"] == title
     # What is selected lies where the finding says.
     middle = int(asked["at"]) + int(asked.get("dur", 0)) // 2
     assert int(state["ts"]) <= middle <= int(state["ts"]) + int(state["dur"])
@@ -359,6 +370,39 @@ def landed(served: Any, seen: Visit) -> dict[str, Any]:
     stopped = [line for line in seen.blocked if line.endswith(" csp")]
     assert [url for url in seen.outside if not any(line.startswith(url) for line in stopped)] == []
     return state
+
+
+def test_findings_steps_and_operators_open_in_the_timeline(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.page
+    findings = len(served.study.document["findings"])
+    assert page.locator(".finding .openit").count() == findings > 1
+    for path in ("steps", "operators", "operators?by=name", "host"):
+        table = seen.open(path).locator("section.data table.rows", has=page.locator("td.go")).first
+        rows = table.locator("tr[aria-rowindex]").count()
+        assert rows > 2
+        assert table.locator("td.go a[href^='/timeline?']").count() == rows, path
+
+
+def test_a_comparison_says_what_changed_and_its_address_restores_it(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.open("compare?by=host")
+    assert "more" in page.locator(".outcome").inner_text()
+    came = page.locator(".findingchanges tr", has=page.locator(".state.came"))
+    assert "Collecting garbage" in " ".join(came.all_inner_texts())
+    page.locator("thead button", has_text="Calls before").click()
+    page.wait_for_url("**/compare?*s_compare_host=before_calls.d*")
+    before = settled(page.locator("section.data").first)
+    other = visit(served)
+    other.page.goto(page.url)
+    other.page.wait_for_selector("table.rows tbody tr[aria-rowindex]")
+    assert settled(other.page.locator("section.data").first) == before
+    assert other.page.get_by_label("Group by").input_value() == "host"
+
+
+def test_without_a_run_before_compare_says_how_to_give_one(job: Path, cache: Cache, serve: Any, visit: Any) -> None:
+    with serve([job], cache) as running:
+        assert "--against" in visit(running).open("compare").locator(".empty").inner_text()
 
 
 def test_changes_are_switched_on_together_and_the_address_restores_them(served: Any, visit: Any) -> None:
@@ -414,9 +458,7 @@ def test_a_job_is_followed_captured_and_seen_to_end(
         page.wait_for_selector('.capture:not(.busy) .states:has-text("finished (12 kB): rank 1")', timeout=60_000)
         assert page.get_by_text("hermes analyze").count() == 1
         assert all(part in page.url for part in ("level=light", "steps=4", "ranks=1"))
-        page.evaluate(axe)
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        assert [one["id"] for one in result["violations"] if one["impact"] in WORST] == []
+        assert seen.barriers(axe) == []
         page.get_by_label("Ranks", exact=True).fill("one")
         page.get_by_role("button", name="Capture", exact=True).click()
         page.get_by_text("ranks a list such as").first.wait_for()

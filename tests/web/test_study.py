@@ -25,20 +25,20 @@ def test_the_document_is_that_of_the_analysis(served: Any, job: Path, cache: Cac
     assert served.study.document == json.loads(json.dumps(made))
 
 
-def test_a_second_study_takes_the_kept_document(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Cache(tmp_path)
-    first = Study([job], cache)
-    first.run()
+def test_a_second_study_takes_the_kept_document(
+    served: Any, job: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(room, "analyze", lambda loaded: pytest.fail("analysed again"))
     second = Study([job], cache)
     second.run()
     assert second.state.phase == "ready"
-    assert second.document == json.loads(json.dumps(first.document))
+    assert second.document == json.loads(json.dumps(served.study.document))
 
 
-def test_changed_code_is_another_document(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Cache(tmp_path)
-    Study([job], cache).run()
+def test_changed_code_is_another_document(
+    served: Any, job: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert served.study.document
     monkeypatch.setattr(room, "_code", lambda: "changed")
     calls: list[object] = []
     monkeypatch.setattr(room, "analyze", lambda loaded: calls.append(loaded) or analyze(loaded))

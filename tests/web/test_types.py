@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import hermes.web
+from hermes.report import copying
 
 STATIC = Path(next(iter(hermes.web.__path__))) / "static"
 OPTIONS = (
@@ -26,14 +27,20 @@ def check(script: Path, folder: Path) -> str:
     return subprocess.run([TSC, *OPTIONS, str(script)], cwd=folder, capture_output=True, text=True).stdout
 
 
-def test_the_types_of_the_scripts_hold(tmp_path: Path) -> None:
-    assert check(STATIC / "app.js", tmp_path) == ""
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The scripts in one folder, as they are served."""
+    shutil.copytree(STATIC, tmp_path / "static")
+    (tmp_path / "static" / "copying.js").write_text(copying.module(), "utf-8")
+    return tmp_path / "static"
 
 
-def test_a_wrong_type_is_seen(tmp_path: Path) -> None:
+def test_the_types_of_the_scripts_hold(copy: Path, tmp_path: Path) -> None:
+    assert check(copy / "app.js", tmp_path) == ""
+
+
+def test_a_wrong_type_is_seen(copy: Path, tmp_path: Path) -> None:
     """The check reaches the pages, which are imported when they are opened."""
-    copy = tmp_path / "static"
-    shutil.copytree(STATIC, copy)
     page = copy / "pages" / "live.js"
     page.write_text(page.read_text("utf-8").replace('heading("live",', "heading(3,"), "utf-8")
     assert "live.js" in check(copy / "app.js", tmp_path)

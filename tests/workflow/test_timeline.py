@@ -12,6 +12,7 @@ from hermes.base.errors import InputError
 from hermes.bundle.cache import Cache
 from hermes.report.perfetto import Lane
 from hermes.testing import Fault, Job, generate
+from hermes.workflow.analyze import analyze
 from hermes.workflow.load import Loaded, load
 from hermes.workflow.timeline import Cut, Timeline, timeline
 
@@ -97,3 +98,15 @@ def test_real_profiles_have_a_timeline(name: str, real: Callable[[str], Loaded],
     assert found.lanes
     assert all({"start_ns", "dur_ns", "name"} <= set(lane.rows.columns) for lane in found.lanes)
     assert all(lane.rows["name"].null_count() == 0 for lane in found.lanes)
+
+
+def test_findings_are_a_track_of_their_own_at_their_moments(tmp_path: Path) -> None:
+    slow = Job(ranks=2, steps=3, layers=1, faults=(Fault(kind="gc_pause", ranks=(1,)),))
+    folder = generate(tmp_path / "job", slow, formats=["ascend-text"])
+    loaded = load([folder], Cache(tmp_path / "cache"))
+    rows = lanes(timeline(loaded, ALL), 1, "analysis")["findings"].rows
+    (collecting,) = rows.filter(pl.col("name").str.starts_with("CPU006 ")).iter_rows(named=True)
+    rank = loaded.ranks[1]
+    offset = {clock.rank: clock.offset_ns for clock in analyze(loaded).clocks}.get(1, 0)
+    longest = rank.table("gc").sort("dur_ns", "start_ns", descending=[True, False]).row(0, named=True)
+    assert (collecting["start_ns"], collecting["dur_ns"]) == (longest["start_ns"] + offset, longest["dur_ns"])

@@ -45,9 +45,10 @@ def by_reason(when: Intervals, calls: pl.DataFrame, gc: pl.DataFrame) -> Iterato
             pl.lit(OUTSIDE),
         ).alias("reason")
     )
+    of_reason = calls.partition_by("reason", as_dict=True)
     for reason in REASONS:
-        rows = gc if reason == GC else calls.filter(pl.col("reason") == reason)
-        found = when if reason == OUTSIDE else when & spans(rows)
+        rows = gc if reason == GC else of_reason.get((reason,))
+        found = when if reason == OUTSIDE else EMPTY if rows is None else when & spans(rows)
         yield reason, found
         when = when - found
 

@@ -86,7 +86,8 @@ def _events(
     source: str,
 ) -> HostEvents:
     when = spans(rows)
-    longest = rows["dur_ns"].max()
+    longest = rows.sort("dur_ns", "start_ns", descending=[True, False]).select("start_ns", "dur_ns").head(1).rows()
+    longest_at, longest_ns = longest[0] if longest else (None, None)
     top = (
         every.group_by("name")
         .agg(pl.len().alias("calls"), pl.col("dur_ns").sum().alias("ns"))
@@ -102,7 +103,8 @@ def _events(
         steps_hit=hit if step.height else None,
         calls=rows.height,
         ns=when.total,
-        longest_ns=longest if isinstance(longest, int) else None,
+        longest_ns=longest_ns,
+        longest_at_ns=longest_at,
         device_free_ns=None if busy is None else (when - busy).total,
         names=tuple(top.select("name", "calls", "ns").iter_rows()),
         source=source,

@@ -245,8 +245,9 @@ class HostEvents:
     """What took the host of one rank over the capture: calls of one kind (`what`).
 
     `calls` are those that lie in no other of the kind, in `steps_hit` of `steps` steps; `ns` is their union, `names`
-    the calls that take most, each with how many and how long. `device_free_ns` is the part in which the device had
-    nothing to do. All None: it was not recorded. `source` says what it was taken from, or why it was not.
+    the calls that take most, each with how many and how long. `longest_at_ns` is the start of the longest call, the
+    first of equals. `device_free_ns` is the part in which the device had nothing to do. All None: it was not recorded.
+    `source` says what it was taken from, or why it was not.
     """
 
     rank: int
@@ -259,6 +260,7 @@ class HostEvents:
     device_free_ns: int | None
     names: tuple[tuple[str, int, int], ...]
     source: str
+    longest_at_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from hermes.cli import (
     analyze,
     cache,
     cases,
+    compare,
     detect,
     explain,
     export,
@@ -33,6 +34,7 @@ def app() -> None:
 for _command in (
     analyze.run,
     whatif.run,
+    compare.run,
     serve.run,
     export.run,
     sql.run,

@@ -22,22 +22,25 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, metavar="[PATH]…", type=click.Path(path_type=Path),
                 help="Folders or files with profiles: one rank or many; this folder without any.")  # fmt: skip
 @click.option("--port", type=click.IntRange(1, 65_535), help="Port on loopback; 8655 or any free one without it.")
+@click.option("--against", multiple=True, metavar="PATH", type=click.Path(path_type=Path),
+              help="A run before this one, for the page Compare; may be given several times.")  # fmt: skip
 @options.capture
 @click.option("--open", "opens", is_flag=True, help="Open the link in the browser of this machine.")
-def run(paths: tuple[Path, ...], port: int | None, capture: str, *, opens: bool) -> None:
+def run(paths: tuple[Path, ...], port: int | None, against: tuple[Path, ...], capture: str, *, opens: bool) -> None:
     """Show the analysis, the tables and the timeline in a browser, from this machine alone."""
-    serve(paths or (Path(),), port=port, capture=capture, opens=opens)
+    serve(paths or (Path(),), port=port, against=against, capture=capture, opens=opens)
 
 
 def serve(
     paths: Sequence[Path],
     *,
     port: int | None = None,
+    against: Sequence[Path] = (),
     capture: str = "",
     opens: bool = False,
     known: tuple[Loaded, Report] | None = None,
 ) -> None:
-    """Serve until interrupted; `known` is what was read and analysed already."""
+    """Serve until interrupted; `against` are runs to compare with, `known` is what was read and analysed already."""
     from hermes.cli.show import open_cache
 
     try:
@@ -52,12 +55,14 @@ def serve(
     from hermes.web.study import Study
 
     walk(paths)
+    walk(against)
     with contextlib.closing(bound(port)) as listening:
         at = listening.getsockname()[1]
         study = Study(paths, open_cache(), capture=capture, known=known)
+        others = [Study([path], open_cache(), capture=capture) for path in against]
         # One line a link: a link works once, so each use calls for the next.
         keys = Keys(lambda token: print(f"another browser: {_link(at, token)}", flush=True))
-        app = build(study, keys=keys, port=lambda: at)
+        app = build(study, keys=keys, port=lambda: at, against=others)
         study.start()
         print(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.", flush=True)
         if opens:

@@ -40,10 +40,10 @@ def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: 
 
     loaded = load_profiles(paths, capture)
     from hermes.whatif.replay import predict, predictions
-    from hermes.workflow.analyze import gathered
+    from hermes.workflow.steps import Steps
     from hermes.workflow.whatif import step_of
 
-    _, step = gathered(loaded, lambda seen: step_of(loaded, seen))
+    step = step_of(loaded, Steps(loaded))
     found = [predict(step, changes)] if changes else predictions(step)
     if form is Format.JSON:
         print(json.dumps({"step_ms": (step.end_ns - step.begin_ns) / 1e6, "changes": [_row(one) for one in found]}))

@@ -5,18 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hermes.analyze.measures import StepSplit
+
 Layer = Literal["io", "cpu", "compute", "communication", "memory", "parallelism", "environment"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """A stretch of time of one rank, on its own clock. `whole` is that of a whole step, else of one event in it."""
+
+    rank: int
+    start_ns: int
+    dur_ns: int
+    whole: bool = False
+
+
+def step_moment(split: StepSplit) -> Moment:
+    """The window of a step."""
+    return Moment(rank=split.rank, start_ns=split.start_ns, dur_ns=split.window_ns, whole=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One number behind a finding, against its threshold, and where it stands in the input."""
+    """One number behind a finding, against its threshold, and where it stands in the input.
+
+    `at` is where to look, if it is one moment.
+    """
 
     what: str
     value: float
     unit: str
     threshold: float | None
     where: str
+    at: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +76,8 @@ class Finding:
     `blames` names ranks (also ranks that were not collected), links or source lines. `replay` holds the changes that
     stand for its cure where steps are replayed, such as `rank:5=median`; without any, the gain stays a bound. `within`
     is the code of a broader finding of which this is a part: the part says more, and comes first. `explained_by` are
-    the codes of the parts of this one that were found: `gain` is then what is left beyond them.
+    the codes of the parts of this one that were found: `gain` is then what is left beyond them. `at` is the moment that
+    shows it.
     """
 
     code: str
@@ -73,3 +95,4 @@ class Finding:
     replay: tuple[str, ...] = ()
     within: str = ""
     explained_by: tuple[str, ...] = ()
+    at: Moment | None = None

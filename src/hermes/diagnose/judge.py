@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hermes.analyze.breakdown import median_split, worst_rank
 from hermes.analyze.measures import StepPath, StepSplit
-from hermes.diagnose.finding import Finding
+from hermes.diagnose.finding import Finding, Moment, step_moment
 from hermes.diagnose.rule import Measures
 from hermes.diagnose.rules import ALL
 
@@ -155,8 +155,17 @@ def milliseconds(ns: int) -> str:
 
 
 def find_all(measures: Measures) -> tuple[Finding, ...]:
-    """All findings of all rules, in order."""
-    return in_order(finding for rule in ALL for finding in rule.find(measures))
+    """All findings of all rules, in order, each with the moment that shows it."""
+    return in_order(replace(finding, at=_moment(finding, measures)) for rule in ALL for finding in rule.find(measures))
+
+
+def _moment(finding: Finding, measures: Measures) -> Moment | None:
+    """The first event that the evidence names, else a step that it names, else the first rank's typical step."""
+    named = [item.at for item in finding.evidence if item.at]
+    events = [at for at in named if not at.whole]
+    typical = (measures.median_of(rank) for rank in finding.ranks)
+    steps = (step_moment(split) for split in typical if split is not None)
+    return next(iter(events or named), None) or next(steps, None)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

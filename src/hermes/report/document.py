@@ -247,6 +247,9 @@ def _finding(row: Finding) -> dict[str, object]:
             "method": _text(row.gain.method),
             "replayed": row.gain.replayed,
         },
+        "at": None
+        if row.at is None
+        else {"rank": row.at.rank, "start_ns": row.at.start_ns, "ms": _ms(row.at.dur_ns), "whole_step": row.at.whole},
         "explained_by": _texts(row.explained_by),
         "confidence": _finite(row.confidence),
         "evidence": [

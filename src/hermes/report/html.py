@@ -10,7 +10,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from hermes.report import cells, charts, comm_tables, format, palette, plan_words, shape, tables
+from hermes.report import cells, charts, comm_tables, copying, format, palette, plan_words, shape, tables
 from hermes.report.compute_tables import with_compute
 from hermes.report.host_tables import host_tables
 from hermes.report.model import Report
@@ -39,7 +39,7 @@ _LINES = 40
 
 def render_html(report: Report) -> str:
     """The page. Every text of the report is escaped; the page's policy forbids all but its own script."""
-    css, script = Markup(palette.style() + _asset("report.css")), Markup(_asset("report.js"))
+    css, script = Markup(palette.style() + _asset("report.css")), Markup(copying.inlined() + _asset("report.js"))
     degraded = [note for note in report.diagnostics if note.level == "degraded"]
     all_tables = (*with_compute(tables.tables(report), report.compute), *host_tables(report))
     return template().render(

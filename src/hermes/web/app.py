@@ -7,7 +7,7 @@ import io
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
@@ -20,10 +20,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
 from hermes.base.errors import HermesError, InputError
-from hermes.report import palette
+from hermes.report import copying, palette
 from hermes.report.perfetto import write_timeline
 from hermes.tables import TABLES
 from hermes.web import perfetto
+from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
 from hermes.web.guard import Guard, Keys
 from hermes.web.jobs import FullError, Jobs
@@ -33,6 +34,7 @@ from hermes.web.study import NotReadyError, Study
 from hermes.workflow.timeline import Cut, first_moment, timeline
 
 PAGES = (
+    # As the shell lists them: a test holds the two together.
     "",
     "steps",
     "ranks",
@@ -42,10 +44,10 @@ PAGES = (
     "host",
     "memory",
     "whatif",
+    "compare",
     "timeline",
     "data",
     "live",
-    "help",
 )
 _FIRST_ROWS = 200
 _KINDS = {
@@ -60,11 +62,12 @@ _BODY_SECONDS = 10.0
 
 
 class Site:
-    """What the routes share: one study and what was made of it, and the jobs that run."""
+    """What the routes share: one study and what was made of it, the runs before it, and the jobs that run."""
 
-    def __init__(self, study: Study, jobs: Jobs) -> None:
+    def __init__(self, study: Study, against: Sequence[Study], jobs: Jobs) -> None:
         self.study = study
         self.jobs = jobs
+        self.compares = Compares(study, against)
         self._browser: Browser | None = None
         self._lock = threading.Lock()
         self._timelines = Kept(_KEPT_TIMELINES)
@@ -94,18 +97,27 @@ class Site:
         return out.getvalue()
 
 
-def build(study: Study, *, keys: Keys, port: Callable[[], int], environment: Mapping[str, str] = os.environ) -> Guard:
+def build(
+    study: Study,
+    *,
+    keys: Keys,
+    port: Callable[[], int],
+    against: Sequence[Study] = (),
+    environment: Mapping[str, str] = os.environ,
+) -> Guard:
     """The whole app behind its guard; `port` is asked when the first request comes.
 
-    `environment` says where the run directories of jobs are.
+    `against` are runs to compare with, read when first asked for. `environment` says where the run directories of jobs
+    are.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    site = Site(study, Jobs(environment))
+    site = Site(study, against, Jobs(environment))
     _errors(app)
     _pages(app)
     _data(app, site)
     _timelines(app, site)
     _whatif(app, site)
+    _compare(app, site)
     _live(app, site.jobs)
     return Guard(app, keys=keys, port=port)
 
@@ -166,7 +178,7 @@ def _pages(app: FastAPI) -> None:
 @cache
 def _static() -> dict[str, bytes]:
     """Every file that is served, by its name below `static/`: what is not here cannot be asked for."""
-    found: dict[str, bytes] = {"palette.css": palette.style().encode()}
+    found: dict[str, bytes] = {"palette.css": palette.style().encode(), "copying.js": copying.module().encode()}
     root = Path(str(files("hermes.web") / "static"))
     for path in root.rglob("*"):
         if path.suffix in _KINDS:
@@ -212,12 +224,13 @@ def _data(app: FastAPI, site: Site) -> None:
         last_ns: int | None = None,
         offset: Annotated[int, Query(ge=0)] = 0,
         limit: Annotated[int, Query(ge=0, le=1_000)] = 200,
+        before: int = 0,
     ) -> Response:
         ask = Ask(
             table=table, rank=rank, sort=sort, descending=desc, words=tuple(filter.split()), only=_pairs(only or []),
             within=None if first_ns is None or last_ns is None else (first_ns, last_ns), offset=offset, limit=limit,
         )  # fmt: skip
-        return _json(_page(site.browser.page(ask)))
+        return _json(_page(site.compares.page(before, ask) if table.startswith(PREFIX) else site.browser.page(ask)))
 
     @app.get("/api/sizes")
     def sizes(rank: int) -> Response:
@@ -267,6 +280,12 @@ def _whatif(app: FastAPI, site: Site) -> None:
         rank: int | None = None,
     ) -> Response:
         return _json(site.replays.replayed(chosen or [], rank))
+
+
+def _compare(app: FastAPI, site: Site) -> None:
+    @app.get("/api/compare")
+    def compared(before: int = 0) -> Response:
+        return _json(site.compares.found(before))
 
 
 def _live(app: FastAPI, jobs: Jobs) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hermes.base.errors import InputError
+from hermes.base.errors import HermesError, InputError
 from hermes.web.rows import Kept
 from hermes.web.study import Study
-from hermes.whatif.changes import parse
+from hermes.whatif.changes import Change, candidates, parse
 from hermes.whatif.job import JobStep
-from hermes.whatif.replay import Prediction, predictions, replay
+from hermes.whatif.replay import Prediction, in_order, predict, replay
 from hermes.whatif.timing import KINDS, Timings, timings
-from hermes.workflow.analyze import gathered
+from hermes.workflow.load import Loaded
 from hermes.workflow.paths import slowest_of
+from hermes.workflow.steps import Steps
 from hermes.workflow.whatif import step_of
 
 MOST_CHANGES = 32
@@ -27,35 +29,52 @@ _KEPT = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """The step, its number, how its ranks spend it as measured, and what each change worth a look gives."""
+    """The step, its number, how its ranks spend it as measured, and the changes worth a look."""
 
     job: JobStep
     number: int | None
     today: Timings
-    found: tuple[Prediction, ...]
+    candidates: tuple[Change, ...]
 
 
 class Replays:
-    """The replays of one study. The step is read when first asked for, and kept, as the last answers are."""
+    """The replays of one study. The step is read in the background when first asked for, and kept, as the last answers
+    are; then each change worth a look is replayed, one by one.
+    """
 
     def __init__(self, study: Study) -> None:
         self._study = study
         self._step: _Step | None = None
+        self._failed: HermesError | None = None
+        self._found: list[Prediction] = []
+        self._began = 0.0
+        self._thread: threading.Thread | None = None
+        self._read = threading.Event()
         self._once = threading.Lock()
         self._answers = Kept(_KEPT)
 
     def changes(self) -> dict[str, object]:
-        """The step, and the changes worth a look in it, the largest gain first; without a step `none` says why."""
-        try:
-            step = self._kept()
-        except InputError as missing:
-            return {"none": {"what": missing.what, "hint": missing.hint}}
+        """How far it is, without waiting: `reading` the step, `replaying` its changes, or `ready`.
+
+        With the step come the changes replayed so far, the largest gain first; without a step `none` says why.
+        """
+        self._begin()
+        failed, step, found = self._failed, self._step, list(self._found)
+        if isinstance(failed, InputError):
+            return {"none": {"what": failed.what, "hint": failed.hint}}
+        if failed:
+            raise failed
+        if step is None:
+            return {"phase": "reading", "seconds": round(time.monotonic() - self._began, 3)}
         return {
+            "phase": "ready" if len(found) == len(step.candidates) else "replaying",
+            "done": len(found),
+            "of": len(step.candidates),
             "step": step.number,
             "step_ns": step.job.end_ns - step.job.begin_ns,
             "ranks": list(step.today.ranks),
             "kinds": [*KINDS, "free"],
-            "changes": [_gain(one) for one in step.found],
+            "changes": [_gain(one) for one in in_order(found)],
         }
 
     def replayed(self, specs: Sequence[str], rank: int | None) -> dict[str, object]:
@@ -82,18 +101,45 @@ class Replays:
         }
 
     def _kept(self) -> _Step:
+        """The step, as soon as it is read; raises why there is none."""
+        self._begin()
+        self._read.wait()
+        if self._failed:
+            raise self._failed
+        assert self._step is not None
+        return self._step
+
+    def _begin(self) -> None:
         loaded = self._study.loaded
         with self._once:
-            if self._step is None:
-                seen, job = gathered(loaded, lambda seen: step_of(loaded, seen))
-                slowest = slowest_of(seen.splits)
-                self._step = _Step(
-                    job=job,
-                    number=slowest.step if slowest else None,
-                    today=timings(job, job.net.start, job.net.dur),
-                    found=tuple(predictions(job)),
-                )
-            return self._step
+            if self._thread is None:
+                self._began = time.monotonic()
+                self._thread = threading.Thread(target=self._run, args=(loaded,), name="hermes-whatif", daemon=True)
+                self._thread.start()
+
+    def _run(self, loaded: Loaded) -> None:
+        try:
+            step = self._step = _step(loaded)
+            self._read.set()
+            for change in step.candidates:
+                self._found.append(predict(step.job, [change]))
+        except HermesError as missing:
+            self._failed = missing
+        except Exception as defect:  # noqa: BLE001 - whatever it is, the page must say that nothing more will come
+            self._failed = HermesError(f"a defect in Hermes ({defect!r})", lost="the replay")
+        self._read.set()
+
+
+def _step(loaded: Loaded) -> _Step:
+    seen = Steps(loaded)
+    job = step_of(loaded, seen)
+    slowest = slowest_of(seen.splits)
+    return _Step(
+        job=job,
+        number=slowest.step if slowest else None,
+        today=timings(job, job.net.start, job.net.dur),
+        candidates=tuple(candidates(job)),
+    )
 
 
 def _gain(one: Prediction) -> dict[str, object]:

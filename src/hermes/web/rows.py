@@ -226,15 +226,22 @@ class Browser:
         )  # fmt: skip
 
     def _of_document(self, table: Listed, ask: Ask) -> Page:
-        _refuse_unknown(ask, table.columns)
         key = ("document", ask.table, ask.rank, ask.sort, ask.descending, ask.words, ask.only)
-        order: list[int] = self._orders.of(key, lambda: _document_order(table, ask))
-        rows = (table.rows[at] for at in order[ask.offset : ask.offset + ask.limit])
-        return Page(
-            columns=tuple((name, _kind_of(table, name)) for name in table.columns),
-            total=len(table.rows), matching=len(order),
-            rows=tuple(tuple(safe(row.get(name)) for name in table.columns) for row in rows),
-        )  # fmt: skip
+        return listed_page(table, ask, lambda order: self._orders.of(key, order))
+
+
+def listed_page(
+    table: Listed, ask: Ask, kept: Callable[[Callable[[], list[int]]], list[int]] = lambda make: make()
+) -> Page:
+    """A stretch of a table of a document; `kept` may remember its order. Raises `InputError` for an unknown column."""
+    _refuse_unknown(ask, table.columns)
+    order = kept(lambda: _document_order(table, ask))
+    rows = (table.rows[at] for at in order[ask.offset : ask.offset + ask.limit])
+    return Page(
+        columns=tuple((name, _kind_of(table, name)) for name in table.columns),
+        total=len(table.rows), matching=len(order),
+        rows=tuple(tuple(safe(row.get(name)) for name in table.columns) for row in rows),
+    )  # fmt: skip
 
 
 def safe(value: object) -> object:

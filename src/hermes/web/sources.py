@@ -30,34 +30,48 @@ _TIMES = (
     "count(*) AS calls, sum(dur_ns)::BIGINT AS total_ns, min(dur_ns) AS min_ns, "
     "quantile_disc(dur_ns, 0.5) AS median_ns, max(dur_ns) AS max_ns"
 )
+_LONGEST = "arg_max(struct_pack(at := start_ns, rank := rank), dur_ns) AS longest"
 _KERNELS = "FROM {source} WHERE component IN ('compute', 'comm', 'copy')"
 _SHARE = "sum(dur_ns) / (SUM(sum(dur_ns)) OVER ())::DOUBLE AS share"
 
 
+def _moments(query: str) -> str:
+    """The query with the moment and rank of the longest row of each group, which the timeline can be opened at."""
+    return f"SELECT * EXCLUDE (longest), longest.at AS longest_at_ns, longest.rank AS of_rank FROM ({query})"
+
+
 def _kernels(*keys: str) -> Grouping:
     listed = ", ".join(keys)
-    query = f"SELECT {listed}, component, any_value(unit) AS unit, {_TIMES}, {_SHARE} {_KERNELS} "
+    query = f"SELECT {listed}, component, any_value(unit) AS unit, {_TIMES}, {_SHARE}, {_LONGEST} {_KERNELS} "
     query += f"GROUP BY {listed}, component"
-    return Grouping(table="kernel", query=query)
+    return Grouping(table="kernel", query=_moments(query))
 
 
 GROUPINGS: dict[str, Grouping] = {
     "kernels.type": Grouping(
         table="kernel",
-        query=f"SELECT coalesce(type, name) AS type, component, any_value(unit) AS unit, {_TIMES}, {_SHARE} {_KERNELS} "
-        "GROUP BY 1, component",
+        query=_moments(
+            f"SELECT coalesce(type, name) AS type, component, any_value(unit) AS unit, {_TIMES}, {_SHARE}, "
+            f"{_LONGEST} {_KERNELS} GROUP BY 1, component"
+        ),
     ),
     "kernels.name": _kernels("name", "type"),
     "kernels.shape": _kernels("name", "type", "input_shapes", "input_dtypes"),
     "kernels.unit": Grouping(
         table="kernel",
-        query=f"SELECT coalesce(unit, 'not recorded') AS unit, component, {_TIMES}, {_SHARE} {_KERNELS} GROUP BY 1, 2",
+        query=_moments(
+            f"SELECT coalesce(unit, 'not recorded') AS unit, component, {_TIMES}, {_SHARE}, {_LONGEST} {_KERNELS} "
+            "GROUP BY 1, 2"
+        ),
     ),
     "host.names": Grouping(
         table="host_op",
-        query="SELECT name, kind, count(*) AS calls, sum(dur_ns)::BIGINT AS total_ns, sum(self_ns)::BIGINT AS self_ns, "
-        "min(dur_ns) AS min_ns, quantile_disc(dur_ns, 0.5) AS median_ns, max(dur_ns) AS max_ns FROM {source} "
-        "GROUP BY name, kind",
+        query=_moments(
+            "SELECT name, kind, count(*) AS calls, sum(dur_ns)::BIGINT AS total_ns, sum(self_ns)::BIGINT AS self_ns, "
+            "min(dur_ns) AS min_ns, quantile_disc(dur_ns, 0.5) AS median_ns, max(dur_ns) AS max_ns, "
+            + _LONGEST
+            + " FROM {source} GROUP BY name, kind"
+        ),
     ),
     "pmu.names": Grouping(
         table="pmu",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hermes.analyze.graph import NONE
@@ -68,8 +68,12 @@ def _prediction(job: JobStep, changes: Sequence[Change], state: State, finish: I
 
 
 def predictions(job: JobStep) -> list[Prediction]:
-    """Every change worth a look, the largest gain first; those that give nothing are left out."""
-    found = [predict(job, [change]) for change in candidates(job)]
+    """Every change worth a look, as `in_order` has them."""
+    return in_order(predict(job, [change]) for change in candidates(job))
+
+
+def in_order(found: Iterable[Prediction]) -> list[Prediction]:
+    """The largest gain first; those that give nothing are left out."""
     return sorted((one for one in found if one.low_ns > 0), key=lambda one: (-one.low_ns, -one.high_ns, one.specs))
 
 

@@ -230,13 +230,17 @@ def _curves(view: _View) -> Iterator[Curve]:
 
 
 def _found(report: Report, view: _View) -> Iterator[Lane]:
-    """What the analysis says, as tracks: windows of steps, critical paths, reasons of free time."""
+    """What the analysis says, as tracks: windows of steps, findings, critical paths, reasons of free time."""
     windows = [
         (split.start_ns, split.window_ns, "capture" if split.step is None else f"step {split.step}", split.window_kind)
         for split in report.steps
         if split.rank == view.rank
     ]
     yield _listed(view, "window", windows)
+    moments = [(one, one.at) for one in report.findings if one.at and one.at.rank == view.rank]
+    yield _listed(
+        view, "findings", [(at.start_ns, at.dur_ns, f"{one.code} {one.title}", one.cause) for one, at in moments]
+    )
     for path in report.paths:
         if path.across or path.stretch == "preparing":
             title = "critical path across ranks" if path.across else "critical path"

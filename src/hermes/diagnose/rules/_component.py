@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.measures import StepSplit
-from hermes.diagnose.finding import Evidence
+from hermes.diagnose.finding import Evidence, step_moment
 from hermes.diagnose.rule import Measures, Threshold, by_share
 
 
@@ -46,7 +46,7 @@ def loss(
     if not beyond:
         return None
     ns, worst = max(beyond, key=lambda one: (one[0], -one[1].rank))
-    share, where = ns / length(worst), place(measures, worst)
+    share, where, at = ns / length(worst), place(measures, worst), step_moment(worst)
     return Loss(
         ranks=tuple(split.rank for _, split in beyond),
         worst=worst,
@@ -54,8 +54,8 @@ def loss(
         share=share,
         costs=costs,
         evidence=(
-            Evidence(what=what, value=round(share, 6), unit=limit.unit, threshold=limit.value, where=where),
-            Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=where),
+            Evidence(what=what, value=round(share, 6), unit=limit.unit, threshold=limit.value, where=where, at=at),
+            Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=where, at=at),
         ),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hermes.analyze.host_measures import HostEvents, SyncCall
 from hermes.analyze.measures import StepSplit
-from hermes.diagnose.finding import Evidence, Gain
+from hermes.diagnose.finding import Evidence, Gain, Moment
 from hermes.diagnose.rule import Measures, Threshold
 from hermes.diagnose.rules._component import Loss, loss
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON
@@ -142,9 +142,13 @@ def larger(*costs: int | None) -> int | None:
 
 
 def fact(
-    measures: Measures, rank: int, what: str, value: float, unit: str, threshold: float | None = None, source: str = ""
-) -> Evidence:
-    """A number of one rank; `source` says what it was taken from, if not the calls of the capture."""
+    measures: Measures, rank: int, what: str, value: float, unit: str, threshold: float | None = None, source: str = "",
+    at_ns: int | None = None,
+) -> Evidence:  # fmt: skip
+    """A number of one rank; `source` says what it was taken from, if not the calls of the capture.
+
+    `at_ns` is when that which took so many nanoseconds began.
+    """
     steps = measures.steps_of_rank.get(rank, 1)
     after = f", {source}" if source else ""
     file = measures.inputs.get(rank, "")
@@ -154,6 +158,7 @@ def fact(
         unit=unit,
         threshold=threshold,
         where=f"rank {rank}, {steps} {'step' if steps == 1 else 'steps'}{after} ({file})",
+        at=None if at_ns is None else Moment(rank=rank, start_ns=at_ns, dur_ns=round(value)),
     )
 
 
@@ -161,7 +166,7 @@ def of_events(measures: Measures, row: HostEvents) -> tuple[Evidence, ...]:
     """How many calls of a kind there were, how long, and which took most."""
     said = [
         fact(measures, row.rank, "calls a step", (row.calls or 0) / max(1, row.steps), "calls", source=row.source),
-        fact(measures, row.rank, "longest call", row.longest_ns or 0, "ns", source=row.source),
+        fact(measures, row.rank, "longest call", row.longest_ns or 0, "ns", source=row.source, at_ns=row.longest_at_ns),
     ]
     if row.steps_hit is not None:
         said.append(fact(measures, row.rank, "steps that have some", row.steps_hit / max(1, row.steps), "of steps"))
@@ -182,7 +187,15 @@ def of_held(measures: Measures, rank: int, cause: str) -> tuple[Evidence, ...]:
         for one in (
             fact(measures, rank, "calls a step", row.calls / steps, "calls"),
             fact(measures, rank, "host time in them", row.host_ns / steps, "ns a step"),
-            fact(measures, rank, "longest call", row.longest_ns, "ns", source=f"at {row.longest_at_ns} ns"),
+            fact(
+                measures,
+                rank,
+                "longest call",
+                row.longest_ns,
+                "ns",
+                source=f"at {row.longest_at_ns} ns",
+                at_ns=row.longest_at_ns,
+            ),
         )
     )
 

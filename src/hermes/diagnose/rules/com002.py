@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.analyze.measures import PeerWait
-from hermes.diagnose.finding import Action, Evidence, Finding
+from hermes.diagnose.finding import Action, Evidence, Finding, Moment
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._host import won
 from hermes.diagnose.rules._slow import Beside, beside
@@ -119,6 +119,7 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
                     threshold=None,
                     where=f"{wait.source}, the longest at {wait.longest_at_ns} ns for {wait.longest_ns} ns "
                     f"({measures.inputs.get(wait.rank, '')})",
+                    at=Moment(rank=wait.rank, start_ns=wait.longest_at_ns, dur_ns=wait.longest_ns),
                 )
                 # The longest waits speak for all: a job may have thousands of ranks.
                 for _, _, wait, _ in sorted(slow, key=lambda one: (-one[1], one[2].rank))[:_SHOWN]

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.analyze.comm_measures import Stall
-from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.finding import Action, Evidence, Finding, Gain, Moment
 from hermes.diagnose.rule import Measures, Rule
 from hermes.diagnose.rules._component import loss
 from hermes.diagnose.rules._limits import NOISE
@@ -88,6 +88,9 @@ def _of_stall(measures: Measures, stall: Stall) -> Finding | None:
                 threshold=None,
                 where=f"at {stall.longest_at_ns} ns "
                 f"({measures.inputs.get(stall.rank, '') if stall.rank is not None else ''})",
+                at=None
+                if stall.rank is None
+                else Moment(rank=stall.rank, start_ns=stall.longest_at_ns, dur_ns=stall.longest_ns),
             ),
             Evidence(
                 what="transfers that stall",

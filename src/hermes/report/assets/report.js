@@ -54,39 +54,8 @@ function contents(table, headings) {
   return { head: headings.map(title), rows };
 }
 
-// A spreadsheet runs text that begins like a formula; an apostrophe keeps it text.
-function csvCell({ text, number }) {
-  const safe = !number && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
-
-const csv = ({ head, rows }) =>
-  [head.map((text) => ({ text, number: false })), ...rows].map((row) => row.map(csvCell).join(",")).join("\n") + "\n";
-
-const markdownCell = (text) => text.replace(/[\\`*_{}\[\]<>|#~]/g, "\\$&");
-
-function markdown({ head, rows }, headings) {
-  const line = (cells) => `| ${cells.join(" | ")} |`;
-  const rule = headings.map((heading) => (heading.classList.contains("n") ? "---:" : "---"));
-  const body = rows.map((row) => line(row.map(({ text, number }) => (number ? text : markdownCell(text)))));
-  return [line(head.map(markdownCell)), line(rule), ...body].join("\n") + "\n";
-}
-
-async function copy(text, what) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    // Browsers without the clipboard on file pages: select the text and let the user's own copy command take it.
-    const area = document.createElement("textarea");
-    area.value = text;
-    area.className = "unseen";
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    if (!done) { say("The browser did not allow copying"); return; }
-  }
-  say(`Copied as ${what}`);
+async function put(text, what) {
+  say((await copy(text)) ? `Copied as ${what}` : "The browser did not allow copying");
 }
 
 function button(text, action) {
@@ -135,8 +104,14 @@ function enhance(section) {
   const tools = document.createElement("div");
   tools.className = "tools";
   const { label, shown } = filterBox(table, title);
-  const asMarkdown = button("Copy Markdown", () => copy(markdown(contents(table, headings), headings), "Markdown"));
-  const asCsv = button("Copy CSV", () => copy(csv(contents(table, headings)), "CSV"));
+  const asMarkdown = button("Copy Markdown", () => {
+    const { head, rows } = contents(table, headings);
+    put(markdown(head, rows, headings.map((heading) => heading.classList.contains("n"))), "Markdown");
+  });
+  const asCsv = button("Copy CSV", () => {
+    const { head, rows } = contents(table, headings);
+    put(csv(head, rows), "CSV");
+  });
   asMarkdown.setAttribute("aria-label", `Copy ${title} as Markdown`);
   asCsv.setAttribute("aria-label", `Copy ${title} as CSV`);
   label.hidden = table.tBodies[0].rows.length < FILTER_FROM;

@@ -17,6 +17,7 @@ const PAGES = [
   ["host", "host", () => import("./pages/host.js")],
   ["memory", "memory", () => import("./pages/memory.js")],
   ["whatif", "whatif", () => import("./pages/whatif.js")],
+  ["compare", "compare", () => import("./pages/compare.js")],
   ["timeline", "timeline", () => import("./pages/timeline.js")],
   ["data", "data", () => import("./pages/data.js")],
   ["live", "live", () => import("./pages/live.js")],
@@ -194,7 +195,7 @@ function help() {
   dialog.showModal();
 }
 
-const GO = { o: "/", s: "/steps", r: "/ranks", p: "/path", k: "/operators", c: "/communication", h: "/host", m: "/memory", w: "/whatif", t: "/timeline", d: "/data", l: "/live" };
+const GO = { o: "/", s: "/steps", r: "/ranks", p: "/path", k: "/operators", c: "/communication", h: "/host", m: "/memory", w: "/whatif", b: "/compare", t: "/timeline", d: "/data", l: "/live" };
 let before = "";
 
 function keys(event) {

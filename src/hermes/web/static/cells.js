@@ -30,6 +30,7 @@ export function text(name, value) {
   if (value === null || value === undefined) return null;
   if (Array.isArray(value)) return list(name, value);
   if (typeof value === "object") return Object.entries(value).map(([key, one]) => `${title(key)} ${text(key, one) ?? "–"}`).join(", ");
+  if ((name === "verdict" || name === "component") && has(`${name}.${value}`)) return t(`${name}.${value}`);
   if (typeof value === "boolean") return value ? t("yes") : t("no");
   if (MOMENT.test(name)) return moment(/** @type {string | number} */ (value));
   if (typeof value === "string") return /^-?\d{16,}$/.test(value) && name.endsWith("_ns") ? duration(Number(value)) : clean(value);

@@ -52,19 +52,3 @@ export function say(text) {
 
 /** @param {string} text @param {(event: Event) => void} action @param {Attributes} [attributes] */
 export const button = (text, action, attributes = {}) => h("button", { type: "button", onclick: action, ...attributes }, text);
-
-/** @param {string} text */
-export async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const area = /** @type {HTMLTextAreaElement} */ (h("textarea", { class: "unseen" }));
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    return done;
-  }
-}

@@ -30,7 +30,7 @@ export function bytes(bytes) {
 /** @param {number | null | undefined} value */
 export function percent(value) {
   if (value === null || value === undefined) return null;
-  if (value > 0 && value < 0.0005) return "<0.1%";
+  if (value !== 0 && Math.abs(value) < 0.0005) return value > 0 ? "<0.1%" : ">−0.1%";
   return `${(100 * value).toFixed(1)}%`;
 }
 

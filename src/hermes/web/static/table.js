@@ -1,8 +1,9 @@
 // A table of any length: rows come a stretch at a time as one scrolls; it sorts, filters, and copies exact values.
 
 import { exact, exactTitle, numeric, spelt, text, title } from "./cells.js";
+import { copy, csv, markdown } from "./copying.js";
 import { ask, keep, param, timelineAt } from "./data.js";
-import { button, copy, h, say } from "./dom.js";
+import { button, h, say } from "./dom.js";
 import { number } from "./format.js";
 import { t } from "./words.js";
 
@@ -50,6 +51,8 @@ class Table {
     this.stretches = new Map();
     this.round = 0;
     this.columns = /** @type {{name: string, kind: string, at: number}[]} */ ([]);
+    /** Those that are not shown too: links need them. */
+    this.every = this.columns;
     this.matching = 0;
     this.title = options.title ?? t(`table.${options.table}`);
     this.status = h("span", { class: "shown" });
@@ -101,6 +104,7 @@ class Table {
   build(page) {
     const { columns: wanted, hidden = [] } = this.options;
     const all = page.columns.map((column, at) => ({ ...column, at }));
+    this.every = all;
     const used = (column) => !hidden.includes(column.name) && page.rows.some((row) => row[column.at] !== null);
     this.columns = wanted ? wanted.flatMap((name) => all.filter((one) => one.name === name && (used(one) || !page.rows.length))) : all.filter(used);
     if (!page.total) {
@@ -211,7 +215,7 @@ class Table {
     const values = this.stretches.get(Math.floor(at / STRETCH))?.[at % STRETCH];
     const { timeline } = this.options;
     if (!values) return h("tr", { "aria-rowindex": at + 2 }, timeline ? h("td") : null, this.columns.map(() => h("td", { class: "pending" }, "·")));
-    const named = Object.fromEntries(this.columns.map((column) => [column.name, values[column.at]]));
+    const named = Object.fromEntries(this.every.map((column) => [column.name, values[column.at]]));
     return h(
       "tr", { "aria-rowindex": at + 2 },
       timeline ? h("td", { class: "go" }, this.go(values, named)) : null,
@@ -235,7 +239,7 @@ class Table {
     if (numeric(column.name, column.kind) || shown === null) {
       return h("td", { class: "n", title: exact(column.name, value) }, column.name === this.options.bar ? this.bar(column, value) : null, lead ? h("a", { href: lead }, shown) : shown);
     }
-    const words = typeof value === "string" ? spelt(value) : h("bdi", { class: "name", title: shown.length > 30 ? shown : null }, shown);
+    const words = typeof value === "string" ? spelt(shown) : h("bdi", { class: "name", title: shown.length > 30 ? shown : null }, shown);
     return h(place === 0 ? "th" : "td", { class: "t", scope: place === 0 ? "row" : null }, lead ? h("a", { href: lead }, words) : words);
   }
 
@@ -257,7 +261,7 @@ class Table {
     }
     const head = this.columns.map((column) => exactTitle(column.name));
     const body = rows.map((row) => this.columns.map((column) => ({ text: exact(column.name, row[column.at]), number: numeric(column.name, column.kind) })));
-    const made = kind === "csv" ? csv(head, body) : markdown(head, body, this.columns);
+    const made = kind === "csv" ? csv(head, body) : markdown(head, body, this.columns.map((column) => numeric(column.name, column.kind)));
     const done = await copy(made);
     say(done ? t("copied", { count: rows.length }) : t("not_copied"));
     if (done) this.status.textContent = t("copied", { count: rows.length });
@@ -282,24 +286,5 @@ export function colour(component) {
 function momentOf(row) {
   const at = row.start_ns ?? row.longest_at_ns ?? row.alloc_ns ?? row.ts_ns;
   if (at === null || at === undefined) return null;
-  return { rank: row.rank ?? row.of_rank, step: row.step, at, dur: row.dur_ns ?? (row.ms ? row.ms * 1e6 : row.longest_ms ? row.longest_ms * 1e6 : null), name: row.name };
-}
-
-// A spreadsheet runs text that begins like a formula; an apostrophe keeps it text.
-const csvCell = ({ text, number }) => {
-  const safe = !number && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-};
-
-/** @param {string[]} head @param {{text: string, number: boolean}[][]} rows */
-export const csv = (head, rows) =>
-  [head.map((text) => ({ text, number: false })), ...rows].map((row) => row.map(csvCell).join(",")).join("\n") + "\n";
-
-const escaped = (text) => text.replace(/[\\`*_{}\[\]<>|#~]/g, "\\$&").replace(/\s+/g, " ");
-
-/** @param {string[]} head @param {{text: string, number: boolean}[][]} rows @param {{name: string, kind: string}[]} columns */
-export function markdown(head, rows, columns) {
-  const line = (cells) => `| ${cells.join(" | ")} |`;
-  const rule = columns.map((column) => (numeric(column.name, column.kind) ? "---:" : "---"));
-  return [line(head.map(escaped)), line(rule), ...rows.map((row) => line(row.map(({ text, number }) => (number ? text : escaped(text)))))].join("\n") + "\n";
+  return { rank: row.rank ?? row.of_rank, step: row.step, at, dur: row.dur_ns ?? row.max_ns ?? (row.ms ? row.ms * 1e6 : row.longest_ms ? row.longest_ms * 1e6 : null), name: row.name ?? row.type };
 }

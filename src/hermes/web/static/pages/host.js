@@ -17,7 +17,7 @@ export function render(main) {
     ...rest(["input", "host", "overlap"]),
     ...(rowsOf("top.host_calls") ? [table({ table: "top.host_calls", bar: "total_ms", href: (row) => to("/host", { name: row.name, rank }), columns: ["name", "detail", "total_ms", "share", "count", "median_ms", "max_ms", "ranks"] })] : []),
     h("div", { class: "controls" }, control),
-    table({ table: "host.names", rank, sort: "self_ns", descending: true, bar: "self_ns", href: (row) => to("/host", { name: row.name, rank }), columns: ["name", "kind", "self_ns", "total_ns", "calls", "median_ns", "max_ns"] }),
+    table({ table: "host.names", rank, sort: "self_ns", descending: true, bar: "self_ns", timeline: true, href: (row) => to("/host", { name: row.name, rank }), columns: ["name", "kind", "self_ns", "total_ns", "calls", "median_ns", "max_ns"] }),
   );
   if (name) main.append(h("div", { id: "instances" }, table({ table: "host_op", rank, only: [`name=${name}`], sort: "dur_ns", descending: true, bar: "dur_ns", timeline: true, title: t("operators.runs", { name: clean(name).slice(0, 120) }), columns: ["name", "dur_ns", "self_ns", "start_ns", "kind", "step", "tid", "depth", "shapes"] })));
   main.append(

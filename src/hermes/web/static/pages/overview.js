@@ -141,9 +141,9 @@ function finding(one, at) {
       h("ol", { class: "actions" }, one.actions.slice(0, 3).map((action) => h("li", {}, h("strong", {}, clean(action.title)), " ", clean(action.do),
         h("dl", { class: "facts" }, [["verify", action.verify], ["risk", action.risk], ["source", action.source]].flatMap(([name, text]) => (text ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, clean(text))] : [])))))),
       h("details", {}, h("summary", {}, t("evidence", { count: one.evidence.length })),
-        h("table", { class: "evidence" },
+        h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("evidence", { count: one.evidence.length }) }, h("table", { class: "evidence" },
           h("thead", {}, h("tr", {}, ["what", "value", "limit", "where"].map((name) => h("th", { scope: "col", class: name === "value" || name === "limit" ? "n" : "" }, t(`evidence.${name}`))))),
-          h("tbody", {}, one.evidence.map((item) => h("tr", {}, h("th", { scope: "row" }, clip(clean(item.what), 600)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600)))))),
+          h("tbody", {}, one.evidence.map((item) => h("tr", {}, h("th", { scope: "row" }, clip(clean(item.what), 600)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600))))))),
         h("p", { class: "about" }, clean(one.gain.method)))),
   );
 }
@@ -162,24 +162,9 @@ function value(amount, unit) {
   return `${Number.isInteger(amount) ? amount : amount.toPrecision(3)} ${unit}`;
 }
 
-/** Where to look: the moment that the evidence names, else the finding's step. @param {any} one */
-function placeOf(one) {
-  const rank = one.ranks[0];
-  for (const item of one.evidence) {
-    const named = /(\d{10,}) ns(?: for (\d+) ns)?/.exec(item.where);
-    if (named) return { rank, step: stepAt(rank, named[1]), at: named[1], dur: named[2] ? Number(named[2]) : null };
-  }
-  const steps = doc().steps.filter((row) => row.rank === rank);
-  const own = doc().verdict.rank === rank ? steps.find((row) => row.step === doc().verdict.step) : null;
-  const row = own ?? steps.toSorted((a, b) => a.window_ms - b.window_ms)[(steps.length - 1) >> 1];
-  return row ? { rank, step: row.step, at: row.start_ns, dur: row.window_ms * 1e6 } : null;
-}
-
-function stepAt(rank, at) {
-  const moment = BigInt(at);
-  const own = doc().steps.filter((row) => row.rank === rank && row.step !== null);
-  const before = own.filter((row) => BigInt(row.start_ns) - BigInt(Math.round((row.preparing_ms ?? 0) * 1e6)) <= moment).at(-1);
-  return before?.step ?? null;
+/** The moment that shows it, on the timeline's own track of findings. @param {any} one */
+function placeOf({ at, code, title }) {
+  return at && { rank: at.rank, at: at.start_ns, dur: at.ms * 1e6, name: `${code} ${title}` };
 }
 
 function coverage(document) {

@@ -1,7 +1,7 @@
 // What-if: changes worth a look, switched on together, and the replayed step beside the step as it was.
 
-import { ask, keep, once, param } from "../data.js";
-import { legend, stack, strips } from "../charts.js";
+import { ask, doc, keep, param, splits } from "../data.js";
+import { PARTS, legend, partsOf, stack, strips } from "../charts.js";
 import { button, h, say } from "../dom.js";
 import { clean, clip, duration, percent } from "../format.js";
 import { t } from "../words.js";
@@ -14,21 +14,49 @@ import { empty, heading, picker, section } from "./parts.js";
  */
 
 const FIRST = 12;
+const AGAIN_MS = 200;
 
 /** @param {HTMLElement} main */
 export async function render(main) {
   main.append(...heading("whatif", t("whatif.lead")));
   const holder = h("div", { class: "whatif" }, h("p", { class: "wait" }, t("whatif.reading")));
   main.append(holder);
-  // The step is read once, which takes its time: the page stands before that.
-  once("whatif").then((found) => {
-    if (found.none) holder.replaceChildren(empty(clean(found.none.what), clean(found.none.hint)));
-    else new Bench(holder, found).begin();
-  }, (error) => holder.replaceChildren(h("p", { class: "wrong", role: "alert" }, error.message)));
+  follow(holder).catch((error) => holder.replaceChildren(h("p", { class: "wrong", role: "alert" }, clean(error.message))));
+}
+
+/** The step is read once, which takes its time: until then the page shows it as measured, and how far it is. */
+async function follow(/** @type {HTMLElement} */ holder) {
+  let bench = /** @type {Bench | null} */ (null);
+  let found = await ask("whatif");
+  const today = found.phase === "reading" ? await measured() : null;
+  const line = h("p", { class: "wait", role: "status" });
+  let seen = false; // it is put into the page after this began
+  while (!found.none) {
+    if (found.phase === "reading") {
+      line.textContent = `${t("whatif.reading")} · ${Math.round(found.seconds)} s`;
+      if (!line.isConnected) holder.replaceChildren(line, ...(today ? [today] : []));
+    } else if (bench) bench.extend(found);
+    else { bench = new Bench(holder, found); bench.begin(); }
+    if (found.phase === "ready") return;
+    await new Promise((done) => setTimeout(done, AGAIN_MS));
+    seen ||= holder.isConnected;
+    if (seen && !holder.isConnected) return;
+    found = await ask("whatif");
+  }
+  holder.replaceChildren(empty(clean(found.none.what), clean(found.none.hint)));
+}
+
+/** The typical step of the rank that the verdict speaks of. */
+async function measured() {
+  const { rank, step } = doc().verdict;
+  const own = (await splits()).find((row) => row.rank === rank && row.step === step && row.compute !== null);
+  if (!own) return null;
+  return h("section", {}, h("h2", {}, `rank ${rank}, ${t("whatif.today")}`), legend(PARTS), h("div", { class: "barlist narrow" },
+    h("div", { class: "barrow" }, h("span", { class: "barname" }, `rank ${rank}${step === null ? "" : `, ${t("step")} ${step}`}`), h("span", { class: "bartotal" }, duration(own.window)), h("span", { class: "bar" }, stack(partsOf(own), own.window, own.window)))));
 }
 
 class Bench {
-  /** @param {HTMLElement} holder @param {{step: number | null, step_ns: number, ranks: number[], kinds: string[], changes: Gain[]}} found */
+  /** @param {HTMLElement} holder @param {{phase: string, done: number, of: number, step: number | null, step_ns: number, ranks: number[], kinds: string[], changes: Gain[]}} found */
   constructor(holder, found) {
     this.holder = holder;
     this.found = found;
@@ -39,6 +67,14 @@ class Bench {
     this.result = h("div", { class: "bench" }, h("p", { class: "wait" }, t("loading")));
     this.list = h("ul", { class: "changes" });
     this.more = param("all") === "1" || this.known.slice(FIRST).some((spec) => this.chosen.has(spec));
+  }
+
+  /** Further changes were replayed. @param {{changes: Gain[], phase: string, done: number, of: number}} found */
+  extend(found) {
+    this.found = { ...this.found, ...found };
+    this.known = found.changes.map((one) => one.set[0]);
+    this.more ||= this.known.slice(FIRST).some((spec) => this.chosen.has(spec));
+    this.draw();
   }
 
   begin() {
@@ -84,7 +120,8 @@ class Bench {
       ...own.map((spec) => this.item(spec, spec, null, most)),
       ...shown.map((one) => this.item(one.set[0], one.title, one, most)),
       ...(this.more || this.found.changes.length <= FIRST ? [] : [h("li", {}, button(t("more_of", { count: this.found.changes.length - FIRST }), () => { this.more = true; keep({ all: 1 }); this.draw(); }))]),
-      ...(this.found.changes.length ? [] : [h("li", { class: "none" }, t("whatif.nothing"))]),
+      ...(this.found.phase === "replaying" ? [h("li", { class: "wait" }, t("whatif.replaying", { done: this.found.done, of: this.found.of }))]
+        : this.found.changes.length ? [] : [h("li", { class: "none" }, t("whatif.nothing"))]),
     );
     if (focus !== undefined) [...this.list.querySelectorAll("input")].find((box) => box.dataset.spec === focus)?.focus();
   }

@@ -1,0 +1,209 @@
+"""How quick the web app is, in Chromium: first content, pages, tables of a million rows, What-if, many ranks.
+
+    python benchmarks/web.py ASCEND_SET [--work FOLDER] [--docs docs/benchmarks.md] [--chromium PATH]
+
+ASCEND_SET is the 309 MB set that `../shared/tools/make_big_ascend.py` makes; jobs of 64 and 1024 ranks are generated in
+the work folder. Every input is analysed once before, so that its tables and its analysis are in the cache, as they are
+for whoever looks twice. Times are what a person waits for: from the click, the key or the command until the page has
+drawn what was asked for, told by a script inside the page that looks at every frame.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import machine
+from benchmarks.page import replace_block, table
+
+_REPEATS = 5
+_PATIENCE_MS = 120_000
+
+# Looks after every frame, so that a time is until something was drawn, and never less.
+_UNTIL = """async () => {{
+  const began = performance.now();
+  {act};
+  for (;;) {{
+    await new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
+    if ({done}) return performance.now() - began;
+    if (performance.now() - began > {patience}) throw new Error("never drawn");
+  }}
+}}"""
+# Since the page was asked for.
+_DRAWN = """() => new Promise((done) => {
+  const look = () => (document.querySelector(".verdict h1") ? done(performance.now()) : requestAnimationFrame(look));
+  look();
+})"""
+_TABLE = "Number(document.querySelector('section.data').dataset.ready)"
+_PAGES = ("steps", "ranks", "path", "operators", "communication", "host", "memory", "whatif", "compare", "data", "")
+
+
+def main() -> None:
+    wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    wanted.add_argument("ascend", type=Path, help="the 309 MB set")
+    wanted.add_argument("--work", type=Path, default=Path.home() / ".cache" / "hermes-bench")
+    wanted.add_argument("--docs", type=Path, help="page whose block `results web` is replaced")
+    wanted.add_argument("--chromium", default="/usr/bin/chromium")
+    given = wanted.parse_args()
+    os.environ["HERMES_CACHE_DIR"] = str(given.work / "web-cache")
+    facts = machine.about()
+    rows = list(_rows(given.ascend, given.work, given.chromium))
+    text = machine.sentence(facts) + "\n\n" + table(("what", "seconds"), rows)
+    print(text)
+    if given.docs:
+        given.docs.write_text(replace_block(given.docs.read_text("utf-8"), "web", text), "utf-8")
+
+
+def _rows(ascend: Path, work: Path, chromium: str) -> Iterator[tuple[str, str]]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for name, path, looks in (
+            ("309 MB", ascend, _large),
+            ("64 ranks", job(work, 64), _replayed),
+            ("1024 ranks", job(work, 1024), _many),
+        ):
+            with _opened(browser, path):
+                pass  # Now its analysis is kept.
+            began = time.perf_counter()
+            with _opened(browser, path) as (page, base):
+                command = time.perf_counter() - began
+                yield f"{name}: from the command to the first content of Overview", _seconds(command)
+                opened = [_reopened(page, base) for _ in range(_REPEATS)]
+                yield f"{name}: Overview opened while the server runs, to its first content", _seconds(*opened)
+                yield from ((f"{name}: {what}", figures) for what, figures in looks(page))
+        browser.close()
+
+
+def job(work: Path, ranks: int) -> Path:
+    """A generated job of so many ranks, made once."""
+    from hermes.testing import Job, generate
+
+    folder = work / f"job{ranks}"
+    return folder if folder.exists() else generate(folder, Job(ranks=ranks, steps=3, layers=1), formats=["kineto"])
+
+
+@contextmanager
+def _opened(browser: Any, path: Path) -> Iterator[tuple[Any, str]]:
+    """Overview in a new browser over a new server, as soon as its first content is there."""
+    command = [str(Path(sys.executable).parent / "hermes"), "serve", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            link = re.search(r"http://\S+", server.stdout.readline())
+            assert link is not None, "the server printed no link"
+            context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
+            page = context.new_page()
+            page.goto(link[0])
+            page.wait_for_selector(".verdict h1", timeout=_PATIENCE_MS * 10)
+            yield page, link[0].partition("/?")[0]
+            context.close()
+        finally:
+            server.terminate()
+
+
+def _reopened(page: Any, base: str) -> float:
+    page.goto(f"{base}/")
+    return float(page.evaluate(_DRAWN)) / 1e3
+
+
+def _until(page: Any, act: str, done: str) -> float:
+    """Seconds from an action until the page shows what it asked for."""
+    page.wait_for_load_state("networkidle")
+    return float(page.evaluate(_UNTIL.format(act=act, done=done, patience=_PATIENCE_MS))) / 1e3
+
+
+def _clicked(page: Any, name: str) -> float:
+    """A page by its link, until nothing in it waits."""
+    there = f"document.querySelector('main').dataset.page === '{name or 'overview'}'"
+    act = f"document.querySelector('nav a[href=\"/{name}\"]').click()"
+    return _until(page, act, f"{there} && !document.querySelector('main :is(p, li).wait')")
+
+
+def _large(page: Any) -> Iterator[tuple[str, str]]:
+    for again in ("the first time", "again"):
+        took = {name: _clicked(page, name) for name in _PAGES}
+        worst = max(took, key=lambda name: took[name])
+        yield f"a page by its link, {again}: median of {len(took)} pages", _seconds(median(took.values()))
+        yield f"a page by its link, {again}: the slowest, {worst or 'overview'}", _seconds(took[worst])
+    page.goto(f"{page.url.rsplit('/', 1)[0]}/data?table=host_op")
+    page.wait_for_selector("section.data[data-ready]")
+    rows = int(page.locator("table.rows").get_attribute("aria-rowcount")) - 1
+    for again in ("the first time", "again"):
+        for what, act in _TABLE_ACTS.items():
+            yield (
+                f"{rows} host calls, {what}, {again}",
+                _seconds(_until(page, f"window.round = {_TABLE}; {act}", _TABLE_DONE)),
+            )
+        end = f"document.querySelector('tr[aria-rowindex=\"{rows + 1}\"] .name')"
+        scroll = "const box = document.querySelector('.scroll'); box.scrollTop = box.scrollHeight"
+        yield f"{rows} host calls, scrolled to the end, {again}", _seconds(_until(page, scroll, end))
+    page.keyboard.press("/")
+    typed = "const box = document.querySelector('dialog input'); box.value = 'matmul';"
+    typed += "box.dispatchEvent(new Event('input'))"
+    yield (
+        "search over all names, the first time",
+        _seconds(_until(page, typed, "document.querySelector('#found .more:not(:empty)')")),
+    )
+    page.keyboard.press("Escape")
+    yield from _changed(page)
+
+
+_TABLE_DONE = f"{_TABLE} > window.round"
+_TABLE_ACTS = {
+    "sorted by time": "document.querySelector('th[data-name=\"dur_ns\"] button').click()",
+    "sorted by name": "document.querySelector('th[data-name=\"name\"] button').click()",
+    "filtered by a word": "const box = document.querySelector('.tools input'); box.value = 'aten::add';"
+    "box.dispatchEvent(new Event('input'))",
+    "filter taken off": "const box = document.querySelector('.tools input'); box.value = '';"
+    "box.dispatchEvent(new Event('input'))",
+}  # fmt: skip
+
+
+def _changed(page: Any) -> Iterator[tuple[str, str]]:
+    """What-if: until the step is there, until its changes are, and one change more."""
+    page.locator("nav a[href='/']").click()
+    first = _until(
+        page, "document.querySelector('nav a[href=\"/whatif\"]').click()",
+        "document.querySelector('.whatif .stack, .whatif .outcome')",
+    )  # fmt: skip
+    yield "What-if, the step as measured", _seconds(first)
+    step = _until(page, "0", "document.querySelector('.bench:not([aria-busy]) .outcome')")
+    every = _until(page, "0", "!document.querySelector('.changes li.wait')")
+    yield "What-if, then until changes can be switched on", _seconds(step)
+    yield "What-if, then until every change was replayed", _seconds(every)
+    toggle = "window.round = Number(document.querySelector('.bench').dataset.round);"
+    toggle += "document.querySelectorAll('.changes input')[{at}].click()"
+    done = "Number(document.querySelector('.bench').dataset.round) > window.round"
+    took = [_until(page, toggle.format(at=at), done) for at in range(3)]
+    yield "What-if, one more change switched on", _seconds(*took)
+
+
+def _replayed(page: Any) -> Iterator[tuple[str, str]]:
+    return _changed(page)
+
+
+def _many(page: Any) -> Iterator[tuple[str, str]]:
+    yield "Ranks by its link, the first time", _seconds(_clicked(page, "ranks"))
+    yield "Steps by its link, the first time", _seconds(_clicked(page, "steps"))
+
+
+def _seconds(*values: float) -> str:
+    """One time, or the median and the largest of several."""
+    return f"{values[0]:.2f}" if len(values) == 1 else f"{median(values):.2f} (at most {max(values):.2f})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""`hermes compare`: what changed from one run to another."""
+
+from __future__ import annotations
+
+import enum
+import json
+from pathlib import Path
+
+import click
+
+from hermes.cli import options
+
+
+class Format(str, enum.Enum):
+    """What is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@click.command("compare")
+@click.argument("before", type=click.Path(path_type=Path), help="The run before: a folder or file with profiles.")
+@click.argument("after", type=click.Path(path_type=Path), help="The run after.")
+@click.option(
+    "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
+)
+@options.capture
+def run(before: Path, after: Path, form: Format, capture: str) -> None:
+    """Say what changed between two runs: parts of the step, operators, kernels, findings, settings, and the noise."""
+    from hermes.cli.show import load_profiles
+
+    loaded = [load_profiles([path], capture) for path in (before, after)]
+    from hermes.report.compare import comparison_document, comparison_lines
+    from hermes.workflow.analyze import analyze
+    from hermes.workflow.compare import compared
+
+    first, second = ((one, analyze(one)) for one in loaded)
+    found = compared(first, second)
+    if form is Format.JSON:
+        print(json.dumps(comparison_document(found), ensure_ascii=False, allow_nan=False, indent=1))
+    else:
+        print("\n".join(comparison_lines(found)))

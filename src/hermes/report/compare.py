@@ -1,0 +1,108 @@
+"""A comparison of two runs: the JSON document `hermes.compare/1`, and its text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.advise.compare import Change, Comparison, FindingChange, SettingChange
+from hermes.report.format import clean, counted, duration, fraction
+from hermes.report.values import finite, maybe, ms, text_of
+
+SCHEMA = "hermes.compare/1"
+_ROWS = 12
+_WORDS = {
+    "window": "step", "compute": "compute", "exposed_comm": "exposed communication", "copy_exposed": "exposed copies",
+    "free": "free",
+}  # fmt: skip
+
+
+def comparison_document(found: Comparison) -> dict[str, object]:
+    """The comparison as JSON values: milliseconds give back the nanosecond by `round(ms * 1e6)`, None is null."""
+    step_ns = found.step.before_ns
+    return {
+        "schema": SCHEMA,
+        "titles": [text_of(title) for title in found.titles],
+        "steps": list(found.steps),
+        "ranks": list(found.ranks),
+        "step": _change(found.step, step_ns),
+        "parts": [_change(part, step_ns) for part in found.parts],
+        **{key: [_change(row, step_ns) for row in rows] for key, rows in found.names.items()},
+        "findings": [_finding(row) for row in found.findings],
+        "settings": [_setting(row) for row in found.settings],
+    }
+
+
+def _change(row: Change, step_ns: int | None) -> dict[str, object]:
+    share = None if row.change_ns is None or not step_ns else finite(row.change_ns / step_ns)
+    shown: dict[str, object] = {
+        "name": text_of(row.name), "kind": text_of(row.kind), "before_ms": ms(row.before_ns),
+        "after_ms": ms(row.after_ns), "change_ms": ms(row.change_ns), "change_share": share,
+        "margin_ms": ms(row.margin_ns), "verdict": row.verdict,
+    }  # fmt: skip
+    if row.before_calls is not None:
+        shown |= {"before_calls": finite(row.before_calls), "after_calls": finite(row.after_calls)}
+    return shown
+
+
+def _finding(row: FindingChange) -> dict[str, object]:
+    change = None if row.before_ns is None or row.after_ns is None else row.after_ns - row.before_ns
+    return {
+        "state": row.state, "code": row.code, "title": text_of(row.title), "cause": text_of(row.cause),
+        "before_ms": ms(row.before_ns), "after_ms": ms(row.after_ns), "change_ms": ms(change),
+    }  # fmt: skip
+
+
+def _setting(row: SettingChange) -> dict[str, object]:
+    return {
+        "source": text_of(row.source), "name": text_of(row.name), "before": maybe(row.before),
+        "after": maybe(row.after),
+    }  # fmt: skip
+
+
+def comparison_lines(found: Comparison) -> Iterator[str]:
+    """The comparison for a terminal; lists are cut, which the line says."""
+    for word, title, steps, ranks in zip(("before", "after "), found.titles, found.steps, found.ranks, strict=True):
+        yield f"{word}  {clean(title)}: {counted(steps, 'step')}, {counted(ranks, 'rank')}"
+    yield ""
+    for row in (found.step, *found.parts):
+        yield _line(row, _WORDS.get(row.name, row.name))
+    yield ""
+    yield "Middle steps, the mean over ranks; ± is what chance alone may change, * what is beyond it."
+    if found.step.margin_ns is None:
+        yield "A run has fewer than three steps: nothing says what chance alone may change."
+    for key, rows in found.names.items():
+        changed = [row for row in rows if row.verdict in ("less", "more")] or list(rows)
+        yield ""
+        yield f"{key}: {len(changed)} of {len(rows)} names changed" if changed != list(rows) else f"{key}:"
+        yield from (_line(row, f"{row.kind} {row.name}") for row in changed[:_ROWS])
+        if len(changed) > _ROWS:
+            yield f"  … and {len(changed) - _ROWS} more, in --format json"
+    yield from _findings(found)
+    for setting in found.settings[:_ROWS]:
+        yield f"set     {clean(setting.name)}: {_said(setting.before)} -> {_said(setting.after)}"
+
+
+def _findings(found: Comparison) -> Iterator[str]:
+    yield ""
+    if not found.findings:
+        yield "No finding in either run."
+    for row in found.findings:
+        costs = " -> ".join(duration(ns) if ns is not None else "none" for ns in (row.before_ns, row.after_ns))
+        yield f"{row.state:<7} {row.code}  {costs}  {clean(row.title)}"
+
+
+def _line(row: Change, name: str) -> str:
+    margin = "" if row.margin_ns is None else f"±{duration(row.margin_ns)}"
+    change = "" if row.change_ns is None else f"{'+' if row.change_ns > 0 else ''}{duration(row.change_ns)}"
+    share = f" ({fraction(abs(row.change_ns) / row.before_ns)})" if row.change_ns and row.before_ns else ""
+    star = "*" if row.verdict in ("less", "more") else " "
+    times = f"{_of(row.before_ns):>10} {_of(row.after_ns):>10} {change + share:>20} {margin:>10}"
+    return f"{star} {times}  {clean(name)[:120]}"
+
+
+def _of(ns: int | None) -> str:
+    return "–" if ns is None else duration(ns)
+
+
+def _said(value: str | None) -> str:
+    return "not recorded" if value is None else repr(clean(value)[:60])

@@ -1,0 +1,114 @@
+"""Comparisons for the pages: the study beside runs before it, each read and compared when first asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from hermes.advise.compare import Found, Run, compare
+from hermes.base.errors import HermesError, InputError
+from hermes.report.compare import comparison_document
+from hermes.web.rows import Ask, Page, listed_page
+from hermes.web.sources import Listed, listed
+from hermes.web.study import Document, NotReadyError, Study
+from hermes.workflow.compare import run_of
+
+PREFIX = "compare."
+"""Before the names of the tables of a comparison."""
+_LISTS = frozenset({"operators", "kernels", "host", "settings"})
+
+
+class _Made:
+    """One comparison: how far it is, and what came of it."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.error: HermesError | None = None
+        self.document: Document | None = None
+        self.tables: Mapping[str, Listed] = {}
+
+
+class Compares:
+    """The comparisons of one study with the runs before it."""
+
+    def __init__(self, study: Study, against: Sequence[Study]) -> None:
+        self._study = study
+        self._against = tuple(against)
+        self._made: dict[int, _Made] = {}
+        self._own: Run | None = None
+        self._lock = threading.Lock()
+
+    def found(self, before: int) -> dict[str, object]:
+        """The runs there are and, of the one asked for, how far its comparison is and what it says.
+
+        Raises `InputError` for a run that there is not, or what went wrong with it.
+        """
+        names = [", ".join(map(str, one.paths)) for one in self._against]
+        answer: dict[str, object] = {"runs": names, "own": ", ".join(map(str, self._study.paths))}
+        if not names:
+            return answer
+        made = self._begun(before)
+        if made.error:
+            raise made.error
+        if made.document is None:
+            now = self._against[before].state
+            phase = "comparing" if now.phase == "ready" else now.phase
+            return answer | {"phase": phase, "seconds": round(time.monotonic() - made.began, 3)}
+        rows = {name: len(table.rows) for name, table in made.tables.items()}
+        said = {name: value for name, value in made.document.items() if name not in _LISTS}
+        return answer | {"phase": "ready", "found": said, "rows": rows}
+
+    def page(self, before: int, ask: Ask) -> Page:
+        """A stretch of a table of a comparison, named `compare.kernels` and so on; raises `InputError`, or
+        `NotReadyError`.
+        """
+        made = self._begun(before)
+        if made.error:
+            raise made.error
+        if made.document is None:
+            raise NotReadyError("the runs are still being compared", hint="wait")
+        table = made.tables.get(ask.table.removeprefix(PREFIX))
+        return listed_page(table or Listed(key=ask.table, columns=(), rows=()), ask)
+
+    def _begun(self, before: int) -> _Made:
+        if not 0 <= before < len(self._against):
+            raise InputError(f"there is no run {before} to compare with", where="before")
+        self._study.document  # noqa: B018 - the comparison waits until the study itself is ready
+        with self._lock:
+            if before not in self._made:
+                self._made[before] = _Made()
+                made, other = self._made[before], self._against[before]
+                threading.Thread(target=self._make, args=(made, other), name="hermes-compare", daemon=True).start()
+            return self._made[before]
+
+    def _make(self, made: _Made, other: Study) -> None:
+        try:
+            other.run()
+            first = _run(other)
+            with self._lock:
+                own = self._own
+            self._own = own or _run(self._study)
+            document = comparison_document(compare(first, self._own))
+            made.tables = listed(document)
+            made.document = document
+        except HermesError as wrong:
+            made.error = wrong
+        except Exception as defect:  # noqa: BLE001 - whatever it is, the page must say that nothing more will come
+            made.error = HermesError(f"a defect in Hermes ({defect!r})", lost="the comparison")
+
+
+def _run(study: Study) -> Run:
+    found = study.document["findings"]
+    assert isinstance(found, list)
+    return run_of(study.loaded, [_found(row) for row in found])
+
+
+def _found(row: Mapping[str, object]) -> Found:
+    cost, blames = row["cost_ms"], row["blames"]
+    assert isinstance(cost, (int, float))
+    assert isinstance(blames, list)
+    return Found(
+        code=str(row["code"]), cause=str(row["cause"]), title=str(row["title"]), blames=tuple(map(str, blames)),
+        cost_ns=round(cost * 1e6),
+    )  # fmt: skip
