@@ -5,6 +5,7 @@ VENV ?= .venv
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 demo := out/demo
+torch := 2.13.0
 # What is planted: rank 5 compiles operators and collects garbage in every step, and the others wait for it.
 faults := --fault recompilation:5 --fault gc_pause:5
 
@@ -17,13 +18,16 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
 	  printf '  %-16s %s\n' "$$target" "$$text"; done
 
-demo: $(demo)/job/truth.json ## generate an 8-rank job with planted faults and analyse it
+demo: $(demo)/job/truth.json ## analyse a generated 8-rank job, then train for real: notice, capture, explain, cure, measure
 	@$(bin)/hermes analyze $(demo)/job -o $(demo)/report
+	@echo
+	@$(MAKE) --no-print-directory demo-live || echo 'the live part of the demo did not run; the report above is whole'
 
-demo-live: $(VENV)/.dev ## train for real, slow it down, notice, capture, explain, cure and measure; installs PyTorch
-	@$(pip) install --group torch
+demo-live: $(VENV)/.package ## the second part of the demo alone; installs the CPU build of PyTorch into $(VENV)-torch
+	@$(bin)/python -c 'import torch' 2>/dev/null || $(MAKE) --no-print-directory $(VENV)-torch/.torch
 	@rm -rf out/live
-	@$(bin)/python -m hermes.testing.live_demo out/live
+	@python=$(bin)/python; $$python -c 'import torch' 2>/dev/null || python=$(VENV)-torch/bin/python; \
+	  $(bin)/python -m hermes.testing.live_demo out/live --python $$python
 
 zoo: $(VENV)/.dev ## train programs with planted causes, compare what Hermes names and predicts; installs PyTorch
 	@$(pip) install --group torch
@@ -83,6 +87,17 @@ $(bin)/python:
 $(VENV)/.package: pyproject.toml | $(bin)/python
 	@echo 'installing Hermes into $(VENV)'
 	@$(pip) install --editable '.[web,timeline]'
+	@touch $@
+
+# Apart from $(VENV), so that the tests stay without PyTorch. What PyPI calls torch brings CUDA's libraries on x86-64:
+# the CPU build is asked for by its name, first where pip looks anyway, then where PyTorch publishes it.
+$(VENV)-torch/.torch:
+	@echo 'installing the CPU build of PyTorch into $(VENV)-torch'
+	@$(PYTHON) -m venv $(VENV)-torch
+	@install="$(VENV)-torch/bin/python -m pip --quiet --quiet --disable-pip-version-check --no-input install --retries 1"; \
+	  $$install numpy torch==$(torch)+cpu 2>/dev/null || \
+	  $$install numpy torch==$(torch)+cpu --extra-index-url https://download.pytorch.org/whl/cpu || \
+	  { echo 'PyTorch could not be installed' >&2; exit 1; }
 	@touch $@
 
 # --group came with pip 25.1.

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from typing import Any
 
 import pytest
 from tests.capture.conftest import Column, Place
@@ -167,11 +168,11 @@ def _two(found: list[Job]) -> list[Job]:
     return found if len(found) == 2 else []
 
 
-def _until(look: object, seconds: float = 30) -> list:  # type: ignore[type-arg]
+def _until(look: object, seconds: float = 30) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = look()  # type: ignore[operator]
         if found:
-            return found  # type: ignore[no-any-return]
+            return found
         time.sleep(0.02)
     pytest.fail("it did not come about")

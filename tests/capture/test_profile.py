@@ -74,18 +74,18 @@ def begin(place: Place, *command: str, **environment: str) -> subprocess.Popen[s
 
 def stop(process: subprocess.Popen[str]) -> str:
     """Kill the process and all below it: the workers of torchrun are in sessions of their own, and outlive it."""
-    for pid in [*_below(process.pid), process.pid]:
+    for pid in [*below(process.pid), process.pid]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return process.communicate(timeout=60)[1]
 
 
-def _below(pid: int) -> list[int]:
+def below(pid: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, task.read_text().split()):
-                found += [child, *_below(child)]
+                found += [child, *below(child)]
     return found
 
 

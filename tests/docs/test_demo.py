@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from hermes.bundle.cache import Cache
 from hermes.report.model import Report
+from hermes.testing import live_demo
 from hermes.testing.__main__ import main
 from hermes.workflow.analyze import analyze
 from hermes.workflow.load import load
@@ -74,3 +76,26 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path, capsys: pyt
     (tmp_path / "mine.txt").write_text("mine", "utf-8")
     assert main([str(tmp_path)]) == 2
     assert "the folder is not empty" in capsys.readouterr().err
+
+
+def test_the_live_demo_says_when_it_has_nothing_to_train_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert live_demo.main([str(tmp_path / "live"), "--python", "/bin/false"]) == 2
+    assert "this demo trains" in capsys.readouterr().err
+    assert not (tmp_path / "live").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_the_live_demo_notices_captures_explains_cures_and_measures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert live_demo.main([str(tmp_path / "live")]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"noticed at step \d+: data wait", said)
+    assert "captured into" in said
+    assert "the capture says: " in said
+    assert "cure: more or persistent workers" in said
+    predicted, measured = (float(found) for found in re.findall(r"gain: +(?:at most )?([\d.]+) ms a step", said))
+    # 16 samples of 1.5 ms are slept for; six workers leave a sixth of it.
+    assert 15 < measured < 1.2 * predicted

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 import time
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 from tests.workflow.live_job import LiveJob
 
 from hermes.base.errors import InputError
+from hermes.capture.profile import Captures
 from hermes.live.control import Slot
 from hermes.live.process import me
 from hermes.workflow import thresholds
+from hermes.workflow.captures import Wish, answers, ask, cancel
 from hermes.workflow.overview import Overview
 from hermes.workflow.thresholds import FILE, Thresholds
 from hermes.workflow.watch import Watcher, summary
@@ -20,6 +26,7 @@ from hermes.workflow.watch import Watcher, summary
 # Mean 10 ms, population deviation 0.1 ms: five deviations are 10.5 ms.
 ARMED = [12.0] * 20 + [9.9, 10.1] * 10
 NOW = 10**18
+WISH = Wish(steps=2, level="light", options={})
 
 
 def watcher(live: LiveJob, *, preset: str = "ksigma", capture: bool = False) -> Watcher:
@@ -166,3 +173,44 @@ def test_a_report_is_summed_up_in_a_line(live_job: LiveJob) -> None:
     part = {"component": "compute", "reason": None, "share": 0.75, "ms": 3}
     report.write_text(json.dumps({"findings": [], "critical_path": [part]}))
     assert summary(report) == "no rule fired; the step is compute 75%"
+
+
+def _die_at(fatal: int, live: LiveJob) -> int:
+    """Ask for a capture in a child that dies at that call made by `ask`; how it ended."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    passed = 0
+
+    def count(frame: FrameType, _event: str, _argument: object) -> None:
+        nonlocal passed
+        if frame.f_code.co_name == "ask":
+            passed += 1
+            if passed == fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        sys.setprofile(count)
+        ask(live.job, WISH, now_ns=time.time_ns())
+    finally:
+        os._exit(0)
+
+
+def test_a_watcher_that_is_killed_at_any_call_leaves_a_job_that_the_next_can_ask(live_job: LiveJob) -> None:
+    live_job.steps([10.0] * 44)
+    said: list[str] = []
+    rank = Captures(live_job.control, 0, 0, said.append)
+    ended, fatal = 1, 1
+    while ended:
+        ended = _die_at(fatal, live_job)
+        fatal += 1
+        rank.poll(44)
+        cancel(live_job.job)
+        rank.poll(44)
+        asked = ask(live_job.job, WISH, now_ns=time.time_ns())
+        rank.poll(44)
+        assert answers(asked)[0].state == "accepted"
+        cancel(live_job.job)
+        rank.poll(44)
+    assert fatal > 30
+    assert said == []

@@ -23,7 +23,17 @@ from hermes.live import process
 from hermes.live.control import Control
 from hermes.live.errors import LiveError
 from hermes.live.record import FLAGS, NULL
-from hermes.live.rundir import Job, clean, default_root, enter, new_id, open_ring, read, remove_memory
+from hermes.live.rundir import (
+    Job,
+    clean,
+    default_root,
+    enter,
+    new_id,
+    open_ring,
+    read,
+    remove_memory,
+    shared_memory,
+)  # fmt: skip
 from hermes.live.steplog import LogWriter
 
 _now = time.perf_counter_ns
@@ -130,7 +140,7 @@ class Agent:
         """The first step has ended: take a place in the job, and begin to count."""
         place = where(self._environment, sys.modules)
         if self._environment.get("LOCAL_RANK", "0") == "0" and "HERMES_JOB" not in self._environment:
-            clean(default_root(self._environment))
+            clean(default_root(self._environment), shared_memory(self._environment))
         job, control, number = self._enter(place)
         facts = {"world": place.world, "host": platform.node(), "python": sys.executable, "flops": self._flops}
         about = {"job": job.id, "rank": place.rank, **facts, "frameworks": frameworks(sys.modules)}

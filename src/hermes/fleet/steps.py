@@ -81,11 +81,13 @@ def from_walls(walls_ns: Iterable[float], *, rank: int = 0, **columns: Iterable[
 def read_steps(path: Path) -> list[Steps]:
     """The steps that a log, or every log of a run directory, holds; one entry for each rank.
 
+    A rank that was killed before it had written anything left an empty file, and counts as none.
     Knows step logs of Hermes, `perf_*.log` of torch_npu and MindSpore (`PERF_DUMP_PATH`; rotated files beside it are
     read too), and lines of JSON with `wall_ns` or `wall_ms`. Raises `HermesError` for what is none of these.
     """
     if path.is_dir():
-        files = sorted(path.glob("steps-rank*.log")) or sorted(path.glob("perf_*.log"))
+        ours = sorted(log for log in path.glob("steps-rank*.log") if log.stat().st_size)
+        files = ours or sorted(path.glob("perf_*.log"))
         if not files:
             raise InputError("no step logs here", where=str(path), hint="name a log, or the run directory of a job")
         return sorted((_read(file) for file in files), key=lambda steps: steps.rank)

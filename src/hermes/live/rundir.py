@@ -21,6 +21,8 @@ from hermes.live.steplog import LogWriter, last_index
 
 JOB_FILE = "job.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
+_SEGMENT = re.compile(r"hermes-(\d{1,10})-.+-(\d{1,10})-(\d{1,19})-[0-9a-f]{12}")
+"""User, process and start time of who made a segment, from its name; rings have more behind it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +113,9 @@ def enter(
 def _propose(folder: Path, facts: Mapping[str, object], environment: Mapping[str, str]) -> None:
     nonce, job_id = os.urandom(6).hex(), folder.name
     place = shared_memory(environment) or folder
-    path = place / f"hermes-{os.geteuid()}-{job_id[:80]}-{nonce}"
-    about = {"job": job_id, "nonce": nonce, "uid": os.geteuid()}
+    pid, started = process.me()
+    path = place / f"hermes-{os.geteuid()}-{job_id[:80]}-{pid}-{started}-{nonce}"
+    about = {"job": job_id, "nonce": nonce, "uid": os.geteuid(), "folder": str(folder)}
     Control.create(path, about).close()
     text = {**facts, "segment": str(path)}
     draft = folder / f".{JOB_FILE}.{nonce}"
@@ -176,27 +179,60 @@ def running(job: Job) -> bool:
         control.close()
 
 
-def clean(root: Path, *, but: str = "") -> list[str]:
+def clean(root: Path, memory: Path | None = None) -> list[str]:
     """Remove the shared memory of jobs whose processes are all gone; returns their ids. Logs and captures stay.
 
-    What a killed rank had in its ring and not yet in its log is written into the log first.
+    What a killed rank had in its ring and not yet in its log is written into the log first. In the folder `memory`
+    also segments go that belong to no run directory: of a process killed on its way into a job, or whose folder was
+    removed.
     """
     cleaned = []
     for job in jobs(root):
-        if job.id == but or not job.segment.exists() or process.alive(*job.owner) or running(job):
+        if not job.segment.exists() or process.alive(*job.owner) or running(job):
             continue
         recover(job)
         remove_memory(job)
         cleaned.append(job.id)
+    if memory is not None:
+        for path in memory.glob(f"hermes-{os.geteuid()}-*"):
+            with contextlib.suppress(OSError, LiveError):
+                _remove_stray(path)
     return cleaned
+
+
+def _remove_stray(segment: Path) -> None:
+    """Remove a segment that no run directory names, and its rings, once neither its maker nor a rank lives."""
+    name = _SEGMENT.fullmatch(segment.name)
+    if name is None or process.alive(int(name[2]), int(name[3])):
+        return
+    with segment.open("rb") as file:
+        begun = any(file.read(8))
+    if begun:
+        control = Control.attach(segment)
+        folder, alive = str(control.about.get("folder", "")), any(slot.alive for slot in control.slots())
+        control.close()
+        if alive or not folder or _named(Path(folder), segment):
+            return
+    for _, _, path in _rings(segment):
+        path.unlink(missing_ok=True)
+    segment.unlink(missing_ok=True)
+
+
+def _named(folder: Path, segment: Path) -> bool:
+    """Whether the run directory is there and names that segment. Raises `LiveError` when it cannot be read."""
+    return (folder / JOB_FILE).exists() and read(folder).segment == segment
 
 
 def rings(job: Job) -> list[tuple[int, int, Path]]:
     """Rank, process and path of every ring that lies beside the segment of the job."""
+    return _rings(job.segment)
+
+
+def _rings(segment: Path) -> list[tuple[int, int, Path]]:
     found = []
-    prefix = job.segment.name + "."
+    prefix = segment.name + "."
     with contextlib.suppress(OSError):
-        for path in job.segment.parent.iterdir():
+        for path in segment.parent.iterdir():
             rank, _, pid = path.name.removeprefix(prefix).partition(".")
             if path.name.startswith(prefix) and rank.isdecimal() and pid.isdecimal():
                 found.append((int(rank), int(pid), path))

@@ -113,7 +113,14 @@ def read_rows(path: Path) -> Iterator[tuple[int, ...] | None]:
 
 
 def last_index(path: Path) -> int:
-    """Number of the last whole record; 0 when there is none."""
+    """Number of the last whole record; 0 when there is none.
+
+    A process killed between two files leaves the new one empty or absent: then the one set aside tells.
+    """
+    return _last_in(path) or _last_in(path.with_name(path.name + ".1"))
+
+
+def _last_in(path: Path) -> int:
     try:
         size = path.stat().st_size
         if size < segment.HEADER + SIZE:

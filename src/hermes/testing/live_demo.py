@@ -1,17 +1,18 @@
 """The loop in two minutes: a real training slows down, is noticed, captured and explained; the cure is measured.
 
-python -m hermes.testing.live_demo FOLDER
+    python -m hermes.testing.live_demo FOLDER [--python PYTHON]
+
+PYTHON, this one without it, has PyTorch, and need not have Hermes.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,38 +23,51 @@ from hermes.live.rundir import jobs
 STEPS = 900
 _COMMAND = "from hermes.cli import command; command()"
 _TRAINING = Path(__file__).with_name("live_training.py")
+_HAS_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run both trainings below the folder given; 1 when nothing was noticed, 2 when PyTorch is not installed."""
-    if importlib.util.find_spec("torch") is None:
+    folder = Path(arguments[0]).absolute()
+    python = arguments[2] if arguments[1:2] == ["--python"] else sys.executable
+    if subprocess.run([python, "-c", _HAS_TORCH], check=False).returncode:
         sys.stderr.write("this demo trains: pip install --group torch\n")
         return 2
-    folder = Path(arguments[0]).absolute()
-    _say(f"a training of {STEPS} steps, whose input becomes slow half way")
-    slow = _train(folder / "slow")
+    _say(f"a training of {STEPS} steps, whose input becomes slow at step {STEPS // 2}")
+    slow = _train(python, folder / "slow")
     events = [json.loads(line) for line in (slow / "events.jsonl").read_text("utf-8").splitlines()]
     alarms = [event for event in events if event["kind"] == "alarm" and event["cause"] in ("data wait", "data work")]
     if not alarms:
-        _say("nothing was noticed")
+        _say("the slow input was not noticed")
         return 1
-    alarm = alarms[0]
-    _say(f"noticed at step {alarm['step']}, cause: {alarm['cause']}; to do: {alarm['do']}")
-    _say(f"predicted gain: at most {alarm['cost_ns'] / 1e6:.1f} ms a step")
-    _say("the same training, with workers that read ahead")
-    cured = _train(folder / "cured", "--cure", capture="--no-capture")
+    alarm = max(alarms, key=lambda event: int(event["cost_ns"]))
+    _say(f"noticed at step {alarm['step']}: {alarm['cause']}, {alarm['cost_ns'] / 1e6:.1f} ms a step")
+    for event in events:
+        _tell(event)
+    _say(f"cure: {alarm['do']}")
+    _say("the same training once more, with workers that read ahead")
+    cured = _train(python, folder / "cured", "--cure", watch="--no-watch")
     before, after = (_typical(read_steps(job)[0]) for job in (slow, cured))
-    _say(f"measured: {before / 1e6:.1f} -> {after / 1e6:.1f} ms a step, gain {(before - after) / 1e6:.1f} ms")
+    _say(f"predicted gain: at most {alarm['cost_ns'] / 1e6:.1f} ms a step")
+    _say(f"measured gain:          {(before - after) / 1e6:.1f} ms a step ({before / 1e6:.1f} -> {after / 1e6:.1f} ms)")
     return 0
 
 
-def _train(folder: Path, *options: str, capture: str = "--preset=robust") -> Path:
+def _tell(event: Mapping[str, object]) -> None:
+    if event["kind"] == "capture":
+        _say(f"captured into {event['folder']}")
+    elif event["kind"] == "finding":
+        _say(f"the capture says: {event['text']}")
+
+
+def _train(python: str, folder: Path, *options: str, watch: str = "--preset=robust") -> Path:
     environment = {**os.environ, "HERMES_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"}
     # A script's own folder comes first on its path, and ours has modules with names of the standard library.
     folder.mkdir(parents=True, exist_ok=True)
     script = shutil.copy(_TRAINING, folder / "training.py")
-    training = (sys.executable, str(script), str(STEPS), *options)
-    subprocess.run([sys.executable, "-c", _COMMAND, "run", capture, "--", *training], env=environment, check=True)
+    # More workers than cores: they sleep. torch would warn.
+    training = (python, "-W", "ignore", str(script), str(STEPS), *options)
+    subprocess.run([sys.executable, "-c", _COMMAND, "run", watch, "--", *training], env=environment, check=True)
     *_, job = jobs(folder)
     return job.folder
 

@@ -14,7 +14,7 @@ import hermes.capture
 from hermes.base.errors import HermesError, InputError
 from hermes.live import process
 from hermes.live.errors import LiveError
-from hermes.live.rundir import Job, clean, default_root, enter, new_id, recover, remove_memory
+from hermes.live.rundir import Job, clean, default_root, enter, new_id, recover, remove_memory, shared_memory
 
 _HOME = Path(hermes.capture.__file__).resolve().parents[2]
 _BOOT = _HOME / "hermes" / "capture" / "boot"
@@ -30,7 +30,7 @@ def make_job(command: Sequence[str], name: str, environment: Mapping[str, str]) 
     root = default_root(environment)
     pid, started = process.me()
     try:
-        clean(root)
+        clean(root, shared_memory(environment))
         job_id = new_id(name or name_of(command), pid=pid, started=started)
         return enter(root, job_id, command=tuple(command), owner=(pid, started), environment=environment)
     except LiveError as refused:

@@ -11,7 +11,7 @@ from hermes.diagnose.live import Cause, split
 from hermes.fleet.alarm import Alarm
 from hermes.fleet.detect import detector_of
 from hermes.fleet.steps import Steps
-from hermes.live.rundir import Job, clean, default_root, jobs, running
+from hermes.live.rundir import Job, clean, default_root, jobs, running, shared_memory
 from hermes.report.live import JobView, RankView
 from hermes.workflow.watch import Watcher
 
@@ -40,7 +40,7 @@ class Overview:
     def look(self) -> tuple[JobView, ...]:
         """Look at every job; jobs that have ended leave the picture, and their memory is removed."""
         root = default_root(self._environment)
-        clean(root)
+        clean(root, shared_memory(self._environment))
         alive = [job for job in jobs(root) if self._name in job.id and running(job)]
         for gone in self._watchers.keys() - {job.id for job in alive}:
             self._watchers.pop(gone).close(patience_s=5)
