@@ -27,17 +27,17 @@ class Ranking:
     @property
     def problems(self) -> tuple[Finding, ...]:
         """Findings that claim something of their own."""
-        return tuple(finding for finding in self.findings if finding.gain.high_ns >= self.floor.ns)
+        return tuple(finding for finding in self.findings if _counts(finding, self.floor))
 
 
 def rank(findings: Sequence[Finding], replay: Replay, floor: NoiseFloor) -> Ranking:
     """The findings in the order in which they are worth acting on."""
-    whole = [finding for finding in findings if finding.gain.high_ns >= floor.ns]
+    whole = [finding for finding in findings if _counts(finding, floor)]
     parts = [[part for part in whole if _is_part(part, broad)] for broad in whole]
     claims = [_remainder(broad, own, replay) for broad, own in zip(whole, parts, strict=True)]
     return Ranking(
         findings=_behind_parts(claims),
-        minor=tuple(sorted((one for one in findings if one.gain.high_ns < floor.ns), key=_key)),
+        minor=tuple(sorted((one for one in findings if not _counts(one, floor)), key=_key)),
         floor=floor,
     )
 
@@ -47,8 +47,15 @@ def weight(finding: Finding) -> float:
     return finding.gain.expected_ns * finding.confidence
 
 
-def _key(finding: Finding) -> tuple[float, int, int, str, tuple[str, ...]]:
-    return -weight(finding), -finding.gain.high_ns, -finding.cost_ns, finding.code, finding.blames
+def _key(finding: Finding) -> tuple[bool, float, int, int, str, tuple[str, ...]]:
+    # A job that is about to end for want of memory wins nothing by being faster.
+    ends = not finding.endangers
+    return ends, -weight(finding), -finding.gain.high_ns, -finding.cost_ns, finding.code, finding.blames
+
+
+def _counts(finding: Finding, floor: NoiseFloor) -> bool:
+    """Whether a finding is more than noise: of time, or of what ends the job."""
+    return finding.endangers or finding.gain.high_ns >= floor.ns
 
 
 def _is_part(part: Finding, broad: Finding) -> bool:
@@ -83,8 +90,8 @@ def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Find
     if not parts:
         return broad
     codes = tuple(dict.fromkeys(part.code for part in sorted(parts, key=_key)))
-    low = _low_beyond(broad, parts, replay)
     claimed = _together(parts, replay)
+    low = _low_beyond(broad, parts, replay, claimed)
     gain = replace(
         broad.gain,
         low_ns=low,
@@ -94,12 +101,15 @@ def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Find
     return replace(broad, gain=gain, explained_by=codes)
 
 
-def _low_beyond(broad: Finding, parts: Sequence[Finding], replay: Replay) -> int:
-    """What the broader cure gives in a replay when those of its parts are in it already."""
+def _low_beyond(broad: Finding, parts: Sequence[Finding], replay: Replay, claimed: int) -> int:
+    """What the broader cure gives in a replay when those of its parts are in it already.
+
+    Without a device nothing is replayed, for nothing runs beside the host: there it is what the parts leave.
+    """
     own = tuple(dict.fromkeys(spec for part in parts for spec in part.replay))
     without, both = replay(own), replay((*own, *broad.replay))
     if without is None or both is None or not broad.replay:
-        return 0
+        return max(broad.gain.low_ns - claimed, 0) if broad.gain.replayed and not (without or both) else 0
     return min(max(both.low_ns - without.low_ns, 0), broad.gain.low_ns)
 
 
@@ -109,8 +119,23 @@ def _together(parts: Sequence[Finding], replay: Replay) -> int:
     return max([part.gain.expected_ns for part in parts] + ([replayed.low_ns] if replayed else []))
 
 
+MOSTLY = 0.5
+"""A finding of whose cost others explain more than this part only describes them."""
+
+
+def _only_describes(finding: Finding) -> bool:
+    """Whether other findings, its parts, explain most of what it costs."""
+    return bool(finding.explained_by) and finding.gain.expected_ns < (1 - MOSTLY) * finding.cost_ns
+
+
 def _behind_parts(claims: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By weight; but what is explained by others stands behind the first of them."""
+    """By weight; what is explained by others stands behind the first of them, and behind all where little is left."""
+    every = tuple(claims)
+    causes = _by_weight(one for one in every if not _only_describes(one))
+    return (*causes, *_by_weight(one for one in every if _only_describes(one)))
+
+
+def _by_weight(claims: Iterable[Finding]) -> tuple[Finding, ...]:
     ordered: list[Finding] = []
     # What has more parts may have one of the others as its part.
     for finding in sorted(claims, key=lambda one: (len(one.explained_by), _key(one))):

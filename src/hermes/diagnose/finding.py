@@ -55,7 +55,8 @@ class Finding:
     `blames` names ranks (also ranks that were not collected), links or source lines. `replay` holds the changes that
     stand for its cure where steps are replayed, such as `rank:5=median`; without any, the gain stays a bound. `within`
     is the code of a broader finding of which this is a part: the part says more, and comes first. `explained_by` are
-    the codes of the parts of this one that were found: `gain` is then what is left beyond them.
+    the codes of the parts of this one that were found: `gain` is then what is left beyond them. `endangers`: it ends
+    the job in time, whatever it costs a step.
     """
 
     code: str
@@ -73,3 +74,4 @@ class Finding:
     replay: tuple[str, ...] = ()
     within: str = ""
     explained_by: tuple[str, ...] = ()
+    endangers: bool = False

@@ -81,7 +81,7 @@ _INPUT = (
         cure="eight workers",
     ),
     Entry(
-        name="workers-anew", file="input", program="workers_anew", layer="io", period=8, profiled=10,
+        name="workers-anew", file="input", program="workers_anew", layer="io", period=8, profiled=16,
         causes=("IO-06",), also=("IO-01",), monitor=("data wait", "data work", "periodic"),
         cure="persistent_workers=True",
     ),
@@ -160,7 +160,7 @@ _HOST = (
     ),
     Entry(
         name="lock-thread", file="host", program="lock_thread", layer="cpu",
-        causes=("CPU-39",), also=("CPU-40", "CPU-34"), monitor=("CPU contention", "blocked"), only_monitor=True,
+        causes=("CPU-39",), also=("CPU-40", "CPU-34"), monitor=("interpreter lock",), only_monitor=True,
         cure="no thread that runs Python all the time",
     ),
     Entry(
