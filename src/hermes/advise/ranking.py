@@ -13,6 +13,10 @@ Replay = Callable[[tuple[str, ...]], Prediction | None]
 """What changes of a step give together; None where no step can be replayed."""
 
 
+MOSTLY = 0.5
+"""A finding of whose cost others explain more than this part only describes them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
     """Findings with what each may claim, the largest first.
@@ -33,7 +37,9 @@ class Ranking:
 def rank(findings: Sequence[Finding], replay: Replay, floor: NoiseFloor) -> Ranking:
     """The findings in the order in which they are worth acting on."""
     whole = [finding for finding in findings if _counts(finding, floor)]
-    parts = [[part for part in whole if _is_part(part, broad)] for broad in whole]
+    # Where nothing is replayed a cause must explain most of a wait by itself: what it shares with others is not known.
+    least = MOSTLY if replay(()) is None else 0.0
+    parts = [[part for part in whole if _is_part(part, broad, least)] for broad in whole]
     claims = [_remainder(broad, own, replay) for broad, own in zip(whole, parts, strict=True)]
     return Ranking(
         findings=_behind_parts(claims),
@@ -58,8 +64,11 @@ def _counts(finding: Finding, floor: NoiseFloor) -> bool:
     return finding.endangers or finding.gain.high_ns >= floor.ns
 
 
-def _is_part(part: Finding, broad: Finding) -> bool:
-    """Whether `part` is a cause inside of what `broad` only describes, or makes a rank late that others wait for."""
+def _is_part(part: Finding, broad: Finding, least: float) -> bool:
+    """Whether `part` is a cause inside of what `broad` only describes, or makes a rank late that others wait for.
+
+    The latter by at least this share of the wait.
+    """
     if part is broad:
         return False
     if part.within == broad.code:
@@ -67,6 +76,8 @@ def _is_part(part: Finding, broad: Finding) -> bool:
         waits = broad.layer in ("communication", "parallelism")
         return waits or not broad.ranks or bool({*part.ranks} & {*broad.ranks})
     late = awaited(broad)
+    if part.gain.expected_ns < least * broad.cost_ns:
+        return False
     return late is not None and awaited(part) is None and part.layer != "communication" and _strikes(part, late, broad)
 
 
@@ -117,10 +128,6 @@ def _together(parts: Sequence[Finding], replay: Replay) -> int:
     """What cures of parts give together: by replay, and at least the most that one promises."""
     replayed = replay(tuple(dict.fromkeys(spec for part in parts for spec in part.replay)))
     return max([part.gain.expected_ns for part in parts] + ([replayed.low_ns] if replayed else []))
-
-
-MOSTLY = 0.5
-"""A finding of whose cost others explain more than this part only describes them."""
 
 
 def _only_describes(finding: Finding) -> bool:
