@@ -49,7 +49,7 @@ LEFT = Threshold(
 )
 CHAIN = Threshold(
     value=1 / 3,
-    unit="products for each such call, at most, on a job without a device",
+    unit="products for each such call, on a job without a device: then hardly two such calls are neighbours",
     source="a linear layer with its activation has 3 products and 5 such calls a step: forward, backward, sum of the "
     "bias's gradient, two updates",
 )

@@ -44,12 +44,12 @@ LIMIT = Threshold(
 FLOOR = NOISE
 SMALL = Threshold(
     value=65_536,
-    unit="ns, at 1 GB/s, for all bytes of an operation: less than its start takes",
+    unit="ns, at 1 GB/s, for all bytes of an operation: then it is not small",
     source="1 GB/s is a tenth of what links of data centres give",
 )
 ONE = Threshold(
     value=0.125,
-    unit="of these operations is one of them, at most: a loss and some counters are fewer",
+    unit="of these operations is one of them: then they are few, as a loss and some counters",
     source="case COM-33",
 )
 

@@ -35,8 +35,12 @@ from hermes.diagnose.rules._compute import longest, named, operators, shown
 from hermes.diagnose.rules._host import fact, has_device, on, setting
 
 LIMIT = Threshold(value=0.10, unit="of window", source="docs/evidence/cpu009.md")
-FEW = Threshold(value=0.66, unit="cores for each thread", source="PyTorch, CPU threading: no more threads than cores")
-WORTH_NS = Threshold(value=10_000, unit="ns", source="docs/evidence/cpu009.md")
+FEW = Threshold(
+    value=0.66,
+    unit="cores for each thread: then they suffice",
+    source="PyTorch, CPU threading: no more threads than cores",
+)
+WORTH_NS = Threshold(value=10_000, unit="ns an operator, to be worth several threads", source="docs/evidence/cpu009.md")
 
 
 def find(measures: Measures) -> Iterator[Finding]:
