@@ -119,7 +119,8 @@ def _title(rule: Rule) -> str:
 def _rule(rule: Rule) -> str:
     _, _, body = rule.page.strip().partition("\n")
     module = sys.modules[rule.find.__module__]
-    limits = "\n".join(_limit(value) for value in vars(module).values() if isinstance(value, Threshold))
+    own = dict.fromkeys(value for value in vars(module).values() if isinstance(value, Threshold))
+    limits = "\n".join(map(_limit, own))
     source = f"src/{module.__name__.replace('.', '/')}.py"
     return (
         f"# {rule.code}: {_title(rule)}\n\n{body.strip()}\n\n## Limits\n\n{limits or 'None.'}\n\n"

@@ -6,6 +6,7 @@ import polars as pl
 
 from hermes.analyze import host_events
 from hermes.analyze.breakdown import device_busy, step_splits
+from hermes.analyze.checks import checks
 from hermes.analyze.host_measures import HostEvents
 from hermes.tables import TABLES, empty
 from hermes.testing import draw
@@ -27,7 +28,8 @@ def events(text: str, setting: pl.DataFrame = SETTING) -> dict[str, HostEvents]:
     busy = device_busy(tables["kernel"], tables["comm_op"])
     loop = pl.DataFrame({"pid": [1], "tid": [100]})
     notable = host_events.notable(host)
-    rows = host_events.host_events(splits, tables["step"], notable, tables["gc"], setting, busy, loop, 0)
+    checked = checks(host)
+    rows = host_events.host_events(splits, tables["step"], notable, tables["gc"], setting, busy, loop, checked, 0)
     return {row.what: row for row in rows}
 
 

@@ -30,7 +30,7 @@ def silent(rule: Rule, measures: Measures) -> bool:
 
 COMPONENT = pytest.mark.parametrize(
     ("rule", "part", "limit"),
-    [(com001.RULE, "exposed", 50), (cpu001.RULE, "free", 100), (mem001.RULE, "copy", 50)],
+    [(com001.RULE, "exposed", 20), (cpu001.RULE, "free", 100), (mem001.RULE, "copy", 50)],
     ids=["COM001", "CPU001", "MEM001"],
 )
 

@@ -13,6 +13,10 @@ Replay = Callable[[tuple[str, ...]], Prediction | None]
 """What changes of a step give together; None where no step can be replayed."""
 
 
+MOSTLY = 0.5
+"""A finding of whose cost others explain more than this part only describes them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
     """Findings with what each may claim, the largest first.
@@ -27,17 +31,19 @@ class Ranking:
     @property
     def problems(self) -> tuple[Finding, ...]:
         """Findings that claim something of their own."""
-        return tuple(finding for finding in self.findings if finding.gain.high_ns >= self.floor.ns)
+        return tuple(finding for finding in self.findings if _counts(finding, self.floor))
 
 
 def rank(findings: Sequence[Finding], replay: Replay, floor: NoiseFloor) -> Ranking:
     """The findings in the order in which they are worth acting on."""
-    whole = [finding for finding in findings if finding.gain.high_ns >= floor.ns]
-    parts = [[part for part in whole if _is_part(part, broad)] for broad in whole]
+    whole = [finding for finding in findings if _counts(finding, floor)]
+    # Where nothing is replayed a cause must explain most of a wait by itself: what it shares with others is not known.
+    least = MOSTLY if replay(()) is None else 0.0
+    parts = [[part for part in whole if _is_part(part, broad, least)] for broad in whole]
     claims = [_remainder(broad, own, replay) for broad, own in zip(whole, parts, strict=True)]
     return Ranking(
         findings=_behind_parts(claims),
-        minor=tuple(sorted((one for one in findings if one.gain.high_ns < floor.ns), key=_key)),
+        minor=tuple(sorted((one for one in findings if not _counts(one, floor)), key=_key)),
         floor=floor,
     )
 
@@ -47,12 +53,22 @@ def weight(finding: Finding) -> float:
     return finding.gain.expected_ns * finding.confidence
 
 
-def _key(finding: Finding) -> tuple[float, int, int, str, tuple[str, ...]]:
-    return -weight(finding), -finding.gain.high_ns, -finding.cost_ns, finding.code, finding.blames
+def _key(finding: Finding) -> tuple[bool, float, int, int, str, tuple[str, ...]]:
+    # A job that is about to end for want of memory wins nothing by being faster.
+    ends = not finding.endangers
+    return ends, -weight(finding), -finding.gain.high_ns, -finding.cost_ns, finding.code, finding.blames
 
 
-def _is_part(part: Finding, broad: Finding) -> bool:
-    """Whether `part` is a cause inside of what `broad` only describes, or makes a rank late that others wait for."""
+def _counts(finding: Finding, floor: NoiseFloor) -> bool:
+    """Whether a finding is more than noise: of time, or of what ends the job."""
+    return finding.endangers or finding.gain.high_ns >= floor.ns
+
+
+def _is_part(part: Finding, broad: Finding, least: float) -> bool:
+    """Whether `part` is a cause inside of what `broad` only describes, or makes a rank late that others wait for.
+
+    The latter by at least this share of the wait.
+    """
     if part is broad:
         return False
     if part.within == broad.code:
@@ -60,6 +76,8 @@ def _is_part(part: Finding, broad: Finding) -> bool:
         waits = broad.layer in ("communication", "parallelism")
         return waits or not broad.ranks or bool({*part.ranks} & {*broad.ranks})
     late = awaited(broad)
+    if part.gain.expected_ns < least * broad.cost_ns:
+        return False
     return late is not None and awaited(part) is None and part.layer != "communication" and _strikes(part, late, broad)
 
 
@@ -83,8 +101,8 @@ def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Find
     if not parts:
         return broad
     codes = tuple(dict.fromkeys(part.code for part in sorted(parts, key=_key)))
-    low = _low_beyond(broad, parts, replay)
     claimed = _together(parts, replay)
+    low = _low_beyond(broad, parts, replay, claimed)
     gain = replace(
         broad.gain,
         low_ns=low,
@@ -94,12 +112,15 @@ def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Find
     return replace(broad, gain=gain, explained_by=codes)
 
 
-def _low_beyond(broad: Finding, parts: Sequence[Finding], replay: Replay) -> int:
-    """What the broader cure gives in a replay when those of its parts are in it already."""
+def _low_beyond(broad: Finding, parts: Sequence[Finding], replay: Replay, claimed: int) -> int:
+    """What the broader cure gives in a replay when those of its parts are in it already.
+
+    Without a device nothing is replayed, for nothing runs beside the host: there it is what the parts leave.
+    """
     own = tuple(dict.fromkeys(spec for part in parts for spec in part.replay))
     without, both = replay(own), replay((*own, *broad.replay))
     if without is None or both is None or not broad.replay:
-        return 0
+        return max(broad.gain.low_ns - claimed, 0) if broad.gain.replayed and not (without or both) else 0
     return min(max(both.low_ns - without.low_ns, 0), broad.gain.low_ns)
 
 
@@ -109,8 +130,19 @@ def _together(parts: Sequence[Finding], replay: Replay) -> int:
     return max([part.gain.expected_ns for part in parts] + ([replayed.low_ns] if replayed else []))
 
 
+def _only_describes(finding: Finding) -> bool:
+    """Whether other findings, its parts, explain most of what it costs."""
+    return bool(finding.explained_by) and finding.gain.expected_ns < (1 - MOSTLY) * finding.cost_ns
+
+
 def _behind_parts(claims: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By weight; but what is explained by others stands behind the first of them."""
+    """By weight; what is explained by others stands behind the first of them, and behind all where little is left."""
+    every = tuple(claims)
+    causes = _by_weight(one for one in every if not _only_describes(one))
+    return (*causes, *_by_weight(one for one in every if _only_describes(one)))
+
+
+def _by_weight(claims: Iterable[Finding]) -> tuple[Finding, ...]:
     ordered: list[Finding] = []
     # What has more parts may have one of the others as its part.
     for finding in sorted(claims, key=lambda one: (len(one.explained_by), _key(one))):

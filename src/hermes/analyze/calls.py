@@ -8,7 +8,7 @@ import polars as pl
 
 from hermes.base.intervals import EMPTY, Intervals, flat
 from hermes.knowledge.blocking import is_blocking
-from hermes.knowledge.host_work import DATA, GC, LAUNCH, OPERATOR, OUTSIDE, PATTERNS, PYTHON, REASONS, reason_of
+from hermes.knowledge.host_work import DATA, EVENTS, GC, LAUNCH, OPERATOR, OUTSIDE, PYTHON, REASONS, reason_of
 from hermes.tables import RUNTIME_KINDS
 
 CALLS = (*RUNTIME_KINDS, "enqueue", "dequeue")
@@ -22,7 +22,7 @@ def spans(rows: pl.DataFrame) -> Intervals:
 
 def named(reason: str) -> pl.Expr:
     """Whether the name of a row tells this reason, or one that this pattern shares with others."""
-    return pl.col("name").str.to_lowercase().str.contains(PATTERNS[reason])
+    return pl.col("name").str.to_lowercase().str.contains(EVENTS[reason])
 
 
 def within(rows: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:

@@ -10,7 +10,19 @@ from hermes.analyze.calls import named, of_threads, outermost, spans
 from hermes.analyze.host_measures import Contention, HostEvents, SettingValues, Shapes
 from hermes.analyze.measures import StepSplit
 from hermes.base.intervals import Intervals
-from hermes.knowledge.host_work import ALLOCATION, CHECKPOINT, COMPILATION, DATA, GC, PATTERNS
+from hermes.knowledge.host_work import (
+    ALLOCATION,
+    CHECKPOINT,
+    CHECKS,
+    COMPILATION,
+    CONVERSION,
+    DATA,
+    EVENTS,
+    GC,
+    OPTIMIZER,
+    REDUCING,
+    UNPICKLING,
+)
 from hermes.knowledge.input_work import FRAMES
 
 _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
@@ -26,7 +38,12 @@ def notable(host_op: pl.DataFrame) -> pl.DataFrame:
     One pass over the names; all that looks at a whole capture looks at these.
     """
     patterns = "|".join(
-        f"(?:{pattern})" for pattern in (*(PATTERNS[reason] for reason in (DATA, *_KINDS)), FRAMES, _MODULE)
+        f"(?:{pattern})"
+        for pattern in (
+            *(EVENTS[reason] for reason in (DATA, CONVERSION, UNPICKLING, OPTIMIZER, REDUCING, *_KINDS)),
+            FRAMES,
+            _MODULE,
+        )
     )
     names = host_op["name"].unique()
     chosen = names.filter(names.str.to_lowercase().str.contains(patterns))
@@ -41,11 +58,12 @@ def host_events(
     setting: pl.DataFrame,
     busy: Intervals | None,
     loop: pl.DataFrame,
+    checks: pl.DataFrame,
     rank: int,
 ) -> Iterator[HostEvents]:
     """One row for each kind; `calls` are those of `notable`, `busy` is when the device worked (None: not recorded).
 
-    `loop` holds `pid`, `tid` of the thread that runs the training loop.
+    `loop` holds `pid`, `tid` of the thread that runs the training loop, `checks` the calls of `analyze.checks`.
     """
     count = max(1, len(splits))
     for reason in _KINDS:
@@ -54,6 +72,16 @@ def host_events(
             # Progress bars and loggers have threads of their own, which wait all the time.
             every = of_threads(every, loop)
         yield _events(rank, reason, outermost(every), every, step, count, busy, "names of host calls")
+    converted = calls.filter(named(CONVERSION))
+    # A batch that workers or datasets make is input, whatever it is made of.
+    own = outermost(of_threads(converted, loop) if loop.height else converted)
+    made = spans(own) - spans(calls.filter(named(DATA)))
+    yield _events(rank, CONVERSION, _cut(own, made), own, step, count, busy, "Python frames")
+    for reason in (UNPICKLING, OPTIMIZER, REDUCING):
+        found = calls.filter(named(reason))
+        found = outermost(of_threads(found, loop) if loop.height else found)
+        yield _events(rank, reason, found, found, step, count, busy, "names of host calls")
+    yield _events(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
     recorded, source = _collector(gc, setting)
     if recorded:
         rows = gc.with_columns(pl.lit(GC).alias("name"))
@@ -63,6 +91,12 @@ def host_events(
             rank=rank, what=GC, steps=count, steps_hit=None, calls=None, ns=None, longest_ns=None,
             device_free_ns=None, names=(), source=source,
         )  # fmt: skip
+
+
+def _cut(rows: pl.DataFrame, when: Intervals) -> pl.DataFrame:
+    """The rows that do not lie outside of `when`."""
+    start = rows["start_ns"].to_numpy()
+    return rows.filter(pl.Series(when.lasted(start + rows["dur_ns"].to_numpy()) > when.lasted(start)))
 
 
 def _collector(gc: pl.DataFrame, setting: pl.DataFrame) -> tuple[bool, str]:

@@ -65,8 +65,9 @@ class Fetches:
     `not told`. `wait_ns` sums the calls; of `fetches` of them `long` took at least a millisecond: none was ready.
     `queue_wait_ns` is the part in which the loop waited at the queue of its workers, and `early` how many batches
     arrived before the one that was due: both from Python frames. `epoch_ns` is the time in which `epochs` iterators
-    were made. `reading_ns` and `processing_ns` are the parts of the calls of the main process that frames and stacks
-    tell. `device_free_ns` is the part of the calls in which the device had nothing to do.
+    were made, and the workers of others ended; `first_ns` that of the fetches that came first after them.
+    `reading_ns` and `processing_ns` are the parts of the calls of the main process that frames and stacks tell.
+    `device_free_ns` is the part of the calls in which the device had nothing to do.
     """
 
     rank: int
@@ -85,6 +86,7 @@ class Fetches:
     epoch_ns: int | None
     reading_ns: int | None
     processing_ns: int | None
+    first_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,6 +375,16 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Padding:
+    """Batches of `samples` that were padded: mean tokens of one `before`, and `after`, where an embedding got them."""
+
+    rank: int
+    samples: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSide:
     """Overlap, input pipeline, host and memory. Of a step each rank's is that of median window."""
 
@@ -393,3 +405,4 @@ class HostSide:
     growth: tuple[MemoryGrowth, ...] = ()
     recompute: tuple[Recompute, ...] = ()
     holders: tuple[Holder, ...] = ()
+    padding: tuple[Padding, ...] = ()

@@ -16,6 +16,7 @@ from hermes.analyze.host_measures import Contention, Fetches, InputCopies, Input
 from hermes.analyze.measures import StepSplit
 from hermes.base.intervals import Intervals, Ints
 from hermes.knowledge.input_work import (
+    END_FRAME,
     EPOCH_FRAME,
     LONG_NS,
     MAIN_PROCESS,
@@ -65,6 +66,8 @@ def fetches(rows: InputRows) -> Fetches | None:
     calls = fetch_rows(rows.notable)
     if not calls.height:
         return None
+    ended = spans(rows.notable.filter(_LOWER.str.contains(END_FRAME)))
+    calls = _without(calls, ended)
     _, median, longest = spread(calls["dur_ns"].to_list())
     last = calls.sort("dur_ns", "start_ns", descending=[True, False]).row(0, named=True)
     when = spans(calls)
@@ -88,10 +91,26 @@ def fetches(rows: InputRows) -> Fetches | None:
         queue_wait_ns=waited.total if told else None,
         early=max(0, taken - calls.height) if told else None,
         epochs=made.height if rows.framed else None,
-        epoch_ns=spans(made).total if rows.framed else None,
+        epoch_ns=(spans(made) | ended).total if rows.framed else None,
         reading_ns=reading,
         processing_ns=processing,
+        first_ns=_first(calls, made) if rows.framed else None,
     )
+
+
+def _first(calls: pl.DataFrame, made: pl.DataFrame) -> int:
+    """The fetches that came first after iterators were made."""
+    ordered = calls.sort("start_ns")
+    ends = (made["start_ns"] + made["dur_ns"]).unique().to_numpy()
+    places = {int(place) for place in ordered["start_ns"].to_numpy().searchsorted(ends)}
+    return sum(ordered["dur_ns"][place] for place in places if place < ordered.height)
+
+
+def _without(calls: pl.DataFrame, ended: Intervals) -> pl.DataFrame:
+    """The calls without the time in which they end workers, which is at their ends."""
+    start = calls["start_ns"].to_numpy()
+    lost = ended.lasted(start + calls["dur_ns"].to_numpy()) - ended.lasted(start)
+    return calls.with_columns(pl.col("dur_ns") - pl.Series(lost, dtype=pl.Int64))
 
 
 def _kind(calls: pl.DataFrame) -> Literal["main process", "workers", "not told"]:

@@ -21,7 +21,8 @@ _VERSION = re.compile(r"(V\d+|D)$")
 _SAME = {
     "pow": "pow", "pows": "pow", "square": "pow", "mean": "mean", "reducemean": "mean", "rsqrt": "rsqrt", "mul": "mul",
     "silu": "silu", "swish": "silu", "neg": "neg", "cat": "cat", "concat": "cat", "add": "add", "softmax": "softmax",
-    "_softmax": "softmax", "div": "mul", "realdiv": "mul", "muls": "mul", "masked_fill": "add", "maskedfill": "add",
+    "_softmax": "softmax", "_softmax_backward_data": "softmax backward", "softmaxgrad": "softmax backward",
+    "div": "mul", "realdiv": "mul", "muls": "mul", "masked_fill": "add", "maskedfill": "add",
 }  # fmt: skip
 _SCORES = 32
 """Shorter rows and columns are no matrix of attention scores."""
@@ -124,7 +125,13 @@ def _attention(row: OperatorCost, rows: _Rows) -> list[OperatorCost]:
     whole = rows.shapes(row)[0]
     if len(whole) < 3 or min(whole[-2:]) < _SCORES or rows.products.get(row.ranks, 0) < row.calls:
         return []
-    return [row, *(other for name in ("mul", "add") for other in rows.like(row, name, row.calls, whole))]
+    # The gradient of the scaling has the name and the shape of the scaling.
+    counts = {row.calls, 2 * row.calls}
+    return [
+        row,
+        *(other for name in ("mul", "add") for calls in counts for other in rows.like(row, name, calls, whole)),
+        *rows.like(row, "softmax backward", row.calls, whole),
+    ]
 
 
 _LAYERS: tuple[tuple[Layer, str, Callable[[OperatorCost, _Rows], list[OperatorCost]]], ...] = (

@@ -77,7 +77,7 @@ class Finding:
     stand for its cure where steps are replayed, such as `rank:5=median`; without any, the gain stays a bound. `within`
     is the code of a broader finding of which this is a part: the part says more, and comes first. `explained_by` are
     the codes of the parts of this one that were found: `gain` is then what is left beyond them. `at` is the moment that
-    shows it.
+    shows it. `endangers`: it ends the job in time, whatever it costs a step.
     """
 
     code: str
@@ -96,3 +96,4 @@ class Finding:
     within: str = ""
     explained_by: tuple[str, ...] = ()
     at: Moment | None = None
+    endangers: bool = False

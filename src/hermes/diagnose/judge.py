@@ -116,6 +116,8 @@ def _problem(given: Grounds, split: StepSplit) -> str | None:
         return None
     first = given.problems[0]
     gain = first.gain
+    if first.endangers:
+        return f"{first.title[0].lower()}{first.title[1:]}, and the job ends when it is full"
     share = min((gain.low_ns if gain.replayed and gain.low_ns else gain.high_ns) / split.window_ns, 1.0)
     most = "" if gain.replayed and gain.low_ns else "up to "
     if first.cause == "slow rank":

@@ -21,6 +21,7 @@ GREW = Threshold(value=0.5, unit="of the growth", source="docs/evidence/detectio
 DATA = Threshold(value=0.25, unit="of all time", source="docs/evidence/detection.md")
 GC = Threshold(value=0.10, unit="of all time", source="docs/evidence/detection.md")
 CPU_QUEUE = Threshold(value=0.20, unit="of all time", source="docs/evidence/detection.md")
+LOCK = Threshold(value=0.25, unit="of all time", source="docs/evidence/detection.md")
 PERIODIC = Threshold(value=0.05, unit="of all time", source="docs/evidence/detection.md")
 
 WORDS: Mapping[str, tuple[str, str]] = {
@@ -28,6 +29,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "data work": ("batches made by the training process itself", "give the DataLoader workers, or precompute"),
     "garbage collection": ("Python's garbage collector", "gc.freeze() after start-up, fewer explicit gc.collect()"),
     "CPU contention": ("waiting for a CPU", "stop or move what else runs here; threads no more than cores"),
+    "interpreter lock": (
+        "another thread that runs Python all the time",
+        "move its work to a process, or let it sleep; py-spy dump shows it",
+    ),
     "checkpoint": ("saving checkpoints", "write them in the background, or less often"),
     "host compute": ("work of the host", "a capture shows which operators and Python code"),
     "blocked": ("waiting for the device, other ranks or a lock", "a capture shows which call waits"),
@@ -78,7 +83,22 @@ def split(steps: Steps) -> dict[str, float] | None:
         parts["blocked"] = max(blocked - parts.get("checkpoint", 0.0), 0.0)
         known = parts.get("garbage collection", 0.0) + parts.get("data work", 0.0)
         parts["host compute"] = max(cpu - known, 0.0)
+        parts["interpreter lock"] = _locked_out(steps, parts["blocked"], cpu)
+        parts["blocked"] -= parts["interpreter lock"]
     return parts
+
+
+def _locked_out(steps: Steps, blocked: float, cpu: float) -> float:
+    """How long the stepping thread stood still in a step while other threads of its process computed, at most one.
+
+    Autograd's threads and those of collectives compute while the stepping thread waits for them: passes backward and
+    collectives do not count. Threads of an operator compute beside it, when it does not stand still.
+    """
+    whole, backward = _mean(steps, "process_cpu_ns"), _mean(steps, "backward_ns")
+    # Without passes backward a graph is run by threads of the framework, which hold no lock of Python.
+    if whole is None or backward is None:
+        return 0.0
+    return max(min(blocked - backward - (_mean(steps, "comm_ns") or 0.0), whole - cpu), 0.0)
 
 
 def _mean(steps: Steps, name: str) -> float | None:
@@ -106,7 +126,13 @@ def why_slower(before: Steps, after: Steps) -> Cause | None:
 
 def what_costs(ranks: Sequence[Steps]) -> tuple[Cause, ...]:
     """The causes that cost a share above their limit over the whole log, by rank and then by cost."""
-    limits = {"data wait": DATA, "data work": DATA, "garbage collection": GC, "CPU contention": CPU_QUEUE}
+    limits = {
+        "data wait": DATA,
+        "data work": DATA,
+        "garbage collection": GC,
+        "CPU contention": CPU_QUEUE,
+        "interpreter lock": LOCK,
+    }
     found: list[Cause] = []
     for steps in ranks:
         usable = steps.part(min(1, len(steps)), len(steps))

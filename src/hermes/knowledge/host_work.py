@@ -42,12 +42,29 @@ PATTERNS: dict[str, str] = {
     CHECKPOINT: (
         r"torch[./]serialization|torch\.save|save_checkpoint|state_dict|torch/distributed/checkpoint/|safetensors/"
         r"|torch/utils/tensorboard/|tensorboardx?/|wandb/|mlflow/|swanlab/|logging/__init__\.py|tqdm/"
-        r"|<built-in function print>"
+        r"|<built-in function (print|fsync|fdatasync)>|<built-in method (write|writelines|flush) of _io\."
     ),
     COMMUNICATION: r"^(gloo|mpi|ucc):|^c10d::|^processgroup",
     SYNCHRONISATION: r"synchronize|^(cuda|hip)memcpy$|^aclrtmemcpy$|^memcopysync$",
 }
 """Reason and the pattern of the names that tell it, in the order in which they count."""
+
+CHECKS = "checks of numbers"
+CONVERSION = "conversion of lists"
+UNPICKLING = "unpickling"
+OPTIMIZER = "optimizer steps"
+REDUCING = "forward passes of DistributedDataParallel"
+EVENTS: dict[str, str] = PATTERNS | {
+    CHECKS: (
+        r"^aten::is(finite|nan|inf)$|torch/autograd/anomaly_mode\.py"
+        r"|(^|/)traceback\.py\(\d+\): (format_stack|extract_stack)$"
+    ),
+    CONVERSION: r"^<built-in method (tensor|as_tensor|asarray) of type object|^<built-in function array>$",
+    UNPICKLING: r"^<built-in function loads>$",
+    OPTIMIZER: r"^optimizer\.step#",
+    REDUCING: r"^distributeddataparallel\.forward$",
+}
+"""What else a call tells by its name; a part of the work of the reasons above, and no reason of its own."""
 
 REASONS = (GC, *PATTERNS, LAUNCH, OPERATOR, PYTHON, OUTSIDE)
 DISPATCH = (LAUNCH, OPERATOR, PYTHON, OUTSIDE)

@@ -14,7 +14,9 @@ NEXT_FRAME = r"utils/data/dataloader\.py\(\d+\): __next__$"
 WAIT_FRAME = r"utils/data/dataloader\.py\(\d+\): _try_get_data$"
 TAKE_FRAME = r"utils/data/dataloader\.py\(\d+\): _get_data$"
 EPOCH_FRAME = r"utils/data/dataloader\.py\(\d+\): __iter__$"
-FRAMES = r"utils/data/dataloader\.py\(\d+\): (__next__|_try_get_data|_get_data|__iter__)$"
+END_FRAME = r"utils/data/dataloader\.py\(\d+\): _shutdown_workers$"
+"""The loop asks for one batch more than there are, and workers that do not persist are ended there."""
+FRAMES = r"utils/data/dataloader\.py\(\d+\): (__next__|_try_get_data|_get_data|__iter__|_shutdown_workers)$"
 
 # Lower case: bytes come from somewhere else than memory.
 READING = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hermes.testing.effects import Effects
@@ -200,15 +200,19 @@ class Program:
     def _finish(self, handles: list[Instruction]) -> Iterator[Instruction]:
         yield Enter(name="Optimizer.step#AdamW.step", kind="range")
         yield from handles
-        for kernel in NORMS:
+        for kernel in map(self._of_stage, NORMS):
             yield Run(op=kernel.op, inner=kernel.inner, kernels=(kernel,), phase="optimizer")
         world = self._groups.get("default_group")
         if world:
             yield Communicate(group=world, op="all_reduce", bytes=4, phase="optimizer", stream=world.stream)
-        for kernel in OPTIMIZER:
+        for kernel in map(self._of_stage, OPTIMIZER):
             yield Run(op=kernel.op, inner=kernel.inner, kernels=(kernel,), phase="optimizer")
         yield Leave()
         yield Item(phase="optimizer")
+
+    def _of_stage(self, kernel: Kernel) -> Kernel:
+        """A kernel that walks over all parameters: a stage of a pipeline has its part of them."""
+        return replace(kernel, base_ns=kernel.base_ns // self._job.pp)
 
     def _runs(self, kernels: tuple[Kernel, ...], key: str) -> Iterator[Instruction]:
         for index, kernel in enumerate(kernels):

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import polars as pl
 
-from hermes.analyze import dispatch, host_events, input_pipeline, memory
+from hermes.analyze import checks, dispatch, host_events, input_pipeline, memory, padding
 from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.calls import spans, within
 from hermes.analyze.host_measures import (
@@ -23,6 +23,7 @@ from hermes.analyze.host_measures import (
     InputRates,
     MemoryGrowth,
     MemoryPeak,
+    Padding,
     QueueDepth,
     Recompute,
     Shapes,
@@ -70,6 +71,7 @@ class Gathered:
     growth: list[MemoryGrowth] = field(default_factory=list)
     recompute: list[Recompute] = field(default_factory=list)
     holders: list[Holder] = field(default_factory=list)
+    padded: list[Padding] = field(default_factory=list)
 
     def side(self) -> HostSide:
         """What the report shows."""
@@ -91,6 +93,7 @@ class Gathered:
             growth=tuple(self.growth),
             recompute=tuple(self.recompute),
             holders=tuple(self.holders),
+            padding=tuple(self.padded),
         )
 
 
@@ -147,11 +150,14 @@ def gather(rank: Tables, into: Gathered) -> None:
     into.settings[data.rank] = setting
     notable = host_events.notable(host_op)
     loop = host_op.filter(pl.col("kind") == "step").select("pid", "tid").unique()
-    into.events.extend(host_events.host_events(splits, step, notable, gc, setting, rank.busy, loop, data.rank))
+    checked = checks.checks(host_op)
+    into.events.extend(host_events.host_events(splits, step, notable, gc, setting, rank.busy, loop, checked, data.rank))
     cores = host_events.contention(data.rank, data.table("counter", "source", "name", "value"))
     into.contention.extend([cores] if cores else [])
     found = host_events.shapes(data.rank, data.table("kernel", "component", "type", "input_shapes", "op_state", "step"))
     into.shapes.extend([found] if found else [])
+    calls = data.where("host_op", ("name", "shapes", "dtypes"), pl.col("name").is_in((*padding.PADS, padding.LOOKUP)))
+    into.padded.extend(padding.padding(data.rank, calls))
     _input(rank, notable, cores, into)
     _memory(rank, notable, into)
     if rank.typical is not None and rank.typical.window_ns > 0:

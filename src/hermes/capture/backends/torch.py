@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.capture.backends import CaptureError
+from hermes.capture.surroundings import surroundings
 from hermes.live.control import Request
 
 OPTIONS = {
@@ -42,11 +43,12 @@ class TorchBackend:
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             activities.append(profiler.ProfilerActivity.CUDA)
         # Stacks are put together in what it leaves out.
-        lean = {} if wanted.get("with_stack") else _lean(self._torch)
+        lean = _with_collections(self._torch) if wanted.get("with_stack") else _lean(self._torch)
         self._profile = profiler.profile(activities=activities, **wanted, **lean)
         self._profile.start()
         self._running = True
-        self._profile.add_metadata_json("hermes", json.dumps({"rank": self._rank, "reason": self._request.reason}))
+        about = {"rank": self._rank, "reason": self._request.reason, "settings": surroundings(sys.modules)}
+        self._profile.add_metadata_json("hermes", json.dumps(about))
 
     def mark(self, step: int) -> None:
         """Close the mark of the step before, and open that of `step`."""
@@ -96,6 +98,14 @@ class TorchBackend:
 def _asked(request: Request) -> dict[str, bool]:
     names = {"memory": "profile_memory", "stack": "with_stack", "shapes": "record_shapes"}
     return {names[name]: value == "yes" for name, value in request.options.items() if name in names}
+
+
+def _with_collections(torch: Any) -> dict[str, object]:
+    """Since torch 2.9 collections of Python's garbage collector can be asked for; they come with stacks."""
+    try:
+        return {"experimental_config": torch._C._profiler._ExperimentalConfig(record_python_gc_info=True)}
+    except (TypeError, AttributeError):
+        return {}
 
 
 def _lean(torch: Any) -> dict[str, object]:

@@ -34,6 +34,8 @@ def first_waits_ns(row: Fetches) -> int:
     """
     if not row.epochs or not row.epoch_ns:
         return 0
+    if row.first_ns is not None:
+        return row.first_ns if _LONG * row.epoch_ns > row.first_ns else 0
     odd = row.longest_ns > _LONG * row.median_ns and _LONG * row.epoch_ns > row.longest_ns
     return min(row.epochs * row.longest_ns, row.wait_ns) if odd else 0
 

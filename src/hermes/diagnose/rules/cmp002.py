@@ -12,7 +12,8 @@ of them in a row read and write the same tensor five times, where one fused kern
 
 ## When it is not a problem
 
-When few of them stand next to each other, or the model is small, so that something else bounds the step.
+When few of them stand next to each other, or the model is small, so that something else bounds the step. On a job
+without a device the rule is silent where there are fewer than three such calls for each product.
 
 ## What to do
 
@@ -32,6 +33,8 @@ from hermes.analyze.compute_measures import OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
+from hermes.diagnose.rules._host import has_device
+from hermes.knowledge.operators import MATRIX
 
 FUSIBLE = ("elementwise", "reduction")
 LIMIT = Threshold(
@@ -44,6 +47,12 @@ LEFT = Threshold(
     unit="of it stays, at least, when each two such kernels become one: half the bytes are moved",
     source="bytes of two elementwise kernels in a row, against those of one",
 )
+CHAIN = Threshold(
+    value=1 / 3,
+    unit="products for each such call, on a job without a device: then hardly two such calls are neighbours",
+    source="a linear layer with its activation has 3 products and 5 such calls a step: forward, backward, sum of the "
+    "bias's gradient, two updates",
+)
 
 
 def find(measures: Measures) -> Iterator[Finding]:
@@ -53,6 +62,10 @@ def find(measures: Measures) -> Iterator[Finding]:
         return
     worst = longest(measures, _moving)
     won = round(found.cost_ns * (1 - LEFT.value))
+    alone = not has_device(measures, found.worst.rank)
+    if alone and _products(measures) > CHAIN.value:
+        return
+    method = "each two of these kernels become one, and move half the bytes"
     yield Finding(
         code="CMP002",
         layer="compute",
@@ -62,7 +75,9 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=won, method="bound: each two of these kernels become one, and move half the bytes"),
+        gain=Gain(low_ns=won, high_ns=won, method=f"the host's own time: {method}", replayed=True)
+        if alone
+        else Gain(low_ns=0, high_ns=won, method=f"bound: {method}"),
         confidence=round(0.5 * measures.certainty, 2),
         evidence=(*found.evidence, *shown(worst, _moving)),
         replay=faster(measures, lambda row: _moving(row) * (1 - LEFT.value)),
@@ -70,10 +85,22 @@ def find(measures: Measures) -> Iterator[Finding]:
     )
 
 
+def _products(measures: Measures) -> float:
+    """Products for each call: with many of them none has a neighbour of its kind."""
+    rows = measures.compute.operators
+    products = sum(row.calls for row in rows if row.kind in MATRIX)
+    long = [row for row in rows if row.kind in FUSIBLE]
+    whole = sum(row.ns for row in long)
+    # What takes no time need not be fused.
+    return products / max(1, sum(row.calls for row in long if row.ns > _SLIGHT * whole))
+
+
 def _moving(row: OperatorCost) -> float:
     return float(row.ns) if row.kind in FUSIBLE else 0.0
 
 
+_SLIGHT = 0.005
+"""Operators with less than this part of the time of all of their kind are no part of a chain."""
 _COMPILE = Action(
     title="Compile the model, so that chains become one kernel",
     do="model = torch.compile(model), or write the chain as one function under torch.compile; use fused=True "

@@ -4,7 +4,8 @@
 
 The time that products, convolutions and attention in float32 or float64 would save in the next faster type that the
 chip has: TF32 or HF32 for float32, else 16 bits; bytes still have to be moved. Summed per step, from shapes, types and
-peaks.
+peaks. On a processor it is half of the time of products in float32, where the capture says that it multiplies bfloat16
+(AVX-512 BF16, AMX, Arm BF16).
 
 ## Why it costs you
 
@@ -32,6 +33,7 @@ from hermes.analyze.compute_measures import ChipUsed, OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._compute import longest, named, operators, shown, vendor
+from hermes.diagnose.rules._host import has_device, setting
 from hermes.diagnose.rules._limits import DOUBT
 from hermes.knowledge.operators import MATRIX
 
@@ -39,6 +41,17 @@ LIMIT = DOUBT
 HALF = Threshold(
     value=0.5, unit="of products in float64, on a processor that is not known", source="docs/evidence/cpu-roofline.md"
 )
+SHORT = Threshold(
+    value=0.5,
+    unit="of products in float32, on a processor with instructions for bfloat16",
+    source="docs/evidence/cpu-roofline.md",
+)
+WORTH_NS = Threshold(
+    value=100_000,
+    unit="ns a product, below which conversions take what it wins",
+    source="docs/evidence/cpu-roofline.md",
+)
+_FIRST = ("amx", "avx512", "arm")
 # What takes the place of a type, the first that the chip has.
 _FASTER = {"fp64": ("fp32",), "fp32": ("tf32", "hf32", "bf16", "fp16")}
 
@@ -48,6 +61,8 @@ def find(measures: Measures) -> Iterator[Finding]:
     chips = {chip.chip: chip for chip in measures.compute.chips}
 
     def saved(row: OperatorCost) -> float:
+        if _is_long(measures, row):
+            return row.ns * SHORT.value
         return _saved(row, chips.get(row.chip))
 
     found = operators(measures, "time that a faster type would save", LIMIT, saved)
@@ -68,11 +83,24 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(
             low_ns=0, high_ns=found.cost_ns, method="bound: they keep their share of the roof in the next faster type"
         ),
-        confidence=round(0.6 * measures.certainty, 2),
+        # Casts around products, and whether the model bears it, are in no profile of float32 on a processor.
+        confidence=round((0.4 if any(_is_long(measures, row) for row in worst) else 0.6) * measures.certainty, 2),
         evidence=(*found.evidence, *shown(worst, saved)),
         # Whether they keep their share of the roof is not known, so nothing is replayed.
         actions=(_SHORTER.get(vendor(measures, found.ranks), _MIXED),),
     )
+
+
+def _is_long(measures: Measures, row: OperatorCost) -> bool:
+    """Whether a product in float32 ran on a processor that is recorded to multiply shorter numbers faster."""
+    if (
+        row.kind not in MATRIX
+        or row.precision != "fp32"
+        or row.median_ns < WORTH_NS.value
+        or any(has_device(measures, rank) for rank in row.ranks)
+    ):
+        return False
+    return all(setting(measures, rank, "cpu.bf16") in _FIRST for rank in row.ranks)
 
 
 def _saved(row: OperatorCost, chip: ChipUsed | None) -> float:

@@ -4,7 +4,8 @@
 
 RMSNorm, rotary embedding, SwiGLU and attention made of elementwise operators, reductions and softmax, told by names,
 shapes and equal numbers of calls. The rule takes what the parts need beyond their longest one, per step; of attention
-all that is done to the matrix of scores. Backward passes are not told apart, so that it is at least that.
+all that is done to the matrix of scores, forward and backward. Backward passes of the others are not told apart, so
+that it is at least that.
 
 ## Why it costs you
 
@@ -29,9 +30,10 @@ from collections.abc import Iterator, Mapping
 
 from hermes.analyze.compute_measures import OperatorCost
 from hermes.analyze.patterns import Layer, patterns
-from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule
 from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
+from hermes.diagnose.rules._host import bound
 from hermes.diagnose.rules._limits import DOUBT
 
 LIMIT = DOUBT
@@ -66,9 +68,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(
-            low_ns=0, high_ns=found.cost_ns, method="bound: one kernel takes as long as the longest part, forward only"
-        ),
+        gain=bound(measures, found, "one kernel takes as long as the longest part, of attention as the products"),
         confidence=round(0.6 * measures.certainty, 2),
         evidence=(*found.evidence, *shown(worst, saved)),
         replay=faster(measures, saved),

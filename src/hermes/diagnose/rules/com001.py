@@ -12,7 +12,8 @@ The device's compute units stand still. Hidden behind compute, the same communic
 ## When it is not a problem
 
 Up to a tenth of the window, when at least half of all communication is hidden: the last bucket of gradients has no
-compute beside it, whatever one does. The rule is silent then.
+compute beside it, whatever one does. The rule is silent then. Where nothing at all is hidden, on any rank, it speaks
+from a fiftieth on: then it is the step that does one after the other.
 When most of it is waiting for another rank: then COM002 names that rank, and making communication faster will not help.
 In a pipeline, waiting for other stages is exposed too: the PAR rules judge it. When the capture holds a single step at
 an odd place (the first step, a step with evaluation).
@@ -35,13 +36,17 @@ from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._comm import bubble_of, exposed_comm, exposed_transfer
-from hermes.diagnose.rules._component import loss
+from hermes.diagnose.rules._component import loss, typical
 
 LIMIT = Threshold(
     value=0.05, unit="of window", source="system rule of TraceLens 0.1: exposed communication above 5 % of the time"
 )
 
-
+ALL = Threshold(
+    value=0.02,
+    unit="of window, where nothing at all of the communication is hidden",
+    source="docs/evidence/noise.md",
+)
 ALWAYS = Threshold(value=0.10, unit="of window counts however much is hidden", source="docs/evidence/noise.md")
 EXPOSED = Threshold(value=0.5, unit="of communication, below ALWAYS", source="docs/evidence/noise.md")
 
@@ -49,12 +54,20 @@ EXPOSED = Threshold(value=0.5, unit="of communication, below ALWAYS", source="do
 def _notable(measures: Measures, split: StepSplit) -> bool:
     """Whether it is more than overlapping leaves in any case: the last bucket has no compute beside it."""
     exposed = exposed_comm(measures, split) or 0
+    if not by_share(LIMIT, exposed / split.window_ns):
+        return _unhidden(split)
     return by_share(ALWAYS, exposed / split.window_ns) or exposed > EXPOSED.value * (split.comm_ns or 0)
+
+
+def _unhidden(split: StepSplit) -> bool:
+    """Whether a device communicates, and computes beside none of it: that is how a step is written, and no tail."""
+    return bool(split.comm_ns and split.compute_ns) and not split.overlapped_comm_ns
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """One finding for all ranks that are beyond the limit."""
-    found = loss(measures, "exposed communication", LIMIT, lambda split: exposed_comm(measures, split))
+    limit = ALL if all(map(_unhidden, typical(measures))) else LIMIT
+    found = loss(measures, "exposed communication", limit, lambda split: exposed_comm(measures, split))
     if found is None or not _notable(measures, found.worst):
         return
     by_op = measures.exposed_by_op.get(found.worst.rank, {})

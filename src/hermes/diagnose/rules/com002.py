@@ -16,6 +16,9 @@ A collective ends when its last member has arrived. The time that all others wai
 Around checkpoints and evaluation, and in the first steps after a start, ranks arrive unevenly without a lasting cause.
 A chain of waits can pass a delay on: the awaited rank may itself have waited for another.
 
+Ranks that compute on the cores of one host slow each other by turns: without a device, waits of less than a quarter of
+the step are told with little confidence.
+
 Within a pipeline, stages wait for each other by design: waits for ranks of another stage are left to the PAR rules.
 
 ## What to do
@@ -35,7 +38,7 @@ from collections.abc import Iterator
 from hermes.analyze.measures import PeerWait
 from hermes.diagnose.finding import Action, Evidence, Finding, Moment
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
-from hermes.diagnose.rules._host import won
+from hermes.diagnose.rules._host import has_device, won
 from hermes.diagnose.rules._slow import Beside, beside
 
 LIMIT = Threshold(
@@ -49,7 +52,13 @@ HALF = Threshold(
     source="docs/evidence/detection.md",
 )
 
+SHARED = Threshold(
+    value=0.25,
+    unit="of window may be ranks that take turns on the cores of their host, without a device",
+    source="docs/evidence/noise.md",
+)
 _SHOWN = 4
+_BY_TURNS = 0.4
 _COMPUTES = "which computes longer than its peers"
 _STARVES = "whose host keeps its device waiting"
 
@@ -109,7 +118,9 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         cost_ns=cost,
         share=share,
         gain=won(measures, worst.rank, cost, "the awaited rank arrives with the others"),
-        confidence=round((0.8 if collected else 0.7) * measures.certainty, 2),
+        confidence=round(
+            (_BY_TURNS if _shared(measures, worst.rank, share) else 0.8 if collected else 0.7) * measures.certainty, 2
+        ),
         evidence=(
             *(
                 Evidence(
@@ -136,6 +147,11 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         replay=(f"rank:{peer}=median",),
         actions=(_action(peer, worst.rank, why, collected=collected),),
     )
+
+
+def _shared(measures: Measures, rank: int, share: float) -> bool:
+    """Whether so short a wait may come of ranks that compute on the same cores."""
+    return not has_device(measures, rank) and not by_share(SHARED, share)
 
 
 def _why(apart: Beside | None, cost_ns: int) -> str:

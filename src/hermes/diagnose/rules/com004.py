@@ -4,6 +4,7 @@
 
 Over the sizes of an operation among the same ranks, its time is a fixed part and a part by size. The rule takes the
 fixed part of all of them per step, where it is more than a fifth of their time, and no more than what nothing hides.
+Where the sizes are too alike to tell, operations of 64 KB and less count whole, but for one, from eight a step on.
 
 ## Why it costs you
 
@@ -28,10 +29,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.analyze.comm_measures import LatencyFit
+from hermes.analyze.comm_measures import GroupOp, LatencyFit
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._comm import exposed_loss
+from hermes.diagnose.rules._comm import exposed_loss, steps_of
+from hermes.diagnose.rules._host import bound
 from hermes.diagnose.rules._limits import NOISE
 
 LIMIT = Threshold(
@@ -40,10 +42,26 @@ LIMIT = Threshold(
     source="packet analysis of msprof-analyze: small packets above 20 % of all",
 )
 FLOOR = NOISE
+SMALL = Threshold(
+    value=65_536,
+    unit="ns, at 1 GB/s, for all bytes of an operation: then it is not small",
+    source="1 GB/s is a tenth of what links of data centres give",
+)
+ONE = Threshold(
+    value=0.125,
+    unit="of these operations is one of them: then they are few, as a loss and some counters",
+    source="case COM-33",
+)
 
 
 def find(measures: Measures) -> Iterator[Finding]:
-    """At most one finding, of all fits beyond the limit."""
+    """At most one finding, of all fits beyond the limit; where sizes are too alike to fit, of all small operations."""
+    finding = _by_fit(measures) or _by_size(measures)
+    if finding is not None:
+        yield finding
+
+
+def _by_fit(measures: Measures) -> Finding | None:
     fits = [fit for fit in measures.communication.fits if fit.fixed_share > LIMIT.value]
     costs: dict[int, float] = {}
     for fit in fits:
@@ -53,11 +71,11 @@ def find(measures: Measures) -> Iterator[Finding]:
                 costs[rank] = costs.get(rank, 0.0) + fit.fixed_total_ns / steps
     found = exposed_loss(measures, "fixed cost of collectives", FLOOR, costs)
     if found is None:
-        return
+        return None
     own = [fit for fit in fits if found.worst.rank in _ranks(measures, fit)]
     steps = max(1, measures.steps_of_rank.get(found.worst.rank, 1))
     first = max(own, key=lambda fit: (fit.fixed_total_ns, fit.op))
-    yield Finding(
+    return Finding(
         code="COM004",
         layer="communication",
         cause="small collectives",
@@ -87,17 +105,72 @@ def find(measures: Measures) -> Iterator[Finding]:
         ),
         replay=tuple(sorted({f"comm:{fit.op}={1 - fit.fixed_share:.4g}" for fit in own})),
         within="COM001",
-        actions=(
-            Action(
-                title="Put small collectives together",
-                do="DistributedDataParallel(bucket_cap_mb=100) or more; wrap FSDP by blocks, not by layers; "
-                "accumulate gradients; stack counters and losses into one tensor before they are reduced.",
-                verify="Operations per step fall, bytes per operation rise, exposed communication falls.",
-                risk="Memory of larger buckets; the first operation starts later.",
-                source="msprof-analyze, packet.yaml; PyTorch documentation of DistributedDataParallel",
+        actions=(_TOGETHER,),
+    )
+
+
+def _by_size(measures: Measures) -> Finding | None:
+    """Groups whose operations are all small and many: all of their time is start and end, and one operation has one."""
+    small = [
+        group for group in measures.communication.groups if _each(measures, group) > 1 / ONE.value and _light(group)
+    ]
+    costs: dict[int, float] = {}
+    for group in small:
+        left = 1 - 1 / _each(measures, group)
+        for rank in group.ranks:
+            # The waits go, too: where each operation begins late, one begins late once.
+            costs[rank] = costs.get(rank, 0.0) + (group.transfer_ns or 0) / steps_of(measures, group.ranks) * left
+    found = exposed_loss(measures, "time of small collectives but one", FLOOR, costs)
+    if found is None:
+        return None
+    own = [group for group in small if found.worst.rank in group.ranks]
+    first = max(own, key=lambda group: (group.transfer_ns or 0, group.group, group.op))
+    return Finding(
+        code="COM004",
+        layer="communication",
+        cause="small collectives",
+        title=f"{_each(measures, first):.0f} small collectives a step take {found.share:.0%} of it, and one could do",
+        ranks=found.ranks,
+        blames=tuple(sorted({f"{group.op} of {group.group}" for group in own})),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=bound(measures, found, "one operation in place of all"),
+        confidence=round(0.8 * measures.certainty, 2),
+        evidence=(
+            *found.evidence,
+            *(
+                Evidence(
+                    what=f"bytes of one {group.op} ({group.group})",
+                    value=round((group.bytes or 0) / max(1, group.rows)),
+                    unit="bytes",
+                    threshold=SMALL.value,
+                    where=f"{_each(measures, group):.0f} a step, {group.transfer_median_ns or 0} ns each",
+                )
+                for group in own
             ),
         ),
+        within="COM001",
+        actions=(_TOGETHER,),
     )
+
+
+def _each(measures: Measures, group: GroupOp) -> float:
+    """Operations of a group in a step of one of its ranks."""
+    return group.rows / steps_of(measures, group.ranks)
+
+
+def _light(group: GroupOp) -> bool:
+    return bool(group.rows) and group.bytes is not None and group.bytes / group.rows <= SMALL.value
+
+
+_TOGETHER = Action(
+    title="Put small collectives together",
+    do="DistributedDataParallel(bucket_cap_mb=100) or more; wrap FSDP by blocks, not by layers; "
+    "accumulate gradients; stack counters and losses into one tensor before they are reduced.",
+    verify="Operations per step fall, bytes per operation rise, exposed communication falls.",
+    risk="Memory of larger buckets; the first operation starts later.",
+    source="msprof-analyze, packet.yaml; PyTorch documentation of DistributedDataParallel",
+)
 
 
 def _ranks(measures: Measures, fit: LatencyFit) -> set[int]:

@@ -4,7 +4,8 @@
 
 Time of the typical step in which the host is in operators or Python, less the operators that last at least 10 us, and
 at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the processor itself,
-where most calls of operators are shorter than that.
+where most calls of operators are shorter than that. Checks of numbers (ENV004) and conversions of lists (IO007) do not
+count. Where the optimizer makes most of these calls, what it takes is what is sure to be won: it has a fused form.
 
 ## Why it costs you
 
@@ -29,14 +30,16 @@ Profile again: fewer calls of operators a step, and a shorter step.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hermes.analyze.compute_measures import OperatorCost
 from hermes.analyze.measures import StepSplit
-from hermes.diagnose.finding import Action, Finding
+from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._component import Loss
 from hermes.diagnose.rules._compute import named
-from hermes.diagnose.rules._host import blamed, bound, fact, has_device, host_loss, on, step_ns
-from hermes.knowledge.host_work import OPERATOR, PYTHON
+from hermes.diagnose.rules._host import blamed, bound, event_cost, fact, has_device, host_loss, on, step_ns
+from hermes.knowledge.host_work import CHECKS, CONVERSION, OPERATOR, OPTIMIZER, PYTHON
 
 LIMIT = Threshold(value=0.25, unit="of step", source="docs/evidence/cpu009.md")
 SMALL_NS = Threshold(value=10_000, unit="ns", source="docs/evidence/cpu009.md")
@@ -61,7 +64,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=blamed(measures, found, *named(most)),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=bound(measures, found, "what small operators do is put together"),
+        gain=_gain(measures, found),
         confidence=round(0.7 * measures.certainty, 2),
         evidence=(
             *found.evidence,
@@ -92,7 +95,20 @@ def _cost(measures: Measures, split: StepSplit) -> int | None:
     large = sum(row.ns / _steps(measures, row) for row in rows if not _is_small(row))
     calls = sum(row.calls / _steps(measures, row) for row in rows if _is_small(row))
     # Other Python of the step is no fault of its operators.
-    return min(max(host.of(OPERATOR, PYTHON) - round(large), 0), round(calls * CALL_NS.value))
+    other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION))
+    return min(max(host.of(OPERATOR, PYTHON) - round(large) - other, 0), round(calls * CALL_NS.value))
+
+
+def _optimizer(measures: Measures, found: Loss) -> int:
+    """What steps of optimizers take a step, where they are most of the loss: their fused form is one operator."""
+    ns = min(event_cost(measures, found.worst.rank, OPTIMIZER) or 0, found.cost_ns)
+    return ns if ns > MOST.value * found.cost_ns else 0
+
+
+def _gain(measures: Measures, found: Loss) -> Gain:
+    whole = bound(measures, found, "what small operators do is put together")
+    ns = _optimizer(measures, found)
+    return replace(whole, low_ns=ns, method=f"the optimizer becomes one operator; {whole.method}") if ns else whole
 
 
 def _rows(measures: Measures, rank: int) -> list[OperatorCost]:

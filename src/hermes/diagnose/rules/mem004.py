@@ -4,7 +4,8 @@
 
 What an allocator has handed out at the beginning of each step, over the steps of the capture: it grows along a line, by
 a part of its peak. It needs a memory curve and at least three steps. It costs no time yet; the job ends, or asks the
-driver again and again, when memory is full.
+driver again and again, when memory is full. Where ten steps or more grow by a hundredth of the peak each, it stands
+before all that costs time: such a job does not last.
 
 ## Why it costs you
 
@@ -26,7 +27,7 @@ After a hundred steps the memory at the beginning of a step is what it was after
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hermes.analyze.host_measures import MemoryGrowth
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
@@ -35,6 +36,12 @@ from hermes.diagnose.rules._host import fact, on_ranks
 
 LIMIT = Threshold(value=0.001, unit="of the peak a step", source="docs/evidence/host-limits.md")
 FIT = Threshold(value=0.9, unit="of the variance", source="docs/evidence/host-limits.md")
+SOON = Threshold(
+    value=0.01,
+    unit="of the peak a step ends a job soon: memory doubles in a hundred steps",
+    source="docs/evidence/host-limits.md",
+)
+_SURE_STEPS = 10
 _MB = 1_000_000
 
 
@@ -65,6 +72,8 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=Gain(low_ns=0, high_ns=0, method="no time yet: it keeps the job from running out of memory"),
         confidence=round(0.6 * measures.certainty, 2),
         evidence=_evidence(measures, worst, share),
+        # Caches of the first steps grow, too: a few points are no trend.
+        endangers=worst.steps >= _SURE_STEPS and worst.bytes_per_step > SOON.value * _peak(peaks, worst),
         actions=(
             Action(
                 title="Let go of what a step leaves",
@@ -76,6 +85,10 @@ def find(measures: Measures) -> Iterator[Finding]:
             ),
         ),
     )
+
+
+def _peak(peaks: Mapping[tuple[int, str, int | None], int | None], row: MemoryGrowth) -> int:
+    return peaks.get((row.rank, row.component, row.device_id)) or 0
 
 
 def _evidence(measures: Measures, row: MemoryGrowth, share: float) -> tuple[Evidence, ...]:

@@ -101,7 +101,10 @@ def _whole(value: Any) -> int | None:
 def _write_settings(header: dict[str, Any], job: dict[str, Any], sink: Sink) -> None:
     rows: list[tuple[str, str, str | None]] = []
     for name, value in header.items():
-        if name not in ("distributedInfo", "deviceProperties", "traceName"):
+        if name == "hermes" and isinstance(value, dict) and isinstance(value.get("settings"), dict):
+            # What Hermes' own capture says of the process.
+            rows += [("environment", own, _text(told)) for own, told in value["settings"].items()]
+        elif name not in ("distributedInfo", "deviceProperties", "traceName"):
             rows.append(("version" if name.endswith("_version") else "profiler", name, _text(value)))
     rows += [("job", name, _text(value)) for name, value in job.items() if name != "pg_config"]
     schema = {"source": pl.String, "name": pl.String, "value": pl.String}

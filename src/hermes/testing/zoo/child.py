@@ -112,10 +112,14 @@ def _profile(torch: Any, steps: Iterator[None], asked: dict[str, Any]) -> dict[s
         options["experimental_config"] = torch._C._profiler._ExperimentalConfig(record_python_gc_info=True)
     # The first step under a profiler pays for its start.
     when = profiler.schedule(wait=0, warmup=1, active=count, repeat=1)
+    # As Hermes' own capture does: what the process computes with is not in a trace.
+    about = importlib.import_module("hermes.capture.surroundings").surroundings(sys.modules)
     with profiler.profile(activities=[profiler.ProfilerActivity.CPU], schedule=when, **options) as profile:
-        for _ in range(count + 1):
+        for number in range(count + 1):
             next(steps)
             profile.step()
+            if not number:
+                profile.add_metadata_json("hermes", json.dumps({"settings": about}))
     profile.export_chrome_trace(asked["out"])
     return {}
 

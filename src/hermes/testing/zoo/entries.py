@@ -81,7 +81,7 @@ _INPUT = (
         cure="eight workers",
     ),
     Entry(
-        name="workers-anew", file="input", program="workers_anew", layer="io", period=8, profiled=10,
+        name="workers-anew", file="input", program="workers_anew", layer="io", period=8, profiled=16,
         causes=("IO-06",), also=("IO-01",), monitor=("data wait", "data work", "periodic"),
         cure="persistent_workers=True",
     ),
@@ -97,7 +97,7 @@ _INPUT = (
     ),
     Entry(
         name="checkpoint-waits", file="input", program="checkpoint_waits", layer="io", public="Z06", period=20,
-        profiled=21, causes=("IO-16",), also=("IO-17",), monitor=("checkpoint", "periodic"),
+        profiled=20, causes=("IO-16",), also=("IO-17",), monitor=("checkpoint", "periodic"),
         cure="copy the state, and write it in a thread",
     ),
     Entry(
@@ -109,7 +109,7 @@ _INPUT = (
 
 _HOST = (
     Entry(
-        name="gc-called", file="host", program="gc_called", layer="cpu", public="Z08", period=5, profiled=6,
+        name="gc-called", file="host", program="gc_called", layer="cpu", public="Z08", period=5, profiled=10,
         causes=("CPU-46",), also=("CPU-30", "CPU-31", "CPU-33"), monitor=("garbage collection",),
         cure="freeze the heap, and drop the call",
     ),
@@ -160,7 +160,8 @@ _HOST = (
     ),
     Entry(
         name="lock-thread", file="host", program="lock_thread", layer="cpu",
-        causes=("CPU-39",), also=("CPU-40", "CPU-34"), monitor=("CPU contention", "blocked"), only_monitor=True,
+        causes=("CPU-39",), also=("CPU-40", "CPU-34"), monitor=("interpreter lock", "CPU contention", "blocked"),
+        only_monitor=True,
         cure="no thread that runs Python all the time",
     ),
     Entry(
@@ -229,7 +230,7 @@ _COMMUNICATION = (
     ),
     Entry(
         name="uneven-batches", file="communication", program="uneven_batches", layer="parallelism", ranks=2,
-        period=6, profiled=7, causes=("PAR-05",), also=("COM-21", "PAR-14"), monitor=("straggler", "blocked"),
+        period=6, profiled=6, causes=("PAR-05",), also=("COM-21", "PAR-14"), monitor=("straggler", "blocked"),
         cure="sort by length, and deal out evenly",
     ),
     Entry(
@@ -268,12 +269,12 @@ _REST = (
         name="cheap-doubles", file="healthy", program="cheap_doubles", layer="compute", kind="decoy", never=("CMP-05",)
     ),
     Entry(
-        name="cheap-log", file="healthy", program="cheap_log", layer="io", kind="decoy", period=10, profiled=11,
+        name="cheap-log", file="healthy", program="cheap_log", layer="io", kind="decoy", period=10, profiled=10,
         never=("IO-16", "IO-17", "ENV-02"),
     ),
     Entry(
         name="input-and-collector", file="healthy", program="input_and_collector", layer="cpu", kind="tie",
-        period=20, profiled=21,
+        period=20, profiled=20,
         causes=("IO-02", "CPU-46"), also=("CPU-30", "CPU-31", "CPU-33"),
         monitor=("data work", "garbage collection"), cure="ready batches, and no call",
     ),

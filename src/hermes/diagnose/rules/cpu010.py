@@ -1,0 +1,104 @@
+"""A process computes with more threads than it has cores.
+
+## What it detects
+
+On a job without a device: the number of threads of PyTorch's operators beside the cores that the process may run on,
+both as Hermes' own capture records them. The cost is at most the time of the operators
+that are worth several threads (10 us and more), per step.
+
+## Why it costs you
+
+The threads of an operator wait for each other at its end. With fewer cores than threads the last one has not even begun
+when the first is done, and those that wait spin on the cores that it needs.
+
+## When it is not a problem
+
+When operators are too small to be shared among threads at all.
+
+## What to do
+
+Give each rank its part of the physical cores, less those of the loader: `OMP_NUM_THREADS`, `torch.set_num_threads`.
+
+## How to check
+
+Profile again: the same operators take less time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.analyze.compute_measures import OperatorCost
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._compute import longest, named, operators, shown
+from hermes.diagnose.rules._host import fact, has_device, on, setting
+
+LIMIT = Threshold(value=0.10, unit="of window", source="docs/evidence/cpu009.md")
+FEW = Threshold(
+    value=0.66,
+    unit="cores for each thread: then they suffice",
+    source="PyTorch, CPU threading: no more threads than cores",
+)
+WORTH_NS = Threshold(value=10_000, unit="ns an operator, to be worth several threads", source="docs/evidence/cpu009.md")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    crowded = {
+        rank: cores
+        for rank in measures.steps_of_rank
+        if (cores := _cores(measures, rank)) is not None and cores < FEW.value
+    }
+
+    def shared(row: OperatorCost) -> float:
+        return float(row.ns) if row.median_ns >= WORTH_NS.value and crowded.keys() & {*row.ranks} else 0.0
+
+    found = operators(measures, "operators on several threads", LIMIT, shared) if crowded else None
+    if found is None or found.worst.rank not in crowded:
+        return
+    rank = found.worst.rank
+    worst = longest(measures, shared)
+    there, threads = setting(measures, rank, "cpu.cores"), setting(measures, rank, "torch.num_threads")
+    yield Finding(
+        code="CPU010",
+        layer="environment",
+        cause="more threads than cores",
+        title=f"Operators run on {threads} threads, and there are {there} cores{on(measures, found)}",
+        ranks=found.ranks,
+        blames=(f"torch.num_threads={threads}", *named(worst)),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all of these operators' time; half of it counts"),
+        confidence=round(0.7 * measures.certainty, 2),
+        evidence=(
+            *found.evidence,
+            fact(measures, rank, "cores for each thread", round(crowded[rank], 4), "cores", FEW.value, "settings"),
+            *shown(worst, shared),
+        ),
+        actions=(
+            Action(
+                title="Use no more threads than cores",
+                do=f"export OMP_NUM_THREADS={there}, fewer where ranks share the host, or torch.set_num_threads of as "
+                "many; torchrun sets 1 where nothing is set; loaders' workers need cores, too.",
+                verify="The same operators take less time, and the system switches threads less often (pidstat -w).",
+                risk="none",
+                source="PyTorch performance tuning guide: OMP_NUM_THREADS; CPU threading and TorchScript inference",
+            ),
+        ),
+    )
+
+
+def _cores(measures: Measures, rank: int) -> float | None:
+    """Cores for each thread of an operator; None with a device, on one thread, or where it is not recorded."""
+    cores = _number(measures, rank, "cpu.cores")
+    threads = _number(measures, rank, "torch.num_threads")
+    return None if has_device(measures, rank) or not cores or threads < 2 else cores / threads
+
+
+def _number(measures: Measures, rank: int, name: str) -> int:
+    value = setting(measures, rank, name)
+    return int(value) if value is not None and value.isdecimal() else 0
+
+
+RULE = Rule(code="CPU010", page=__doc__ or "", find=find, cases=("CPU-35", "CPU-38"))

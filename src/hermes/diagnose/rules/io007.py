@@ -1,0 +1,85 @@
+"""Lists of numbers are turned into tensors in the training loop.
+
+## What it detects
+
+Time a step in which the training thread makes tensors or arrays of Python objects (`torch.tensor`, `torch.as_tensor`,
+`numpy.array`) outside of the loader, with what it takes there to unpickle what workers sent: free time of the device
+meanwhile, or the host's own time where there is no device.
+
+## Why it costs you
+
+Each number of a list is an object that is looked at by itself: a hundred times the time of copying the same numbers
+from an array. Between processes each of them is pickled, sent and made anew, too.
+
+## When it is not a problem
+
+For a few scalars a step.
+
+## What to do
+
+Make tensors where the numbers come from: in the dataset or in the worker's collate function; keep samples as arrays,
+and use `torch.from_numpy`.
+
+## How to check
+
+The calls are gone from the next profile, and the step is shorter by their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.diagnose.finding import Action, Finding
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._host import blamed, bound, event_cost, events_of, host_loss, of_events, on
+from hermes.diagnose.rules._input import where_verb
+from hermes.knowledge.host_work import CONVERSION, UNPICKLING
+
+LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    alone = host_loss(measures, "making tensors of lists", LIMIT, lambda split: _converted(measures, split.rank))
+    if alone is None:
+        return
+
+    def cost(rank: int) -> int | None:
+        made = _converted(measures, rank)
+        return None if made is None else made + (event_cost(measures, rank, UNPICKLING) or 0)
+
+    found = host_loss(measures, "making and unpickling lists", LIMIT, lambda split: cost(split.rank))
+    row = events_of(measures, found.worst.rank, CONVERSION) if found else None
+    if found is None or row is None:
+        return
+    yield Finding(
+        code="IO007",
+        layer="io",
+        cause="lists made into tensors",
+        title=f"Making tensors of Python lists {where_verb(measures, found)}{on(measures, found)}",
+        ranks=found.ranks,
+        blames=blamed(measures, found),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=bound(measures, found, "batches arrive as tensors"),
+        confidence=round(0.9 * measures.certainty, 2),
+        evidence=(*alone.evidence, *of_events(measures, row)),
+        actions=(
+            Action(
+                title="Hand tensors over, not lists",
+                do="Return tensors from the dataset, or stack them in collate_fn, so that workers do it; "
+                "torch.from_numpy(numpy.stack(rows)) in place of torch.tensor(rows).",
+                verify="torch.tensor is gone from the training thread.",
+                risk="none",
+                source="PyTorch documentation: torch.as_tensor and torch.from_numpy; multiprocessing: tensors are "
+                "passed in shared memory, other objects are pickled",
+            ),
+        ),
+    )
+
+
+def _converted(measures: Measures, rank: int) -> int | None:
+    return event_cost(measures, rank, CONVERSION)
+
+
+RULE = Rule(code="IO007", page=__doc__ or "", find=find, cases=("IO-13",))

@@ -1,0 +1,223 @@
+"""Rules that find what a job computes, checks or sends for nothing; most are of jobs that compute on the processor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.diagnose.rows import computing, group_op, only, operator, silent, step_compute
+
+from hermes.analyze.comm_measures import Communication, GroupOp
+from hermes.analyze.compute_measures import NO_COMPUTE, Compute
+from hermes.analyze.host_measures import HostSide, OverlapPart, Padding, SettingValues, StepOverlap
+from hermes.analyze.measures import StepSplit
+from hermes.diagnose.rule import Measures
+from hermes.diagnose.rules import cmp002, cmp009, cmp013, cmp014, com002, com004, com010, cpu009, cpu010, env004, io007
+
+Make = Callable[..., Any]
+PLAIN = {"chip": None, "dtypes": "float;float", "precision": "fp32"}
+
+
+@pytest.fixture
+def judged(measures: Make) -> Make:
+    """Measures with operators and collectives, too."""
+
+    def make(
+        splits: Sequence[StepSplit], compute: Compute = NO_COMPUTE, groups: Sequence[GroupOp] = (), **more: Any
+    ) -> Measures:
+        made = measures(splits, **more)
+        return replace(made, compute=compute, communication=Communication(groups=tuple(groups)))
+
+    return make
+
+
+def set_to(**values: str) -> tuple[SettingValues, ...]:
+    return tuple(
+        SettingValues(source="environment", name=name.replace("__", "."), values=((value, (0,)),), absent=())
+        for name, value in values.items()
+    )
+
+
+# Checks of numbers and conversions ----------------------------------------------------------------------------------
+
+
+def test_checks_of_numbers_cost_their_own_time_where_there_is_no_device(judged: Make, blind: Make, event: Make) -> None:
+    row = event("checks of numbers", 400, names=(("train.py(9): check", 3, 400),))
+    finding = only(env004.RULE, judged([blind()], host=HostSide(events=(row,))))
+    assert (finding.cost_ns, finding.gain.expected_ns, finding.cause) == (400, 400, "checks of numbers")
+    assert [action.title for action in finding.actions] == ["Check numbers rarely"]
+
+
+def test_tracebacks_under_operators_are_anomaly_detection(judged: Make, blind: Make, event: Make) -> None:
+    row = event("checks of numbers", 400, names=(("torch/fx/traceback.py(1): format_stack", 3, 400),))
+    finding = only(env004.RULE, judged([blind()], host=HostSide(events=(row,))))
+    assert finding.title.startswith("Anomaly detection takes 40%")
+
+
+def test_one_check_a_step_that_takes_three_percent_is_no_finding(judged: Make, blind: Make, event: Make) -> None:
+    assert silent(env004.RULE, judged([blind()], host=HostSide(events=(event("checks of numbers", 30),))))
+
+
+def test_lists_count_with_what_it_takes_to_unpickle_them(judged: Make, blind: Make, event: Make) -> None:
+    rows = (event("conversion of lists", 300), event("unpickling", 200))
+    assert only(io007.RULE, judged([blind()], host=HostSide(events=rows))).cost_ns == 500
+
+
+def test_unpickling_alone_is_no_list(judged: Make, blind: Make, event: Make) -> None:
+    rows = (event("conversion of lists", 50), event("unpickling", 600))
+    assert silent(io007.RULE, judged([blind()], host=HostSide(events=rows)))
+
+
+# Padding ------------------------------------------------------------------------------------------------------------
+
+
+def padded(judged: Make, blind: Make, before: float) -> Measures:
+    rows = computing(operator("aten::mm", "matmul", 800, **PLAIN), operator("aten::sgd", "optimizer", 200, **PLAIN))
+    host = HostSide(padding=(Padding(rank=0, samples=8, before=before, after=100.0),))
+    found: Measures = judged([blind()], host=host, compute=rows)
+    return found
+
+
+def test_padding_costs_its_part_of_all_compute_but_the_optimizers(judged: Make, blind: Make) -> None:
+    finding = only(cmp014.RULE, padded(judged, blind, 25.0))
+    assert (finding.cost_ns, finding.gain.expected_ns) == (600, 600)
+
+
+def test_a_fifth_of_padding_is_no_finding(judged: Make, blind: Make) -> None:
+    assert silent(cmp014.RULE, padded(judged, blind, 80.0))
+
+
+# Threads and types --------------------------------------------------------------------------------------------------
+
+
+def on_threads(judged: Make, blind: Make, threads: str, **more: Any) -> Measures:
+    row = operator("aten::mm", "matmul", 600_000, median_ns=20_000, **(PLAIN | more))
+    host = HostSide(settings=set_to(cpu__cores="4", torch__num_threads=threads))
+    found: Measures = judged([blind(host=1_000_000)], host=host, compute=computing(row))
+    return found
+
+
+def test_threads_beyond_the_cores_cost_at_most_what_operators_take(judged: Make, blind: Make) -> None:
+    finding = only(cpu010.RULE, on_threads(judged, blind, "16"))
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (600_000, 0, 600_000)
+
+
+@pytest.mark.parametrize("threads", ["1", "4", "6", "many"])
+def test_as_many_threads_as_cores_are_no_finding(judged: Make, blind: Make, threads: str) -> None:
+    assert silent(cpu010.RULE, on_threads(judged, blind, threads))
+
+
+def test_threads_of_operators_that_are_too_small_for_them_cost_nothing(judged: Make, blind: Make) -> None:
+    small = computing(operator("aten::add", "elementwise", 600_000, median_ns=5_000, **PLAIN))
+    assert silent(cpu010.RULE, replace(on_threads(judged, blind, "16"), compute=small))
+
+
+@pytest.mark.parametrize(("short", "fires"), [("avx512", True), ("amx", True), ("arm", True), ("none", False)])
+def test_float32_is_slow_on_a_processor_that_is_recorded_to_have_a_shorter_type(
+    judged: Make, blind: Make, short: str, fires: bool
+) -> None:
+    row = operator("aten::mm", "matmul", 600_000, median_ns=200_000, **PLAIN)
+    host = HostSide(settings=set_to(cpu__bf16=short))
+    given = judged([blind(host=1_000_000)], host=host, compute=computing(row))
+    assert silent(cmp009.RULE, given) is not fires
+    if fires:
+        finding = only(cmp009.RULE, given)
+        assert (finding.cost_ns, finding.confidence) == (300_000, 0.4)
+
+
+# Chains of elementwise operators ------------------------------------------------------------------------------------
+
+
+def layers(judged: Make, blind: Make, calls: int) -> Measures:
+    rows = computing(
+        operator("aten::mm", "matmul", 400, calls=10, **PLAIN),
+        operator("aten::mul", "elementwise", 600, calls=calls, **PLAIN),
+    )
+    found: Measures = judged([blind()], compute=rows)
+    return found
+
+
+def test_elementwise_calls_in_a_row_are_won_by_half_without_a_device(judged: Make, blind: Make) -> None:
+    assert only(cmp002.RULE, layers(judged, blind, 30)).gain.expected_ns == 300
+
+
+def test_an_activation_for_each_product_has_nothing_to_be_fused_with(judged: Make, blind: Make) -> None:
+    assert silent(cmp002.RULE, layers(judged, blind, 29))
+
+
+def test_attention_counts_what_is_done_to_scores_backward_too(judged: Make, blind: Make) -> None:
+    scores = {"shapes": "4,64,64", "calls": 2, **PLAIN}
+    rows = computing(
+        operator("aten::bmm", "batched matmul", 400, calls=12, **PLAIN),
+        operator("aten::_softmax", "softmax", 100, **scores),
+        operator("aten::div", "elementwise", 100, **(scores | {"calls": 4})),
+        operator("aten::_softmax_backward_data", "softmax", 100, **(scores | {"shapes": "4,64,64;4,64,64"})),
+    )
+    finding = only(cmp013.RULE, judged([blind()], compute=rows))
+    assert (finding.cost_ns, finding.gain.expected_ns) == (300, 300)
+
+
+def test_an_optimizer_of_small_operators_is_sure_to_be_won(
+    judged: Make, blind: Make, event: Make, host_step: Make
+) -> None:
+    small = operator("aten::add", "elementwise", 100_000, calls=900, median_ns=1_000, **PLAIN)
+    host = HostSide(steps=(host_step({"operators": 8_000_000, "python": 2_000_000}),),
+                    events=(event("optimizer steps", 7_000_000),))  # fmt: skip
+    given = judged([blind(host=10_000_000)], host=host, compute=computing(small))
+    finding = only(cpu009.RULE, given)
+    assert (finding.gain.low_ns, finding.gain.high_ns) == (7_000_000, 10_000_000)
+
+
+# Communication without a device -------------------------------------------------------------------------------------
+
+
+def overlap(busy: int, exposed: int) -> StepOverlap:
+    part = OverlapPart(
+        component="communication", group="dp", events=1, busy_ns=busy, exposed_ns=exposed, alone_ns=exposed
+    )
+    return StepOverlap(rank=0, step=0, window_ns=1_000, parts=(part,), states=(), absent=())
+
+
+def accumulating(judged: Make, blind: Make, event: Make, sent: int) -> Measures:
+    events = (event("forward passes of DistributedDataParallel", 10, calls=4), event("optimizer steps", 10, calls=1))
+    rows = computing(operator("c10d::allreduce_", "other", 10, calls=sent, **PLAIN), steps=[step_compute()])
+    found: Measures = judged([blind()], host=HostSide(events=events, overlap=(overlap(600, 400),)), compute=rows)
+    return found
+
+
+def test_gradients_that_are_reduced_at_each_micro_batch_cost_all_but_one(
+    judged: Make, blind: Make, event: Make
+) -> None:
+    finding = next(com010.RULE.find(accumulating(judged, blind, event, 8)))
+    # Up to what is hidden, too: it takes cores.
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (300, 300, 450)
+
+
+def test_micro_batches_that_are_reduced_once_are_no_finding(judged: Make, blind: Make, event: Make) -> None:
+    assert silent(com010.RULE, accumulating(judged, blind, event, 2))
+
+
+def reducing(judged: Make, blind: Make, rows: int, size: int) -> Measures:
+    group = group_op(ranks=(0,), rows=rows, split_rows=rows, transfer_ns=500, bytes=rows * size)
+    found: Measures = judged([blind()], host=HostSide(overlap=(overlap(600, 600),)), groups=[group])
+    return found
+
+
+def test_many_small_collectives_of_one_size_cost_all_but_one(judged: Make, blind: Make) -> None:
+    assert only(com004.RULE, reducing(judged, blind, 100, 4_000)).cost_ns == 495
+
+
+@pytest.mark.parametrize(("rows", "size"), [(8, 4_000), (100, 70_000)])
+def test_few_or_large_collectives_are_not_put_together(judged: Make, blind: Make, rows: int, size: int) -> None:
+    assert silent(com004.RULE, reducing(judged, blind, rows, size))
+
+
+@pytest.mark.parametrize(("waited", "confidence"), [(250, 0.4), (260, 0.8)])
+def test_ranks_that_share_cores_wait_by_turns(
+    judged: Make, blind: Make, wait: Make, waited: int, confidence: float
+) -> None:
+    rows = [wait(1, 0, waited, collected=True, disjoint=True)]
+    (finding,) = com002.RULE.find(judged([blind(0), blind(1)], waits=rows))
+    assert finding.confidence == confidence
