@@ -87,6 +87,22 @@ def test_of_two_watchers_the_first_acts(live_job: LiveJob, watching: Watcher) ->
     second.close(patience_s=0)
 
 
+def test_one_that_only_looks_on_says_what_it_sees_and_leaves_acting_to_others(live_job: LiveJob) -> None:
+    looker = Watcher(
+        live_job.job, preset="ksigma", environment=live_job.environment, capture=True, say=live_job.said.append,
+        acts=False,
+    )  # fmt: skip
+    live_job.steps([*ARMED, *[11.0] * 4])
+    looker.look(NOW)
+    assert live_job.said == ["rank 0 is slower since step 41: 10.00 -> 11.00 ms a step (+10%)"]
+    assert not (live_job.job.folder / "events.jsonl").exists()
+    assert live_job.control.request() is None
+    later = watcher(live_job)
+    assert later.acting
+    later.close(patience_s=0)
+    looker.close(patience_s=0)
+
+
 def test_thresholds_change_while_the_job_runs(live_job: LiveJob, watching: Watcher) -> None:
     live_job.steps([*ARMED, *[11.0] * 3])
     watching.look(NOW)
