@@ -21,10 +21,10 @@ help: ## list the targets
 demo: $(demo)/job/truth.json ## analyse a generated 8-rank job, then train for real: notice, capture, explain, cure, measure
 	@$(bin)/hermes analyze $(demo)/job -o $(demo)/report
 	@echo
-	@$(MAKE) --no-print-directory demo-live || echo 'the live part of the demo did not run; the report above is whole'
+	@$(MAKE) --silent --no-print-directory demo-live || echo 'the live part of the demo did not run; the report above is whole'
 
 demo-live: $(VENV)/.package ## the second part of the demo alone; installs the CPU build of PyTorch into $(VENV)-torch
-	@$(bin)/python -c 'import torch' 2>/dev/null || $(MAKE) --no-print-directory $(VENV)-torch/.torch
+	@$(bin)/python -c 'import torch' 2>/dev/null || $(MAKE) --silent --no-print-directory $(VENV)-torch/.torch
 	@rm -rf out/live
 	@python=$(bin)/python; $$python -c 'import torch' 2>/dev/null || python=$(VENV)-torch/bin/python; \
 	  $(bin)/python -m hermes.testing.live_demo out/live --python $$python

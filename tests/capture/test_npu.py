@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from hermes.capture.agent import device_name
 from hermes.capture.backends import CaptureError, choose
 from hermes.capture.backends.npu import LEVELS, NpuBackend
 from hermes.live.control import Request
@@ -175,3 +176,25 @@ def test_a_capture_that_wrote_nothing_or_too_much_is_none(stage: Stage, tmp_path
     (tmp_path / "rank0" / "large").write_bytes(bytes(1001))
     with pytest.raises(CaptureError, match="more than the 1000 allowed"):
         backend.save()
+
+
+class _Device:
+    """What torch.cuda and torch.npu have in common here, with their names."""
+
+    def __init__(self, name: str, initialized: bool) -> None:
+        self._name, self._initialized = name, initialized
+
+    def is_initialized(self) -> bool:
+        return self._initialized
+
+    def get_device_name(self, device: Any = None) -> str:
+        assert self._initialized, "naming it would initialise it"
+        return self._name
+
+
+def test_the_device_is_named_when_the_job_uses_it_and_is_left_alone_else() -> None:
+    torch = types.SimpleNamespace(cuda=_Device("NVIDIA H100 80GB HBM3", False), npu=_Device("Ascend910B2", True))
+    assert device_name({"torch": torch}) == "Ascend910B2"
+    torch.npu = _Device("Ascend910B2", False)
+    assert device_name({"torch": torch}) is None
+    assert device_name({}) is None

@@ -31,9 +31,13 @@ class LiveJob:
         """The rank ends a step of each of these lengths; all have these values."""
         for wall in walls_ms:
             number = self.ring.count + 1
-            values = dict.fromkeys(FIELDS, NULL) | {"index": number, "step": number, "wall_ns": int(wall * MS)}
-            values |= {"end_ns": number, "flags": 0} | columns
-            self.ring.add(pack(*[values[name] for name in FIELDS if name != "check"]))
+            self.ring.add(record(number, step=number, wall_ns=int(wall * MS), end_ns=number, **columns))
+
+
+def record(index: int, **columns: int) -> bytes:
+    """A packed record with these values, no flags, and nothing else measured."""
+    values = dict.fromkeys(FIELDS, NULL) | {"index": index, "flags": 0} | columns
+    return pack(*[values[name] for name in FIELDS if name != "check"])
 
 
 @pytest.fixture

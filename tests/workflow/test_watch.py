@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from types import FrameType
 
 import pytest
-from tests.workflow.live_job import LiveJob
+from tests.workflow.live_job import LiveJob, record
 
 from hermes.base.errors import InputError
 from hermes.capture.profile import Captures
 from hermes.live.control import Slot
 from hermes.live.process import me
+from hermes.live.rundir import open_ring
 from hermes.workflow import thresholds
 from hermes.workflow.captures import Wish, answers, ask, cancel
 from hermes.workflow.overview import Overview
@@ -85,6 +86,22 @@ def test_of_two_watchers_the_first_acts(live_job: LiveJob, watching: Watcher) ->
     assert len(second.alarms) == 1
     assert (len(live_job.said), len(events(live_job))) == (said, 1)
     second.close(patience_s=0)
+
+
+def test_one_that_only_looks_on_says_what_it_sees_and_leaves_acting_to_others(live_job: LiveJob) -> None:
+    looker = Watcher(
+        live_job.job, preset="ksigma", environment=live_job.environment, capture=True, say=live_job.said.append,
+        acts=False,
+    )  # fmt: skip
+    live_job.steps([*ARMED, *[11.0] * 4])
+    looker.look(NOW)
+    assert live_job.said == ["rank 0 is slower since step 41: 10.00 -> 11.00 ms a step (+10%)"]
+    assert not (live_job.job.folder / "events.jsonl").exists()
+    assert live_job.control.request() is None
+    later = watcher(live_job)
+    assert later.acting
+    later.close(patience_s=0)
+    looker.close(patience_s=0)
 
 
 def test_thresholds_change_while_the_job_runs(live_job: LiveJob, watching: Watcher) -> None:
@@ -157,6 +174,24 @@ def test_the_overview_shows_the_latest_steps_of_running_jobs(live_job: LiveJob) 
     assert (rank.tokens_per_s, rank.memory_bytes) == (None, 5)
     assert rank.mfu == pytest.approx(2e9 / 0.020 / 1e12)
     seen.close()
+
+
+@pytest.mark.parametrize(
+    ("device", "peak"),
+    [("NVIDIA H100 80GB HBM3", 989.4e12), ("Ascend910B2", 353.9e12), ("Toaster 3000", None), (None, None)],
+)
+def test_the_peak_for_mfu_is_that_of_the_chip_which_the_rank_names(
+    live_job: LiveJob, device: str | None, peak: float | None
+) -> None:
+    live_job.ring.path.unlink()
+    ring = open_ring(live_job.job, 0, {"flops": 2_000_000_000, "device": device})
+    ring.add(record(1, step=1, wall_ns=10_000_000))
+    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=None, say=print)
+    (view,) = seen.look()
+    mfu = view.ranks[0].mfu
+    assert mfu == (None if peak is None else pytest.approx(2e9 / 0.010 / peak, rel=0.001))
+    seen.close()
+    ring.close()
 
 
 def test_the_overview_leaves_out_jobs_of_other_names(live_job: LiveJob) -> None:

@@ -142,8 +142,14 @@ class Agent:
         if self._environment.get("LOCAL_RANK", "0") == "0" and "HERMES_JOB" not in self._environment:
             clean(default_root(self._environment), shared_memory(self._environment))
         job, control, number = self._enter(place)
-        facts = {"world": place.world, "host": platform.node(), "python": sys.executable, "flops": self._flops}
-        about = {"job": job.id, "rank": place.rank, **facts, "frameworks": frameworks(sys.modules)}
+        facts: dict[str, object] = {
+            "world": place.world,
+            "host": platform.node(),
+            "python": sys.executable,
+            "flops": self._flops,
+        }
+        facts |= {"frameworks": frameworks(sys.modules), "device": device_name(sys.modules)}
+        about = {"job": job.id, "rank": place.rank, **facts}
         ring = open_ring(job, place.rank, about)
         log = LogWriter(job.log_path(place.rank), about)
         self._meter = Meter()
@@ -264,6 +270,19 @@ def frameworks(modules: Mapping[str, object]) -> dict[str, str]:
     """Versions of the frameworks that the job has loaded."""
     names = ("torch", "torch_npu", "mindspore")
     return {name: str(getattr(modules[name], "__version__", "")) for name in names if name in modules}
+
+
+def device_name(modules: Mapping[str, object]) -> str | None:
+    """What the framework calls the device that this process uses; None where it uses none, and initialises none."""
+    torch = modules.get("torch")
+    for name in ("npu", "cuda"):
+        device = getattr(torch, name, None)
+        try:
+            if device is not None and device.is_initialized():
+                return str(device.get_device_name())[:100]
+        except (RuntimeError, AttributeError, TypeError, ValueError):
+            continue
+    return None
 
 
 def _number(text: str) -> int | None:

@@ -17,7 +17,7 @@ _SPLIT_NS = 2_000_000
 """Who worked is asked in steps at least this far apart: it takes two system calls for each batch."""
 _IN_EVALUATION = FLAGS["evaluation"]
 _EVALUATION = 2
-"""Batches in a row without a backward pass between them, from which on a step counts as one with an evaluation."""
+"""Batches in a step that no backward pass uses, from which on it counts as one with an evaluation."""
 
 
 class Meter:
@@ -27,8 +27,8 @@ class Meter:
     """
 
     __slots__ = (
-        "_depth", "_forward_from", "_long", "_split_at", "_unused", "backward_ns", "batches", "comm_bytes", "comm_ns",
-        "data_cpu_ns", "data_ns", "flags", "forward_ns", "gc_count", "gc_from", "gc_ns", "optimizer_from",
+        "_ahead", "_depth", "_forward_from", "_long", "_split_at", "_unused", "backward_ns", "batches", "comm_bytes",
+        "comm_ns", "data_cpu_ns", "data_ns", "flags", "forward_ns", "gc_count", "gc_from", "gc_ns", "optimizer_from",
         "optimizer_ns", "samples", "save_ns", "split", "thread", "tokens", "uses_backward", "uses_collectives",
         "uses_loader",
     )  # fmt: skip
@@ -38,7 +38,8 @@ class Meter:
         self.uses_loader = self.uses_backward = self.uses_collectives = False
         self._depth = 0
         self._forward_from = self.optimizer_from = self.gc_from = 0
-        self._unused = 0
+        # Batches that no backward pass has used yet, now and when the last step ended: some loops fetch ahead.
+        self._unused = self._ahead = 0
         self._long = True
         self._split_at = -_SPLIT_NS
         self.reset(0)
@@ -52,6 +53,14 @@ class Meter:
         self.split = self._long and now - self._split_at >= _SPLIT_NS
         if self.split:
             self._split_at = now
+
+    def evaluated(self) -> int:
+        """The flag of a step, ending now, in which batches were left over; those fetched ahead are not."""
+        if self._unused - self._ahead >= _EVALUATION:
+            self._unused = self._ahead
+            return _IN_EVALUATION if self.uses_backward else 0
+        self._ahead = self._unused
+        return 0
 
     def wait_for_data(self, call: Callable[[Any], object], loader: object, counts: bool) -> object:
         """Do `call` with the loader: it waits for a batch when it `counts`, else for the loader's workers."""
@@ -75,8 +84,6 @@ class Meter:
             self.batches += 1
             self._forward_from = end
             self._unused += 1
-            if self._unused >= _EVALUATION and self.uses_backward:
-                self.flags |= _IN_EVALUATION
             self._count(batch)
         return batch
 
@@ -107,7 +114,11 @@ class Meter:
             self._depth = 0
             self._forward_from = end = _now()
             self.backward_ns += end - start
-            self._unused = 0
+            if self._unused:
+                self._unused -= 1
+            if self.optimizer_from:
+                # The optimizer's step began with a closure, as in Lightning: what it did so far is the passes'.
+                self.optimizer_from = end
 
     def save(self, call: Callable[[], object]) -> object:
         """Do `call`, which writes a checkpoint."""

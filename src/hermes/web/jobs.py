@@ -162,6 +162,7 @@ def _rank(rank: RankView) -> dict[str, object]:
         "walls_ns": list(rank.walls_ns[-_POINTS:]),
         "samples_per_s": rank.samples_per_s,
         "tokens_per_s": rank.tokens_per_s,
+        "mfu": rank.mfu,
         "split": [[name, ns] for name, ns in rank.split],
         "memory_bytes": rank.memory_bytes,
     }

@@ -11,6 +11,7 @@ from hermes.diagnose.live import Cause, split
 from hermes.fleet.alarm import Alarm
 from hermes.fleet.detect import detector_of
 from hermes.fleet.steps import Steps
+from hermes.knowledge.chips import chip_of
 from hermes.live.rundir import Job, clean, default_root, jobs, running, shared_memory
 from hermes.report.live import JobView, RankView
 from hermes.workflow.watch import Watcher
@@ -26,8 +27,9 @@ class Overview:
         self, environment: Mapping[str, str], *, name: str, preset: str, capture: bool, peak_flops: float | None,
         say: Callable[[str], None], acts: bool = True,
     ) -> None:  # fmt: skip
-        """`peak_flops`: of one device, per second, for MFU. `acts` False only looks on. Raises `HermesError` for a
-        preset that is none.
+        """`peak_flops`: of one device, per second, for MFU; without it that of the chip, where it is known.
+
+        `acts` False only looks on. Raises `HermesError` for a preset that is none.
         """
         detector_of(preset, 0, environment)
         self._environment, self._name, self._preset, self._capture = environment, name, preset, capture
@@ -75,8 +77,8 @@ class Overview:
         last = steps.part(max(len(steps) - _SHOWN, 0), len(steps))
         walls = last.columns["wall_ns"]
         seconds = float(walls.sum()) / 1e9
-        flops = steps.about.get("flops")
-        known = isinstance(flops, int) and self._peak and seconds > 0
+        flops, peak = steps.about.get("flops"), self._peak or _peak(steps.about.get("device"))
+        known = isinstance(flops, int) and peak and seconds > 0
         memory = last.of("rss_bytes")
         memory = memory[~np.isnan(memory)]
         return RankView(
@@ -86,7 +88,7 @@ class Overview:
             baseline_ns=_baseline(steps),
             samples_per_s=_per_second(last, "samples", seconds),
             tokens_per_s=_per_second(last, "tokens", seconds),
-            mfu=flops * len(last) / seconds / self._peak if known else None,  # type: ignore[operator]
+            mfu=flops * len(last) / seconds / peak if known else None,  # type: ignore[operator]
             split=tuple((split(last) or {}).items()),
             memory_bytes=int(memory[-1]) if len(memory) else None,
         )
@@ -95,6 +97,12 @@ class Overview:
         """Let go of all jobs."""
         for watcher in self._watchers.values():
             watcher.close(patience_s=1)
+
+
+def _peak(device: object) -> float | None:
+    """FLOP/s of the device's matrix units in 16-bit floats, dense, which MFU is quoted against; None when not known."""
+    chip = chip_of(device) if isinstance(device, str) else None
+    return (chip.matrix.get("bf16") or chip.matrix.get("fp16")) if chip else None
 
 
 def _baseline(steps: Steps) -> int | None:

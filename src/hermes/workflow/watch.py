@@ -56,7 +56,10 @@ class Watcher:
         self, job: Job, *, preset: str, environment: Mapping[str, str], capture: bool, say: Callable[[str], None],
         policy: Policy | None = None, wish: Wish | None = None, acts: bool = True,
     ) -> None:  # fmt: skip
-        """`acts` False only looks on, whoever else watches. Raises `HermesError` for a preset that is none."""
+        """`acts` False only looks on and says what it sees, whoever else watches.
+
+        Raises `HermesError` for a preset that is none.
+        """
         detector_of(preset, 0, environment)
         self.job = job
         self._preset, self._environment, self._capture, self._say = preset, environment, capture, say
@@ -162,11 +165,13 @@ class Watcher:
 
     def _alarm(self, alarm: Alarm, cause: Cause | None, now_ns: int) -> None:
         self.alarms.append((alarm, cause))
-        if not self.acting:
+        if self._acts and not self.acting:
             return
         change = f"{alarm.before_ns / 1e6:.2f} -> {alarm.after_ns / 1e6:.2f} ms a step ({alarm.ratio - 1:+.0%})"
         why = f"; {cause.share:.0%} of it is {cause.what} ({cause.name})" if cause else ""
         self._say(f"rank {alarm.rank} is slower since step {alarm.since}: {change}{why}")
+        if not self.acting:
+            return
         self._note(
             "alarm", rank=alarm.rank, change=alarm.kind, since=alarm.since, step=alarm.step,
             before_ns=alarm.before_ns, after_ns=alarm.after_ns, cause=cause.name if cause else None,
