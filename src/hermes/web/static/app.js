@@ -150,6 +150,8 @@ function search() {
     const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (move) { chosen = Math.max(0, Math.min(found.length - 1, chosen + move)); mark(); event.preventDefault(); }
     if (event.key === "Enter") { event.preventDefault(); pick(found[chosen]); }
+    // Else the browser only empties the box.
+    if (event.key === "Escape") { event.preventDefault(); dialog.close(); }
   });
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   dialog.addEventListener("close", () => dialog.remove());
