@@ -235,11 +235,10 @@ async function begin() {
     await load();
     if (ALONE.has(own())) await show(); else shell();
     // Most often it is ready: then one answer less stands before the page.
-    await open().catch(async (error) => {
-      if (error.status !== 503) throw error;
+    if (!(await open())) {
       await wait();
       await open();
-    });
+    }
     const first = doc().steps[0]?.start_ns ?? doc().critical_path_stretches?.[0]?.start_ns ?? null;
     setOrigin(first);
     ready = true;
