@@ -16,8 +16,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,6 +30,8 @@ from benchmarks.page import replace_block, table
 
 _REPEATS = 5
 _PATIENCE_MS = 120_000
+_Input = tuple[str, Callable[[], Path], Callable[[Any], Iterator[tuple[str, str]]]]
+"""What it is called, where it is, and what is measured on it beside its first content."""
 
 # Looks after every frame, so that a time is until something was drawn, and never less.
 _UNTIL = """async () => {{
@@ -53,28 +56,35 @@ def main() -> None:
     wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     wanted.add_argument("ascend", type=Path, help="the 309 MB set")
     wanted.add_argument("--work", type=Path, default=Path.home() / ".cache" / "hermes-bench")
+    wanted.add_argument("--most", type=int, default=1024, help="leave out jobs of more ranks")
     wanted.add_argument("--docs", type=Path, help="page whose block `results web` is replaced")
     wanted.add_argument("--chromium", default="/usr/bin/chromium")
     given = wanted.parse_args()
     os.environ["HERMES_CACHE_DIR"] = str(given.work / "web-cache")
     facts = machine.about()
-    rows = list(_rows(given.ascend, given.work, given.chromium))
+    inputs: list[_Input] = [("309 MB", lambda: given.ascend, _large)]
+    inputs += [
+        (f"{ranks} ranks", partial(job, given.work, ranks), looks)
+        for ranks, looks in ((64, _changed), (1024, _many))
+        if ranks <= given.most
+    ]
+    rows = []
+    for row in _rows(inputs, given.chromium):
+        print(*row, sep=": ", flush=True)
+        rows.append(row)
     text = machine.sentence(facts) + "\n\n" + table(("what", "seconds"), rows)
     print(text)
     if given.docs:
         given.docs.write_text(replace_block(given.docs.read_text("utf-8"), "web", text), "utf-8")
 
 
-def _rows(ascend: Path, work: Path, chromium: str) -> Iterator[tuple[str, str]]:
+def _rows(inputs: Sequence[_Input], chromium: str) -> Iterator[tuple[str, str]]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, path, looks in (
-            ("309 MB", ascend, _large),
-            ("64 ranks", job(work, 64), _replayed),
-            ("1024 ranks", job(work, 1024), _many),
-        ):
+        for name, made, looks in inputs:
+            path = made()
             with _opened(browser, path):
                 pass  # Now its analysis is kept.
             began = time.perf_counter()
@@ -189,10 +199,6 @@ def _changed(page: Any) -> Iterator[tuple[str, str]]:
     done = "Number(document.querySelector('.bench').dataset.round) > window.round"
     took = [_until(page, toggle.format(at=at), done) for at in range(3)]
     yield "What-if, one more change switched on", _seconds(*took)
-
-
-def _replayed(page: Any) -> Iterator[tuple[str, str]]:
-    return _changed(page)
 
 
 def _many(page: Any) -> Iterator[tuple[str, str]]:

@@ -52,7 +52,7 @@ def test_before_it_is_read_there_is_no_answer_but_a_state(job: Path, cache: Cach
     with serve([job], cache, wait=False) as running:
         client = Client(running)
         assert client.json("/api/state")["phase"] == "reading"
-        assert client.get("/api/report").status == 503
+        assert (client.get("/api/report").status, client.get("/api/sizes?rank=0").status) == (202, 503)
         running.study.run()
         assert client.json("/api/state")["phase"] == "ready"
         assert client.get("/api/report").status == 200

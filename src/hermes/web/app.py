@@ -202,6 +202,9 @@ def _data(app: FastAPI, site: Site) -> None:
 
     @app.get("/api/report")
     def report() -> Response:
+        if site.study.state.phase in ("reading", "analysing"):
+            # Accepted, and no error: browsers log those, and a page that is opened early has done nothing wrong.
+            return JSONResponse({"waiting": True}, status_code=202)
         return _json(_summary(site))
 
     @app.get("/api/columns")

@@ -150,6 +150,8 @@ function search() {
     const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (move) { chosen = Math.max(0, Math.min(found.length - 1, chosen + move)); mark(); event.preventDefault(); }
     if (event.key === "Enter") { event.preventDefault(); pick(found[chosen]); }
+    // Else the browser only empties the box.
+    if (event.key === "Escape") { event.preventDefault(); dialog.close(); }
   });
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   dialog.addEventListener("close", () => dialog.remove());
@@ -233,11 +235,10 @@ async function begin() {
     await load();
     if (ALONE.has(own())) await show(); else shell();
     // Most often it is ready: then one answer less stands before the page.
-    await open().catch(async (error) => {
-      if (error.status !== 503) throw error;
+    if (!(await open())) {
       await wait();
       await open();
-    });
+    }
     const first = doc().steps[0]?.start_ns ?? doc().critical_path_stretches?.[0]?.start_ns ?? null;
     setOrigin(first);
     ready = true;

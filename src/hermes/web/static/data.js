@@ -61,8 +61,11 @@ export function once(path, values = {}) {
 /** @type {{document: Row, tables: Listed[]}} */
 let study;
 
+/** Whether the study is there; if not, it is still being read. */
 export async function open() {
-  study = await once("report");
+  const found = await ask("report");
+  if (!found.waiting) study = found;
+  return !found.waiting;
 }
 
 export const doc = () => study.document;

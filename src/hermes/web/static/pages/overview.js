@@ -56,7 +56,7 @@ function verdict(document) {
 /** Ranked actions with replayed gains, what they give together, and what to record next. */
 function plan(document) {
   const { actions, together, collect, noise } = document.plan;
-  const range = ({ low, high }) => (low ? `${duration(low * 1e6)} – ${duration(high * 1e6)}` : t("overview.gain", { high: duration(high * 1e6) }));
+  const range = ({ low, high }) => (duration(low * 1e6) === duration(high * 1e6) ? duration(low * 1e6) : low ? `${duration(low * 1e6)} – ${duration(high * 1e6)}` : t("overview.gain", { high: duration(high * 1e6) }));
   if (!noise.step_ms) return h("span");
   return section(
     t("overview.plan"),
