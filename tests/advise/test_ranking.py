@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -78,6 +79,42 @@ def test_a_wait_that_is_explained_is_no_problem_of_its_own(
     found = rank([wait, cause], replaying({"COM002": 500, "CPU002": 499}), floor)
     assert codes(found.problems) == ["CPU002"]
     assert codes(found.findings) == ["CPU002", "COM002"]
+
+
+def test_what_is_explained_for_the_most_part_stands_behind_every_cause(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    broad, part = finding("CPU001", low=300, high=300), finding("CPU002", low=200, high=200, within="CPU001")
+    small = finding("CMP003", low=20, high=20)
+    # A third of it is left, and would be more than the other cause.
+    found = rank([broad, part, small], replaying({"CPU001": 300, "CPU002": 200}), floor)
+    assert codes(found.findings) == ["CPU002", "CMP003", "CPU001"]
+
+
+def test_what_is_left_for_the_most_part_keeps_its_place(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    broad, part = finding("CPU001", low=300, high=300), finding("CPU002", low=100, high=100, within="CPU001")
+    found = rank([broad, part, finding("CMP003", low=20, high=20)], replaying({"CPU001": 300, "CPU002": 100}), floor)
+    assert codes(found.findings) == ["CPU002", "CPU001", "CMP003"]
+
+
+def test_without_a_replay_a_wait_is_explained_by_what_takes_most_of_it(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    wait = replace(
+        finding("COM002", low=400, high=400, ranks=(0,), blames=["rank 1"], cause="slow rank", layer="communication"),
+        replay=(),
+    )
+    wait = replace(wait, gain=replace(wait.gain, replayed=True))
+    half, less = (finding("CPU002", low=ns, high=ns, ranks=(1,)) for ns in (wait.cost_ns // 2, wait.cost_ns // 2 - 1))
+    assert codes(rank([wait, less], lambda _: None, floor).findings) == ["COM002", "CPU002"]
+    found = rank([wait, half], lambda _: None, floor)
+    assert [one.explained_by for one in found.findings if one.code == "COM002"] == [("CPU002",)]
+
+
+def test_what_ends_the_job_comes_first_and_is_no_noise(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    leak = replace(finding("MEM004", low=0, high=0), endangers=True)
+    found = rank([finding("CPU002", low=300, high=300), leak], replaying({}), floor)
+    assert codes(found.problems) == ["MEM004", "CPU002"]
 
 
 def test_less_than_the_noise_is_listed_apart(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:

@@ -131,6 +131,25 @@ def test_what_costs_all_the_time_is_told_without_a_change() -> None:
     assert what_costs([counters(10 * MS)]) == ()
 
 
+@pytest.mark.parametrize(
+    ("each", "named"),
+    [
+        ({"process_cpu_ns": 9 * MS, "backward_ns": 2 * MS}, ["interpreter lock"]),
+        # A pass backward, a collective and a graph that a framework runs compute in threads of their own.
+        ({"process_cpu_ns": 9 * MS, "backward_ns": 8 * MS}, []),
+        ({"process_cpu_ns": 9 * MS, "backward_ns": 2 * MS, "comm_ns": 6 * MS}, []),
+        ({"process_cpu_ns": 9 * MS}, []),
+        # Nobody else computes: what is waited for is no thread of the process.
+        ({"process_cpu_ns": 2 * MS, "backward_ns": 2 * MS}, []),
+    ],
+)
+def test_a_thread_that_computes_while_the_stepping_one_stands_still_holds_the_lock(
+    each: dict[str, int], named: list[str]
+) -> None:
+    steps = counters(10 * MS, cpu_ns=1 * MS, delay_ns=0, **each)
+    assert [cause.name for cause in what_costs([steps])] == named
+
+
 def test_counters_read_now_and_then_are_spread_over_all_steps() -> None:
     from hermes.live.record import NULL
 

@@ -612,6 +612,14 @@ def test_settings_keep_versions_flags_and_the_job(read: Read) -> None:
     } <= rows
 
 
+def test_what_hermes_capture_says_of_the_process_are_settings_of_its_environment(read: Read) -> None:
+    about = {"rank": 0, "settings": {"cpu.cores": "4", "torch.num_threads": "16"}}
+    rows = set(read(ALL_KINDS, hermes=about).read("setting").select("source", "name", "value").rows())
+    assert {("environment", "cpu.cores", "4"), ("environment", "torch.num_threads", "16")} <= rows
+    odd = read(ALL_KINDS, hermes=["settings"]).read("setting").select("source", "name").rows()
+    assert ("profiler", "hermes") in odd
+
+
 @pytest.mark.parametrize("call", ["hipLaunchKernel", "cudaLaunchKernel"])
 def test_without_properties_the_runtime_tells_the_vendor(read: Read, call: str) -> None:
     sink = read([_launch(1, 1, call), _kernel("k", 2, 1, correlation=1)])

@@ -37,9 +37,7 @@ class Ranking:
 def rank(findings: Sequence[Finding], replay: Replay, floor: NoiseFloor) -> Ranking:
     """The findings in the order in which they are worth acting on."""
     whole = [finding for finding in findings if _counts(finding, floor)]
-    # Where nothing is replayed a cause must explain most of a wait by itself: what it shares with others is not known.
-    least = MOSTLY if replay(()) is None else 0.0
-    parts = [[part for part in whole if _is_part(part, broad, least)] for broad in whole]
+    parts = [[part for part in whole if _is_part(part, broad, _least(broad, replay))] for broad in whole]
     claims = [_remainder(broad, own, replay) for broad, own in zip(whole, parts, strict=True)]
     return Ranking(
         findings=_behind_parts(claims),
@@ -62,6 +60,14 @@ def _key(finding: Finding) -> tuple[bool, float, int, int, str, tuple[str, ...]]
 def _counts(finding: Finding, floor: NoiseFloor) -> bool:
     """Whether a finding is more than noise: of time, or of what ends the job."""
     return finding.endangers or finding.gain.high_ns >= floor.ns
+
+
+def _least(broad: Finding, replay: Replay) -> float:
+    """The share of a wait that a cause must explain by itself.
+
+    A replay tells what several causes give together. Without a device there is none, and what they share is not known.
+    """
+    return 0.0 if replay(broad.replay) else MOSTLY
 
 
 def _is_part(part: Finding, broad: Finding, least: float) -> bool:
