@@ -12,14 +12,21 @@ import polars as pl
 from hermes.analyze.measures import AscendSplit, RankTotal, StepSplit, StreamBusy
 from hermes.base.intervals import EMPTY, Intervals, flat, window
 
+_PARTS = ("compute", "comm", "copy")
+_PART = (
+    pl.col("component")
+    .replace_strict({name: place for place, name in enumerate(_PARTS)}, default=len(_PARTS), return_dtype=pl.UInt8)
+    .alias("part")
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
     """What a device did, as three sets of intervals."""
 
-    compute: Intervals
-    comm: Intervals
-    copy: Intervals
+    compute: Intervals = EMPTY
+    comm: Intervals = EMPTY
+    copy: Intervals = EMPTY
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -162,16 +169,19 @@ def _tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> pl.DataFr
     """
     columns = ["component", "start_ns", "dur_ns", "step", *more]
     if not kernel.height and "hccl" not in comm_op["library"]:
-        return kernel.select(columns)
+        return kernel.select(columns).with_columns(_PART)
     work = ["compute", "copy"] if comm_op.height else ["compute", "copy", "comm"]
     own = kernel.filter(pl.col("component").is_in(work)).select(columns)
     comm = comm_op.select(pl.lit("comm").alias("component"), *columns[1:])
-    return pl.concat([own, comm])
+    return pl.concat([own, comm]).with_columns(_PART)
 
 
 def _work(tasks: pl.DataFrame) -> _Work:
-    parts = {name: _flat(tasks.filter(pl.col("component") == name)) for name in ("compute", "comm", "copy")}
-    return _Work(**parts)
+    # With NumPy: a capture has many steps, and Polars would queue each of their small filters behind its large ones.
+    starts, part = tasks["start_ns"].to_numpy(), tasks["part"].to_numpy()
+    ends = starts + tasks["dur_ns"].to_numpy()
+    own = (part == place for place in range(len(_PARTS)))
+    return _Work(**{name: flat(starts[mine], ends[mine]) for name, mine in zip(_PARTS, own, strict=True) if mine.any()})
 
 
 def _flat(rows: pl.DataFrame) -> Intervals:
@@ -200,7 +210,7 @@ def _device_splits(rank: int, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterat
     owned = dict(_by_step(tasks))
     for number in sorted({*marks, *(number for number in owned if number is not None)}):
         mark = marks.get(number)
-        work = _work(owned[number]) if number in owned else _Work(compute=EMPTY, comm=EMPTY, copy=EMPTY)
+        work = _work(owned[number]) if number in owned else _Work()
         if work.span:
             yield _split(rank, number, "device", work.span, work, mark, work.span[0])
         elif mark:
