@@ -334,7 +334,7 @@ def _page(rows: Sequence[Row], moved: Sequence[Measured], host: Sequence[HostRow
         for row in rows
     ]
     good = sum(row.good for row in rows)
-    lines += ["", f"{good} of {len(rows)} rows are good.", "", _NOTES, _MEASURES_HEAD]
+    lines += ["", f"{good} of {len(rows)} rows are good.", "", _MEASURES_HEAD]
     lines += [
         f"| `{row.kind}` | {row.form} | {row.name} | {row.planted_ns / 1e6:.3f} "
         f"| {'not recorded' if row.moved_ns is None else f'{row.moved_ns / 1e6:.3f}'} "
@@ -373,13 +373,6 @@ moved by what was planted, and others that stayed, within {SHARE:.0%} or {FLOOR_
 
 | fault | format | measure | planted | moved | others | good |
 |---|---|---|---|---|---|---|"""
-_NOTES = """What is not good, and why:
-
-- `small_packets` in Kineto: each of the 32 operations of a bucket is preceded by an event that is recorded on the
-  compute stream. Ascend shows these as tasks. Kineto shows nothing on the device, and together they part two kernels
-  by 30.3 us, more than the 30 us that pass for a pause of the device: 0.21 ms of the step are unexplained, not
-  communication. The measures of communication below are not touched by it.
-"""
 _COMM_HEAD = f"""## Communication
 
 The same faults, and what the measures of communication say. *Without* and *with* are the truth in milliseconds a step,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,9 +18,9 @@ NOBODY: Mapping[int, Arrival] = {}
 Drawn = dict[str, pl.DataFrame]
 
 
-def graph(tables: Drawn, rank: int = 0) -> Graph:
+def graph(tables: Drawn, rank: int = 0, vendor: str = "ascend") -> Graph:
     own = {name: rows.filter(pl.col("rank") == rank) for name, rows in tables.items()}
-    return build("ascend", own["kernel"], own["comm_op"], own["host_op"], own["flow"])
+    return build(vendor, own["kernel"], own["comm_op"], own["host_op"], own["flow"])
 
 
 def scene(tables: Drawn, rank: int = 0, arrivals: Mapping[int, Arrival] = NOBODY) -> Scene:
@@ -110,6 +111,30 @@ def test_a_collective_is_transfer_only_from_the_last_arrival_on() -> None:
 
 def test_what_nothing_explains_is_said() -> None:
     assert path("rank0.compute  ..........##########") == "unexplained:10 compute:10"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "gap"), [("nvidia", "gap"), ("ascend", "unexplained")], ids=["events are hidden", "events are tasks"]
+)
+def test_the_events_of_collectives_between_two_tasks_take_their_time(vendor: str, gap: str) -> None:
+    # 32 us from A to B, between whose launches three collectives were launched.
+    pieces = walk(
+        Scene(
+            rank=0,
+            graph=graph(
+                draw(f"""
+                    rank0.call     ACDEB{"." * 44}
+                    rank0.compute  .{"A" * 14}{"." * 32}BB
+                    rank0.comm     ..C.D.E{"." * 42}
+                """),
+                vendor=vendor,
+            ),
+            arrivals={},
+        ),
+        0,
+        49_000,
+    )
+    assert drawn(pieces) == f"host:1 compute:14 {gap}:32 compute:2"
 
 
 def test_a_path_ends_at_the_start_of_its_window() -> None:

@@ -76,11 +76,13 @@ class Graph:
     """All that a walk needs. `threads` holds `(pid, tid)`; `main` is the thread of the step marks, or -1.
 
     `events` are the pairs of tasks that an event ties, as the trace says: the last before its record, and the first
-    behind the wait for it.
+    behind the wait for it. `marked_ns` are the moments, by time, at which a collective was launched whose events show
+    as no tasks: PyTorch records one on the stream that computes before each (`syncStream` of ProcessGroupNCCL).
     """
 
     tasks: Tasks
     events: tuple[tuple[int, int], ...]
+    marked_ns: Ints
     threads: tuple[tuple[int | None, int | None], ...]
     jumps: tuple[Jumps, ...]
     main: int
@@ -101,6 +103,7 @@ def build(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.
     return Graph(
         tasks=tasks,
         events=tuple(events.iter_rows()),
+        marked_ns=_marked(vendor, tasks),
         threads=tuple(threads.select("pid", "tid").iter_rows()),
         jumps=_jumps(tasks, host, flow, threads.height),
         main=int(marks[0]) if len(marks) else _busiest(host),
@@ -112,6 +115,12 @@ def _with_threads(host_op: pl.DataFrame) -> pl.DataFrame:
     threads = host_op.select("pid", "tid").unique().sort("pid", "tid").with_row_index("thread")
     joined = host_op.join(threads, on=["pid", "tid"], how="left", nulls_equal=True, maintain_order="left")
     return joined.with_columns(pl.col("thread").cast(pl.Int64), (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
+
+
+def _marked(vendor: str, tasks: Tasks) -> Ints:
+    # Ascend shows events as tasks.
+    hidden = (tasks.comm != NONE) & (tasks.called_ns != NONE) & (vendor != "ascend")
+    return np.sort(tasks.called_ns[hidden])
 
 
 def _busiest(host: pl.DataFrame) -> int:

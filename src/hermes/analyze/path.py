@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from hermes.analyze.arrivals import Arrival
-from hermes.analyze.graph import NONE, Graph, Jumps
+from hermes.analyze.graph import NONE, SLACK_NS, Graph, Jumps
 from hermes.base.intervals import Intervals
 
 Kind = Literal["compute", "comm", "copy", "wait", "launch", "queue", "host", "gap", "unexplained"]
@@ -190,12 +190,18 @@ class _Road:
         bind, thread = int(tasks.bind[task]), int(tasks.launch_thread[task])
         if bind != NONE:
             since = min(int(tasks.end[bind]), self.now)
-            self._take("gap" if self.now - since <= LONGEST_GAP_NS else "unexplained", since, task=task)
+            self._take("gap" if self.now - since <= self._longest_gap(bind, task) else "unexplained", since, task=task)
             return bind, NONE
         if thread != NONE:
             self._take("launch", int(tasks.launch_ns[task]), task=task)
             return NONE, thread
         return NONE, NONE
+
+    def _longest_gap(self, before: int, task: int) -> int:
+        """How long a device may take from one task to the next, with the hidden events between their launches."""
+        called = self._graph.tasks.called_ns[[before, task]]
+        first, last = np.searchsorted(self._graph.marked_ns, called) if (called != NONE).all() else (0, 0)
+        return LONGEST_GAP_NS + max(int(last - first), 0) * SLACK_NS
 
     def _along(self, thread: int) -> tuple[int, int]:
         """Back along a host thread to the last moment at which it had waited for something."""
