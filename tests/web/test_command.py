@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -29,6 +30,22 @@ def test_the_link_that_is_printed_works_and_an_interrupt_ends_it(job: Path) -> N
         assert "another browser" in process.stdout.readline()
     finally:
         process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert "Traceback" not in said
+    assert process.returncode in (0, -signal.SIGINT, 130)
+
+
+def test_an_interrupt_while_the_input_is_read_is_no_crash(job: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, "serve", str(job)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"HERMES_CACHE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert "token" in process.stdout.readline()
+    # The server has to run before it can be told to end; the reading takes longer.
+    process.stdout.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
     assert "Traceback" not in said
     assert process.returncode in (0, -signal.SIGINT, 130)

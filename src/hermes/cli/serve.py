@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
+import threading
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,6 +72,18 @@ def serve(
             webbrowser.open(_link(at, keys.token))
         with contextlib.suppress(KeyboardInterrupt):
             server(app).run(sockets=[listening])
+    _leave()
+
+
+def _leave() -> None:
+    """End the process at once if work is still under way: an interpreter that ends beneath it would abort.
+
+    What it was writing lies in a folder of its own, apart from what the cache holds.
+    """
+    if any(thread.daemon and thread.name.startswith("hermes-") for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _link(port: int, token: str) -> str:
