@@ -190,18 +190,21 @@ class _Road:
         bind, thread = int(tasks.bind[task]), int(tasks.launch_thread[task])
         if bind != NONE:
             since = min(int(tasks.end[bind]), self.now)
-            self._take("gap" if self.now - since <= self._longest_gap(bind, task) else "unexplained", since, task=task)
+            beyond = self.now - since - LONGEST_GAP_NS
+            # Nearly all gaps are short: only for a long one is it looked up what may fill it.
+            pause = beyond <= 0 or beyond <= self._hidden_ns(bind, task)
+            self._take("gap" if pause else "unexplained", since, task=task)
             return bind, NONE
         if thread != NONE:
             self._take("launch", int(tasks.launch_ns[task]), task=task)
             return NONE, thread
         return NONE, NONE
 
-    def _longest_gap(self, before: int, task: int) -> int:
-        """How long a device may take from one task to the next, with the hidden events between their launches."""
+    def _hidden_ns(self, before: int, task: int) -> int:
+        """What the hidden events between the launches of two tasks may take of the device."""
         called = self._graph.tasks.called_ns[[before, task]]
         first, last = np.searchsorted(self._graph.marked_ns, called) if (called != NONE).all() else (0, 0)
-        return LONGEST_GAP_NS + max(int(last - first), 0) * SLACK_NS
+        return max(int(last - first), 0) * SLACK_NS
 
     def _along(self, thread: int) -> tuple[int, int]:
         """Back along a host thread to the last moment at which it had waited for something."""
