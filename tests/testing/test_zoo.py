@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hermes.knowledge.cases import case
 from hermes.testing.zoo.__main__ import main
-from hermes.testing.zoo.entries import ENTRIES, Entry
+from hermes.testing.zoo.entries import ENTRIES, PROGRAMS, Entry
 from hermes.testing.zoo.measure import measure
 from hermes.testing.zoo.page import into_page, line, summary_lines
-from hermes.testing.zoo.runner import Nursery
+from hermes.testing.zoo.runner import Nursery, Variant
 from hermes.testing.zoo.score import Named, Result, Times, summary
 from hermes.testing.zoo.store import save, stored
 
+FRESH = [entry for entry in ENTRIES if entry.file.startswith("fresh")]
 CAUSE = Entry(
     name="planted", file="host", program="tiny_ops", layer="cpu", causes=("CPU-29",), also=("CPU-12",),
     monitor=("data work",), cure="one operator",
@@ -64,6 +67,12 @@ def test_the_half_of_an_entry_is_settled_by_its_name() -> None:
     assert {entry.name: entry.half for entry in ENTRIES if entry.name in ("fp64", "leak")} == {
         "fp64": "held-out", "leak": "tuned",
     }  # fmt: skip
+
+
+def test_what_was_written_without_knowing_the_rules_is_held_out() -> None:
+    assert [entry.name for entry in FRESH if entry.half != "held-out"] == []
+    assert {"io", "cpu", "compute", "communication", "memory", "parallelism"} <= {entry.layer for entry in FRESH}
+    assert [entry.kind for entry in FRESH if not entry.causes] == ["control", "control", "decoy"]
 
 
 def test_gain_and_noise_are_middles_over_pairs() -> None:
@@ -168,3 +177,46 @@ def test_a_program_is_run_with_its_cause_and_without_and_the_cause_is_named(tmp_
         found = measure(nursery, entry, tmp_path / "zoo", repeats=1, own=False)
     assert len(found.times.slow) == len(found.times.fixed) == len(found.times.again) == 1
     assert found.among_three
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed: pip install --group torch")
+    with Nursery() as one:
+        yield one
+
+
+@pytest.mark.parametrize("entry", FRESH, ids=lambda entry: entry.name)
+def test_a_program_trains_with_its_cause_and_without(nursery: Nursery, entry: Entry, tmp_path: Path) -> None:
+    with (
+        Variant(nursery, entry, "slow", tmp_path / "slow") as slow,
+        Variant(nursery, entry, "fixed", tmp_path / "fixed") as fixed,
+    ):
+        for program in (slow, fixed):
+            assert len(program.steps(max(3, entry.period))) == max(3, entry.period)
+
+
+def _programs(name: str) -> Any:
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install --group torch")
+    spec = importlib.util.spec_from_file_location(name, PROGRAMS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_a_cure_computes_what_the_cause_computed() -> None:
+    models = _programs("fresh_models")
+    torch = models.torch
+    torch.manual_seed(0)
+    edges = torch.randint(0, 20, (2, 90))
+    for slow, fixed, x in (
+        (*(models.Norm(8, formula=formula) for formula in (True, False)), torch.randn(4, 8)),
+        (*(models.Sequences(3, 5, by_cell=by_cell) for by_cell in (True, False)), torch.randn(2, 7, 3)),
+        (*(models.Neighbours(6, 20, edges, scatters=scatters) for scatters in (True, False)), torch.randn(20, 6)),
+    ):
+        fixed.load_state_dict(slow.state_dict())
+        assert torch.allclose(slow(x), fixed(x), atol=1e-5)

@@ -284,4 +284,103 @@ _REST = (
     ),
 )  # fmt: skip
 
-ENTRIES: tuple[Entry, ...] = (*_INPUT, *_HOST, *_COMPUTE, *_COMMUNICATION, *_REST)
+_FRESH = (
+    Entry(
+        name="words-to-tokens", file="fresh", program="words_to_tokens", layer="io",
+        causes=("IO-19",), also=("IO-02", "IO-01"), monitor=("data work",),
+        cure="tokens made once, before training",
+    ),
+    Entry(
+        name="packed-spectra", file="fresh", program="packed_spectra", layer="io",
+        causes=("IO-20",), also=("IO-01",), monitor=("data wait",),
+        cure="store without compression",
+    ),
+    Entry(
+        name="late-sequence", file="fresh", program="late_sequence", layer="io", period=9, profiled=18,
+        causes=("IO-07",), also=("IO-14", "IO-01", "IO-03"), monitor=("data wait", "periodic"),
+        cure="prefetch_factor=16",
+    ),
+    Entry(
+        name="metrics-posted", file="fresh", program="metrics_posted", layer="io",
+        causes=("IO-17",), monitor=("blocked",), cure="post each fiftieth step",
+    ),
+    Entry(
+        name="best-is-kept", file="fresh", program="best_is_kept", layer="io",
+        causes=("IO-16",), also=("IO-17",), monitor=("checkpoint", "blocked"),
+        cure="save each fiftieth step at most",
+    ),
+    Entry(
+        name="evaluated-often", file="fresh", program="evaluated_often", layer="io", period=8, profiled=16,
+        causes=("IO-24",), also=("IO-06", "CPU-29"), monitor=("data wait", "data work", "periodic"),
+        cure="keep the loader, and count with one operator",
+    ),
+    Entry(
+        name="threads-in-workers", file="fresh_models", program="threads_in_workers", layer="io",
+        causes=("IO-05",), also=("CPU-35",), monitor=("data wait", "CPU contention"),
+        cure="one thread in each worker",
+    ),
+    Entry(
+        name="pool-anew", file="fresh_models", program="pool_anew", layer="cpu",
+        causes=("CPU-38",), also=("IO-02",), monitor=("data wait", "data work"),
+        cure="keep the pool of threads",
+    ),
+    Entry(
+        name="place-by-place", file="fresh_models", program="place_by_place", layer="cpu",
+        causes=("CPU-29",), also=("CPU-12", "CPU-14", "CPU-11", "CMP-13"),
+        cure="nn.LSTM",
+    ),
+    Entry(
+        name="clipped-apart", file="fresh_models", program="clipped_apart", layer="cpu",
+        causes=("CPU-16",), also=("CPU-12", "CPU-14"),
+        cure="clip all gradients in one call",
+    ),
+    Entry(
+        name="norm-spelled-out", file="fresh_models", program="norm_spelled_out", layer="compute",
+        causes=("CMP-23",), also=("CMP-17", "CMP-20", "CMP-21", "CPU-14"),
+        cure="functional.layer_norm",
+    ),
+    Entry(
+        name="scatter-of-edges", file="fresh_models", program="scatter_of_edges", layer="compute",
+        causes=("CMP-42",), also=("CMP-23",),
+        cure="one product with a sparse matrix",
+    ),
+    Entry(
+        name="target-of-doubles", file="fresh_models", program="target_of_doubles", layer="compute",
+        causes=("CMP-05",), also=("CMP-06",),
+        cure="target.float()",
+    ),
+    Entry(
+        name="joined-queue", file="fresh_models", program="joined_queue", layer="memory",
+        causes=("MEM-14",), also=("CMP-37", "CPU-43", "CMP-23"),
+        cure="write over the oldest",
+    ),
+    Entry(
+        name="many-micro-batches", file="fresh_models", program="many_micro_batches", layer="parallelism",
+        causes=("PAR-11",), also=("CPU-26", "CPU-12", "CPU-11", "CPU-29"),
+        cure="two micro-batches",
+    ),
+    Entry(
+        name="tiny-buckets", file="fresh_ranks", program="tiny_buckets", layer="communication", ranks=2,
+        causes=("COM-02",), also=("COM-01", "COM-09", "COM-25"), cure="buckets of 25 MB",
+    ),
+    Entry(
+        name="rank-that-scores", file="fresh_ranks", program="rank_that_scores", layer="communication", ranks=2,
+        causes=("COM-22",), also=("COM-21", "PAR-05"), monitor=("straggler",), cure="score each fiftieth step",
+    ),
+    Entry(
+        name="objects-gathered", file="fresh_ranks", program="objects_gathered", layer="communication", ranks=2,
+        causes=("COM-33",), also=("COM-01", "COM-02", "COM-09", "COM-25", "COM-34"), cure="one tensor of all numbers",
+    ),
+    Entry(name="gated-units", file="fresh_models", program="gated_units", layer="compute", kind="control"),
+    Entry(
+        name="pair-of-painters", file="fresh_ranks", program="pair_of_painters", layer="communication", kind="control",
+        ranks=2,
+    ),
+    Entry(
+        name="large-experts", file="fresh_models", program="large_experts", layer="compute", kind="decoy",
+        never=("CPU-29", "CMP-13", "CMP-33", "CPU-12"),
+    ),
+)  # fmt: skip
+"""Written by somebody who did not know the rules; all of them are of the `held-out` half."""
+
+ENTRIES: tuple[Entry, ...] = (*_INPUT, *_HOST, *_COMPUTE, *_COMMUNICATION, *_REST, *_FRESH)
