@@ -6,6 +6,9 @@ bin := $(VENV)/bin
 pip := $(bin)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 demo := out/demo
 torch := 2.13.0
+# The CPU build where pip finds it; what PyPI calls torch brings gigabytes of CUDA on x86-64.
+torch_here = $(bin)/python -c 'import torch' 2>/dev/null || $(pip) install torch==$(torch)+cpu numpy 2>/dev/null || \
+  $(pip) install torch==$(torch)+cpu numpy --extra-index-url https://download.pytorch.org/whl/cpu || $(pip) install --group torch
 # What is planted: rank 5 compiles operators and collects garbage in every step, and the others wait for it.
 faults := --fault recompilation:5 --fault gc_pause:5
 
@@ -30,14 +33,14 @@ demo-live: $(VENV)/.package ## the second part of the demo alone; installs the C
 	  $(bin)/python -m hermes.testing.live_demo out/live --python $$python
 
 zoo: $(VENV)/.dev ## train programs with planted causes, compare what Hermes names and predicts; installs PyTorch
-	@$(pip) install --group torch
+	@$(torch_here)
 	@$(bin)/python -m hermes.testing.zoo --page docs/accuracy.md
 
 test: $(VENV)/.dev chromium ## run the tests
 	@$(bin)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 test-torch: $(VENV)/.dev ## install PyTorch, and run the tests of capture with it
-	@$(pip) install --group torch
+	@$(torch_here)
 	@$(bin)/python -m pytest tests/live tests/capture tests/fleet
 
 check: lint docs-check test ## the gate: format, lint, types, imports, docs, tests
