@@ -46,6 +46,16 @@ def test_calls_inside_others_of_their_kind_count_once_and_running_compiled_code_
     assert found.names == (("aclopCompileAndExecute", 1, 4_000), ("opCompile", 1, 2_000))
 
 
+def test_a_call_that_outlasts_the_last_step_counts_as_long_as_that_lasts() -> None:
+    found = events("""
+        rank0.step     .[####].....
+        rank0.host     CCC..CCCC.CC
+        rank0.compute  ...AA.......
+    """)["compilation"]
+    assert (found.calls, found.ns, found.longest_ns, found.longest_at_ns) == (2, 4_000, 2_000, 1_000)
+    assert found.names == (("aclopCompileAndExecute", 2, 4_000),)
+
+
 def test_a_thread_of_a_progress_bar_that_waits_all_the_time_is_no_logging() -> None:
     rows = events("""
         rank0.step     [####]
@@ -84,6 +94,24 @@ def test_collections_are_counted_with_the_free_time_of_the_device() -> None:
         1_000,
         2,
     )
+
+
+def told(**means: object) -> pl.DataFrame:
+    rows = {"rank": 0, "source": "before the capture"}
+    return pl.DataFrame([rows | {"name": name, "value": value} for name, value in means.items()], schema=SETTING.schema)
+
+
+def test_what_the_monitor_counted_before_a_capture_is_told_and_is_no_setting() -> None:
+    found = host_events.before(3, told(steps="90", step_ns="12000", gc_ns="40", later="7"), 55)
+    assert found is not None
+    assert (found.rank, found.steps, found.step_ns, found.gc_ns, found.calls) == (3, 90, 12_000, 40, 55)
+    assert (found.minor_faults, found.fault_ns, found.spread_ns) == (None, None, None)
+    assert host_events.settings({0: told(steps="90", step_ns="12000")}) == ()
+
+
+def test_means_of_no_step_are_none() -> None:
+    for odd in (told(), told(steps="0", step_ns="12"), told(steps="5"), told(steps="-5", step_ns="x"), SETTING):
+        assert host_events.before(0, odd, 1) is None
 
 
 def test_shapes_that_no_step_before_had_are_new() -> None:

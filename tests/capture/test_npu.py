@@ -27,7 +27,7 @@ KNOWN = Path(__file__).with_name("torch_npu-2.13.0.json")
 FILES = {"profiler.py": ("profile", "tensorboard_trace_handler"), "experimental_config.py": ("_ExperimentalConfig",),
          "scheduler.py": ("Schedule",)}  # fmt: skip
 ENUMS = ("ProfilerLevel", "AiCMetrics")
-METHODS = ("__init__", "start", "step", "stop")
+METHODS = ("__init__", "start", "step", "stop", "add_metadata_json")
 
 
 def signatures(wheel: Path) -> dict[str, Any]:
@@ -35,12 +35,17 @@ def signatures(wheel: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with zipfile.ZipFile(wheel) as archive:
         for file, names in FILES.items():
-            for node in ast.parse(archive.read(f"torch_npu/profiler/{file}")).body:
+            body = ast.parse(archive.read(f"torch_npu/profiler/{file}")).body
+            classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+            for node in body:
                 name = getattr(node, "name", "")
                 if isinstance(node, ast.FunctionDef) and name in names:
                     found[name] = _parameters(node)
                 elif isinstance(node, ast.ClassDef) and name in names:
-                    methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+                    above = [
+                        classes[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in classes
+                    ]
+                    methods = [part for one in (*above, node) for part in one.body if isinstance(part, ast.FunctionDef)]
                     found[name] = {part.name: _parameters(part) for part in methods if part.name in METHODS}
                 elif isinstance(node, ast.ClassDef) and name in ENUMS:
                     values = [part.targets[0] for part in node.body if isinstance(part, ast.Assign)]
@@ -139,7 +144,7 @@ def request(out: Path, level: str, **options: str) -> Request:
 
 @pytest.mark.parametrize("level", list(LEVELS))
 def test_each_level_calls_torch_npu_as_its_wheel_defines(stage: Stage, tmp_path: Path, level: str) -> None:
-    backend = choose(request(tmp_path, level), 3, sys.modules)
+    backend = choose(request(tmp_path, level), 3, sys.modules, {"steps": 9, "step_ns": 8_000_000})
     assert isinstance(backend, NpuBackend)
     backend.start()
     backend.mark(5)
@@ -149,8 +154,10 @@ def test_each_level_calls_torch_npu_as_its_wheel_defines(stage: Stage, tmp_path:
     (tmp_path / "rank3" / "profiler_info_3.json").write_text("{}")
     assert backend.save() == tmp_path / "rank3"
     assert [name for name, _ in stage.calls if name.startswith("profile.")] == [
-        "profile.start", "profile.step", "profile.step", "profile.stop",
+        "profile.start", "profile.add_metadata_json", "profile.step", "profile.step", "profile.stop",
     ]  # fmt: skip
+    told = stage.named("profile.add_metadata_json")
+    assert (told["key"], json.loads(told["value"])) == ("hermes", {"before": {"steps": 9, "step_ns": 8_000_000}})
     assert stage.named("config")["profiler_level"] == LEVELS[level]["profiler_level"]
     assert stage.named("handler") == {"dir_name": str(tmp_path / "rank3"), "analyse_flag": False}
     assert stage.named("schedule") == {"wait": 0, "active": 2, "warmup": 0, "repeat": 1}
@@ -159,15 +166,15 @@ def test_each_level_calls_torch_npu_as_its_wheel_defines(stage: Stage, tmp_path:
 
 
 def test_options_reach_torch_npu_and_a_metric_that_is_none_is_refused(stage: Stage, tmp_path: Path) -> None:
-    NpuBackend(request(tmp_path, "light", mstx="yes", aic_metrics="L2Cache", stack="yes"), 0).start()
+    NpuBackend(request(tmp_path, "light", mstx="yes", aic_metrics="L2Cache", stack="yes"), 0, {}).start()
     assert (stage.named("config")["mstx"], stage.named("config")["aic_metrics"]) == (True, "L2Cache")
     assert stage.named("profile")["with_stack"] is True
     with pytest.raises(CaptureError, match="no metrics 'Rumours'"):
-        NpuBackend(request(tmp_path, "light", aic_metrics="Rumours"), 0).start()
+        NpuBackend(request(tmp_path, "light", aic_metrics="Rumours"), 0, {}).start()
 
 
 def test_a_capture_that_wrote_nothing_or_too_much_is_none(stage: Stage, tmp_path: Path) -> None:
-    backend = NpuBackend(request(tmp_path, "light"), 0)
+    backend = NpuBackend(request(tmp_path, "light"), 0, {})
     backend.start()
     backend.stop()
     with pytest.raises(CaptureError, match="nothing"):

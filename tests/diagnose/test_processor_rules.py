@@ -11,10 +11,24 @@ from tests.diagnose.rows import computing, group_op, only, operator, silent, ste
 
 from hermes.analyze.comm_measures import Communication, GroupOp
 from hermes.analyze.compute_measures import NO_COMPUTE, Compute
-from hermes.analyze.host_measures import HostSide, OverlapPart, Padding, SettingValues, StepOverlap
+from hermes.analyze.host_measures import Before, HostSide, OverlapPart, Padding, SettingValues, StepOverlap
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.rule import Measures
-from hermes.diagnose.rules import cmp002, cmp009, cmp013, cmp014, com002, com004, com010, cpu009, cpu010, env004, io007
+from hermes.diagnose.rules import (
+    cmp002,
+    cmp009,
+    cmp013,
+    cmp014,
+    com002,
+    com004,
+    com010,
+    cpu006,
+    cpu009,
+    cpu010,
+    env004,
+    io007,
+    mem006,
+)
 
 Make = Callable[..., Any]
 PLAIN = {"chip": None, "dtypes": "float;float", "precision": "fp32"}
@@ -124,7 +138,30 @@ def test_float32_is_slow_on_a_processor_that_is_recorded_to_have_a_shorter_type(
     assert silent(cmp009.RULE, given) is not fires
     if fires:
         finding = only(cmp009.RULE, given)
-        assert (finding.cost_ns, finding.confidence) == (300_000, 0.4)
+        # What it wins is known, whether the model bears it is not.
+        assert (finding.cost_ns, finding.gain.low_ns, finding.confidence) == (300_000, 300_000, 0.25)
+
+
+def test_float64_on_a_processor_costs_half_of_all_its_operators(judged: Make, blind: Make) -> None:
+    double = PLAIN | {"dtypes": "double;double", "precision": "fp64"}
+    rows = computing(
+        operator("aten::mm", "matmul", 300_000, **double),
+        operator("aten::tanh", "elementwise", 300_000, **double),
+        operator("aten::mm", "matmul", 300_000, **PLAIN),
+    )
+    finding = only(cmp009.RULE, judged([blind(host=1_000_000)], compute=rows))
+    assert (finding.cost_ns, finding.gain.low_ns, finding.confidence) == (300_000, 300_000, 0.7)
+    assert [action.title for action in finding.actions] == ["Compute in float32"]
+
+
+def test_float64_beside_float32_that_could_be_shorter_is_a_finding_of_its_own(judged: Make, blind: Make) -> None:
+    rows = computing(
+        operator("aten::mm", "matmul", 400_000, **(PLAIN | {"precision": "fp64"})),
+        operator("aten::mm", "matmul", 600_000, median_ns=200_000, **PLAIN),
+    )
+    host = HostSide(settings=set_to(cpu__bf16="avx512"))
+    found = list(cmp009.RULE.find(judged([blind(host=1_000_000)], host=host, compute=rows)))
+    assert [(one.cost_ns, one.confidence) for one in found] == [(200_000, 0.7), (300_000, 0.25)]
 
 
 # Chains of elementwise operators ------------------------------------------------------------------------------------
@@ -170,6 +207,52 @@ def test_an_optimizer_of_small_operators_is_sure_to_be_won(
     assert (finding.gain.low_ns, finding.gain.high_ns) == (7_000_000, 10_000_000)
 
 
+def test_calls_of_collectives_are_no_calls_of_small_operators(
+    judged: Make, blind: Make, event: Make, host_step: Make
+) -> None:
+    small = operator("aten::add", "elementwise", 100_000, calls=900, median_ns=1_000, **PLAIN)
+    host = HostSide(steps=(host_step({"operators": 8_000_000, "python": 2_000_000}),))
+    given = judged([blind(host=10_000_000)], host=host, compute=computing(small))
+    assert only(cpu009.RULE, given).cost_ns == 10_000_000
+    rows = (event("calls of collectives", 7_500_000),)
+    assert silent(cpu009.RULE, replace(given, host=replace(host, events=rows)))
+
+
+# What the monitor counted before the capture ------------------------------------------------------------------------
+
+
+def earlier(**means: int) -> tuple[Before, ...]:
+    known: dict[str, int | None] = dict.fromkeys(("gc_ns", "data_ns", "minor_faults", "fault_ns", "spread_ns"))
+    return (Before(rank=0, calls=50, **{"steps": 90, "step_ns": 1_000, **known, **means}),)  # type: ignore[arg-type]
+
+
+def test_collections_before_the_capture_take_the_place_of_those_in_it(judged: Make, blind: Make, event: Make) -> None:
+    host = HostSide(events=(event("garbage collection", 900),), before=earlier(gc_ns=300, step_ns=2_000))
+    finding = only(cpu006.RULE, judged([blind()], host=host))
+    assert (finding.cost_ns, finding.share, finding.calls) == (300, 0.15, 0.0)
+    assert any("mean of 90" in fact.what for fact in finding.evidence)
+
+
+def test_a_capture_without_a_collection_has_those_that_came_before_it(judged: Make, blind: Make) -> None:
+    assert only(cpu006.RULE, judged([blind()], host=HostSide(before=earlier(gc_ns=300)))).gain.expected_ns == 300
+    assert silent(cpu006.RULE, judged([blind()], host=HostSide(before=earlier(gc_ns=9))))
+    assert silent(cpu006.RULE, judged([blind()], host=HostSide(before=earlier())))
+
+
+def test_fresh_memory_costs_its_page_faults(judged: Make, blind: Make) -> None:
+    finding = only(mem006.RULE, judged([blind()], host=HostSide(before=earlier(minor_faults=30, fault_ns=10))))
+    assert (finding.cost_ns, finding.gain.expected_ns) == (300, 300)
+    assert finding.title.startswith("30 pages of fresh memory a step take 30%")
+
+
+def test_few_faults_or_faults_of_unknown_cost_or_beside_a_device_are_no_finding(
+    judged: Make, blind: Make, split: Make
+) -> None:
+    for means in ({"minor_faults": 5, "fault_ns": 10}, {"minor_faults": 900}, {"fault_ns": 10}, {}):
+        assert silent(mem006.RULE, judged([blind()], host=HostSide(before=earlier(**means))))
+    assert silent(mem006.RULE, judged([split()], host=HostSide(before=earlier(minor_faults=30, fault_ns=10))))
+
+
 # Communication without a device -------------------------------------------------------------------------------------
 
 
@@ -212,6 +295,37 @@ def test_many_small_collectives_of_one_size_cost_all_but_one(judged: Make, blind
 @pytest.mark.parametrize(("rows", "size"), [(8, 4_000), (100, 70_000)])
 def test_few_or_large_collectives_are_not_put_together(judged: Make, blind: Make, rows: int, size: int) -> None:
     assert silent(com004.RULE, reducing(judged, blind, rows, size))
+
+
+def calling(judged: Make, blind: Make, event: Make, waits: Sequence[Any] = ()) -> Measures:
+    group = group_op(ranks=(0, 1), rows=200, split_rows=200, transfer_ns=200, bytes=200 * 4_000)
+    host = HostSide(events=(event("calls of collectives", 800),), overlap=(overlap(600, 600),))
+    found: Measures = judged([blind(0), blind(1)], host=host, groups=[group], waits=waits)
+    return found
+
+
+def test_calls_of_small_collectives_cost_what_the_host_spends_in_them_but_for_one(
+    judged: Make, blind: Make, event: Make
+) -> None:
+    finding = only(com004.RULE, calling(judged, blind, event))
+    assert (finding.cost_ns, finding.gain.low_ns) == (792, 792)
+
+
+@pytest.mark.parametrize(("back", "cost"), [(0, 594), (150, 742), (400, 792)])
+def test_what_a_rank_is_late_on_the_whole_stays_when_collectives_are_put_together(
+    judged: Make, blind: Make, event: Make, wait: Make, back: int, cost: int
+) -> None:
+    waits = [wait(0, 1, 200, collected=True, disjoint=True)]
+    waits += [wait(1, 0, back, collected=True, disjoint=True)] if back else []
+    assert only(com004.RULE, calling(judged, blind, event, waits)).cost_ns == cost
+
+
+def test_copies_between_gradients_and_buckets_go_with_the_reductions(judged: Make, blind: Make, event: Make) -> None:
+    given = accumulating(judged, blind, event, 8)
+    copies = event("copies between gradients and buckets", 200)
+    given = replace(given, host=replace(given.host, events=(*given.host.events, copies)))
+    finding = next(com010.RULE.find(given))
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (450, 450, 600)
 
 
 @pytest.mark.parametrize(("waited", "confidence"), [(250, 0.4), (260, 0.8)])

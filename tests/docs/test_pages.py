@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.advise.bare import Bare
 from hermes.analyze.host_measures import HostSide
 from hermes.bundle.cache import Cache
 from hermes.cli.app import app
@@ -94,7 +95,8 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
     found: dict[str, set[str]] = {}
     for name in ("job", "wide"):
         report = analyze(load([folder / name], Cache(folder / "cache")))
-        small = replace(report.plan, minor=report.findings[:1])
+        step = Bare(rank=0, steps=9, step_ns=8, captured_ns=9, calls=2, each_ns=0.5)
+        small = replace(report.plan, minor=report.findings[:1], bare=step)
         for one in (report, replace(report, host=host_side("x"), plan=small)):
             _merge(found, _sections("", document(one)))
     return found

@@ -398,6 +398,15 @@ def test_on_a_cpu_the_best_record_of_a_collective_is_taken_once(read: Read) -> N
     assert comm.select("name", "op", "group").rows() == [("record_param_comms", "all_reduce", "0")]
 
 
+def test_a_collective_of_a_tensor_without_dimensions_moves_one_number(read: Read) -> None:
+    sizes = {"float": [[]], "c10::BFloat16": [[4, 8]], "": [[]]}
+    events = [
+        _span("user_annotation", "gloo:all_reduce", at, 9, **{"Input Dims": dims, "Input type": [name]})
+        for at, (name, dims) in zip((1, 20, 40), sizes.items(), strict=True)
+    ]
+    assert read(events).read("comm_op").sort("start_ns")["bytes"].to_list() == [4, 64, None]
+
+
 def test_collectives_of_gloo_are_in_the_only_group_of_the_job(read: Read) -> None:
     events = [_span("user_annotation", "gloo:all_reduce", 1, 9)]
     group = {"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1]}
@@ -616,6 +625,17 @@ def test_what_hermes_capture_says_of_the_process_are_settings_of_its_environment
     about = {"rank": 0, "settings": {"cpu.cores": "4", "torch.num_threads": "16"}}
     rows = set(read(ALL_KINDS, hermes=about).read("setting").select("source", "name", "value").rows())
     assert {("environment", "cpu.cores", "4"), ("environment", "torch.num_threads", "16")} <= rows
+    means = {"steps": 9, "step_ns": 8_000, "gc_ns": True, "data_ns": "7", "minor_faults": -1, "fault_ns": 2.5}
+    rows = set(
+        read(ALL_KINDS, hermes=about | {"before": means}).read("setting").select("source", "name", "value").rows()
+    )
+    assert {row for row in rows if row[0] == "before the capture"} == {
+        ("before the capture", "steps", "9"), ("before the capture", "step_ns", "8000"),
+    }  # fmt: skip
+    assert not any(
+        row[0] == "before the capture"
+        for row in read(ALL_KINDS, hermes=about | {"before": [1]}).read("setting").select("source").rows()
+    )
     odd = read(ALL_KINDS, hermes=["settings"]).read("setting").select("source", "name").rows()
     assert ("profiler", "hermes") in odd
 

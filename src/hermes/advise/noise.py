@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from hermes.analyze.breakdown import median_split, worst_rank
@@ -59,6 +59,12 @@ def noise_floor(splits: Sequence[StepSplit], paths: Sequence[StepPath]) -> Noise
         unexplained_ns=unexplained,
         least_ns=least,
     )
+
+
+def without_profiler(floor: NoiseFloor, spread_ns: int, steps: int) -> NoiseFloor:
+    """The floor of a capture of so many steps, by the median absolute deviation of steps that no profiler disturbed."""
+    spread = round(_SIGMA * spread_ns * _MEDIAN / max(1, steps) ** 0.5)
+    return replace(floor, ns=max(spread, floor.least_ns), spread_ns=spread, of="steps before the capture")
 
 
 def _spread(splits: Sequence[StepSplit]) -> tuple[int | None, str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from hermes.advise.bare import Bare
 from hermes.advise.collect import Capture
 from hermes.advise.fitting import Fit, effort
 from hermes.advise.noise import NoiseFloor
@@ -73,13 +74,17 @@ class Combined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Ranked actions, what the first of them give together, what to collect next, and what was left out as noise."""
+    """Ranked actions, what the first of them give together, what to collect next, and what was left out as noise.
+
+    `bare` is the step without its profiler, which gains are then meant for.
+    """
 
     floor: NoiseFloor
     actions: tuple[Advice, ...]
     combined: Combined | None
     captures: tuple[Capture, ...]
     minor: tuple[Finding, ...]
+    bare: Bare | None = None
 
 
 EMPTY = Plan(
@@ -101,25 +106,24 @@ def plan(
 ) -> Plan:
     """The plan for ranked findings; `fits` are the cases of each of `ranking.problems`, in the same order."""
     floor = ranking.floor
-    made = [
-        _advice(finding, own, floor, captures) for finding, own in zip(ranking.problems, fits, strict=True)
-    ]  # fmt: skip
-    actions = _in_turn(_merged(made, replay, floor), replay)
+    step_ns = max(ranking.bare.step_ns if ranking.bare else floor.step_ns, 1)
+    made = [_advice(finding, own, step_ns, captures) for finding, own in zip(ranking.problems, fits, strict=True)]
+    actions = _in_turn(_merged(made, replay, step_ns), replay)
     return Plan(
         floor=floor,
         actions=actions,
         combined=_combined(actions, replay, floor, steps),
         captures=tuple(captures),
         minor=ranking.minor,
+        bare=ranking.bare,
     )
 
 
-def _advice(finding: Finding, fits: Sequence[Fit], floor: NoiseFloor, captures: Sequence[Capture]) -> Advice:
+def _advice(finding: Finding, fits: Sequence[Fit], step_ns: int, captures: Sequence[Capture]) -> Advice:
     """The action for a finding: its own, with the change of the case that fits best."""
     best = fits[0] if fits and _sure(fits[0]) and not _describes(finding) else None
     case = best.case if best else None
     own = _own(finding, case)
-    step = max(floor.step_ns, 1)
     more = fits[1:] if best else fits
     return Advice(
         title=own.title,
@@ -130,8 +134,8 @@ def _advice(finding: Finding, fits: Sequence[Fit], floor: NoiseFloor, captures: 
         blames=finding.blames,
         gain=finding.gain,
         beyond_ns=None,
-        share_low=finding.gain.low_ns / step,
-        share_high=finding.gain.high_ns / step,
+        share_low=finding.gain.low_ns / step_ns,
+        share_high=finding.gain.high_ns / step_ns,
         confidence=finding.confidence,
         effort=_effort(finding, best, captures),
         risk=case.risk if case and case.risk != "none" else own.risk,
@@ -193,30 +197,29 @@ def _effort(finding: Finding, best: Fit | None, captures: Sequence[Capture]) -> 
     return "a look at the evidence"
 
 
-def _merged(made: Iterable[Advice], replay: Replay, floor: NoiseFloor) -> tuple[Advice, ...]:
+def _merged(made: Iterable[Advice], replay: Replay, step_ns: int) -> tuple[Advice, ...]:
     """Actions that say the same as one: that of the first finding, with what they give together."""
     found: dict[tuple[str, str], Advice] = {}
     for one in made:
         key = ("", one.case) if one.case else (one.title, one.do)
         first = found.get(key)
-        found[key] = one if first is None else _joined(first, one, replay, floor)
+        found[key] = one if first is None else _joined(first, one, replay, step_ns)
     return tuple(found.values())
 
 
-def _joined(first: Advice, second: Advice, replay: Replay, floor: NoiseFloor) -> Advice:
+def _joined(first: Advice, second: Advice, replay: Replay, step_ns: int) -> Advice:
     specs = tuple(dict.fromkeys((*first.specs, *second.specs)))
     together = replay(specs) if first.gain.replayed and second.gain.replayed else None
     low = max(together.low_ns if together else 0, first.gain.low_ns, second.gain.low_ns)
     high = max(low, first.gain.high_ns, second.gain.high_ns)
-    step = max(floor.step_ns, 1)
     return replace(
         first,
         codes=tuple(dict.fromkeys((*first.codes, *second.codes))),
         ranks=tuple(sorted({*first.ranks, *second.ranks})),
         blames=tuple(dict.fromkeys((*first.blames, *second.blames))),
         gain=replace(first.gain, low_ns=low, high_ns=high),
-        share_low=low / step,
-        share_high=high / step,
+        share_low=low / step_ns,
+        share_high=high / step_ns,
         specs=specs,
     )
 

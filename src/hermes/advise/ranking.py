@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from hermes.advise.bare import Bare
 from hermes.advise.noise import NoiseFloor
 from hermes.diagnose.finding import Finding
 from hermes.whatif.replay import Prediction
@@ -21,12 +22,14 @@ MOSTLY = 0.5
 class Ranking:
     """Findings with what each may claim, the largest first.
 
-    `findings` are above the noise floor, those that their parts explain behind them; `minor` are below it.
+    `findings` are above the noise floor, those that their parts explain behind them; `minor` are below it. `bare` is
+    the step that gains are meant for, where the capture tells it: without its profiler.
     """
 
     findings: tuple[Finding, ...]
     minor: tuple[Finding, ...]
     floor: NoiseFloor
+    bare: Bare | None = None
 
     @property
     def problems(self) -> tuple[Finding, ...]:
@@ -34,8 +37,10 @@ class Ranking:
         return tuple(finding for finding in self.findings if _counts(finding, self.floor))
 
 
-def rank(findings: Sequence[Finding], replay: Replay, floor: NoiseFloor) -> Ranking:
-    """The findings in the order in which they are worth acting on."""
+def rank(findings: Sequence[Finding], replay: Replay, floor: NoiseFloor, bare: Bare | None = None) -> Ranking:
+    """The findings in the order in which they are worth acting on, with gains of the step that is meant."""
+    if bare is not None:
+        findings = [replace(finding, gain=bare.of(finding)) for finding in findings]
     whole = [finding for finding in findings if _counts(finding, floor)]
     parts = [[part for part in whole if _is_part(part, broad, _least(broad, replay))] for broad in whole]
     claims = [_remainder(broad, own, replay) for broad, own in zip(whole, parts, strict=True)]
@@ -43,6 +48,7 @@ def rank(findings: Sequence[Finding], replay: Replay, floor: NoiseFloor) -> Rank
         findings=_behind_parts(claims),
         minor=tuple(sorted((one for one in findings if not _counts(one, floor)), key=_key)),
         floor=floor,
+        bare=bare,
     )
 
 

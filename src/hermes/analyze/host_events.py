@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import polars as pl
 
 from hermes.analyze.calls import named, of_threads, outermost, spans
-from hermes.analyze.host_measures import Contention, HostEvents, SettingValues, Shapes
+from hermes.analyze.host_measures import Before, Contention, HostEvents, SettingValues, Shapes
 from hermes.analyze.measures import StepSplit
 from hermes.base.intervals import Intervals
 from hermes.knowledge.host_work import (
     ALLOCATION,
+    BUCKETS,
     CHECKPOINT,
     CHECKS,
+    COLLECTIVES,
     COMPILATION,
     CONVERSION,
     DATA,
@@ -24,6 +26,7 @@ from hermes.knowledge.host_work import (
     UNPICKLING,
 )
 from hermes.knowledge.input_work import FRAMES
+from hermes.knowledge.measure_names import BEFORE
 
 _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
 _NAMES = 8
@@ -40,7 +43,10 @@ def notable(host_op: pl.DataFrame) -> pl.DataFrame:
     patterns = "|".join(
         f"(?:{pattern})"
         for pattern in (
-            *(EVENTS[reason] for reason in (DATA, CONVERSION, UNPICKLING, OPTIMIZER, REDUCING, *_KINDS)),
+            *(
+                EVENTS[reason]
+                for reason in (DATA, CONVERSION, UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, *_KINDS)
+            ),
             FRAMES,
             _MODULE,
         )
@@ -77,7 +83,7 @@ def host_events(
     own = outermost(of_threads(converted, loop) if loop.height else converted)
     made = spans(own) - spans(calls.filter(named(DATA)))
     yield _events(rank, CONVERSION, _cut(own, made), own, step, count, busy, "Python frames")
-    for reason in (UNPICKLING, OPTIMIZER, REDUCING):
+    for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS):
         found = calls.filter(named(reason))
         found = outermost(of_threads(found, loop) if loop.height else found)
         yield _events(rank, reason, found, found, step, count, busy, "names of host calls")
@@ -119,6 +125,7 @@ def _events(
     busy: Intervals | None,
     source: str,
 ) -> HostEvents:
+    rows, every = _in_steps(rows, step), _in_steps(every, step)
     when = spans(rows)
     longest = rows.sort("dur_ns", "start_ns", descending=[True, False]).select("start_ns", "dur_ns").head(1).rows()
     longest_at, longest_ns = longest[0] if longest else (None, None)
@@ -142,6 +149,23 @@ def _events(
         device_free_ns=None if busy is None else (when - busy).total,
         names=tuple(top.select("name", "calls", "ns").iter_rows()),
         source=source,
+    )
+
+
+def _in_steps(rows: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
+    """The rows as far as they lie between the first step and the last; as they are where no step is marked.
+
+    A capture may end within a call, which then lasts until all is written.
+    """
+    if not step.height:
+        return rows
+    first, last = step.select(
+        pl.col("start_ns").min(), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("end_ns")
+    ).row(0)
+    start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")
+    return rows.filter((start < last) & (end > first)).with_columns(
+        pl.max_horizontal(start, pl.lit(first)).alias("start_ns"),
+        (pl.min_horizontal(end, pl.lit(last)) - pl.max_horizontal(start, pl.lit(first))).alias("dur_ns"),
     )
 
 
@@ -175,6 +199,25 @@ def contention(rank: int, counter: pl.DataFrame) -> Contention | None:
     return Contention(rank=rank, cores=len(means), usage=usage / 100, busiest=busiest / 100)
 
 
+def before(rank: int, setting: pl.DataFrame, calls: int) -> Before | None:
+    """What the capture says of the steps before it; `calls` were recorded a step. None where it says nothing."""
+    told = dict(setting.filter(pl.col("source") == BEFORE).select("name", "value").iter_rows())
+    known = {name: int(value) for name, value in told.items() if value is not None and value.isdecimal()}
+    if not known.get("steps") or not known.get("step_ns"):
+        return None
+    return Before(
+        rank=rank,
+        steps=known["steps"],
+        step_ns=known["step_ns"],
+        gc_ns=known.get("gc_ns"),
+        data_ns=known.get("data_ns"),
+        minor_faults=known.get("minor_faults"),
+        fault_ns=known.get("fault_ns"),
+        spread_ns=known.get("spread_ns"),
+        calls=calls,
+    )
+
+
 def settings(by_rank: Mapping[int, pl.DataFrame]) -> tuple[SettingValues, ...]:
     """All settings of all ranks: first those in which ranks differ, then by source and name.
 
@@ -183,7 +226,7 @@ def settings(by_rank: Mapping[int, pl.DataFrame]) -> tuple[SettingValues, ...]:
     found: dict[tuple[str, str], dict[str | None, list[int]]] = {}
     for rank, rows in sorted(by_rank.items()):
         for source, name, value in rows.select("source", "name", "value").unique(maintain_order=True).iter_rows():
-            if name not in _OWN:
+            if name not in _OWN and source != BEFORE:
                 found.setdefault((source, name), {}).setdefault(value, []).append(rank)
     rows_of = [
         SettingValues(

@@ -385,6 +385,27 @@ class Padding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What steps of a rank were like before the capture, without its profiler, as Hermes' monitor counted them.
+
+    Means over `steps` steps: the length of one, its time in collections of garbage, its wait for data, its page faults
+    without input, and what such a fault costs on that machine; None where it was not counted. `spread_ns` is the
+    median absolute deviation of their lengths. `calls` is how many calls of the host the capture recorded a step: a
+    profiler lengthens each.
+    """
+
+    rank: int
+    steps: int
+    step_ns: int
+    gc_ns: int | None
+    data_ns: int | None
+    minor_faults: int | None
+    fault_ns: int | None
+    spread_ns: int | None
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSide:
     """Overlap, input pipeline, host and memory. Of a step each rank's is that of median window."""
 
@@ -406,3 +427,4 @@ class HostSide:
     recompute: tuple[Recompute, ...] = ()
     holders: tuple[Holder, ...] = ()
     padding: tuple[Padding, ...] = ()
+    before: tuple[Before, ...] = ()

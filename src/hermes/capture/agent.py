@@ -156,7 +156,7 @@ class Agent:
         self._monitor = Monitor(ring, log, self._meter, say)
         self._patches = Patches(self._meter)
         self._patches.install(collectives=self._collectives)
-        self._captures = Captures(control, number, place.rank, say)
+        self._captures = Captures(control, number, place.rank, say, self._monitor.before)
         self._job = job
         self._note(job, place.rank, about)
         if self._hooks is not None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from hermes.capture.before import RECORDS, before
 from hermes.capture.meter import Meter
 from hermes.capture.probes import NOTHING, READ_NS, Probes
 from hermes.live.record import BODY, FLAGS, NULL
@@ -111,6 +112,11 @@ class Monitor:
         self._last_flush = end = _now()
         slow = end - start > _SLOW_FLUSH_NS
         self._flush_ns = min(2 * self._flush_ns, _LONGEST_FLUSH_NS) if slow else _FLUSH_NS
+
+    def before(self) -> dict[str, int]:
+        """What the last steps were like, for a capture that begins now: see `capture.before`."""
+        records, _ = self._ring.since(max(self._ring.count - RECORDS, 0))
+        return before(records)
 
     def close(self) -> None:
         """Write what is left, and let go of the files."""

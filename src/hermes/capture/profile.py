@@ -21,8 +21,13 @@ _LONGEST_NS = 600_000_000_000
 class Captures:
     """The rank's side of the control segment. `poll` is called after each step."""
 
-    def __init__(self, control: Control, number: int, rank: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, control: Control, number: int, rank: int, say: Callable[[str], None],
+        before: Callable[[], dict[str, int]] = dict,
+    ) -> None:  # fmt: skip
+        """`before` tells what the last steps were like, for who reads a capture."""
         self.control = control
+        self._before = before
         self._off = False
         self._number = number
         self._rank = rank
@@ -104,7 +109,7 @@ class Captures:
     def _start(self, request: Request) -> None:
         def begin() -> None:
             room(Path(request.out), request.largest_bytes)
-            self._backend = choose(request, self._rank, sys.modules)
+            self._backend = choose(request, self._rank, sys.modules, self._before())
             self._began_ns = time.monotonic_ns()
             self._backend.start()
             self._backend.mark(request.start_step)

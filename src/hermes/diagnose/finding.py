@@ -77,7 +77,8 @@ class Finding:
     stand for its cure where steps are replayed, such as `rank:5=median`; without any, the gain stays a bound. `within`
     is the code of a broader finding of which this is a part: the part says more, and comes first. `explained_by` are
     the codes of the parts of this one that were found: `gain` is then what is left beyond them. `at` is the moment that
-    shows it. `endangers`: it ends the job in time, whatever it costs a step.
+    shows it. `endangers`: it ends the job in time, whatever it costs a step. `calls` is how many recorded calls a step
+    lie in `cost_ns`, which a profiler lengthens; None: like the rest of the step; 0: it was not counted in the capture.
     """
 
     code: str
@@ -97,3 +98,4 @@ class Finding:
     explained_by: tuple[str, ...] = ()
     at: Moment | None = None
     endangers: bool = False
+    calls: float | None = None

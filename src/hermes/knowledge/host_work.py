@@ -54,6 +54,8 @@ CONVERSION = "conversion of lists"
 UNPICKLING = "unpickling"
 OPTIMIZER = "optimizer steps"
 REDUCING = "forward passes of DistributedDataParallel"
+COLLECTIVES = "calls of collectives"
+BUCKETS = "copies between gradients and buckets"
 EVENTS: dict[str, str] = PATTERNS | {
     CHECKS: (
         r"^aten::is(finite|nan|inf)$|torch/autograd/anomaly_mode\.py"
@@ -63,6 +65,12 @@ EVENTS: dict[str, str] = PATTERNS | {
     UNPICKLING: r"^<built-in function loads>$",
     OPTIMIZER: r"^optimizer\.step#",
     REDUCING: r"^distributeddataparallel\.forward$",
+    BUCKETS: r"^torch(::distributed::|\.distributed\.ddp\.)reducer::(mul_out|copy_)",
+    # With their wrapper, which checks and logs, and the wait of those that are not asynchronous.
+    COLLECTIVES: (
+        r"torch/distributed/c10d_logger\.py\(\d+\): wrapper$"
+        r"|torch/distributed/distributed_c10d\.py\(\d+\): (all_|reduce|broadcast|barrier|gather|scatter|send|recv)"
+    ),
 }
 """What else a call tells by its name; a part of the work of the reasons above, and no reason of its own."""
 

@@ -14,6 +14,9 @@ from hermes.knowledge.host_work import REASONS
 ANY = ("*",)
 """In brackets anything may stand: the name of an operator, of a setting; `*` in it stands for the rest of a name."""
 
+BEFORE = "before the capture"
+"""Source of the settings in which a capture of Hermes says what steps were like without its profiler."""
+
 _HOST = tuple(dict.fromkeys((*REASONS, "checkpoint or logging")))
 _EVENTS = ("compilation", "garbage collection", "checkpoint or logging")
 _QUEUES = ("data", "host", "device")

@@ -125,6 +125,7 @@ def template() -> Template:
         counted=format.counted,
         text_limit=cells.NAME_LIMIT,
         lines=_lines,
+        bare_sentence=plan_words.bare_sentence,
         beyond_words=plan_words.beyond_words,
         noise_sentence=plan_words.noise_sentence,
         nothing_sentence=plan_words.nothing_sentence,

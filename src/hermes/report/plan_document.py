@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermes.advise.bare import Bare
 from hermes.advise.collect import Capture
 from hermes.advise.plan import Advice, Combined, Plan
 from hermes.diagnose.finding import Finding
@@ -21,6 +22,7 @@ def plan_block(plan: Plan) -> dict[str, object]:
             "unexplained_ms": ms(floor.unexplained_ns),
             "least_ms": ms(floor.least_ns),
         },
+        "without_profiler": _bare(plan.bare),
         "actions": [_action(one) for one in plan.actions],
         "together": _together(plan.combined),
         "collect": [_capture(one) for one in plan.captures],
@@ -61,6 +63,19 @@ def _action(one: Advice) -> dict[str, object]:
         "doubts": texts(one.doubts),
         "others": texts(one.others),
         "set": texts(one.specs),
+    }
+
+
+def _bare(one: Bare | None) -> dict[str, object] | None:
+    if one is None:
+        return None
+    return {
+        "rank": one.rank,
+        "steps": one.steps,
+        "step_ms": ms(one.step_ns),
+        "captured_ms": ms(one.captured_ns),
+        "calls": one.calls,
+        "us_a_call": None if one.each_ns is None else finite(round(one.each_ns / 1e3, 3)),
     }
 
 

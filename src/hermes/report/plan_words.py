@@ -20,6 +20,18 @@ def noise_sentence(plan: Plan) -> str:
     return f"Noise floor {duration(floor.ns)} a step: {', '.join(reasons)}.{doubt}"
 
 
+def bare_sentence(plan: Plan) -> str:
+    """How long a step takes without the profiler, which gains are meant for; empty where no capture tells it."""
+    one = plan.bare
+    if one is None:
+        return ""
+    added = f": it adds {duration(round(one.each_ns))} to each of {one.calls} calls" if one.each_ns else ""
+    return (
+        f"Gains are of the step without the profiler: {duration(one.step_ns)}, mean of {one.steps} before the capture; "
+        f"in it {duration(one.captured_ns)}{added}."
+    )
+
+
 def nothing_sentence(plan: Plan) -> str:
     """That nothing is to be done, and what was too small to tell from chance."""
     if not plan.floor.ns:

@@ -27,7 +27,7 @@ from hermes.report.format import (
 )
 from hermes.report.host_text import host_lines
 from hermes.report.model import Report
-from hermes.report.plan_words import facts, gain_words, nothing_sentence, together_sentence
+from hermes.report.plan_words import bare_sentence, facts, gain_words, nothing_sentence, together_sentence
 from hermes.report.shape import (
     ASCEND_FIELDS,
     COMPONENTS,
@@ -393,6 +393,8 @@ def _plan(screen: _Screen, report: Report) -> None:
         screen.line(f"and {len(plan.actions) - _ACTIONS} more in the report", indent=2)
     if plan.combined and plan.combined.actions > 1:
         screen.line(together_sentence(plan), indent=2, most=2)
+    if plan.bare:
+        screen.line(bare_sentence(plan), indent=2, style="dim", most=2)
     for capture in plan.captures[:_CAPTURES]:
         screen.line(("Record next: ", "green"), f"{capture.command}  # {capture.profiler}", indent=2)
         screen.line(f"{capture.why}.", indent=4, style="dim", most=2)

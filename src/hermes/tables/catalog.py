@@ -338,7 +338,7 @@ _SETTING = Table(
     "one setting of a rank",
     (
         _RANK,
-        Column("source", "text", "`environment`, `profiler`, `job` or `version`."),
+        Column("source", "text", "`environment`, `profiler`, `job`, `version` or `before the capture`."),
         Column("name", "text", "Name of the setting."),
         Column("value", "text", "Value as text.", null="known to be unset"),
     ),

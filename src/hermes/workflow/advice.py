@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hermes.advise.bare import bare
 from hermes.advise.collect import Recorded, next_captures
 from hermes.advise.facts import Facts
 from hermes.advise.fitting import CHIP_OF_VENDOR, Site, fitting
-from hermes.advise.noise import noise_floor
+from hermes.advise.noise import noise_floor, without_profiler
 from hermes.advise.plan import Plan, plan
 from hermes.advise.ranking import Ranking, rank
+from hermes.analyze.host_measures import Before
 from hermes.analyze.measures import StepPath, StepSplit
 from hermes.diagnose.finding import Finding
 from hermes.diagnose.rules import ALL
@@ -27,15 +29,19 @@ class Seen:
     paths: tuple[StepPath, ...]
     inputs: tuple[Input, ...]
     coverage: Coverage
+    before: tuple[Before, ...] = ()
 
 
 def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Seen) -> Ranking:
     """The findings with replayed gains, causes before what they cause, noise apart."""
-    return rank(
-        with_gains(findings, replay, seen.paths[0] if seen.paths else None),
-        replay,
-        noise_floor(seen.splits, seen.paths),
-    )
+    floor = noise_floor(seen.splits, seen.paths)
+    # Replays are of the step as it was captured, and of a device: its profiler hardly lengthens that one's work.
+    devices = any(split.compute_ns is not None for split in seen.splits)
+    step = None if devices else bare(seen.before, seen.splits)
+    if step is not None and step.spread_ns is not None:
+        captured = sum(split.rank == step.rank for split in seen.splits)
+        floor = without_profiler(floor, step.spread_ns, captured)
+    return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None), replay, floor, step)
 
 
 def advised(ranking: Ranking, replay: StepReplay, seen: Seen, loaded: Loaded, document: Mapping[str, object]) -> Plan:

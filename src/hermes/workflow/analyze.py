@@ -114,7 +114,9 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
         free=free,
     )
     replay = StepReplay(loaded, seen)
-    grounds = advice.Seen(splits=tuple(seen.splits), paths=paths, inputs=tuple(seen.inputs), coverage=coverage)
+    grounds = advice.Seen(
+        splits=tuple(seen.splits), paths=paths, inputs=tuple(seen.inputs), coverage=coverage, before=side.before
+    )
     ranking = advice.ranked(find_all(measures), replay, grounds)
     judged = judge(
         Grounds(

@@ -12,6 +12,7 @@ from hermes.analyze import checks, dispatch, host_events, input_pipeline, memory
 from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.calls import spans, within
 from hermes.analyze.host_measures import (
+    Before,
     Contention,
     Dispatch,
     Fetches,
@@ -72,6 +73,7 @@ class Gathered:
     recompute: list[Recompute] = field(default_factory=list)
     holders: list[Holder] = field(default_factory=list)
     padded: list[Padding] = field(default_factory=list)
+    before: list[Before] = field(default_factory=list)
 
     def side(self) -> HostSide:
         """What the report shows."""
@@ -94,6 +96,7 @@ class Gathered:
             recompute=tuple(self.recompute),
             holders=tuple(self.holders),
             padding=tuple(self.padded),
+            before=tuple(self.before),
         )
 
 
@@ -148,6 +151,8 @@ def gather(rank: Tables, into: Gathered) -> None:
     data, splits, step, host_op = rank.data, rank.splits, rank.step, rank.host_op
     setting, gc = data.table("setting"), data.table("gc")
     into.settings[data.rank] = setting
+    earlier = host_events.before(data.rank, setting, host_op.height // max(1, len(splits)))
+    into.before.extend([earlier] if earlier else [])
     notable = host_events.notable(host_op)
     loop = host_op.filter(pl.col("kind") == "step").select("pid", "tid").unique()
     checked = checks.checks(host_op)

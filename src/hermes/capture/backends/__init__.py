@@ -35,16 +35,22 @@ class Backend(Protocol):
         """End recording if it runs, and forget it."""
 
 
-def choose(request: Request, rank: int, modules: Mapping[str, object]) -> Backend:
-    """The back end for what the job has loaded: torch_npu, torch, or MindSpore. Raises `CaptureError`."""
+def choose(
+    request: Request, rank: int, modules: Mapping[str, object], before: Mapping[str, int] | None = None
+) -> Backend:
+    """The back end for what the job has loaded: torch_npu, torch, or MindSpore. Raises `CaptureError`.
+
+    `before` says what steps were like without the profiler: it goes into the capture, where there is a place for it.
+    """
+    told = before or {}
     if "torch_npu" in modules:
         from hermes.capture.backends.npu import NpuBackend
 
-        return NpuBackend(request, rank)
+        return NpuBackend(request, rank, told)
     if "torch" in modules:
         from hermes.capture.backends.torch import TorchBackend
 
-        return TorchBackend(request, rank)
+        return TorchBackend(request, rank, told)
     if "mindspore" in modules:
         from hermes.capture.backends.mindspore import MindSporeBackend
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hermes.capture.backends import CaptureError
 from hermes.capture.backends.scheduled import Scheduled
+from hermes.live.control import Request
 
 LEVELS = {
     "light": {"profiler_level": "Level0", "aic_metrics": "AiCoreNone"},
@@ -23,6 +26,10 @@ class NpuBackend(Scheduled):
     """
 
     writer: ClassVar[str] = "torch_npu"
+
+    def __init__(self, request: Request, rank: int, before: Mapping[str, int]) -> None:
+        super().__init__(request, rank)
+        self._before = before
 
     def start(self) -> None:
         """Raises `CaptureError` for a metric that torch_npu does not have."""
@@ -52,3 +59,5 @@ class NpuBackend(Scheduled):
             experimental_config=config,
         )
         self._profile.start()
+        # Into profiler_metadata.json.
+        self._profile.add_metadata_json("hermes", json.dumps({"before": dict(self._before)}))

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,21 @@ from hermes.live.control import Request
 OPTIONS = {
     "light": (),
     "standard": ("record_shapes",),
-    "full": ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules"),
+    "full": ("record_shapes", "profile_memory", "with_stack"),
 }
-"""Level to what torch.profiler.profile is asked for beside the activities."""
+"""Level to what torch.profiler.profile is asked for beside the activities.
+
+Modules come with stacks; `with_modules` and `with_flops` add nothing to a trace, and slow the steps."""
 
 
 class TorchBackend:
     """Uses torch as the job has loaded it. Recording, ending and writing cost the stepping thread."""
 
-    def __init__(self, request: Request, rank: int) -> None:
+    def __init__(self, request: Request, rank: int, before: Mapping[str, int]) -> None:
         self._torch: Any = sys.modules["torch"]
         self._path = Path(request.out) / f"rank{rank}.pt.trace.json"
         self._request = request
+        self._before = before
         self._rank = rank
         self._profile: Any = None
         self._running = False
@@ -47,7 +51,12 @@ class TorchBackend:
         self._profile = profiler.profile(activities=activities, **wanted, **lean)
         self._profile.start()
         self._running = True
-        about = {"rank": self._rank, "reason": self._request.reason, "settings": surroundings(sys.modules)}
+        about = {
+            "rank": self._rank,
+            "reason": self._request.reason,
+            "settings": surroundings(sys.modules),
+            "before": dict(self._before),
+        }
         self._profile.add_metadata_json("hermes", json.dumps(about))
 
     def mark(self, step: int) -> None:

@@ -13,7 +13,10 @@ from hermes.diagnose.rule import Measures, Threshold, by_share
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """The ranks on which something costs more than its limit, the worst of them, and what it costs every rank."""
+    """The ranks on which something costs more than its limit, the worst of them, and what it costs every rank.
+
+    `calls` is how many recorded calls a step the cost holds on the worst rank; None where it is not counted.
+    """
 
     ranks: tuple[int, ...]
     worst: StepSplit
@@ -21,6 +24,7 @@ class Loss:
     share: float
     costs: Mapping[int, int]
     evidence: tuple[Evidence, ...]
+    calls: float | None = None
 
 
 def loss(

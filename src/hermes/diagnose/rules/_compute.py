@@ -79,12 +79,16 @@ def per_step(measures: Measures, ns: Callable[[OperatorCost], float]) -> dict[in
 def operators(measures: Measures, what: str, limit: Threshold, ns: Callable[[OperatorCost], float]) -> Loss | None:
     """The ranks on which a part of the time of operators is beyond a limit; no more than the step's compute."""
     by_rank = per_step(measures, ns)
-    return loss(
+    found = loss(
         measures,
         what,
         limit,
         lambda split: min(round(by_rank[split.rank]), _most(split)) if split.rank in by_rank else None,
     )
+    if found is None:
+        return None
+    calls = per_step(measures, lambda row: row.calls * ns(row) / row.ns if row.ns else 0.0)
+    return replace(found, calls=calls.get(found.worst.rank))
 
 
 def longest(measures: Measures, ns: Callable[[OperatorCost], float]) -> list[OperatorCost]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from hermes.analyze.host_measures import HostEvents, SyncCall
+from hermes.analyze.host_measures import Before, HostEvents, SyncCall
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Evidence, Gain, Moment
 from hermes.diagnose.rule import Measures, Threshold
@@ -15,6 +15,7 @@ from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON
 _ALIKE = 0.5
 """Ranks that lose at least this part of what the worst loses suffer alike; the others at most wait for those."""
 _SHOWN = 3
+BEFORE_IT = "counted before the capture"
 LAUNCHING = (LAUNCH, OPERATOR, PYTHON)
 """What it takes to hand work to the device, as far as calls tell it."""
 
@@ -72,6 +73,22 @@ def _mean_step(measures: Measures) -> Callable[[StepSplit], int]:
         own.setdefault(split.rank, []).append(step_ns(split))
     means = {rank: sum(lengths) // len(lengths) for rank, lengths in own.items()}
     return lambda split: means[split.rank]
+
+
+def before_of(measures: Measures, rank: int) -> Before | None:
+    """What the monitor counted on a rank before the capture; None where the capture says nothing of it."""
+    return next((row for row in measures.host.before if row.rank == rank), None)
+
+
+def longer_step(measures: Measures) -> Callable[[StepSplit], int]:
+    """The mean step of the capture or of those before it, the longer: what was counted before may be missing here."""
+    captured = _mean_step(measures)
+
+    def length(split: StepSplit) -> int:
+        row = before_of(measures, split.rank)
+        return max(captured(split), row.step_ns if row else 0)
+
+    return length
 
 
 def on(measures: Measures, found: Loss) -> str:

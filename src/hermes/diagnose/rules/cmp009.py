@@ -4,8 +4,8 @@
 
 The time that products, convolutions and attention in float32 or float64 would save in the next faster type that the
 chip has: TF32 or HF32 for float32, else 16 bits; bytes still have to be moved. Summed per step, from shapes, types and
-peaks. On a processor it is half of the time of products in float32, where the capture says that it multiplies bfloat16
-(AVX-512 BF16, AMX, Arm BF16).
+peaks. On a processor it is half of the time of all operators in float64, and half of the time of products in float32
+where the capture says that it multiplies bfloat16 (AVX-512 BF16, AMX, Arm BF16).
 
 ## Why it costs you
 
@@ -27,20 +27,18 @@ before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from hermes.analyze.compute_measures import ChipUsed, OperatorCost
-from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._compute import longest, named, operators, shown, vendor
-from hermes.diagnose.rules._host import has_device, setting
+from hermes.diagnose.rules._host import bound, has_device, setting
 from hermes.diagnose.rules._limits import DOUBT
 from hermes.knowledge.operators import MATRIX
 
 LIMIT = DOUBT
-HALF = Threshold(
-    value=0.5, unit="of products in float64, on a processor that is not known", source="docs/evidence/cpu-roofline.md"
-)
+HALF = Threshold(value=0.5, unit="of operators in float64, on a processor", source="docs/evidence/cpu-roofline.md")
 SHORT = Threshold(
     value=0.5,
     unit="of products in float32, on a processor with instructions for bfloat16",
@@ -57,38 +55,57 @@ _FASTER = {"fp64": ("fp32",), "fp32": ("tf32", "hf32", "bf16", "fp16")}
 
 
 def find(measures: Measures) -> Iterator[Finding]:
-    """At most one finding."""
+    """At most one finding, and one more of float64 on a processor, which nobody means to use."""
     chips = {chip.chip: chip for chip in measures.compute.chips}
 
-    def saved(row: OperatorCost) -> float:
-        if _is_long(measures, row):
-            return row.ns * SHORT.value
-        return _saved(row, chips.get(row.chip))
+    def double(row: OperatorCost) -> float:
+        return row.ns * HALF.value if _is_double(measures, row) else 0.0
 
+    def saved(row: OperatorCost) -> float:
+        if _is_double(measures, row):
+            return 0.0
+        return row.ns * SHORT.value if _is_long(measures, row) else _saved(row, chips.get(row.chip))
+
+    yield from _found(measures, double, _SINGLE)
+    yield from _found(measures, saved, None)
+
+
+def _found(measures: Measures, saved: Callable[[OperatorCost], float], action: Action | None) -> Iterator[Finding]:
+    """At most one finding; without an `action` the one of the chip."""
     found = operators(measures, "time that a faster type would save", LIMIT, saved)
     if found is None:
         return
     worst = longest(measures, saved)
+    kinds = "Products and convolutions" if action is None else "Operators"
     types = ", ".join(sorted({row.precision for row in worst}))
     yield Finding(
         code="CMP009",
         layer="compute",
         cause="slow type",
-        title=f"Products and convolutions in {types} cost {found.share:.0%} of the step more than the chip's faster "
-        "types would",
+        title=f"{kinds} in {types} cost {found.share:.0%} of the step more than the chip's faster types would",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,
+        calls=found.calls,
         share=found.share,
-        gain=Gain(
-            low_ns=0, high_ns=found.cost_ns, method="bound: they keep their share of the roof in the next faster type"
-        ),
-        # Casts around products, and whether the model bears it, are in no profile of float32 on a processor.
-        confidence=round((0.4 if any(_is_long(measures, row) for row in worst) else 0.6) * measures.certainty, 2),
+        gain=bound(measures, found, "they keep their share of the roof in the next faster type"),
+        confidence=round(_confidence(measures, worst[0]) * measures.certainty, 2),
         evidence=(*found.evidence, *shown(worst, saved)),
         # Whether they keep their share of the roof is not known, so nothing is replayed.
-        actions=(_SHORTER.get(vendor(measures, found.ranks), _MIXED),),
+        actions=(action or _SHORTER.get(vendor(measures, found.ranks), _MIXED),),
     )
+
+
+def _confidence(measures: Measures, row: OperatorCost) -> float:
+    """That the change can be made: whether a model bears 16 bits is in no profile of float32."""
+    if _is_double(measures, row):
+        return 0.7
+    return 0.25 if _is_long(measures, row) else 0.6
+
+
+def _is_double(measures: Measures, row: OperatorCost) -> bool:
+    """Whether an operator computed in float64 on a processor: half as many numbers a lane and a byte as in float32."""
+    return row.precision == "fp64" and not any(has_device(measures, rank) for rank in row.ranks)
 
 
 def _is_long(measures: Measures, row: OperatorCost) -> bool:
@@ -104,8 +121,6 @@ def _is_long(measures: Measures, row: OperatorCost) -> bool:
 
 
 def _saved(row: OperatorCost, chip: ChipUsed | None) -> float:
-    if row.kind in MATRIX and row.precision == "fp64" and (chip is None or not chip.matrix):
-        return row.ns * HALF.value
     if row.kind not in MATRIX or chip is None or not row.flops or row.roof_share is None:
         return 0.0
     better = next((name for name in _FASTER.get(row.precision, ()) if name in chip.matrix), None)
@@ -124,6 +139,15 @@ _MIXED = Action(
     verify="Inputs of the longest products are 16 bits wide in the next profile, and they take less time.",
     risk="Check that the loss follows the one in float32.",
     source="PyTorch documentation of automatic mixed precision",
+)
+_SINGLE = Action(
+    title="Compute in float32",
+    do="Find what makes doubles: NumPy's arrays are float64 by themselves (array.astype(numpy.float32), "
+    "torch.from_numpy(array).float()), as are Python floats in torch.tensor(list, dtype=torch.float64) and "
+    "torch.set_default_dtype(torch.float64).",
+    verify="No operator has inputs of type double in the next profile.",
+    risk="Sums of many numbers lose digits: keep those in float64 that need them.",
+    source="PyTorch documentation of torch.from_numpy and torch.set_default_dtype",
 )
 _SHORTER: Mapping[str, Action] = {
     "ascend": Action(

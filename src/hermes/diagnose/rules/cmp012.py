@@ -62,6 +62,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,
+        calls=found.calls,
         share=found.share,
         gain=Gain(
             low_ns=0, high_ns=round(found.cost_ns * (1 - LEFT.value)), method="bound: the fused form takes half as long"

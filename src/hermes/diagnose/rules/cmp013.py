@@ -67,6 +67,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,
+        calls=found.calls,
         share=found.share,
         gain=bound(measures, found, "one kernel takes as long as the longest part, of attention as the products"),
         confidence=round(0.6 * measures.certainty, 2),

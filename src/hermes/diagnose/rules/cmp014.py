@@ -67,6 +67,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=(),
         cost_ns=found.cost_ns,
+        calls=found.calls,
         share=found.share,
         gain=bound(measures, found, "no padded position is computed"),
         confidence=round(0.8 * measures.certainty, 2),

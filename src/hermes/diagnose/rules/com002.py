@@ -116,6 +116,7 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         ranks=tuple(sorted(wait.rank for _, _, wait, _ in slow)),
         blames=(f"rank {peer}",),
         cost_ns=cost,
+        calls=worst.waits / max(1, measures.steps_of_rank.get(worst.rank, 1)),
         share=share,
         gain=won(measures, worst.rank, cost, "the awaited rank arrives with the others"),
         confidence=round(

@@ -5,6 +5,8 @@
 Over the sizes of an operation among the same ranks, its time is a fixed part and a part by size. The rule takes the
 fixed part of all of them per step, where it is more than a fifth of their time, and no more than what nothing hides.
 Where the sizes are too alike to tell, operations of 64 KB and less count whole, but for one, from eight a step on.
+On a job without a device, where Python's frames are recorded, it is the host's time in their calls, but for one of them
+and for what a rank is late on the whole.
 
 ## Why it costs you
 
@@ -27,14 +29,16 @@ Profile the same step again: fewer operations move the same bytes, and exposed c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hermes.analyze.comm_measures import GroupOp, LatencyFit
-from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._comm import exposed_loss, steps_of
-from hermes.diagnose.rules._host import bound
+from hermes.diagnose.rules._component import Loss, loss
+from hermes.diagnose.rules._host import bound, event_cost, has_device
 from hermes.diagnose.rules._limits import NOISE
+from hermes.knowledge.host_work import COLLECTIVES
 
 LIMIT = Threshold(
     value=0.20,
@@ -56,9 +60,12 @@ ONE = Threshold(
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding, of all fits beyond the limit; where sizes are too alike to fit, of all small operations."""
-    finding = _by_fit(measures) or _by_size(measures)
-    if finding is not None:
-        yield finding
+    small = [
+        group for group in measures.communication.groups if _each(measures, group) > 1 / ONE.value and _light(group)
+    ]
+    found = [one for one in (_by_calls(measures, small), _by_fit(measures) or _by_size(measures, small)) if one]
+    if found:
+        yield max(found, key=lambda one: one.cost_ns)
 
 
 def _by_fit(measures: Measures) -> Finding | None:
@@ -85,9 +92,7 @@ def _by_fit(measures: Measures) -> Finding | None:
         blames=tuple(sorted({f"{fit.op} of {', '.join(fit.groups)}" for fit in own})),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(
-            low_ns=0, high_ns=found.cost_ns, method="bound: one operation in place of all, and none of it hidden"
-        ),
+        gain=bound(measures, found, "one operation in place of all, and none of it hidden"),
         confidence=round(0.6 * measures.certainty, 2),
         evidence=(
             *found.evidence,
@@ -109,11 +114,8 @@ def _by_fit(measures: Measures) -> Finding | None:
     )
 
 
-def _by_size(measures: Measures) -> Finding | None:
+def _by_size(measures: Measures, small: Sequence[GroupOp]) -> Finding | None:
     """Groups whose operations are all small and many: all of their time is start and end, and one operation has one."""
-    small = [
-        group for group in measures.communication.groups if _each(measures, group) > 1 / ONE.value and _light(group)
-    ]
     costs: dict[int, float] = {}
     for group in small:
         left = 1 - 1 / _each(measures, group)
@@ -121,8 +123,38 @@ def _by_size(measures: Measures) -> Finding | None:
             # The waits go, too: where each operation begins late, one begins late once.
             costs[rank] = costs.get(rank, 0.0) + (group.transfer_ns or 0) / steps_of(measures, group.ranks) * left
     found = exposed_loss(measures, "time of small collectives but one", FLOOR, costs)
-    if found is None:
+    return _of_small(measures, small, found) if found else None
+
+
+def _by_calls(measures: Measures, small: Sequence[GroupOp]) -> Finding | None:
+    """The same by the host's time in the calls, which hold what Python and the wait for an answer add."""
+    found = loss(
+        measures, "calls of small collectives but one", FLOOR, lambda split: _called(measures, split.rank, small)
+    )
+    return _of_small(measures, small, found) if found else None
+
+
+def _called(measures: Measures, rank: int, small: Sequence[GroupOp]) -> int | None:
+    """Nanoseconds a step of a rank in calls of small collectives but one; None with a device, or without calls."""
+    called = None if has_device(measures, rank) else event_cost(measures, rank, COLLECTIVES)
+    every = sum(group.transfer_ns or 0 for group in measures.communication.groups if rank in group.ranks)
+    if called is None or not every:
         return None
+    own = [group for group in small if rank in group.ranks]
+    share = sum((group.transfer_ns or 0) * (1 - 1 / _each(measures, group)) for group in own) / every
+    return round(max(0, called - _late(measures, rank)) * share)
+
+
+def _late(measures: Measures, rank: int) -> int:
+    """How long a rank waits a step for one that is late on the whole: one collective waits as long as many.
+
+    Where the two wait for each other by turns, that is what many collectives cost.
+    """
+    waits = {(wait.rank, wait.peer): measures.waited_per_step(wait) for wait in measures.waits}
+    return max((0, *(ns - waits.get((peer, own), 0) for (own, peer), ns in waits.items() if own == rank)))
+
+
+def _of_small(measures: Measures, small: Sequence[GroupOp], found: Loss) -> Finding:
     own = [group for group in small if found.worst.rank in group.ranks]
     first = max(own, key=lambda group: (group.transfer_ns or 0, group.group, group.op))
     return Finding(

@@ -4,8 +4,8 @@
 
 DistributedDataParallel runs forward several times for each step of the optimizer, and all-reduces of the same sizes
 come as often: each micro-batch reduces the sum of gradients anew. The cost is the part of the communication that all
-but the last take, as far as nothing hides it. It needs the ranges that PyTorch records for both, and the shapes of
-collectives.
+but the last take, as far as nothing hides it; without a device also that of their copies between gradients and buckets,
+which are the host's work. It needs the ranges that PyTorch records for these, and the shapes of collectives.
 
 ## Why it costs you
 
@@ -32,9 +32,9 @@ from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._comm import exposed_comm
 from hermes.diagnose.rules._component import Loss, loss
-from hermes.diagnose.rules._host import bound, events_of, has_device
+from hermes.diagnose.rules._host import bound, event_cost, events_of, has_device
 from hermes.diagnose.rules._limits import NOISE
-from hermes.knowledge.host_work import OPTIMIZER, REDUCING
+from hermes.knowledge.host_work import BUCKETS, OPTIMIZER, REDUCING
 
 LIMIT = NOISE
 ALIKE = Threshold(
@@ -52,7 +52,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         "communication of all micro-batches but the last",
         LIMIT,
         lambda split: (
-            round(exposed * (1 - 1 / passes[split.rank]))
+            round((exposed + _copies(measures, split.rank)) * (1 - 1 / passes[split.rank]))
             if split.rank in passes and (exposed := exposed_comm(measures, split)) is not None
             else None
         ),
@@ -96,13 +96,19 @@ def find(measures: Measures) -> Iterator[Finding]:
     )
 
 
+def _copies(measures: Measures, rank: int) -> int:
+    """Nanoseconds a step of the host in copies between gradients and buckets, 0 with a device: there it runs ahead."""
+    return 0 if has_device(measures, rank) else event_cost(measures, rank, BUCKETS) or 0
+
+
 def _gain(measures: Measures, found: Loss, times: int) -> Gain:
     """What nothing hides; on a processor up to all of it, for there transfers take cores from what is beside them."""
     gain = bound(measures, found, "one reduction for all micro-batches")
-    rows = [row for row in measures.host.overlap if (row.rank, row.step) == (found.worst.rank, found.worst.step)]
+    rank = found.worst.rank
+    rows = [row for row in measures.host.overlap if (row.rank, row.step) == (rank, found.worst.step)]
     busy = sum(part.busy_ns for row in rows for part in row.parts if part.component == "communication")
-    high = min(round(busy * (1 - 1 / times)), found.worst.window_ns)
-    if has_device(measures, found.worst.rank) or high <= gain.high_ns:
+    high = min(round((busy + _copies(measures, rank)) * (1 - 1 / times)), found.worst.window_ns)
+    if has_device(measures, rank) or high <= gain.high_ns:
         return gain
     method = f"{gain.method}, and what is hidden takes cores from the compute beside it"
     return Gain(low_ns=gain.low_ns, high_ns=high, method=method)

@@ -4,7 +4,8 @@
 
 Time in which the device has nothing to do while the collector runs, per step, as a share of the step. It needs
 collections in the profile: on Ascend `gc_detect_threshold`. Where they are not recorded, CPU007 says that something was
-not.
+not. On a job without a device what Hermes' monitor counted before the capture takes their place: full collections come
+each so many steps, and a short capture may have none, or too many.
 
 ## Why it costs you
 
@@ -31,12 +32,16 @@ from collections.abc import Iterator
 from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._host import (
+    BEFORE_IT,
+    before_of,
     blamed,
     bound,
     event_cost,
     events_of,
+    fact,
     has_device,
     host_loss,
+    longer_step,
     of_events,
     on,
     within,
@@ -49,10 +54,18 @@ LIMIT = Threshold(value=0.01, unit="of step", source="docs/evidence/host-limits.
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = host_loss(measures, "collecting garbage", LIMIT, lambda split: event_cost(measures, split.rank, GC))
-    row = events_of(measures, found.worst.rank, GC) if found else None
-    if found is None or row is None:
+    found = host_loss(
+        measures, "collecting garbage", LIMIT, lambda split: _cost(measures, split.rank), longer_step(measures)
+    )
+    if found is None:
         return
+    rank = found.worst.rank
+    row, before = events_of(measures, rank, GC), before_of(measures, rank)
+    counted = (
+        (fact(measures, rank, f"in a step, mean of {before.steps}", before.gc_ns or 0, "ns", source=BEFORE_IT),)
+        if before and not has_device(measures, rank)
+        else ()
+    )
     yield Finding(
         code="CPU006",
         layer="cpu",
@@ -64,9 +77,10 @@ def find(measures: Measures) -> Iterator[Finding]:
         share=found.share,
         gain=bound(measures, found, "no collection inside the steps"),
         confidence=round(0.9 * measures.certainty, 2),
-        evidence=(*found.evidence, *of_events(measures, row)),
-        replay=("host:garbage-collection=0",) if has_device(measures, row.rank) else (),
-        within=within(measures, row.rank, {GC}),
+        calls=0.0,
+        evidence=(*found.evidence, *counted, *(of_events(measures, row) if row else ())),
+        replay=("host:garbage-collection=0",) if has_device(measures, rank) else (),
+        within=within(measures, rank, {GC}),
         actions=(
             Action(
                 title="Collect when you choose, on all ranks at once",
@@ -78,6 +92,12 @@ def find(measures: Measures) -> Iterator[Finding]:
             ),
         ),
     )
+
+
+def _cost(measures: Measures, rank: int) -> int | None:
+    """Nanoseconds a step in collections; without a device of the steps before the capture, where these are told."""
+    row = None if has_device(measures, rank) else before_of(measures, rank)
+    return row.gc_ns if row and row.gc_ns is not None else event_cost(measures, rank, GC)
 
 
 RULE = Rule(code="CPU006", page=__doc__ or "", find=find, cases=("CPU-30", "CPU-31", "CPU-33", "CPU-46"))

@@ -4,8 +4,9 @@
 
 Time of the typical step in which the host is in operators or Python, less the operators that last at least 10 us, and
 at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the processor itself,
-where most calls of operators are shorter than that. Checks of numbers (ENV004) and conversions of lists (IO007) do not
-count. Where the optimizer makes most of these calls, what it takes is what is sure to be won: it has a fused form.
+where most calls of operators are shorter than that. Checks of numbers (ENV004), conversions of lists (IO007) and calls
+of collectives do not count. Where the optimizer makes most of these calls, what it takes is what is sure to be won: it
+has a fused form.
 
 ## Why it costs you
 
@@ -39,9 +40,9 @@ from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import Loss
 from hermes.diagnose.rules._compute import named
 from hermes.diagnose.rules._host import blamed, bound, event_cost, fact, has_device, host_loss, on, step_ns
-from hermes.knowledge.host_work import CHECKS, CONVERSION, OPERATOR, OPTIMIZER, PYTHON
+from hermes.knowledge.host_work import CHECKS, COLLECTIVES, CONVERSION, OPERATOR, OPTIMIZER, PYTHON
 
-LIMIT = Threshold(value=0.25, unit="of step", source="docs/evidence/cpu009.md")
+LIMIT = Threshold(value=0.3, unit="of step", source="docs/evidence/cpu009.md")
 SMALL_NS = Threshold(value=10_000, unit="ns", source="docs/evidence/cpu009.md")
 MOST = Threshold(value=0.5, unit="of calls", source="docs/evidence/cpu009.md")
 CALL_NS = Threshold(value=30_000, unit="ns a call", source="docs/evidence/cpu009.md")
@@ -95,7 +96,7 @@ def _cost(measures: Measures, split: StepSplit) -> int | None:
     large = sum(row.ns / _steps(measures, row) for row in rows if not _is_small(row))
     calls = sum(row.calls / _steps(measures, row) for row in rows if _is_small(row))
     # Other Python of the step is no fault of its operators.
-    other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION))
+    other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, COLLECTIVES))
     return min(max(host.of(OPERATOR, PYTHON) - round(large) - other, 0), round(calls * CALL_NS.value))
 
 

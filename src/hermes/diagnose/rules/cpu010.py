@@ -68,6 +68,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=(f"torch.num_threads={threads}", *named(worst)),
         cost_ns=found.cost_ns,
+        calls=found.calls,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all of these operators' time; half of it counts"),
         confidence=round(0.7 * measures.certainty, 2),

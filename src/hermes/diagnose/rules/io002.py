@@ -65,6 +65,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=blamed(measures, found, *((slow.name,) if slow else ())),
         cost_ns=found.cost_ns,
+        calls=row.fetches / max(1, row.steps),
         share=found.share,
         gain=bound(measures, found, "a batch is always ready"),
         confidence=round((0.5 if one_long_fetch(row) else 0.85) * measures.certainty, 2),

@@ -29,10 +29,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.analyze.host_measures import Recompute
-from hermes.diagnose.finding import Action, Evidence, Finding, Gain
+from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import loss
-from hermes.diagnose.rules._host import blamed, fact, has_device, on, step_ns
+from hermes.diagnose.rules._host import blamed, bound, fact, has_device, on, step_ns
 
 LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
@@ -51,8 +51,9 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
+        calls=float(row.ops),
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: nothing is computed again, and memory suffices"),
+        gain=bound(measures, found, "nothing is computed again, and memory suffices"),
         confidence=round(0.7 * measures.certainty, 2),
         evidence=(*found.evidence, *_facts(measures, row)),
         actions=(

@@ -16,6 +16,7 @@ import polars as pl
 
 from hermes.knowledge.ascend import group_hash
 from hermes.read.ascend.folder import Capture, Json, load_json, rank_number
+from hermes.read.before import before_rows
 from hermes.read.sink import Sink
 
 # Names that frameworks give the groups of each dimension, and the size's name in `distributed_args`.
@@ -134,6 +135,8 @@ def _settings(info: Json, metadata: Json) -> Iterator[tuple[str, str, str | None
         if name == "ENV_VARIABLES":
             for variable, setting in _object(value).items():
                 yield "environment", _clean(variable), _text(setting)
+        elif name == "hermes":
+            yield from before_rows(_object(value))
         elif name != "parallel_group_info":
             source = "version" if name.startswith("SCHEMA_VERSION") else "job"
             yield from ((source, key, text) for key, text in _flat(name, value))

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from hermes.read.before import before_rows
 from hermes.read.chrome import Scan, sparse_sql
 from hermes.read.sink import Sink
 
@@ -104,6 +105,7 @@ def _write_settings(header: dict[str, Any], job: dict[str, Any], sink: Sink) -> 
         if name == "hermes" and isinstance(value, dict) and isinstance(value.get("settings"), dict):
             # What Hermes' own capture says of the process.
             rows += [("environment", own, _text(told)) for own, told in value["settings"].items()]
+            rows += before_rows(value)
         elif name not in ("distributedInfo", "deviceProperties", "traceName"):
             rows.append(("version" if name.endswith("_version") else "profiler", name, _text(value)))
     rows += [("job", name, _text(value)) for name, value in job.items() if name != "pg_config"]

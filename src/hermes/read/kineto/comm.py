@@ -86,7 +86,9 @@ def _host_rows(con: duckdb.DuckDBPyConnection, *, with_device: bool) -> pl.DataF
 def _host_query(record: str) -> str:
     facts = ", ".join(f'{sparse_sql(fact)} AS "{fact}"' for fact in _FACTS if fact not in ("In msg nelems", "dtype"))
     dims = "regexp_extract_all(regexp_extract(args.\"Input Dims\", '\\[[0-9, ]+\\]'), '\\d+')"
-    product = f"list_aggregate(TRY_CAST({dims} AS DOUBLE[]), 'product')"
+    # A tensor without dimensions holds one number; what is no tensor has no dimensions either, and no type with a size.
+    single = "regexp_matches(args.\"Input Dims\", '^\\[\\[\\]')"
+    product = f"CASE WHEN {single} THEN 1 ELSE list_aggregate(TRY_CAST({dims} AS DOUBLE[]), 'product') END"
     first_type = 'nullif(regexp_extract(args."Input type", \'"([^"]+)"\', 1), \'\')'
     return f"""
         SELECT name, CASE WHEN contains(name, ':') AND NOT contains(name, '::') THEN split_part(name, ':', 1)

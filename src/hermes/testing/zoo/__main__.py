@@ -53,9 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measured(nursery: Nursery, entry: Entry, given: argparse.Namespace) -> Result | None:
     try:
         if given.keep:
-            return measure(nursery, entry, (given.keep / entry.name).absolute(), repeats=given.repeats, own=given.own)
+            return measure(
+                nursery, entry, (given.keep / entry.name).absolute(), repeats=given.repeats, own=not given.plain
+            )
         with tempfile.TemporaryDirectory(prefix="hermes-zoo-") as folder:
-            return measure(nursery, entry, Path(folder) / entry.name, repeats=given.repeats, own=given.own)
+            return measure(nursery, entry, Path(folder) / entry.name, repeats=given.repeats, own=not given.plain)
     except HermesError as broken:
         sys.stderr.write(f"{entry.name}: {broken}\n")
         return None
@@ -78,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this entry; again for another")
     parser.add_argument("--half", choices=("tuned", "held-out", "both"), default="both", help="which half (both)")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="repeats of each variant (5)")
-    parser.add_argument("--own", action="store_true", help="a profile by Hermes' own capture, too")
+    parser.add_argument("--plain", action="store_true", help="a bare trace only, and no capture by Hermes itself")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep results there, and measure none twice")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep traces, logs and captures there")
     parser.add_argument("--page", type=Path, metavar="FILE", help="write the table into that page")

@@ -87,7 +87,8 @@ def diagnosed(folder: Path) -> tuple[Named, ...]:
 def named_in(report: Report) -> tuple[Named, ...]:
     """The findings of a report, each with the case that the plan took for it."""
     # Of the mean step: what comes each so many steps is in no typical one.
-    window = sum(split.window_ns for split in report.steps) / max(1, len(report.steps))
+    bare = report.plan.bare
+    window = bare.step_ns if bare else sum(split.window_ns for split in report.steps) / max(1, len(report.steps))
     taken: dict[str, str] = {}
     for advice in report.plan.actions:
         for code in advice.codes:

@@ -17,14 +17,14 @@ from hermes.testing.zoo.score import NEAR, WORTH, Named, Result, summary
 _BLOCK = "zoo"
 _HEADER = (
     "program", "half", "layer", "expected", "slow, ms", "faster", "A/A", "named first", "first", "of three", "case",
-    "predicted", "measured", "monitor says", "by monitor", "own capture",
+    "predicted", "measured", "bare trace", "predicted", "monitor says", "by monitor",
 )  # fmt: skip
 
 
 def line(result: Result) -> str:
     """One entry for the terminal."""
     entry, times = result.entry, result.times
-    named = " ".join(f"{one.code}{f'={one.case}' if one.case else ''}({one.gain:.0%})" for one in result.named[:4])
+    named = " ".join(f"{one.code}{f'={one.case}' if one.case else ''}({one.gain:.0%})" for one in result.found[:4])
     return (
         f"{entry.name:<20}{entry.half:<9}{_expected(result):<22}{times.slow_ms:9.2f} ms {_times(times.ratio):>7} "
         f"A/A {median(times.same):.2f}  {_verdict(result):<8} {named or 'nothing'}"
@@ -65,7 +65,8 @@ def _summaries(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
         ("controls and decoys without false alarm", "quiet"),
         ("the monitor alone names it", "live"),
         ("it is no longer named after the cure", "gone"),
-        ("named in Hermes' own capture", "own"),
+        ("from a bare trace: named first", "plain_first"),
+        ("from a bare trace: predicted gain", "plain_near"),
     ):
         yield (words, *(str(getattr(one, name)) for one in said))
 
@@ -77,13 +78,10 @@ def _row(result: Result) -> tuple[str, ...]:
         f"{median(times.same):.2f}", _first(result), _said(result.first, result), _said(result.among_three, result),
         "-" if entry.only_monitor else _said(result.exact, result),
         _percent(result.predicted), _percent(times.gain if entry.causes else None),
+        _first(result.plain), _percent(result.plain.predicted),
         ", ".join(result.watched) or "nothing",
-        "-" if not entry.monitor else _said(result.seen_live, result), _own(result),
+        "-" if not entry.monitor else _said(result.seen_live, result),
     )  # fmt: skip
-
-
-def _own(result: Result) -> str:
-    return "-" if result.own is None else ", ".join(one.code for one in result.own[:3]) or "nothing"
 
 
 def _expected(result: Result) -> str:
@@ -92,7 +90,7 @@ def _expected(result: Result) -> str:
 
 
 def _first(result: Result) -> str:
-    return ", ".join(map(_code, result.named[:3])) or "nothing"
+    return ", ".join(map(_code, result.found[:3])) or "nothing"
 
 
 def _code(one: Named) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from hermes.testing.zoo.entries import Entry
@@ -78,7 +78,8 @@ class Times:
 class Result:
     """One entry: its times, what the profiles with the cause and without were said to show, and what the monitor said.
 
-    `own` is what was named from a profile that Hermes recorded itself; None where none was asked for.
+    `own` is what was named from a capture that Hermes made itself, which also says what steps are like without it; None
+    where none was asked for. It is what is judged then, else `named`, from a bare trace of torch.profiler.
     """
 
     entry: Entry
@@ -87,6 +88,16 @@ class Result:
     cured: tuple[Named, ...]
     watched: tuple[str, ...]
     own: tuple[Named, ...] | None = None
+
+    @property
+    def found(self) -> tuple[Named, ...]:
+        """What is judged."""
+        return self.named if self.own is None else self.own
+
+    @property
+    def plain(self) -> Result:
+        """The same with the bare trace judged."""
+        return replace(self, own=None)
 
     @property
     def planted(self) -> bool:
@@ -104,14 +115,14 @@ class Result:
         """Whether the cause is named first; of an entry that no profile can tell, by the monitor."""
         if self.entry.only_monitor:
             return bool(self.watched) and self.watched[0] in self.entry.monitor
-        return bool(self.named) and names(self.entry, self.named[0])
+        return bool(self.found) and names(self.entry, self.found[0])
 
     @property
     def among_three(self) -> bool:
         """Whether the cause, and of a tie each of the two, is among the first three named."""
         if self.entry.only_monitor:
             return any(name in self.entry.monitor for name in self.watched[:3])
-        three = self.named[:3]
+        three = self.found[:3]
         if self.entry.kind == "tie":
             return all(any(cause in one.cases for one in three) for cause in self.entry.causes)
         return any(names(self.entry, one) for one in three)
@@ -120,7 +131,7 @@ class Result:
     def exact(self) -> bool:
         """Whether the plan took one of the expected cases for one of the first three."""
         wanted = {*self.entry.causes, *self.entry.also}
-        return any(one.case in wanted for one in self.named[:3])
+        return any(one.case in wanted for one in self.found[:3])
 
     @property
     def seen_live(self) -> bool:
@@ -137,7 +148,7 @@ class Result:
         """Of a healthy program: what was named with confidence and claims more than the noise of the machine."""
         if self.entry.causes:
             return ()
-        return tuple(one for one in self.named if one.confidence >= CONFIDENT and one.gain > self.times.noise)
+        return tuple(one for one in self.found if one.confidence >= CONFIDENT and one.gain > self.times.noise)
 
     @property
     def predicted(self) -> float | None:
@@ -145,7 +156,7 @@ class Result:
 
         A tie is cured of both causes, and what they give is added up.
         """
-        found = [one.gain for one in self.named[:3] if names(self.entry, one)]
+        found = [one.gain for one in self.found[:3] if names(self.entry, one)]
         if not found or self.entry.only_monitor or self.entry.trend:
             return None
         return min(sum(found), 1.0) if self.entry.kind == "tie" else found[0]
@@ -190,7 +201,8 @@ class Summary:
     near: Share
     live: Share
     gone: Share
-    own: Share
+    plain_first: Share
+    plain_near: Share
 
 
 def summary(results: Sequence[Result]) -> Summary:
@@ -205,7 +217,8 @@ def summary(results: Sequence[Result]) -> Summary:
         near=_share([one.near for one in results if one.gain_judged]),
         live=_share([one.seen_live for one in judged if one.entry.monitor]),
         gone=_share([not one.still_named for one in profiled if one.among_three]),
-        own=_share([any(names(one.entry, found) for found in one.own[:3]) for one in profiled if one.own is not None]),
+        plain_first=_share([one.plain.first for one in judged]),
+        plain_near=_share([one.plain.near for one in results if one.plain.gain_judged]),
     )
 
 

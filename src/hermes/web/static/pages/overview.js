@@ -55,7 +55,7 @@ function verdict(document) {
 
 /** Ranked actions with replayed gains, what they give together, and what to record next. */
 function plan(document) {
-  const { actions, together, collect, noise } = document.plan;
+  const { actions, together, collect, noise, without_profiler: bare } = document.plan;
   const range = ({ low, high }) => (duration(low * 1e6) === duration(high * 1e6) ? duration(low * 1e6) : low ? `${duration(low * 1e6)} – ${duration(high * 1e6)}` : t("overview.gain", { high: duration(high * 1e6) }));
   if (!noise.step_ms) return h("span");
   return section(
@@ -67,6 +67,7 @@ function plan(document) {
         one.after ? h("pre", {}, one.after.split("\n").map(clean).join("\n")) : null)))
       : h("p", { class: "none" }, t("overview.no_findings")),
     together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: duration(together.low_ms * 1e6), share: percent(together.share), step: duration(together.step_ms * 1e6) })) : null,
+    bare ? h("p", { class: "about" }, t("overview.bare", { step: duration(bare.step_ms * 1e6), steps: bare.steps, captured: duration(bare.captured_ms * 1e6) })) : null,
     collect.map((one) => h("div", {}, h("p", { class: "about" }, clean(one.why)), h("pre", {}, clean(one.command)))),
   );
 }

@@ -1,0 +1,80 @@
+"""The step without its profiler: what a profiler adds to calls makes causes that have few of them look small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hermes.analyze.host_measures import Before
+from hermes.analyze.measures import StepSplit
+from hermes.diagnose.finding import Finding, Gain
+from hermes.diagnose.rule import Threshold
+
+MOST_NS = Threshold(
+    value=5_000, unit="ns a recorded call: more is no profiler's doing", source="docs/evidence/profiler-cost.md"
+)
+_LEFT = 0.1
+"""At least this part of a cost is its own, whatever its calls would account for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bare:
+    """A step of one rank without the profiler and with it, both as means, in nanoseconds.
+
+    `steps` were counted before the capture. `each_ns` is what the profiler added to each of the `calls` that it
+    recorded a step; None where the steps differ by more than a profiler adds: then they are not alike. `spread_ns` is
+    the median absolute deviation of the steps before; None where it was not told.
+    """
+
+    rank: int
+    steps: int
+    step_ns: int
+    captured_ns: int
+    calls: int
+    each_ns: float | None
+    spread_ns: int | None = None
+
+    def of(self, finding: Finding) -> Gain:
+        """The gain of a finding in such a step: less what the profiler added to the calls that it holds."""
+        gain, left = finding.gain, self._left(finding)
+        if left == 1:
+            return gain
+        return replace(
+            gain,
+            low_ns=min(round(gain.low_ns * left), self.step_ns),
+            high_ns=min(round(gain.high_ns * left), self.step_ns),
+            method=f"{gain.method}; less what the profiler added",
+        )
+
+    def _left(self, finding: Finding) -> float:
+        """The part of a finding's cost that is there without the profiler."""
+        if finding.calls == 0:
+            return 1.0
+        if self.each_ns is None or finding.calls is None or not finding.cost_ns:
+            return min(1.0, self.step_ns / self.captured_ns)
+        return max(_LEFT, 1 - self.each_ns * finding.calls / finding.cost_ns)
+
+
+def bare(before: Sequence[Before], splits: Sequence[StepSplit]) -> Bare | None:
+    """The step of the rank whose captured steps are longest, of those that say what they were like before."""
+    found = [one for row in before if (one := _of_rank(row, [split for split in splits if split.rank == row.rank]))]
+    return max(found, key=lambda one: (one.captured_ns, -one.rank), default=None)
+
+
+def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Bare | None:
+    if not splits:
+        return None
+    # As rules of the host count: the window of a device begins only with its first task.
+    captured = sum(max(split.window_ns, split.host_ns or 0) for split in splits) // len(splits)
+    if not captured:
+        return None
+    each = max(0.0, (captured - row.step_ns) / max(1, row.calls))
+    return Bare(
+        rank=row.rank,
+        steps=row.steps,
+        step_ns=row.step_ns,
+        captured_ns=captured,
+        calls=row.calls,
+        each_ns=each if each <= MOST_NS.value else None,
+        spread_ns=row.spread_ns,
+    )

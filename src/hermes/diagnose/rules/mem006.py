@@ -1,0 +1,92 @@
+"""Operators write to memory that the system has to hand out first, in each step.
+
+## What it detects
+
+On a job without a device: page faults without input a step, as Hermes' monitor counted them before the capture, times
+what one costs on that machine, measured when the capture began; as a share of the step.
+
+## Why it costs you
+
+The system fills each page of 4 KB with zeros when it is touched for the first time. An allocator that gives large
+tensors back to the system at once, as glibc's does, pays that anew in every step.
+
+## When it is not a problem
+
+In the first steps, while caches and the heap grow.
+
+## What to do
+
+Let the allocator keep what is freed, preload one that does, or write results into tensors that are kept (`out=`, in
+place).
+
+## How to check
+
+Page faults of a step fall (`hermes watch`, or `perf stat -e minor-faults`), and the step is shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.diagnose.finding import Action, Finding
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._host import (
+    BEFORE_IT,
+    before_of,
+    blamed,
+    bound,
+    fact,
+    has_device,
+    host_loss,
+    longer_step,
+    on,
+)  # fmt: skip
+
+LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
+_PAGE = 4096
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    found = host_loss(measures, "page faults", LIMIT, lambda split: _cost(measures, split.rank), longer_step(measures))
+    row = before_of(measures, found.worst.rank) if found else None
+    if found is None or row is None or row.minor_faults is None:
+        return
+    yield Finding(
+        code="MEM006",
+        layer="memory",
+        cause="fresh memory",
+        title=f"{row.minor_faults:,} pages of fresh memory a step take {found.share:.0%} of it{on(measures, found)}",
+        ranks=found.ranks,
+        blames=blamed(measures, found),
+        cost_ns=found.cost_ns,
+        calls=0.0,
+        share=found.share,
+        gain=bound(measures, found, "memory is kept, and no page is new"),
+        confidence=round(0.6 * measures.certainty, 2),
+        evidence=(
+            *found.evidence,
+            fact(measures, row.rank, "page faults a step", row.minor_faults, "faults", source=BEFORE_IT),
+            fact(measures, row.rank, "one of them", row.fault_ns or 0, "ns", source="measured when the capture began"),
+            fact(measures, row.rank, "fresh memory a step", row.minor_faults * _PAGE, "bytes", source=BEFORE_IT),
+        ),
+        actions=(
+            Action(
+                title="Keep the memory of large tensors",
+                do="export MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=2147483648, or LD_PRELOAD of "
+                "jemalloc or tcmalloc; in the code: out= of torch functions, operators in place, buffers that are made "
+                "once.",
+                verify="Page faults of a step fall, and the step is shorter.",
+                risk="More memory stays taken.",
+                source="PyTorch performance tuning guide: switch memory allocator; mallopt(3)",
+            ),
+        ),
+    )
+
+
+def _cost(measures: Measures, rank: int) -> int | None:
+    row = None if has_device(measures, rank) else before_of(measures, rank)
+    return None if row is None or row.minor_faults is None or not row.fault_ns else row.minor_faults * row.fault_ns
+
+
+RULE = Rule(code="MEM006", page=__doc__ or "", find=find, cases=("MEM-14", "CMP-37", "CPU-43"))

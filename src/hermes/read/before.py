@@ -1,0 +1,21 @@
+"""What Hermes' own capture says of the steps before it, as rows of the table `setting`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hermes.knowledge.measure_names import BEFORE
+
+_MOST = 2**62
+
+
+def before_rows(told: Mapping[str, object]) -> list[tuple[str, str, str]]:
+    """Source, name and value; what is no whole number in a sound range is no row. `told` is the capture's note."""
+    means = told.get("before")
+    if not isinstance(means, dict):
+        return []
+    return [
+        (BEFORE, name, str(value))
+        for name, value in means.items()
+        if isinstance(name, str) and isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+    ]

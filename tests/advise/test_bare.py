@@ -1,0 +1,102 @@
+"""The step without its profiler: what it adds to calls is left out of gains, as far as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hermes.advise.bare import bare
+from hermes.advise.noise import NoiseFloor, without_profiler
+from hermes.advise.ranking import rank
+from hermes.analyze.host_measures import Before
+from hermes.analyze.measures import StepSplit
+from hermes.diagnose.finding import Finding
+
+Make = Callable[..., Any]
+MS = 1_000_000
+
+
+def split(rank: int = 0, ms: int = 12) -> StepSplit:
+    return StepSplit(
+        rank=rank, step=0, window_kind="host", start_ns=0, window_ns=ms * MS, compute_ns=None, comm_ns=None,
+        exposed_comm_ns=None, overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None,
+        preparing_ns=None, host_ns=ms * MS,
+    )  # fmt: skip
+
+
+def before(rank: int = 0, ms: int = 10, calls: int = 2_000, **more: Any) -> Before:
+    made = Before(
+        rank=rank, steps=100, step_ns=ms * MS, gc_ns=None, data_ns=None, minor_faults=None, fault_ns=None,
+        spread_ns=None, calls=calls,
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+@pytest.fixture
+def claim(finding: Make) -> Callable[..., Finding]:
+    """A finding that costs and claims `ms`, in so many recorded calls."""
+
+    def make(ms: int, calls: float | None, code: str = "CPU009") -> Finding:
+        made = finding(code, low=ms * MS, high=ms * MS)
+        return replace(made, cost_ns=ms * MS, calls=calls)  # type: ignore[no-any-return]
+
+    return make
+
+
+def test_what_the_profiler_adds_is_shared_out_among_the_calls_that_it_records() -> None:
+    found = bare([before()], [split(ms=11), split(ms=13)])
+    assert found is not None
+    assert (found.step_ns, found.captured_ns, found.each_ns) == (10 * MS, 12 * MS, 1_000.0)
+
+
+@pytest.mark.parametrize(
+    ("calls", "left_ms"),
+    # 1 us a call of 4 ms: none, a quarter of it, nearly all; a tenth at least is left. Not counted: as the whole step.
+    [(0.0, 4.0), (1_000.0, 3.0), (3_900.0, 0.4), (None, 4 * 10 / 12)],
+)
+def test_a_gain_loses_what_the_profiler_added_to_its_calls(claim: Make, calls: float | None, left_ms: float) -> None:
+    found = bare([before()], [split()])
+    assert found is not None
+    gain = found.of(claim(4, calls))
+    assert gain.low_ns == gain.high_ns == pytest.approx(left_ms * MS, abs=1)
+    assert ("profiler" in gain.method) is (calls != 0.0)
+
+
+def test_steps_that_differ_by_more_than_a_profiler_adds_keep_their_shares(claim: Make) -> None:
+    found = bare([before(calls=100)], [split()])
+    assert found is not None
+    assert found.each_ns is None
+    assert found.of(claim(6, 50.0)).low_ns == 5 * MS
+
+
+def test_a_capture_that_is_not_slower_takes_nothing_away(claim: Make) -> None:
+    found = bare([before(ms=15)], [split()])
+    assert found is not None
+    assert found.of(claim(6, 500.0)).low_ns == 6 * MS
+
+
+def test_the_rank_with_the_longest_captured_steps_counts_and_others_are_silent() -> None:
+    found = bare([before(0), before(1, ms=11)], [split(0), split(1, ms=14)])
+    assert found is not None
+    assert (found.rank, found.step_ns) == (1, 11 * MS)
+    assert bare([], [split()]) is None
+    assert bare([before(3)], [split()]) is None
+
+
+def test_causes_with_few_calls_come_before_those_that_the_profiler_makes_large(
+    claim: Make, replaying: Make, floor: NoiseFloor
+) -> None:
+    many, few = claim(5, 4_000.0), claim(4, 1.0, "CPU006")
+    step = bare([before()], [split()])
+    assert [one.code for one in rank([many, few], replaying({}), floor).findings] == ["CPU009", "CPU006"]
+    assert [one.code for one in rank([many, few], replaying({}), floor, step).findings] == ["CPU006", "CPU009"]
+
+
+def test_the_noise_floor_is_that_of_steps_that_no_profiler_disturbed(floor: NoiseFloor) -> None:
+    calm = without_profiler(replace(floor, least_ns=10, spread_ns=900, ns=900), 100, 4)
+    # 1.4826 x 100 x 1.2533 / 2.
+    assert (calm.ns, calm.spread_ns, calm.of) == (93, 93, "steps before the capture")
+    assert without_profiler(replace(floor, least_ns=500), 100, 4).ns == 500
