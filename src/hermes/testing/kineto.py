@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,7 @@ class _Trace:
         self._base = epoch(profile, 0) - BASE_NS
         self._prefix = "hip" if options.device == "rocm" else "cuda"
         self._external: dict[tuple[int, int], int] = {}
+        self._compiled = _compiled(profile)
         self._names = {
             group.hash: str(index) for index, group in enumerate(profile.groups)
         }  # a process group is named by a number
@@ -222,12 +224,19 @@ class _Trace:
         """The runtime call, and the arrow to the device; right where the operator enqueued the task, if it did."""
         begun, done = launch.node_ns, launch.ready_ns - 3_000
         if self._job.task_queue:
-            begun, done = launch.op_ns + 1_000, launch.op_ns + 5_000
+            # What was compiled in the operator had to be there first.
+            after = self._compiled_in(launch, start)
+            begun, done = after + 1_000, after + 5_000
         external = self._external.get((launch.op_tid, launch.op_ns), 0)
         number, tid = launch.connection, launch.op_tid
         yield self._runtime(api, tid, begun, done, number, external, extra)
         yield self._arrow("s", number, self._profile.pid, tid, begun)
         yield self._arrow("f", number, self._profile.device, stream, start)
+
+    def _compiled_in(self, launch: Launch, start: int) -> int:
+        """When the operator of a launch could enqueue it: at once, or when what it had to compile was there."""
+        inside = self._compiled.get((launch.op_tid, launch.op_ns), launch.op_ns)
+        return inside if inside < start else launch.op_ns
 
     def _task(self, task: Task) -> Iterator[str]:
         stream = _GPU_STREAM.get(task.stream, task.stream + 10)
@@ -291,6 +300,21 @@ class _Trace:
             rows.append(("thread_sort_index", profile.pid, tid, f'"sort_index": {tid}'))
         for name, pid, tid, args in rows:
             yield f'{{"name": "{name}", "ph": "M", "ts": {short(self._base)}, "pid": {pid}, "tid": {tid}, "args": {{{args}}}}}'
+
+
+def _compiled(profile: Profile) -> dict[tuple[int, int], int]:
+    """For each operator that compiled, by its thread and start, when that was done."""
+    compiled: dict[int, list[tuple[int, int]]] = {}
+    for call in profile.calls:
+        if call.name == "opCompile":
+            compiled.setdefault(call.tid, []).append((call.start_ns, call.end_ns))
+    found: dict[tuple[int, int], int] = {}
+    for call in profile.calls:
+        own = compiled.get(call.tid, []) if call.kind == "op" else []
+        at = bisect_left(own, (call.start_ns, 0))
+        if at < len(own) and own[at][1] <= call.end_ns:
+            found[call.tid, call.start_ns] = own[at][1]
+    return found
 
 
 def _span(start: int, lasts: int) -> str:
