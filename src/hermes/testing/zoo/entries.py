@@ -54,6 +54,11 @@ class Entry:
         return "tuned" if zlib.crc32(self.name.encode()) % 2 == 0 else "held-out"
 
     @property
+    def unseen(self) -> bool:
+        """Whether it was written without knowledge of the rules, and none of these was changed after it ran."""
+        return self.file.startswith("fresh")
+
+    @property
     def path(self) -> Path:
         """The file of the program."""
         return PROGRAMS / f"{self.file}.py"

@@ -55,8 +55,9 @@ def into_page(page: Path, results: Sequence[Result], repeats: int) -> None:
 
 def _summaries(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
     halves = [[one for one in results if one.entry.half == half] for half in ("tuned", "held-out")]
-    said = [summary(rows) for rows in (*halves, results)]
-    yield ("figure", "tuned half", "held-out half", "all")
+    unseen = [one for one in results if one.entry.unseen]
+    said = [summary(rows) for rows in (*halves, unseen, results)]
+    yield ("figure", "tuned half", "held-out half", "of it never seen", "all")
     for words, name in (
         ("the cause is named first", "first"),
         ("it is among the first three", "among_three"),
