@@ -96,6 +96,20 @@ def test_collections_are_counted_with_the_free_time_of_the_device() -> None:
     )
 
 
+def test_a_recurrent_layer_is_itself_and_the_backward_of_what_ran_in_it() -> None:
+    rows = [
+        ("aten::gru", 0, 100, None, None),
+        ("aten::tanh", 10, 5, 7, None),
+        ("aten::relu", 120, 5, 8, None),
+        ("TanhBackward0", 200, 30, 7, 1),
+        ("ReluBackward0", 240, 30, 8, 1),
+    ]
+    schema = ("name", "start_ns", "dur_ns", "sequence", "forward_tid")
+    calls = pl.DataFrame(rows, schema=schema, orient="row").with_columns(pid=pl.lit(1), tid=pl.lit(9))
+    found = host_events.recurrent(calls.filter(pl.col("name") == "aten::gru"), calls.filter(pl.col("sequence") >= 0))
+    assert found.select("name", "dur_ns").rows() == [("aten::gru", 100), ("TanhBackward0", 30)]
+
+
 def told(**means: object) -> pl.DataFrame:
     rows = {"rank": 0, "source": "before the capture"}
     return pl.DataFrame([rows | {"name": name, "value": value} for name, value in means.items()], schema=SETTING.schema)

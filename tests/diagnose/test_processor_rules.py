@@ -207,15 +207,16 @@ def test_an_optimizer_of_small_operators_is_sure_to_be_won(
     assert (finding.gain.low_ns, finding.gain.high_ns) == (7_000_000, 10_000_000)
 
 
-def test_calls_of_collectives_are_no_calls_of_small_operators(
+def test_calls_of_collectives_and_recurrent_layers_are_no_calls_of_small_operators(
     judged: Make, blind: Make, event: Make, host_step: Make
 ) -> None:
     small = operator("aten::add", "elementwise", 100_000, calls=900, median_ns=1_000, **PLAIN)
     host = HostSide(steps=(host_step({"operators": 8_000_000, "python": 2_000_000}),))
     given = judged([blind(host=10_000_000)], host=host, compute=computing(small))
     assert only(cpu009.RULE, given).cost_ns == 10_000_000
-    rows = (event("calls of collectives", 7_500_000),)
-    assert silent(cpu009.RULE, replace(given, host=replace(host, events=rows)))
+    for kind in ("calls of collectives", "recurrent layers"):
+        rows = (event(kind, 7_500_000),)
+        assert silent(cpu009.RULE, replace(given, host=replace(host, events=rows)))
 
 
 # What the monitor counted before the capture ------------------------------------------------------------------------

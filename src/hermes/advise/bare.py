@@ -11,7 +11,7 @@ from hermes.diagnose.finding import Finding, Gain
 from hermes.diagnose.rule import Threshold
 
 MOST_NS = Threshold(
-    value=5_000, unit="ns a recorded call: more is no profiler's doing", source="docs/evidence/profiler-cost.md"
+    value=3_000, unit="ns a recorded call: more is no profiler's doing", source="docs/evidence/profiler-cost.md"
 )
 _LEFT = 0.1
 """At least this part of a cost is its own, whatever its calls would account for."""

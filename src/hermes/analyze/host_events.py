@@ -10,6 +10,7 @@ from hermes.analyze.calls import named, of_threads, outermost, spans
 from hermes.analyze.host_measures import Before, Contention, HostEvents, SettingValues, Shapes
 from hermes.analyze.measures import StepSplit
 from hermes.base.intervals import Intervals
+from hermes.base.nesting import enclosing
 from hermes.knowledge.host_work import (
     ALLOCATION,
     BUCKETS,
@@ -22,6 +23,7 @@ from hermes.knowledge.host_work import (
     EVENTS,
     GC,
     OPTIMIZER,
+    RECURRENT,
     REDUCING,
     UNPICKLING,
 )
@@ -66,10 +68,12 @@ def host_events(
     loop: pl.DataFrame,
     checks: pl.DataFrame,
     rank: int,
+    layers: pl.DataFrame | None = None,
 ) -> Iterator[HostEvents]:
     """One row for each kind; `calls` are those of `notable`, `busy` is when the device worked (None: not recorded).
 
-    `loop` holds `pid`, `tid` of the thread that runs the training loop, `checks` the calls of `analyze.checks`.
+    `loop` holds `pid`, `tid` of the thread that runs the training loop, `checks` the calls of `analyze.checks`,
+    `layers` those of `recurrent`.
     """
     count = max(1, len(splits))
     for reason in _KINDS:
@@ -87,6 +91,8 @@ def host_events(
         found = calls.filter(named(reason))
         found = outermost(of_threads(found, loop) if loop.height else found)
         yield _events(rank, reason, found, found, step, count, busy, "names of host calls")
+    if layers is not None:
+        yield _events(rank, RECURRENT, layers, layers, step, count, busy, "names of host calls")
     yield _events(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
     recorded, source = _collector(gc, setting)
     if recorded:
@@ -97,6 +103,17 @@ def host_events(
             rank=rank, what=GC, steps=count, steps_hit=None, calls=None, ns=None, longest_ns=None,
             device_free_ns=None, names=(), source=source,
         )  # fmt: skip
+
+
+def recurrent(layers: pl.DataFrame, numbered: pl.DataFrame) -> pl.DataFrame:
+    """Recurrent layers of the framework, and the nodes of the backward pass of what ran in them.
+
+    `numbered` are the operators that autograd has numbered; both with `sequence` and `forward_tid`.
+    """
+    forward = numbered.filter(pl.col("forward_tid").is_null())
+    inside = forward.filter(enclosing(layers, forward).is_not_null())["sequence"].unique()
+    backward = numbered.filter(pl.col("forward_tid").is_not_null() & pl.col("sequence").is_in(inside.implode()))
+    return outermost(pl.concat([layers, backward]))
 
 
 def _cut(rows: pl.DataFrame, when: Intervals) -> pl.DataFrame:

@@ -43,6 +43,8 @@ PATTERNS: dict[str, str] = {
         r"torch[./]serialization|torch\.save|save_checkpoint|state_dict|torch/distributed/checkpoint/|safetensors/"
         r"|torch/utils/tensorboard/|tensorboardx?/|wandb/|mlflow/|swanlab/|logging/__init__\.py|tqdm/"
         r"|<built-in function (print|fsync|fdatasync)>|<built-in method (write|writelines|flush) of _io\."
+        # Trackers of metrics that are not known by name: the thread that trains talks to a server.
+        r"|method '?(sendall|send|recv|recv_into)'? of '?(_socket\.)?socket|http/client\.py"
     ),
     COMMUNICATION: r"^(gloo|mpi|ucc):|^c10d::|^processgroup",
     SYNCHRONISATION: r"synchronize|^(cuda|hip)memcpy$|^aclrtmemcpy$|^memcopysync$",
@@ -56,6 +58,9 @@ OPTIMIZER = "optimizer steps"
 REDUCING = "forward passes of DistributedDataParallel"
 COLLECTIVES = "calls of collectives"
 BUCKETS = "copies between gradients and buckets"
+RECURRENT = "recurrent layers"
+LAYERS = ("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu")
+"""Operators that are loops of small ones over time themselves: `RECURRENT` is what they and their backward take."""
 EVENTS: dict[str, str] = PATTERNS | {
     CHECKS: (
         r"^aten::is(finite|nan|inf)$|torch/autograd/anomaly_mode\.py"

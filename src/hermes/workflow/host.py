@@ -35,6 +35,7 @@ from hermes.analyze.host_measures import (
 from hermes.analyze.measures import StepSplit
 from hermes.analyze.overlap import step_overlap
 from hermes.base.intervals import Intervals
+from hermes.knowledge.host_work import LAYERS
 from hermes.workflow.load import RankData
 
 # What `gather` wants of these wide tables; who loads them takes these columns along.
@@ -146,6 +147,14 @@ class Tables:
         return (median_split(self.splits) or middle_split(self.splits)) if self.splits else None
 
 
+def _recurrent(data: RankData) -> pl.DataFrame | None:
+    """The recurrent layers of a rank with their backward; None where there are none."""
+    layers = data.where("host_op", (*_NODES, "name"), pl.col("name").is_in(LAYERS))
+    if not layers.height:
+        return None
+    return host_events.recurrent(layers, data.where("host_op", (*_NODES, "name"), pl.col("sequence") >= 0))
+
+
 def gather(rank: Tables, into: Gathered) -> None:
     """All measures of one rank; its tables `kernel` and `host_op` with the columns above and those of the report."""
     data, splits, step, host_op = rank.data, rank.splits, rank.step, rank.host_op
@@ -156,7 +165,12 @@ def gather(rank: Tables, into: Gathered) -> None:
     notable = host_events.notable(host_op)
     loop = host_op.filter(pl.col("kind") == "step").select("pid", "tid").unique()
     checked = checks.checks(host_op)
-    into.events.extend(host_events.host_events(splits, step, notable, gc, setting, rank.busy, loop, checked, data.rank))
+    alone = rank.busy is None
+    events = host_events.host_events(
+        splits, step, notable, gc, setting, rank.busy, loop, checked, data.rank,
+        _recurrent(data) if alone else None,
+    )  # fmt: skip
+    into.events.extend(events)
     cores = host_events.contention(data.rank, data.table("counter", "source", "name", "value"))
     into.contention.extend([cores] if cores else [])
     found = host_events.shapes(data.rank, data.table("kernel", "component", "type", "input_shapes", "op_state", "step"))

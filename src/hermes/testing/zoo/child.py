@@ -12,6 +12,7 @@ WORLD_SIZE and a file named in ZOO_MEETING. This is a script: of Hermes it loads
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import importlib.util
 import json
@@ -64,6 +65,8 @@ def _born(torch: Any, request: dict[str, Any]) -> int:
 
 
 def _serve(torch: Any, request: dict[str, Any], asked: Iterable[str], answers: Any) -> None:
+    if os.environ.get("ZOO_KEEP_MEMORY"):
+        _keep_memory()
     torch.manual_seed(0)
     torch.set_num_threads(1)
     if world := int(os.environ.get("WORLD_SIZE", "0")):
@@ -75,6 +78,17 @@ def _serve(torch: Any, request: dict[str, Any], asked: Iterable[str], answers: A
     for line in asked:
         answers.write(json.dumps(_answer(torch, steps, json.loads(line))) + "\n")
         answers.flush()
+
+
+def _keep_memory() -> None:
+    """What is freed stays with the process: where a first touch of a page is dear, that is a cause (MEM-14).
+
+    mallopt(3): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD. Without glibc nothing changes.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        system = ctypes.CDLL(None)
+        system.mallopt(-1, 2**31 - 1)
+        system.mallopt(-3, 2**30)
 
 
 def _loaded(file: str) -> Any:
