@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.capture.flops import FlopCount
 from hermes.capture.hooks import Hooks, ignore
 from hermes.capture.meter import Meter
 from hermes.capture.monitor import LOOP, Monitor, Stepped
@@ -50,8 +51,12 @@ class Place:
 class Agent:
     """All that capture keeps in a process. Its methods never raise; what fails turns it off with one line."""
 
-    def __init__(self, environment: Mapping[str, str], *, collectives: bool = False, flops: int | None = None) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], *, collectives: bool = False, flops: int | None = None,
+        count_flops: bool = False,
+    ) -> None:  # fmt: skip
         self._environment = environment
+        self._count_flops = count_flops or environment.get("HERMES_COUNT_FLOPS") == "1"
         self._collectives = collectives or environment.get("HERMES_COLLECTIVES") == "1"
         self._flops = flops or _number(environment.get("HERMES_FLOPS_PER_STEP", ""))
         self._hooks: Hooks | None = None
@@ -135,6 +140,10 @@ class Agent:
         self._captures = Captures(control, number, place.rank, say)
         self._job = job
         self._note(job, place.rank, about)
+        if self._count_flops and self._flops is None:
+            self._monitor.count_flops = FlopCount(
+                lambda flops: self._note(job, place.rank, {**about, "flops": flops}), say
+            )
         self._meter.anchor, self._meter.explicit = id(optimizer), optimizer is LOOP
         self._monitor.begin(0 if self._first_step is None else self._first_step)
         self._stepped = self._monitor.stepped(self._captures, self._give_up)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
+from hermes.capture.flops import FlopCount
 from hermes.capture.meter import Meter
 from hermes.capture.probes import NOTHING, READ_NS, Probes
 from hermes.capture.profile import Captures
@@ -49,6 +50,7 @@ class Monitor:
         self._flush_ns = _FLUSH_NS
         self._last_flush = _now()
         meter.full_at = meter.count + _FLUSH_RECORDS
+        self.count_flops: FlopCount | None = None
 
     def begin(self, step: int) -> None:
         """A step ended that began before the monitor did: it has no record. `step` is its number."""
@@ -70,7 +72,7 @@ class Monitor:
         One function that does all that every step needs: each further one costs half a microsecond between steps.
         What fails is handed to `give_up`.
         """
-        meter, ring, seldom, flush = self._meter, self._ring, self._seldom, self.flush
+        meter, ring, seldom, later = self._meter, self._ring, self._seldom, self._later
         view, capacity, torch = ring.view, ring.capacity, _profiler_flag()
         write, write_word, epoch, poll = _OFTEN.pack_into, COUNT.pack_into, captures.control.epoch_word, captures.poll
         meter.idle_at = captures.idle_at
@@ -113,7 +115,7 @@ class Monitor:
                 if m.rare or m.split or (m.long and now >= m.split_at):
                     m.seldom(now)
                 if rest is not _NOT_READ or count >= m.full_at:
-                    flush(now)
+                    later(now)
                 if epoch[0] != m.idle_at:
                     m.flags |= _PROFILED if poll(step) else 0
                     m.idle_at = captures.idle_at
@@ -143,14 +145,19 @@ class Monitor:
         meter.due_ns = 0 if wide else min(probes.read_ns + READ_NS, self._last_flush + self._flush_ns)
         return fields
 
-    def flush(self, now: int | None = None) -> None:
-        """Append to the log what is in the ring only; with `now`, only when it is time to.
+    def _later(self, now: int) -> None:
+        """What need not be done after each step, once its record is written."""
+        meter, count = self._meter, self.count_flops
+        if count is not None and not count.over:
+            meter.flags |= _PROFILED if count.step_ended() else 0
+            # A step is counted to its end.
+            meter.due_ns = 0
+        if now - self._last_flush >= self._flush_ns or meter.count >= meter.full_at:
+            self.flush()
 
-        A slow disk is asked less often; a full one not again.
-        """
+    def flush(self) -> None:
+        """Append to the log what is in the ring only. A slow disk is asked less often; a full one not again."""
         meter = self._meter
-        if now is not None and now - self._last_flush < self._flush_ns and meter.count < meter.full_at:
-            return
         meter.full_at = meter.count + _FLUSH_RECORDS
         self._last_flush = start = _now()
         if self._log is None:
@@ -174,6 +181,8 @@ class Monitor:
 
     def close(self) -> None:
         """Write what is left, and let go of the files."""
+        if self.count_flops is not None:
+            self.count_flops.close()
         self.flush()
         if self._log is not None:
             self._log.close()
