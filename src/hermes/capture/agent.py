@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.capture.device import device_clock
 from hermes.capture.flops import FlopCount
 from hermes.capture.hooks import Hooks, ignore
 from hermes.capture.meter import Meter
@@ -53,10 +54,11 @@ class Agent:
 
     def __init__(
         self, environment: Mapping[str, str], *, collectives: bool = False, flops: int | None = None,
-        count_flops: bool = False,
+        count_flops: bool = False, device_events: bool = False,
     ) -> None:  # fmt: skip
         self._environment = environment
         self._count_flops = count_flops or environment.get("HERMES_COUNT_FLOPS") == "1"
+        self._device_events = device_events or environment.get("HERMES_DEVICE_EVENTS") == "1"
         self._collectives = collectives or environment.get("HERMES_COLLECTIVES") == "1"
         self._flops = flops or _number(environment.get("HERMES_FLOPS_PER_STEP", ""))
         self._hooks: Hooks | None = None
@@ -140,6 +142,7 @@ class Agent:
         self._captures = Captures(control, number, place.rank, say)
         self._job = job
         self._note(job, place.rank, about)
+        self._monitor.device = device_clock(sys.modules) if self._device_events else None
         if self._count_flops and self._flops is None:
             self._monitor.count_flops = FlopCount(
                 lambda flops: self._note(job, place.rank, {**about, "flops": flops}), say

@@ -32,11 +32,11 @@ class Meter:
     """
 
     __slots__ = (
-        "_other_step", "_others", "ahead", "anchor", "backward_ns", "batches", "comm_bytes", "comm_ns",
-        "count", "data_cpu_ns", "data_ns", "depth", "due_ns", "explicit", "flags", "forward_from", "forward_ns",
-        "full_at", "gc_count", "gc_from", "gc_ns", "idle_at", "last_end", "long", "next_step", "optimizer_from",
-        "optimizer_ns", "overhead_ns", "rare", "samples", "save_ns", "split", "split_at", "thread", "tokens",
-        "transfer_ns", "unused", "uses_backward", "uses_collectives", "uses_loader",
+        "_other_step", "_others", "ahead", "anchor", "backward_ns", "batches", "comm_bytes", "comm_ns", "count",
+        "data_cpu_ns", "data_ns", "depth", "due_ns", "epoch_ns", "explicit", "flags", "forward_from",
+        "forward_ns", "full_at", "gc_count", "gc_from", "gc_ns", "idle_at", "last_end", "long", "next_step",
+        "optimizer_from", "optimizer_ns", "overhead_ns", "rare", "samples", "save_ns", "split", "split_at",
+        "thread", "tokens", "transfer_ns", "unused", "uses_backward", "uses_collectives", "uses_loader",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -55,6 +55,7 @@ class Meter:
         self.explicit = False
         # For the monitor: numbers of the next step and the last record, and when there is more to do than to count.
         self.next_step = self.count = self.last_end = self.due_ns = self.full_at = self.idle_at = 0
+        self.epoch_ns = 0
         self.begin(0)
 
     def begin(self, now: int) -> None:

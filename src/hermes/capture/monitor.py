@@ -10,6 +10,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
+from hermes.capture.device import DeviceClock
 from hermes.capture.flops import FlopCount
 from hermes.capture.meter import Meter
 from hermes.capture.probes import NOTHING, READ_NS, Probes
@@ -51,6 +52,7 @@ class Monitor:
         self._last_flush = _now()
         meter.full_at = meter.count + _FLUSH_RECORDS
         self.count_flops: FlopCount | None = None
+        self.device: DeviceClock | None = None
 
     def begin(self, step: int) -> None:
         """A step ended that began before the monitor did: it has no record. `step` is its number."""
@@ -96,7 +98,7 @@ class Monitor:
                 loader, at = m.uses_loader, ROWS_AT + count % capacity * SIZE
                 # Field by field into the ring: each copy of the row costs half a microsecond between steps.
                 write(
-                    view, at, count + 1, step, _time_ns(), now - m.last_end, flags,
+                    view, at, count + 1, step, now + m.epoch_ns, now - m.last_end, flags,
                     m.batches if loader else NULL, m.samples, m.tokens, m.data_ns if loader else NULL,
                     m.data_cpu_ns if loader and m.split else NULL,
                     m.forward_ns if loader and m.uses_backward else NULL,
@@ -136,13 +138,21 @@ class Monitor:
 
     def _seldom(self, now: int) -> bytes:
         """The fields that few steps have, of the one that ends now; and when they are looked at next."""
-        meter, probes = self._meter, self._probes
+        meter, probes, device = self._meter, self._probes, self.device
+        # What a step costs between others is what it calls: the time of day is asked for here, and not in each.
+        meter.epoch_ns = _time_ns() - now
         counted = probes.read(now) if now - probes.read_ns >= READ_NS else NOTHING
         wide = meter.uses_collectives
         fields = _SELDOM.pack(
-            *counted, meter.comm_ns if wide else NULL, meter.comm_bytes if wide else NULL, NULL, meter.transfer_ns
+            *counted,
+            meter.comm_ns if wide else NULL,
+            meter.comm_bytes if wide else NULL,
+            NULL if device is None else device.step_ended(),
+            meter.transfer_ns,
         )
-        meter.due_ns = 0 if wide else min(probes.read_ns + READ_NS, self._last_flush + self._flush_ns)
+        meter.due_ns = (
+            0 if wide or device is not None else min(probes.read_ns + READ_NS, self._last_flush + self._flush_ns)
+        )
         return fields
 
     def _later(self, now: int) -> None:
