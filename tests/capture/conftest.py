@@ -17,6 +17,9 @@ from hermes.live.record import AT, NULL
 from hermes.live.rundir import Job, jobs, remove_memory
 from hermes.live.steplog import read_rows
 
+PATIENCE_S = 600
+"""After which a process counts as hung: on a busy machine with a slow disk, importing torch takes minutes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -37,7 +40,7 @@ class Place:
         return list(jobs(self.root))
 
     def python(
-        self, script: str, *, seconds: float = 120, warnings: str = "error", **environment: str
+        self, script: str, *, seconds: float = PATIENCE_S, warnings: str = "error", **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run the script to its end."""
         return subprocess.run(

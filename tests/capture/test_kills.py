@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.capture.conftest import Column, Place
+from tests.capture.conftest import PATIENCE_S, Column, Place
 from tests.capture.test_monitor import _until
 from tests.capture.test_profile import HERMES, begin, below, stop
 
@@ -131,8 +131,8 @@ def test_when_a_rank_is_killed_the_job_ends_as_it_does_without_us(place: Place, 
     bare, ours = _launch(place, "bare"), _launch(place, "ours", sys.executable, "-c", HERMES, "run", "--")
     try:
         for name in ("bare", "ours"):
-            os.kill(_until(lambda name=name: _ranks(place, name), 120)[1], signal.SIGKILL)
-        errors = [process.communicate(timeout=120)[1] for process in (bare, ours)]
+            os.kill(_until(lambda name=name: _ranks(place, name), PATIENCE_S)[1], signal.SIGKILL)
+        errors = [process.communicate(timeout=PATIENCE_S)[1] for process in (bare, ours)]
     finally:
         for process in (bare, ours):
             stop(process)
@@ -150,7 +150,7 @@ def test_a_job_outlives_its_watcher_and_the_next_run_cleans_up_after_all_were_ki
     watched = _launch(place, "ours", sys.executable, "-c", HERMES, "run", "--")
     launcher = 0
     try:
-        ranks = _until(lambda: _ranks(place, "ours"), 120)
+        ranks = _until(lambda: _ranks(place, "ours"), PATIENCE_S)
         (launcher,) = below(watched.pid)[:1]
         watched.kill()
         watched.wait()
@@ -164,6 +164,6 @@ def test_a_job_outlives_its_watcher_and_the_next_run_cleans_up_after_all_were_ki
         stop(watched)
     assert len(list(place.memory.iterdir())) == 3
     after = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", "pass")
-    assert after.communicate(timeout=60)[1].startswith("hermes: run directory: ")
+    assert after.communicate(timeout=PATIENCE_S)[1].startswith("hermes: run directory: ")
     assert list(place.memory.iterdir()) == []
     _nothing_is_lost(place, column, job, "ours")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -211,3 +212,43 @@ def test_a_compiled_model_and_a_compiled_optimizer_train_as_without_us(place: Pl
     assert (ours.returncode, bare.returncode) == (0, 0), ours.stderr + bare.stderr
     assert ours.stdout == bare.stdout
     assert "hermes:" not in ours.stderr
+
+
+def test_the_flops_of_a_step_are_counted_and_change_no_bit(place: Place, column: Column) -> None:
+    tail = """
+    train()
+    train()
+    print([p.detach().numpy().tobytes().hex() for p in model.parameters()])
+    """
+    ours, log = log_of(place, model(tail, start="capture.start(count_flops=True)"))
+    assert ours == place.python(model(tail, start="")).stdout
+    assert isinstance(log, Path)
+    # Multiplications and additions of two layers for 16 samples: forward, by weights, and by inputs but for the first.
+    first, second = 2 * 16 * 64 * 64, 2 * 16 * 64 * 8
+    assert json.loads((log.parent / "rank0.json").read_text())["flops"] == 2 * first + 3 * second
+    flags = column(log, "flags")
+    assert [bool(flag & FLAGS["profiled"]) for flag in flags].count(True) == 2
+
+
+def test_steps_of_different_lengths_have_no_flops(place: Place) -> None:
+    body = """
+    for number in range(30):
+        model(torch.zeros(1 + number, 64)).sum().backward()
+        optimizer.step()
+    """
+    done = place.python(model(body, start="capture.start(count_flops=True)"))
+    assert done.stderr == "hermes: the FLOPs of a step are not counted: its steps differ in their FLOPs\n"
+    (job,) = place.jobs()
+    assert json.loads((job.folder / "rank0.json").read_text())["flops"] is None
+
+
+def test_a_compiled_model_has_no_counted_flops_and_trains_as_without_us(place: Place) -> None:
+    tail = """
+    compiled = torch.compile(model, backend="eager")
+    train(model=compiled)
+    print([p.detach().numpy().tobytes().hex() for p in model.parameters()])
+    """
+    starts = ("capture.start(count_flops=True)", "")
+    ours, bare = (place.python(model(tail, start=start), warnings="ignore") for start in starts)
+    assert (ours.returncode, ours.stdout) == (0, bare.stdout)
+    assert "hermes: the FLOPs of a step are not counted: torch.compile hides operators" in ours.stderr

@@ -249,3 +249,20 @@ def test_a_watcher_that_is_killed_at_any_call_leaves_a_job_that_the_next_can_ask
         rank.poll(44)
     assert fatal > 30
     assert said == []
+
+
+@pytest.mark.parametrize(
+    ("text", "mfu"),
+    [('{"flops": 4000000000}', 0.4), ('{"flops": null}', None), ("[]", None), ("{", None), (None, None)],
+)
+def test_flops_that_the_rank_counted_after_its_log_began_give_the_mfu(
+    live_job: LiveJob, text: str | None, mfu: float | None
+) -> None:
+    live_job.ring.path.unlink()
+    open_ring(live_job.job, 0, {"flops": None}).add(record(1, step=1, wall_ns=10_000_000))
+    if text is not None:
+        (live_job.job.folder / "rank0.json").write_text(text)
+    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=print)
+    (view,) = seen.look()
+    assert view.ranks[0].mfu == (mfu if mfu is None else pytest.approx(mfu))
+    seen.close()

@@ -17,11 +17,16 @@ _NULL = -(1 << 63)
 _agent: Agent | None = None
 
 
-def start(*, flops_per_step: int | None = None, collectives: bool = False) -> None:
+def start(
+    *, flops_per_step: int | None = None, count_flops: bool = False, device_events: bool = False,
+    collectives: bool = False,
+) -> None:  # fmt: skip
     """Watch from the first optimizer step on. A second call does nothing.
 
-    `flops_per_step` are those of the model on one rank, for MFU. `collectives` times the calls of torch.distributed
-    too, by wrapping them: not together with `torch.compile` over such calls, which knows them by identity.
+    `flops_per_step` are those of the model on one rank, for MFU; `count_flops` counts them with torch's own counter, in
+    two early steps, which take a few times as long. `device_events` times steps on the GPU or NPU by its own events.
+    `collectives` times the calls of torch.distributed too, by wrapping them: not together with `torch.compile` over
+    such calls, which knows them by identity.
     HERMES_CAPTURE=0 in the environment makes all of this do nothing.
     """
     global _agent
@@ -34,7 +39,8 @@ def start(*, flops_per_step: int | None = None, collectives: bool = False) -> No
     try:
         from hermes.capture.agent import Agent
 
-        _agent = Agent(os.environ, collectives=collectives, flops=flops_per_step)
+        _agent = Agent(os.environ, collectives=collectives, flops=flops_per_step, count_flops=count_flops,
+                       device_events=device_events)  # fmt: skip
     except Exception as broken:  # noqa: BLE001 - capture fails open
         say(f"capture is off: {type(broken).__name__}: {broken}")
         return

@@ -7,15 +7,15 @@ import json
 import os
 import platform
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from threading import get_ident
 
+from hermes.capture.device import device_clock
+from hermes.capture.flops import FlopCount
 from hermes.capture.hooks import Hooks, ignore
 from hermes.capture.meter import Meter
-from hermes.capture.monitor import Monitor
+from hermes.capture.monitor import LOOP, Monitor, Stepped
 from hermes.capture.patches import Patches
 from hermes.capture.profile import Captures
 from hermes.capture.say import say
@@ -36,10 +36,6 @@ from hermes.live.rundir import (
 )  # fmt: skip
 from hermes.live.steplog import LogWriter
 
-_now = time.perf_counter_ns
-_PROFILED = FLAGS["profiled"]
-_OTHERS = 16
-"""Optimizer steps of others after which the one that marked steps is taken to be gone."""
 _RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _WORLD = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
@@ -56,8 +52,13 @@ class Place:
 class Agent:
     """All that capture keeps in a process. Its methods never raise; what fails turns it off with one line."""
 
-    def __init__(self, environment: Mapping[str, str], *, collectives: bool = False, flops: int | None = None) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], *, collectives: bool = False, flops: int | None = None,
+        count_flops: bool = False, device_events: bool = False,
+    ) -> None:  # fmt: skip
         self._environment = environment
+        self._count_flops = count_flops or environment.get("HERMES_COUNT_FLOPS") == "1"
+        self._device_events = device_events or environment.get("HERMES_DEVICE_EVENTS") == "1"
         self._collectives = collectives or environment.get("HERMES_COLLECTIVES") == "1"
         self._flops = flops or _number(environment.get("HERMES_FLOPS_PER_STEP", ""))
         self._hooks: Hooks | None = None
@@ -66,9 +67,7 @@ class Agent:
     def _renew(self) -> None:
         """As if nothing had happened yet: at first, and in a forked child."""
         self.off = False
-        self._explicit = False
-        self._anchor = 0
-        self._others = 0
+        self._stepped: Stepped | None = None
         self._first_step: int | None = None
         self._meter: Meter | None = None
         self._patches: Patches | None = None
@@ -87,33 +86,27 @@ class Agent:
             os.register_at_fork(after_in_child=self._forked)
             atexit.register(self.close)
 
-    def optimizer_ended(self, optimizer: object) -> None:
-        """Hook after each optimizer step; those of the optimizer that stepped first end a step of the job."""
-        meter = self._meter
-        if meter is not None:
-            # Another thread that trains does not end this one's step.
-            if get_ident() != meter.thread:
-                return
-            if meter.optimizer_from:
-                meter.optimizer_ns += _now() - meter.optimizer_from
-                meter.optimizer_from = 0
-        if self._explicit:
-            return
-        number = id(optimizer)
-        if number != self._anchor and self._anchor and self._others < _OTHERS:
-            self._others += 1
-            return
-        self._anchor, self._others = number, 0
-        try:
-            self._step_ended()
-        except Exception as broken:  # noqa: BLE001 - capture fails open
-            self._give_up(broken)
+    def optimizer_ended(self, optimizer: object, _args: object = None, _kwargs: object = None) -> None:
+        """Hook after the first optimizer step; those of the same optimizer end a step of the job from then on."""
+        if self._stepped is None and not self.off:
+            self._guard(lambda: self._join(optimizer))
 
     def step(self, samples: int, tokens: int, transfer_ns: int) -> None:
         """The job says that a step ended; from the first such call on optimizers say it no more."""
-        if not self.off:
-            self._explicit = True
-            self._guard(lambda: self._step_ended(samples, tokens, transfer_ns))
+        meter = self._meter
+        if self.off:
+            return
+        if meter is None or self._stepped is None:
+            self._guard(lambda: self._join(LOOP))
+            return
+        meter.anchor, meter.explicit = id(LOOP), True
+        if samples != NULL:
+            meter.samples = samples
+        if tokens != NULL:
+            meter.tokens = tokens
+        if transfer_ns != NULL:
+            meter.transfer_ns, meter.rare, meter.due_ns = transfer_ns, True, 0
+        self._stepped(LOOP)
 
     def set_step(self, step: int) -> None:
         """The step that ends next has that number."""
@@ -126,17 +119,7 @@ class Agent:
         if self._meter is not None:
             self._meter.flags |= FLAGS[name]
 
-    def _step_ended(self, samples: int = NULL, tokens: int = NULL, transfer_ns: int = NULL) -> None:
-        monitor = self._monitor
-        if monitor is None:
-            self._join()
-            return
-        step = monitor.end(samples, tokens, transfer_ns)
-        captures = self._captures
-        if captures is not None and captures.control.epoch_word[0] != captures.idle_at and captures.poll(step):
-            monitor.flags |= _PROFILED
-
-    def _join(self) -> None:
+    def _join(self, optimizer: object) -> None:
         """The first step has ended: take a place in the job, and begin to count."""
         place = where(self._environment, sys.modules)
         if self._environment.get("LOCAL_RANK", "0") == "0" and "HERMES_JOB" not in self._environment:
@@ -159,9 +142,16 @@ class Agent:
         self._captures = Captures(control, number, place.rank, say, self._monitor.before)
         self._job = job
         self._note(job, place.rank, about)
-        if self._hooks is not None:
-            self._hooks.before = self._meter.optimizer_begins
+        self._monitor.device = device_clock(sys.modules) if self._device_events else None
+        if self._count_flops and self._flops is None:
+            self._monitor.count_flops = FlopCount(
+                lambda flops: self._note(job, place.rank, {**about, "flops": flops}), say
+            )
+        self._meter.anchor, self._meter.explicit = id(optimizer), optimizer is LOOP
         self._monitor.begin(0 if self._first_step is None else self._first_step)
+        self._stepped = self._monitor.stepped(self._captures, self._give_up)
+        if self._hooks is not None:
+            self._hooks.use(self._monitor.before_step(), self._stepped)
 
     def _note(self, job: Job, rank: int, about: Mapping[str, object]) -> None:
         (job.folder / f"rank{rank}.json").write_text(json.dumps({**about, "pid": os.getpid()}), "utf-8")
@@ -206,7 +196,7 @@ class Agent:
             return
         self.off = True
         if self._hooks is not None:
-            self._hooks.before = self._hooks.after = ignore
+            self._hooks.use(ignore, ignore)
         for part in (self._unwrap, self._close_captures, self._close_monitor, self._leave):
             try:
                 part()
@@ -242,7 +232,7 @@ class Agent:
             patches, self._patches = self._patches, None
             if patches is not None:
                 patches.remove()
-            self._hooks.before = ignore
+            self._hooks.use(ignore, self.optimizer_ended)
             self._renew()
 
 

@@ -9,10 +9,11 @@ from types import ModuleType
 from typing import Any
 
 OPTIMIZERS = "torch.optim.optimizer"
-Stepped = Callable[[object], None]
+Stepped = Callable[..., None]
+"""Called with the optimizer, and the arguments of its step."""
 
 
-def ignore(_optimizer: object) -> None:
+def ignore(_optimizer: object, _args: object = None, _kwargs: object = None) -> None:
     """Called for optimizer steps that nobody waits for."""
 
 
@@ -20,12 +21,24 @@ class Hooks:
     """Calls `before` and `after` around every optimizer step of the process, from the first one on.
 
     They are registered once with torch's global hooks and stay there, since torch must not be told to forget a hook
-    while it calls it. Who is called may be changed at any time.
+    while it calls it; `use` puts others in their place, which it may be told at any time.
     """
 
     def __init__(self, before: Stepped, after: Stepped) -> None:
-        self.before = before
-        self.after = after
+        self._handles: list[Any] = []
+        self.use(before, after)
+
+    def use(self, before: Stepped, after: Stepped) -> None:
+        """Call these from now on."""
+        for hook in (before, after):
+            # A compiler of optimizer steps must call them and not look inside: what `torch.compiler.disable` sets,
+            # without its import.
+            vars(getattr(hook, "__func__", hook))["_torchdynamo_disable"] = True
+        self._before, self._after = before, after
+        for handle, hook in zip(self._handles, (before, after), strict=False):
+            hooks = handle.hooks_dict_ref()
+            if hooks is not None and handle.id in hooks:
+                hooks[handle.id] = hook
 
     def arm(self) -> None:
         """Register now when torch's optimizers are loaded, else as soon as the job loads them."""
@@ -37,20 +50,10 @@ class Hooks:
 
     def register(self, module: ModuleType) -> None:
         """Register with torch's global optimizer hooks (public since torch 2.2)."""
-        module.register_optimizer_step_pre_hook(self._pre)
-        module.register_optimizer_step_post_hook(self._post)
-
-    def _pre(self, optimizer: object, _args: object, _kwargs: object) -> None:
-        self.before(optimizer)
-
-    def _post(self, optimizer: object, _args: object, _kwargs: object) -> None:
-        self.after(optimizer)
-
-
-# A compiler of optimizer steps must call these and not look inside: what `torch.compiler.disable` sets, without its
-# import.
-for _hook in (Hooks._pre, Hooks._post):
-    _hook._torchdynamo_disable = True  # type: ignore[attr-defined]
+        self._handles = [
+            module.register_optimizer_step_pre_hook(self._before),
+            module.register_optimizer_step_post_hook(self._after),
+        ]
 
 
 class _Finder:

@@ -1,124 +1,105 @@
-"""Sums within one step: waits for data, passes, collections, saving; added up by the wrappers in `patches`."""
+"""Sums within one step: waits for data, passes, collections, saving; added up by the wrappers in `patches`.
+
+Between two steps a program evicts from the caches what the monitor uses: what a step touches is kept in one object of
+few cache lines, and is added up where it is measured, without a call in between.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from threading import get_ident
-from typing import Any
 
 from hermes.live.record import FLAGS, NULL
 
-_now = time.perf_counter_ns
-_thread_ns = time.thread_time_ns
-_LONG_NS = 100_000
+LONG_NS = 100_000
 """A wait for data from which on it is worth knowing who worked in it."""
 _SPLIT_NS = 2_000_000
 """Who worked is asked in steps at least this far apart: it takes two system calls for each batch."""
 _IN_EVALUATION = FLAGS["evaluation"]
 _EVALUATION = 2
 """Batches in a step that no backward pass uses, from which on it counts as one with an evaluation."""
+_OTHERS = 16
+"""Optimizer steps of others in a row after which the one that marked steps is taken to be gone."""
+_now = time.perf_counter_ns
 
 
 class Meter:
-    """What the stepping thread has spent since its last step ended. Times are nanoseconds of host time.
+    """What the stepping thread has spent since its last step ended, and all that is looked at when one ends.
 
-    Calls of other threads are let through unmeasured: a thread that prefetches waits for no step.
+    Times are nanoseconds of host time. Calls of other threads are let through unmeasured: a thread that prefetches
+    waits for no step.
     """
 
     __slots__ = (
-        "_ahead", "_depth", "_forward_from", "_long", "_split_at", "_unused", "backward_ns", "batches", "comm_bytes",
-        "comm_ns", "data_cpu_ns", "data_ns", "flags", "forward_ns", "gc_count", "gc_from", "gc_ns", "optimizer_from",
-        "optimizer_ns", "samples", "save_ns", "split", "thread", "tokens", "uses_backward", "uses_collectives",
-        "uses_loader",
+        "_other_step", "_others", "ahead", "anchor", "backward_ns", "batches", "comm_bytes", "comm_ns", "count",
+        "data_cpu_ns", "data_ns", "depth", "due_ns", "epoch_ns", "explicit", "flags", "forward_from",
+        "forward_ns", "full_at", "gc_count", "gc_from", "gc_ns", "idle_at", "last_end", "long", "next_step",
+        "optimizer_from", "optimizer_ns", "overhead_ns", "rare", "samples", "save_ns", "split", "split_at",
+        "thread", "tokens", "transfer_ns", "unused", "uses_backward", "uses_collectives", "uses_loader",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.thread = get_ident()
         self.uses_loader = self.uses_backward = self.uses_collectives = False
-        self._depth = 0
-        self._forward_from = self.optimizer_from = self.gc_from = 0
+        self.depth = 0
+        """1 inside a wrapped call, whose inner calls are its own."""
+        self.optimizer_from = self.gc_from = self.overhead_ns = 0
         # Batches that no backward pass has used yet, now and when the last step ended: some loops fetch ahead.
-        self._unused = self._ahead = 0
-        self._long = True
-        self._split_at = -_SPLIT_NS
-        self.reset(0)
+        self.unused = self.ahead = 0
+        self.long = True
+        self.split_at = 0
+        # The optimizer that ends steps, and how many others have stepped since it did.
+        self.anchor = self._others = 0
+        self._other_step = -1
+        self.explicit = False
+        # For the monitor: numbers of the next step and the last record, and when there is more to do than to count.
+        self.next_step = self.count = self.last_end = self.due_ns = self.full_at = self.idle_at = 0
+        self.epoch_ns = 0
+        self.begin(0)
 
-    def reset(self, now: int) -> None:
-        """Begin a step at that time of the clock."""
-        self.data_ns = self.data_cpu_ns = self.forward_ns = self.backward_ns = self.optimizer_ns = self.save_ns = 0
-        self.gc_ns = self.gc_count = self.batches = self.flags = self.comm_ns = self.comm_bytes = 0
+    def begin(self, now: int) -> None:
+        """Forget what was added up, and begin a step at that time of the clock."""
+        self.last_end = now
+        self.data_ns = self.data_cpu_ns = self.forward_ns = self.forward_from = self.backward_ns = 0
+        self.batches = self.optimizer_ns = self.flags = 0
         self.samples = self.tokens = NULL
-        self._forward_from = 0
-        self.split = self._long and now - self._split_at >= _SPLIT_NS
+        self.seldom(now)
+
+    def seldom(self, now: int) -> None:
+        """The part of `begin` that few steps need: if `rare` or `split`, or if `long` and `split_at` is past."""
+        self.save_ns = self.gc_ns = self.gc_count = self.comm_ns = self.comm_bytes = 0
+        self.transfer_ns = NULL
+        self.rare = False
+        self.split = self.long and now >= self.split_at
         if self.split:
-            self._split_at = now
+            self.split_at = now + _SPLIT_NS
 
     def evaluated(self) -> int:
         """The flag of a step, ending now, in which batches were left over; those fetched ahead are not."""
-        if self._unused - self._ahead >= _EVALUATION:
-            self._unused = self._ahead
+        if self.unused - self.ahead >= _EVALUATION:
+            self.unused = self.ahead
             return _IN_EVALUATION if self.uses_backward else 0
-        self._ahead = self._unused
+        self.ahead = self.unused
         return 0
 
-    def wait_for_data(self, call: Callable[[Any], object], loader: object, counts: bool) -> object:
-        """Do `call` with the loader: it waits for a batch when it `counts`, else for the loader's workers."""
-        if self._depth or get_ident() != self.thread:
-            return call(loader)
-        self.uses_loader = True
-        self._depth = 1
-        split = self.split
-        cpu = _thread_ns() if split else 0
-        start = _now()
-        try:
-            batch = call(loader)
-        finally:
-            self._depth = 0
-            end = _now()
-            self.data_ns += end - start
-            if split:
-                self.data_cpu_ns += _thread_ns() - cpu
-            self._long = end - start >= _LONG_NS
-        if counts:
-            self.batches += 1
-            self._forward_from = end
-            self._unused += 1
-            self._count(batch)
-        return batch
+    def anchored(self, optimizer: int) -> bool:
+        """Whether the step of an optimizer that is not the anchor ends a step of the job; then it is the anchor."""
+        if self.explicit:
+            return False
+        if self._other_step != self.next_step:
+            self._others, self._other_step = 0, self.next_step
+        if self._others < _OTHERS:
+            self._others += 1
+            return False
+        self.anchor = optimizer
+        return True
 
-    def _count(self, batch: object) -> None:
+    def tally(self, batch: object) -> None:
         """Add the extent of a batch; one that tells none makes the sum unknown."""
-        if type(batch) in (list, tuple) and batch:
-            batch = batch[0]  # type: ignore[index]
-        shape = getattr(batch, "shape", None)
-        if shape is not None and len(shape) != 0 and self.tokens == NULL:
-            self.samples = int(shape[0]) + (0 if self.samples == NULL else self.samples)
-            return
         samples, tokens = extent(batch)
         self.samples = samples if self.samples == NULL else self.samples + samples if samples != NULL else NULL
         self.tokens = tokens if self.tokens == NULL else self.tokens + tokens if tokens != NULL else NULL
-
-    def backward(self, call: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-        """Do `call`, a backward pass; what lies between the last batch and it is the forward pass."""
-        if self._depth or get_ident() != self.thread:
-            return call(*args, **kwargs)
-        self.uses_backward = True
-        self._depth = 1
-        start = _now()
-        if self._forward_from:
-            self.forward_ns += start - self._forward_from
-        try:
-            return call(*args, **kwargs)
-        finally:
-            self._depth = 0
-            self._forward_from = end = _now()
-            self.backward_ns += end - start
-            if self._unused:
-                self._unused -= 1
-            if self.optimizer_from:
-                # The optimizer's step began with a closure, as in Lightning: what it did so far is the passes'.
-                self.optimizer_from = end
 
     def save(self, call: Callable[[], object]) -> object:
         """Do `call`, which writes a checkpoint."""
@@ -127,6 +108,7 @@ class Meter:
             return call()
         finally:
             if get_ident() == self.thread:
+                self.rare = True
                 self.save_ns += _now() - start
                 self.flags |= FLAGS["checkpoint"]
 
@@ -138,18 +120,17 @@ class Meter:
             return call()
         finally:
             if get_ident() == self.thread:
+                self.rare = True
+                self.due_ns = 0
                 self.comm_ns += _now() - start
                 self.comm_bytes += size
-
-    def optimizer_begins(self, _optimizer: object) -> None:
-        """Called before an optimizer's step."""
-        self.optimizer_from = _now()
 
     def collection(self, phase: str, _info: object) -> None:
         """A callback for `gc.callbacks`."""
         if phase == "start":
             self.gc_from = _now()
         elif self.gc_from:
+            self.rare = True
             self.gc_ns += _now() - self.gc_from
             self.gc_count += 1
             self.gc_from = 0

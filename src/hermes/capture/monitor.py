@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 import time
+import zlib
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from hermes.capture.before import RECORDS, before
+from hermes.capture.device import DeviceClock
+from hermes.capture.flops import FlopCount
 from hermes.capture.meter import Meter
 from hermes.capture.probes import NOTHING, READ_NS, Probes
-from hermes.live.record import BODY, FLAGS, NULL
-from hermes.live.ring import RingWriter
+from hermes.capture.profile import Captures
+from hermes.live.record import AT, FIELDS, FLAGS, NULL, SIZE
+from hermes.live.ring import CHECK_AT, COUNT, COUNT_AT, ROWS_AT, RingWriter
 from hermes.live.steplog import LogWriter
 
 _FLUSH_NS = 1_000_000_000
 _FLUSH_RECORDS = 512
 _SLOW_FLUSH_NS = 5_000_000
 _LONGEST_FLUSH_NS = 60_000_000_000
-_FOREIGN = FLAGS["foreign_profiler"]
-_now, _time_ns = time.perf_counter_ns, time.time_ns
-_write = BODY.pack_into
+_FOREIGN, _PROFILED = FLAGS["foreign_profiler"], FLAGS["profiled"]
+_now, _time_ns, _crc32 = time.perf_counter_ns, time.time_ns, zlib.crc32
+
+_FIRST, _LAST = AT["cpu_ns"], AT["overhead_ns"]
+_OFTEN = struct.Struct(f"<{_FIRST}q{8 * (_LAST - _FIRST)}sq")
+"""A record without its checksum; what is read seldom, `cpu_ns` to `transfer_ns`, as bytes."""
+_SELDOM = struct.Struct(f"<{_LAST - _FIRST}q")
+_NOT_READ = _SELDOM.pack(*[NULL] * (_LAST - _FIRST))
+assert _OFTEN.size == CHECK_AT == 8 * (len(FIELDS) - 1)
+
+Stepped = Callable[..., None]
+LOOP = object()
+"""Stands for the optimizer where the loop itself says that a step has ended."""
 
 
 class Monitor:
-    """Counts steps and writes a record for each. One thread steps; the clock is an argument for tests only."""
+    """Counts steps and writes a record for each. One thread steps."""
 
     def __init__(self, ring: RingWriter, log: LogWriter, meter: Meter, say: Callable[[str], None]) -> None:
         self._ring = ring
@@ -32,71 +48,132 @@ class Monitor:
         self._meter = meter
         self._say = say
         self._probes = Probes()
-        self._flushed = ring.count
+        self._flushed = meter.count = ring.count
         self._flush_ns = _FLUSH_NS
-        self._last_flush = self._last_end = _now()
-        self._overhead_ns = 0
-        self._torch = _profiler_flag()
-        self.next_step = 0
-        self.flags = FLAGS["first"]
+        self._last_flush = _now()
+        meter.full_at = meter.count + _FLUSH_RECORDS
+        self.count_flops: FlopCount | None = None
+        self.device: DeviceClock | None = None
 
     def begin(self, step: int) -> None:
         """A step ended that began before the monitor did: it has no record. `step` is its number."""
-        self.next_step = step + 1
-        self._last_end = _now()
-        self._probes.read(self._last_end)
-        self._meter.reset(self._last_end)
+        meter, now = self._meter, _now()
+        self._probes.read(now)
+        meter.next_step = step + 1
+        meter.begin(now)
+        meter.flags, meter.long = FLAGS["first"], False
 
     def set_step(self, step: int) -> None:
         """The step that ends next is that one; a jump marks it as resumed."""
-        if step != self.next_step:
-            self.next_step = step
-            self.flags |= FLAGS["resumed"]
+        if step != self._meter.next_step:
+            self._meter.next_step = step
+            self._meter.flags |= FLAGS["resumed"]
 
-    def end(self, samples: int, tokens: int, transfer_ns: int) -> int:
-        """A step ended now; returns its number. What the job does not say is `NULL`, and what the loaders say holds."""
-        now, meter, ring, probes = _now(), self._meter, self._ring, self._probes
-        step = self.next_step
-        self.next_step = step + 1
-        flags = self.flags | meter.flags | meter.evaluated()
-        if self._torch._is_profiler_enabled:
-            flags |= _FOREIGN
-        loader, backward, wide = meter.uses_loader, meter.uses_backward, meter.uses_collectives
+    def stepped(self, captures: Captures, give_up: Callable[[Exception], None]) -> Stepped:
+        """What torch calls after each step of an optimizer, with it; those of the anchor end a step of the job.
+
+        One function that does all that every step needs: each further one costs half a microsecond between steps.
+        What fails is handed to `give_up`.
+        """
+        meter, ring, seldom, later = self._meter, self._ring, self._seldom, self._later
+        view, capacity, torch = ring.view, ring.capacity, _profiler_flag()
+        write, write_word, epoch, poll = _OFTEN.pack_into, COUNT.pack_into, captures.control.epoch_word, captures.poll
+        meter.idle_at = captures.idle_at
+
+        def after_step(optimizer: object, _args: object = None, _kwargs: object = None) -> None:
+            now, m = _now(), meter
+            # Another thread that trains does not end this one's step.
+            if get_ident() != m.thread and optimizer is not LOOP:
+                return
+            if m.optimizer_from:
+                m.optimizer_ns += now - m.optimizer_from
+                m.optimizer_from = 0
+            if id(optimizer) != m.anchor and not m.anchored(id(optimizer)):
+                return
+            try:
+                step, count = m.next_step, m.count
+                m.next_step = step + 1
+                flags = m.flags if m.unused == m.ahead else m.flags | m.evaluated()
+                flags = flags | _FOREIGN if torch._is_profiler_enabled else flags
+                rest = _NOT_READ if now < m.due_ns else seldom(now)
+                loader, at = m.uses_loader, ROWS_AT + count % capacity * SIZE
+                # Field by field into the ring: each copy of the row costs half a microsecond between steps.
+                write(
+                    view, at, count + 1, step, now + m.epoch_ns, now - m.last_end, flags,
+                    m.batches if loader else NULL, m.samples, m.tokens, m.data_ns if loader else NULL,
+                    m.data_cpu_ns if loader and m.split else NULL,
+                    m.forward_ns if loader and m.uses_backward else NULL,
+                    m.backward_ns if m.uses_backward else NULL, m.optimizer_ns or NULL,
+                    m.save_ns, m.gc_ns, m.gc_count, rest, m.overhead_ns,
+                )  # fmt: skip
+                write_word(view, at + CHECK_AT, _crc32(view[at : at + CHECK_AT]))
+                m.count = count = count + 1
+                # The count goes up last: until then there is no record.
+                write_word(view, COUNT_AT, count)
+                # As `Meter.begin`, and as seldom as it can be.
+                m.last_end = now
+                m.data_ns = m.data_cpu_ns = m.forward_ns = m.forward_from = m.backward_ns = 0
+                m.batches = m.optimizer_ns = m.flags = 0
+                m.samples = m.tokens = NULL
+                if m.rare or m.split or (m.long and now >= m.split_at):
+                    m.seldom(now)
+                if rest is not _NOT_READ or count >= m.full_at:
+                    later(now)
+                if epoch[0] != m.idle_at:
+                    m.flags |= _PROFILED if poll(step) else 0
+                    m.idle_at = captures.idle_at
+                m.overhead_ns = _now() - now
+            except Exception as broken:  # noqa: BLE001 - capture fails open
+                give_up(broken)
+
+        return after_step
+
+    def before_step(self) -> Stepped:
+        """What torch calls before each step of an optimizer."""
+        meter = self._meter
+
+        def before_step(_optimizer: object, _args: object = None, _kwargs: object = None) -> None:
+            meter.optimizer_from = _now()
+
+        return before_step
+
+    def _seldom(self, now: int) -> bytes:
+        """The fields that few steps have, of the one that ends now; and when they are looked at next."""
+        meter, probes, device = self._meter, self._probes, self.device
+        # What a step costs between others is what it calls: the time of day is asked for here, and not in each.
+        meter.epoch_ns = _time_ns() - now
         counted = probes.read(now) if now - probes.read_ns >= READ_NS else NOTHING
-        cpu, delay, slices, whole, voluntary, involuntary, minor, major, resident, device = counted
-        count, at = ring.count + 1, ring.place()
-        # Field by field into the ring: each copy of the row costs half a microsecond between steps.
-        _write(
-            ring.view, at,
-            count, step, _time_ns(), now - self._last_end, flags,
-            meter.batches if loader else NULL,
-            meter.samples if samples == NULL else samples,
-            meter.tokens if tokens == NULL else tokens,
-            meter.data_ns if loader else NULL,
-            meter.data_cpu_ns if loader and meter.split else NULL,
-            meter.forward_ns if loader and backward else NULL,
-            meter.backward_ns if backward else NULL,
-            meter.optimizer_ns or NULL,
-            meter.save_ns, meter.gc_ns, meter.gc_count,
-            cpu, delay, slices, whole, voluntary, involuntary, minor, major, resident, device,
+        wide = meter.uses_collectives
+        fields = _SELDOM.pack(
+            *counted,
             meter.comm_ns if wide else NULL,
             meter.comm_bytes if wide else NULL,
-            NULL, transfer_ns, self._overhead_ns,
-        )  # fmt: skip
-        ring.seal(at)
-        self.flags = 0
-        self._last_end = now
-        meter.reset(now)
-        if now - self._last_flush >= self._flush_ns or count - self._flushed >= _FLUSH_RECORDS:
+            NULL if device is None else device.step_ended(),
+            meter.transfer_ns,
+        )
+        meter.due_ns = (
+            0 if wide or device is not None else min(probes.read_ns + READ_NS, self._last_flush + self._flush_ns)
+        )
+        return fields
+
+    def _later(self, now: int) -> None:
+        """What need not be done after each step, once its record is written."""
+        meter, count = self._meter, self.count_flops
+        if count is not None and not count.over:
+            meter.flags |= _PROFILED if count.step_ended() else 0
+            # A step is counted to its end.
+            meter.due_ns = 0
+        if now - self._last_flush >= self._flush_ns or meter.count >= meter.full_at:
             self.flush()
-        self._overhead_ns = _now() - now
-        return step
 
     def flush(self) -> None:
         """Append to the log what is in the ring only. A slow disk is asked less often; a full one not again."""
+        meter = self._meter
+        meter.full_at = meter.count + _FLUSH_RECORDS
+        self._last_flush = start = _now()
         if self._log is None:
             return
-        start = _now()
+        self._ring.count = meter.count
         records, lost = self._ring.since(self._flushed)
         try:
             if records:
@@ -107,19 +184,22 @@ class Monitor:
             self._say(f"the step log ends here ({refused.strerror}); the monitor goes on without it")
             return
         if lost:
-            self.flags |= FLAGS["lost_before"]
-        self._flushed = self._ring.count
+            meter.flags |= FLAGS["lost_before"]
+        self._flushed = meter.count
         self._last_flush = end = _now()
         slow = end - start > _SLOW_FLUSH_NS
         self._flush_ns = min(2 * self._flush_ns, _LONGEST_FLUSH_NS) if slow else _FLUSH_NS
 
     def before(self) -> dict[str, int]:
         """What the last steps were like, for a capture that begins now: see `capture.before`."""
+        self._ring.count = self._meter.count
         records, _ = self._ring.since(max(self._ring.count - RECORDS, 0))
         return before(records)
 
     def close(self) -> None:
         """Write what is left, and let go of the files."""
+        if self.count_flops is not None:
+            self.count_flops.close()
         self.flush()
         if self._log is not None:
             self._log.close()

@@ -5,11 +5,17 @@ from __future__ import annotations
 import functools
 import gc
 import sys
+import time
 from collections.abc import Callable
+from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from hermes.capture.meter import Meter
+from hermes.capture.meter import LONG_NS, Meter
+from hermes.live.record import NULL
+
+_ROWS = (list, tuple)
+_now, _thread_ns = time.perf_counter_ns, time.thread_time_ns
 
 COLLECTIVES = (
     "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor", "all_to_all",
@@ -65,7 +71,33 @@ class Patches:
 def _next(meter: Meter) -> Callable[[Any], Callable[..., object]]:
     def wrap(original: Any) -> Callable[..., object]:
         def next_batch(self: Any) -> object:
-            return meter.wait_for_data(original, self, True)
+            m = meter
+            if m.depth or get_ident() != m.thread:
+                return original(self)
+            m.uses_loader = True
+            m.depth = 1
+            cpu = _thread_ns() if m.split else 0
+            start = _now()
+            try:
+                batch = original(self)
+            finally:
+                m.depth = 0
+                end = _now()
+                m.data_ns += end - start
+                if cpu:
+                    m.data_cpu_ns += _thread_ns() - cpu
+                m.long = end - start >= LONG_NS
+            m.batches += 1
+            m.unused += 1
+            m.forward_from = end
+            # As `Meter.tally`, for what most loaders hand out.
+            first = batch[0] if batch.__class__ in _ROWS and batch else batch
+            shape = getattr(first, "shape", None)
+            if shape and isinstance(shape, tuple) and m.tokens == NULL:
+                m.samples = shape[0] + (0 if m.samples == NULL else m.samples)
+            else:
+                m.tally(batch)
+            return batch
 
         return next_batch
 
@@ -75,7 +107,19 @@ def _next(meter: Meter) -> Callable[[Any], Callable[..., object]]:
 def _iter(meter: Meter) -> Callable[[Any], Callable[..., object]]:
     def wrap(original: Any) -> Callable[..., object]:
         def begin(self: Any) -> object:
-            return meter.wait_for_data(original, self, False)
+            if meter.depth or get_ident() != meter.thread:
+                return original(self)
+            meter.uses_loader = True
+            meter.depth = 1
+            start = _now()
+            cpu = _thread_ns()
+            try:
+                return original(self)
+            finally:
+                meter.depth = 0
+                meter.data_ns += _now() - start
+                if meter.split:
+                    meter.data_cpu_ns += _thread_ns() - cpu
 
         return begin
 
@@ -85,7 +129,26 @@ def _iter(meter: Meter) -> Callable[[Any], Callable[..., object]]:
 def _backward(meter: Meter) -> Callable[[Any], Callable[..., object]]:
     def wrap(original: Any) -> Callable[..., object]:
         def backward(*args: Any, **kwargs: Any) -> object:
-            return meter.backward(original, args, kwargs)
+            m = meter
+            if m.depth or get_ident() != m.thread:
+                return original(*args, **kwargs)
+            m.uses_backward = True
+            m.depth = 1
+            start = _now()
+            # What lies between the last batch and the backward pass is the forward pass.
+            if m.forward_from:
+                m.forward_ns += start - m.forward_from
+            try:
+                return original(*args, **kwargs)
+            finally:
+                m.depth = 0
+                m.forward_from = end = _now()
+                m.backward_ns += end - start
+                if m.unused:
+                    m.unused -= 1
+                if m.optimizer_from:
+                    # The optimizer's step began with a closure, as in Lightning: what it did so far is the passes'.
+                    m.optimizer_from = end
 
         return backward
 

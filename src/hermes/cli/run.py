@@ -16,9 +16,11 @@ import click
 @click.option("--no-watch", is_flag=True, help="Only count steps; `hermes watch` can look on from elsewhere.")
 @click.option("--collectives", is_flag=True, help="Time the calls of torch.distributed too; not with torch.compile.")
 @click.option("--flops-per-step", type=click.IntRange(1), help="FLOPs of the model in a step of one rank, for MFU.")
+@click.option("--count-flops", is_flag=True, help="Count these FLOPs in two early steps, which take longer for it.")
+@click.option("--device-events", is_flag=True, help="Time steps on the GPU or NPU by its own events.")
 def run(
     command: tuple[str, ...], name: str, preset: str, flops_per_step: int | None, *,
-    no_capture: bool, no_watch: bool, collectives: bool,
+    no_capture: bool, no_watch: bool, collectives: bool, count_flops: bool, device_events: bool,
 ) -> None:  # fmt: skip
     """Run a training, such as `python train.py …` or `torchrun --nproc-per-node 2 train.py …`, and watch its steps.
 
@@ -30,6 +32,10 @@ def run(
     environment = dict(os.environ)
     if collectives:
         environment["HERMES_COLLECTIVES"] = "1"
+    if device_events:
+        environment["HERMES_DEVICE_EVENTS"] = "1"
+    if count_flops:
+        environment["HERMES_COUNT_FLOPS"] = "1"
     if flops_per_step:
         environment["HERMES_FLOPS_PER_STEP"] = str(flops_per_step)
     job = launch.make_job(command, name, environment)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import struct
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,10 +14,13 @@ from hermes.live.record import AT, BODY, SIZE, unpack
 MAGIC = b"HERMSTEP"
 CAPACITY = 1024
 """Records in a ring. At 1 ms a step a watcher that looks twice a second still misses none."""
-_COUNT_AT = segment.HEADER
-_ROWS_AT = segment.HEADER + 64
-_COUNT = struct.Struct("<Q")
-_CHECK_AT = BODY.size
+COUNT_AT = segment.HEADER
+"""Where the number of records written stands."""
+ROWS_AT = segment.HEADER + 64
+"""Where the records begin."""
+COUNT = struct.Struct("<Q")
+CHECK_AT = BODY.size
+"""Where the checksum of a record stands, in it."""
 _INDEX = AT["index"]
 
 
@@ -33,27 +35,20 @@ class RingWriter:
         self.path = path
         self.capacity = capacity
         self.base = self.count = base
-        size = _ROWS_AT + capacity * SIZE
+        size = ROWS_AT + capacity * SIZE
         self._map = segment.create(path, MAGIC, size, {**about, "capacity": capacity, "record": SIZE, "base": base})
         self.view = memoryview(self._map)
-        _COUNT.pack_into(self._map, _COUNT_AT, base)
+        COUNT.pack_into(self._map, COUNT_AT, base)
 
     def add(self, record: bytes) -> None:
-        """Append a packed record, over the oldest when the ring is full."""
-        at = self.place()
-        self.view[at : at + _CHECK_AT] = record[:_CHECK_AT]
-        self.seal(at)
+        """Append a packed record, over the oldest when the ring is full. The count goes up last.
 
-    def place(self) -> int:
-        """Where in `view` the fields of the next record go, all but its checksum; `seal` makes them a record."""
-        return _ROWS_AT + (self.count % self.capacity) * SIZE
-
-    def seal(self, at: int) -> None:
-        """The fields at that place are written: add their checksum. The count goes up last."""
-        end = at + _CHECK_AT
-        _COUNT.pack_into(self.view, end, zlib.crc32(self.view[at:end]))
+        The monitor does the same in place, and tells `count` before it asks for `since`.
+        """
+        at = ROWS_AT + self.count % self.capacity * SIZE
+        self.view[at : at + SIZE] = record
         self.count += 1
-        _COUNT.pack_into(self.view, _COUNT_AT, self.count)
+        COUNT.pack_into(self.view, COUNT_AT, self.count)
 
     def since(self, count: int) -> tuple[bytes, int]:
         """The records after the first `count`, packed one after the other, and how many of them were overwritten."""
@@ -62,7 +57,7 @@ class RingWriter:
         return b"".join(parts), first - count
 
     def _part(self, number: int) -> bytes:
-        at = _ROWS_AT + (number % self.capacity) * SIZE
+        at = ROWS_AT + (number % self.capacity) * SIZE
         return bytes(self.view[at : at + SIZE])
 
     def close(self) -> None:
@@ -81,7 +76,7 @@ class RingReader:
         self._map, self.about = segment.attach(path, MAGIC, writable=False)
         capacity, base = self.about.get("capacity"), self.about.get("base")
         sound = isinstance(capacity, int) and isinstance(base, int) and capacity >= 1 and base >= 0
-        if not sound or len(self._map) != _ROWS_AT + capacity * SIZE:  # type: ignore[operator]
+        if not sound or len(self._map) != ROWS_AT + capacity * SIZE:  # type: ignore[operator]
             self._map.close()
             raise LiveError(f"{path} does not hold the records that it claims")
         self.capacity = int(capacity)  # type: ignore[call-overload]
@@ -91,7 +86,7 @@ class RingReader:
     @property
     def count(self) -> int:
         """Records written so far; what a damaged ring claims is not believed further than its reader can tell."""
-        return int(_COUNT.unpack_from(self._map, _COUNT_AT)[0])
+        return int(COUNT.unpack_from(self._map, COUNT_AT)[0])
 
     def new(self) -> list[tuple[int, ...]]:
         """The records since the last call, oldest first; `missed` grows by those that cannot be had any more.
@@ -117,7 +112,7 @@ class RingReader:
         return rows
 
     def _row(self, number: int) -> tuple[int, ...] | None:
-        at = _ROWS_AT + (number % self.capacity) * SIZE
+        at = ROWS_AT + (number % self.capacity) * SIZE
         row = unpack(self._map[at : at + SIZE])
         return row if row and row[_INDEX] == number + 1 else None
 

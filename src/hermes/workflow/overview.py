@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Mapping
 
@@ -70,14 +71,18 @@ class Overview:
         return made
 
     def _view(self, job_id: str) -> JobView:
-        ranks = [self._rank(steps) for steps in self._watchers[job_id].steps()]
+        watcher = self._watchers[job_id]
+        ranks = [self._rank(steps, watcher.job) for steps in watcher.steps()]
         return JobView(id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]))
 
-    def _rank(self, steps: Steps) -> RankView:
+    def _rank(self, steps: Steps, job: Job) -> RankView:
         last = steps.part(max(len(steps) - _SHOWN, 0), len(steps))
         walls = last.columns["wall_ns"]
         seconds = float(walls.sum()) / 1e9
-        flops, peak = steps.about.get("flops"), self._peak or _peak(steps.about.get("device"))
+        flops, peak = (
+            steps.about.get("flops") or _counted(job, steps.rank),
+            self._peak or _peak(steps.about.get("device")),
+        )
         known = isinstance(flops, int) and peak and seconds > 0
         memory = last.of("rss_bytes")
         memory = memory[~np.isnan(memory)]
@@ -97,6 +102,15 @@ class Overview:
         """Let go of all jobs."""
         for watcher in self._watchers.values():
             watcher.close(patience_s=1)
+
+
+def _counted(job: Job, rank: int) -> object:
+    """FLOPs of a step that the rank counted after its log had begun; None when it did not."""
+    try:
+        about = json.loads((job.folder / f"rank{rank}.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return about.get("flops") if isinstance(about, dict) else None
 
 
 def _peak(device: object) -> float | None:
