@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from hermes.bundle.cache import Cache
 from hermes.tables import TABLES
+from hermes.web.documents import Ask, safe
 from hermes.web.orders import FILE_BITS, Places
-from hermes.web.rows import Ask, Browser, safe
+from hermes.web.rows import Browser
 from hermes.web.sources import GROUPINGS, listed
 from hermes.web.study import Study
 from hermes.workflow.load import Loaded, load
@@ -144,8 +145,6 @@ def test_columns_of_mixed_kinds_sort_without_an_error(job: Path, cache: Cache) -
     study.run()
     study.document["odd"] = [{"a": value} for value in (3, "x", None, [1, 2], 2.5, True)]
     browser = Browser(study)
-    from hermes.web.rows import Ask
-
     for descending in (False, True):
         page = browser.page(Ask(table="odd", sort="a", descending=descending))
         assert page.matching == 6

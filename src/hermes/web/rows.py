@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,13 +16,12 @@ from numpy.typing import NDArray
 from hermes.base.errors import InputError
 from hermes.read.query import literal
 from hermes.tables import TABLES
+from hermes.web.documents import LONGEST_PAGE, Ask, Page, listed_page, refuse_unknown, safe
 from hermes.web.orders import FILE_BITS, Places
 from hermes.web.sources import GROUPINGS, Listed, listed
 from hermes.web.study import Study
 from hermes.workflow.load import Loaded
 
-LONGEST_PAGE = 1_000
-_SAFE = 2**53
 _KEPT_ORDERS = 24
 _KEPT_FRAMES = 24
 _KEPT_PLACES = 12
@@ -32,33 +30,6 @@ _ALL_RANKS = 64
 _MEMORY = "2GB"
 
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """One stretch of one table. `words` must all occur in a row; `only` are columns with the text they must equal;
-    `within` is a stretch of time that rows must overlap.
-    """
-
-    table: str
-    rank: int | None = None
-    sort: str = ""
-    descending: bool = False
-    words: tuple[str, ...] = ()
-    only: tuple[tuple[str, str], ...] = ()
-    within: tuple[int, int] | None = None
-    offset: int = 0
-    limit: int = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """What was asked for: the columns with their kinds, how many rows match, how many there are, and the stretch."""
-
-    columns: tuple[tuple[str, str], ...]
-    total: int
-    matching: int
-    rows: tuple[tuple[object, ...], ...]
 
 
 class Kept(OrderedDict[object, Any]):
@@ -94,11 +65,6 @@ class Browser:
         self._orders = Kept(_KEPT_ORDERS)
         self._frames = Kept(_KEPT_FRAMES)
         self._places = Kept(_KEPT_PLACES)
-
-    @property
-    def document_tables(self) -> tuple[Listed, ...]:
-        """The tables of the document."""
-        return tuple(self._tables.values())
 
     def sizes(self, rank: int) -> dict[str, int]:
         """Rows of each cached table: of all ranks where they are few, else of this one."""
@@ -167,7 +133,7 @@ class Browser:
 
     def _of_table(self, ask: Ask) -> Page:
         names = TABLES[ask.table].names
-        _refuse_unknown(ask, names)
+        refuse_unknown(ask, names)
         paths = self._paths(ask.table, ask.rank)
         kinds = {column.name: column.kind for column in TABLES[ask.table].columns}
         columns = tuple((name, kinds[name]) for name in names)
@@ -209,7 +175,7 @@ class Browser:
 
     def _of_frame(self, frame: pl.DataFrame, ask: Ask) -> Page:
         columns = tuple((name, _kind(kind)) for name, kind in frame.schema.items())
-        _refuse_unknown(ask, frame.columns)
+        refuse_unknown(ask, frame.columns)
         shown = frame
         texts = [name for name, kind in columns if kind == "text"]
         for word in ask.words:
@@ -228,35 +194,6 @@ class Browser:
     def _of_document(self, table: Listed, ask: Ask) -> Page:
         key = ("document", ask.table, ask.rank, ask.sort, ask.descending, ask.words, ask.only)
         return listed_page(table, ask, lambda order: self._orders.of(key, order))
-
-
-def listed_page(
-    table: Listed, ask: Ask, kept: Callable[[Callable[[], list[int]]], list[int]] = lambda make: make()
-) -> Page:
-    """A stretch of a table of a document; `kept` may remember its order. Raises `InputError` for an unknown column."""
-    _refuse_unknown(ask, table.columns)
-    order = kept(lambda: _document_order(table, ask))
-    rows = (table.rows[at] for at in order[ask.offset : ask.offset + ask.limit])
-    return Page(
-        columns=tuple((name, _kind_of(table, name)) for name in table.columns),
-        total=len(table.rows), matching=len(order),
-        rows=tuple(tuple(safe(row.get(name)) for name in table.columns) for row in rows),
-    )  # fmt: skip
-
-
-def safe(value: object) -> object:
-    """A value as JSON that JavaScript reads without loss: whole numbers that no double holds become text."""
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return value if -_SAFE < value < _SAFE else str(value)
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(name): safe(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [safe(item) for item in value]
-    return str(value)
 
 
 def _connection(loaded: Loaded) -> duckdb.DuckDBPyConnection:
@@ -289,14 +226,6 @@ def _rows_of(path: Path) -> int:
     return int(pl.scan_parquet(path).select(pl.len()).collect().item())
 
 
-def _refuse_unknown(ask: Ask, names: Sequence[str]) -> None:
-    for name in (ask.sort, *(column for column, _ in ask.only)):
-        if name and name not in names:
-            raise InputError(f"there is no column {name!r} in {ask.table}", where="sort or only")
-    if ask.within and "start_ns" not in names and "alloc_ns" not in names:
-        raise InputError(f"{ask.table} has no times", where="within")
-
-
 def _texts(table: str) -> list[str]:
     return [column.name for column in TABLES[table].columns if column.kind == "text"]
 
@@ -321,41 +250,6 @@ def _conditions(ask: Ask, names: Sequence[str]) -> tuple[list[str], list[object]
             conditions.append("start_ns < ? AND start_ns + coalesce(dur_ns, 0) >= ?")
             parameters += [last, first]
     return conditions, parameters
-
-
-def _document_order(table: Listed, ask: Ask) -> list[int]:
-    order = list(range(len(table.rows)))
-    if ask.rank is not None and "rank" in table.columns:
-        order = [at for at in order if table.rows[at].get("rank") == ask.rank]
-    for column, text in ask.only:
-        order = [at for at in order if str(table.rows[at].get(column)) == text]
-    if ask.words:
-        words = [word.lower() for word in ask.words]
-        spelt = {at: "\n".join(map(str, table.rows[at].values())).lower() for at in order}
-        order = [at for at in order if all(word in spelt[at] for word in words)]
-    if ask.sort:
-        known = [at for at in order if table.rows[at].get(ask.sort) is not None]
-        absent = [at for at in order if table.rows[at].get(ask.sort) is None]
-        order = sorted(known, key=lambda at: _sort_key(table.rows[at][ask.sort]), reverse=ask.descending) + absent
-    return order
-
-
-def _sort_key(value: object) -> tuple[int, float, str]:
-    """Numbers before texts; a list by its length, so that columns of mixed kinds sort too."""
-    if isinstance(value, (bool, int, float)):
-        return 0, value, ""
-    return (0, len(value), "") if isinstance(value, list) else (1, 0, str(value).lower())
-
-
-def _kind_of(table: Listed, name: str) -> str:
-    value = next((row[name] for row in table.rows if row.get(name) is not None), None)
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "int"
-    if isinstance(value, float):
-        return "real"
-    return "text" if isinstance(value, str) else "list" if isinstance(value, (list, dict)) else "text"
 
 
 def _kind(kind: pl.DataType) -> str:
