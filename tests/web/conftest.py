@@ -128,6 +128,10 @@ def serving(
         thread.join(20)
         listening.close()
         assert not thread.is_alive()
+        # An interpreter that ends beneath them would abort.
+        for behind in threading.enumerate():
+            if behind.name in ("hermes-ahead", "hermes-whatif"):
+                behind.join(60)
 
 
 def bound_anywhere() -> socket.socket:

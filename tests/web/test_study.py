@@ -210,7 +210,7 @@ from hermes.web.study import Study
 import hermes.web.server
 study = Study([Path(sys.argv[1])], Cache(Path(sys.argv[2])))
 study.run()
-front = Front(study, lambda: sys.exit("the rest was loaded"))
+front = Front(study, lambda busy: sys.exit("the rest was loaded"))
 async def ask(path, query):
     sent = []
     async def send(message):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, cast
 
 import duckdb
@@ -22,18 +25,21 @@ from hermes.report.perfetto import write_timeline
 from hermes.tables import TABLES
 from hermes.web import perfetto
 from hermes.web.answers import answer, refusal, spelt
+from hermes.web.columns import Room
 from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
 from hermes.web.documents import Ask, safe, told_page
 from hermes.web.front import KINDS
 from hermes.web.jobs import Jobs
 from hermes.web.replays import MOST_CHANGES, Replays
-from hermes.web.rows import Browser, Kept
+from hermes.web.rows import ALL_RANKS, Browser
 from hermes.web.study import Study
 from hermes.workflow.timeline import Cut, first_moment, timeline
 
 _FOUND = 40
 _KEPT_TIMELINES = 4
+_KEPT_CURVES = 100
+_PAUSE_S = 0.1
 _MOST_NUMBERS = 2_000
 _BODY_SECONDS = 10.0
 
@@ -47,7 +53,8 @@ class Site:
         self.compares = Compares(study, against)
         self._browser: Browser | None = None
         self._lock = threading.Lock()
-        self._timelines = Kept(_KEPT_TIMELINES)
+        self._timelines = Room(_KEPT_TIMELINES)
+        self._curves = Room(_KEPT_CURVES)
         self.replays = Replays(study)
 
     @property
@@ -57,6 +64,26 @@ class Site:
             if self._browser is None:
                 self._browser = Browser(self.study)
             return self._browser
+
+    def curve(self, table: str, rank: int, key: tuple[str, ...], buckets: int) -> dict[str, object]:
+        """A curve over all its time."""
+        return self._curves.of((table, rank, key, buckets), lambda: curve(self.browser, table, rank, key, buckets))
+
+    def ahead(self, busy: Callable[[], bool]) -> None:
+        """Make what pages ask for first before they do, a piece whenever nobody waits for an answer."""
+        # What cannot be made is said to who asks for it.
+        with contextlib.suppress(HermesError, OSError, duckdb.Error, pl.exceptions.PolarsError):
+            seen = [rank.rank for rank in self.study.loaded.ranks]
+            verdict = cast(Mapping[str, int | None], self.study.document["verdict"])
+            named = verdict["rank"]
+            chief = seen[0] if named is None else named
+            for piece in (
+                *self.browser.ahead(None if 1 < len(seen) <= ALL_RANKS else chief, chief),
+                self.replays.changes,
+            ):
+                while busy():
+                    time.sleep(_PAUSE_S)
+                piece()
 
     def timeline(self, cut: Cut) -> bytes:
         """The timeline of a part of the input, in Perfetto's format."""
@@ -74,8 +101,13 @@ class Site:
         return out.getvalue()
 
 
-def routes(study: Study, against: Sequence[Study], environment: Mapping[str, str]) -> ASGIApp:
-    """What `Front` does not answer itself; `against` are runs to compare with, read when first asked for."""
+def routes(
+    study: Study, against: Sequence[Study], environment: Mapping[str, str], busy: Callable[[], bool]
+) -> tuple[ASGIApp, Callable[[], None]]:
+    """What `Front` does not answer itself; `against` are runs to compare with, read when first asked for.
+
+    And what makes ahead what the pages will ask for, while nobody waits for an answer, as `busy` tells.
+    """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     site = Site(study, against, Jobs(environment))
     _errors(app)
@@ -84,7 +116,7 @@ def routes(study: Study, against: Sequence[Study], environment: Mapping[str, str
     _whatif(app, site)
     _compare(app, site)
     _live(app, site.jobs)
-    return app
+    return app, partial(site.ahead, busy)
 
 
 def _errors(app: FastAPI) -> None:
@@ -150,7 +182,7 @@ def _data(app: FastAPI, site: Site) -> None:
         key: Annotated[list[str], Query(max_length=4)],
         buckets: Annotated[int, Query(ge=1, le=2_000)] = 600,
     ) -> Response:
-        return answer(curve(site.browser, table, rank, tuple(key), buckets))
+        return answer(site.curve(table, rank, tuple(key), buckets))
 
 
 def _timelines(app: FastAPI, site: Site) -> None:

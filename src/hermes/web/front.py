@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -61,25 +62,46 @@ def build(
     are.
     """
 
-    def rest() -> ASGIApp:
+    def rest(busy: Callable[[], bool]) -> tuple[ASGIApp, Callable[[], None]]:
         from hermes.web.app import routes
 
-        return routes(study, against, environment)
+        return routes(study, against, environment, busy)
 
     return Guard(Front(study, rest), keys=keys, port=port)
+
+
+_Rest = Callable[[Callable[[], bool]], tuple[ASGIApp, Callable[[], None]]]
+"""Makes the app behind, and what it makes ahead; it is given what tells whether somebody waits for an answer."""
 
 
 class Front:
     """Answers what needs no library, and hands on the rest, which is loaded after the first document was given."""
 
-    def __init__(self, study: Study, rest: Callable[[], ASGIApp]) -> None:
+    def __init__(self, study: Study, rest: _Rest) -> None:
         self._study = study
         self._make = rest
-        self._rest: ASGIApp | None = None
+        self._rest: tuple[ASGIApp, Callable[[], None]] | None = None
+        self._begun = False
         self._making = threading.Lock()
+        self._waiting = 0
+        self._answered_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or hand on."""
+        # Who follows the jobs waits for ever.
+        counts = scope["type"] == "http" and scope["path"] != "/api/live"
+        self._waiting += counts
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._waiting -= counts
+            self._answered_at = time.monotonic()
+
+    def _busy(self) -> bool:
+        """Whether somebody waits for an answer, or got one just now and may ask on."""
+        return bool(self._waiting) or time.monotonic() - self._answered_at < _QUIET_S
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
             try:
                 found = await self._answered(str(scope["path"]), QueryParams(scope["query_string"]))
@@ -88,10 +110,10 @@ class Front:
             if found is not None:
                 await found(scope, receive, send)
                 return
-        if self._rest is None:
-            await run_in_threadpool(self._whole)
-        assert self._rest is not None
-        await self._rest(scope, receive, send)
+        rest = self._rest
+        if rest is None:
+            rest = await run_in_threadpool(self._whole)
+        await rest[0](scope, receive, send)
 
     async def _answered(self, path: str, query: QueryParams) -> Response | None:
         if path.startswith("/") and path[1:] in PAGES:
@@ -119,13 +141,19 @@ class Front:
         return found
 
     def _begin(self) -> None:
-        if self._rest is None:
-            threading.Thread(target=self._whole, name="hermes-rest", daemon=True).start()
+        if not self._begun:
+            self._begun = True
+            threading.Thread(target=self._ahead, name="hermes-ahead", daemon=True).start()
 
-    def _whole(self) -> None:
+    def _ahead(self) -> None:
+        _, ahead = self._whole()
+        ahead()
+
+    def _whole(self) -> tuple[ASGIApp, Callable[[], None]]:
         with self._making:
             if self._rest is None:
-                self._rest = self._make()
+                self._rest = self._make(self._busy)
+            return self._rest
 
     def _listed(self, path: str, query: QueryParams) -> Response | None:
         """The answer of a table of the document; None for any other, and for what has to be looked at closely."""
@@ -139,6 +167,7 @@ class Front:
 
 
 _PAUSE_S = 0.25
+_QUIET_S = 0.1
 
 
 def _plain(query: QueryParams) -> Ask | None:

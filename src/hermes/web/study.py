@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -18,7 +19,7 @@ from hermes.bundle.files import Digests, walk
 from hermes.bundle.index import Index, Record, State
 from hermes.version import __version__
 from hermes.web.answers import NotReadyError
-from hermes.web.documents import summary
+from hermes.web.documents import summary, told
 from hermes.web.sources import Listed, listed
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Study:
         self._loaded: Loaded | None = None
         self._document: Document | None = None
         self._folder: Path | None = None
+        self._key = ""
         self._summary = b""
         self._tables: Mapping[str, Listed] | None = None
         self._whole: Report | None = None
@@ -144,6 +146,23 @@ class Study:
             self._summary = summary(self.document)
         return self._summary
 
+    def kept(self, name: str) -> Document | None:
+        """What was kept of this study under that name, by this server or one before it."""
+        entry = self._cache.find(_part(self._key, name)) if self._key else None
+        if entry is None:
+            return None
+        found: Document = json.loads((entry.folder / _NAME).read_bytes())
+        return found
+
+    def keep(self, name: str, value: Document) -> None:
+        """Keep something made of this study for the next server; a cache that cannot be written costs only time."""
+        if not self._key:
+            return
+        with contextlib.suppress(HermesError, OSError), self._cache.making() as folder:
+            (folder / _NAME).write_bytes(told(value))
+            manifest = {"root": ", ".join(map(str, self.paths)), "format": name, "rank": None}
+            self._cache.keep(_part(self._key, name), folder, manifest)
+
     def whole(self) -> Report:
         """The analysis with every stretch of its paths, as the timeline needs it; made when first asked for."""
         from hermes.workflow.analyze import analyze
@@ -180,7 +199,7 @@ class Study:
         if entry is None:
             return False
         self._summary = (entry.folder / _SUMMARY).read_bytes()
-        self._folder = entry.folder
+        self._folder, self._key = entry.folder, entry.folder.name
         return True
 
     def _restored(self) -> Loaded | None:
@@ -220,7 +239,7 @@ class Study:
                 (folder / _RANKS).write_text(json.dumps(_ranks(loaded)), "ascii")
                 manifest = {"root": ", ".join(map(str, self.paths)), "format": "report", "rank": None}
                 entry = self._cache.keep(key, folder, manifest)
-        self._folder = entry.folder
+        self._folder, self._key = entry.folder, key
         self._loaded = loaded
         self._record().keep(self._states, key)
 
@@ -252,6 +271,10 @@ def _key(loaded: Loaded) -> str:
     said += [f"{rank.rank} {rank.folder.name} {rank.root}" for rank in loaded.ranks]
     said += [f"{note.level} {note.message} {note.where} {note.lost} {note.hint}" for note in loaded.notes]
     return hashlib.sha256("\0".join(said).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _part(key: str, name: str) -> str:
+    return hashlib.sha256(f"{key} {name}".encode()).hexdigest()
 
 
 def _code() -> str:

@@ -231,11 +231,15 @@ async function begin() {
   window.addEventListener("popstate", () => show());
   window.addEventListener("hermes:show", () => show());
   system.addEventListener("change", () => shell());
+  // All at once: words, document and page wait for no one of them.
+  const opened = open();
+  opened.catch(() => {});
+  PAGES.find(([path]) => path === own())?.[2]().catch(() => {});
   try {
     await load();
     if (ALONE.has(own())) await show(); else shell();
     // Most often it is ready: then one answer less stands before the page.
-    if (!(await open())) {
+    if (!(await opened)) {
       await wait();
       await open();
     }

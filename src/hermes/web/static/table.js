@@ -170,7 +170,7 @@ class Table {
         this.filter = input.value;
         keep({ [`f_${this.key}`]: this.filter });
         this.load().then(() => say(this.status.textContent ?? ""));
-      }, 120);
+      }, 40);
     });
     const copier = (kind) => button(t(`copy_${kind}`), () => this.copied(kind), { "aria-label": t(`copy_${kind}_of`, { title: this.title }) });
     this.tools.replaceChildren(

@@ -1,12 +1,13 @@
 // Roofline: operators by the work of a byte and the rate they reach, where the analysis has both.
 
 import { h, s } from "../dom.js";
-import { clean, duration } from "../format.js";
+import { clean, duration, number } from "../format.js";
 import { doc } from "../data.js";
 import { t } from "../words.js";
 
 const WIDE = 1000;
 const TALL = 320;
+const LINE = 13; // px between names
 
 /** A chart, or null where no operator has its work, its bytes and its time. */
 export function roofline() {
@@ -15,7 +16,7 @@ export function roofline() {
   if (!rows.length) return null;
   const points = rows.map((row) => ({ x: row.flops / row.bytes, y: row.tflops, row }));
   const chips = (compute.chips ?? []).filter((chip) => chip.gb_per_s && chip.rates?.length);
-  const roofs = chips.slice(0, 1).flatMap((chip) => chip.rates.map((rate) => ({ name: `${chip.chip} ${rate.precision}`, top: rate.tflops, slope: chip.gb_per_s / 1000 })));
+  const roofs = chips.slice(0, 1).flatMap((chip) => chip.rates.map((rate) => ({ name: rate.precision, top: rate.tflops, slope: chip.gb_per_s / 1000 })));
   const xs = points.map((point) => point.x);
   const ys = [...points.map((point) => point.y), ...roofs.map((roof) => roof.top)];
   const [left, right] = [Math.floor(Math.log10(Math.min(...xs))), Math.ceil(Math.log10(Math.max(...xs, 1)) + 0.3)];
@@ -32,8 +33,24 @@ export function roofline() {
     roofs.map((roof) => {
       const knee = roof.top / roof.slope;
       const start = Math.max(10 ** left, 10 ** low / roof.slope);
-      return s("g", {}, s("path", { class: "roofline", d: `M${px(start)} ${py(start * roof.slope)}L${px(Math.min(knee, 10 ** right))} ${py(Math.min(roof.top, 10 ** right * roof.slope))}L${px(10 ** right)} ${py(Math.min(roof.top, 10 ** right * roof.slope))}` }), s("text", { x: WIDE - 18, y: py(roof.top) - 4, "text-anchor": "end" }, roof.name));
+      return s("g", {}, s("path", { class: "roofline", d: `M${px(start)} ${py(start * roof.slope)}L${px(Math.min(knee, 10 ** right))} ${py(Math.min(roof.top, 10 ** right * roof.slope))}L${px(10 ** right)} ${py(Math.min(roof.top, 10 ** right * roof.slope))}` }));
     }),
+    named(roofs, py).map(([name, y]) => s("text", { x: WIDE - 18, y, "text-anchor": "end" }, name)),
+    s("text", { class: "foot", x: 4, y: 12 }, "TFLOP/s"),
+    s("text", { class: "foot", x: WIDE - 2, y: TALL - 10, "text-anchor": "end" }, "FLOP/B"),
     points.map(({ x, y, row }) => s("circle", { class: "compute", cx: px(x), cy: py(y), r: 3 + 11 * Math.sqrt(row.total_ms / most), onpointerenter: () => { read.textContent = tell(row); } }, s("title", {}, tell(row)))));
-  return h("section", { class: "block" }, h("h2", {}, t("roofline")), h("p", { class: "about" }, t("roofline.is")), h("figure", { class: "lines" }, chart, read));
+  return h("section", { class: "block" }, h("h2", {}, t("roofline")), h("p", { class: "about" }, `${t("roofline.is")}${roofs.length ? ` ${t("roofline.of", { chip: clean(chips[0].chip) })}` : ""}`), h("figure", { class: "lines" }, chart, read));
+}
+
+/**
+ * One name for roofs of one height, and names that would touch moved down beneath their roofs.
+ * @param {{name: string, top: number}[]} roofs @param {(top: number) => number} py @returns {[string, number][]}
+ */
+function named(roofs, py) {
+  const heights = [...new Set(roofs.map((roof) => roof.top))].sort((a, b) => b - a);
+  let last = -Infinity;
+  return heights.map((top) => {
+    last = Math.max(py(top) - 4, last + LINE);
+    return [`${roofs.filter((roof) => roof.top === top).map((roof) => clean(roof.name)).join(", ")} ${number(top)}`, last];
+  });
 }

@@ -18,7 +18,7 @@ export async function render(main) {
   const measure = param("of", "window");
   main.append(h("div", { class: "controls" }, picker("of", t("measure"), ["window", ...PARTS, "preparing"].map((name) => [name, t(`part.${name}`)]), measure)));
   const numbered = all.filter((row) => row.step !== null && row[measure] !== null);
-  main.append(numbered.length > 1 ? over(/** @type {Numbered[]} */ (numbered), measure) : h("p", { class: "none" }, t("steps.one")));
+  main.append(new Set(numbered.map((row) => row.step)).size > 1 ? over(/** @type {Numbered[]} */ (numbered), measure) : h("p", { class: "none" }, t("steps.one")));
   const chosen = all.filter((row) => String(row.rank) === param("rank") && String(row.step) === param("step", "null"));
   const own = chosen.length ? chosen[0] : null;
   if (own) main.append(one(own));
