@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -62,7 +61,7 @@ def build(
     are.
     """
 
-    def rest(busy: Callable[[], bool]) -> tuple[ASGIApp, Callable[[], None]]:
+    def rest(busy: Callable[[], bool]) -> _Made:
         from hermes.web.app import routes
 
         return routes(study, against, environment, busy)
@@ -70,8 +69,10 @@ def build(
     return Guard(Front(study, rest), keys=keys, port=port)
 
 
-_Rest = Callable[[Callable[[], bool]], tuple[ASGIApp, Callable[[], None]]]
-"""Makes the app behind, and what it makes ahead; it is given what tells whether somebody waits for an answer."""
+_Made = tuple[ASGIApp, Callable[[], None]]
+"""The app behind, and what makes ahead what the pages will ask for."""
+_Rest = Callable[[Callable[[], bool]], _Made]
+"""Makes them; it is given what tells whether somebody waits for an answer."""
 
 
 class Front:
@@ -80,7 +81,8 @@ class Front:
     def __init__(self, study: Study, rest: _Rest) -> None:
         self._study = study
         self._make = rest
-        self._rest: tuple[ASGIApp, Callable[[], None]] | None = None
+        self._rest: _Made | None = None
+        self._loading: asyncio.Task[_Made] | None = None
         self._begun = False
         self._making = threading.Lock()
         self._waiting = 0
@@ -110,10 +112,14 @@ class Front:
             if found is not None:
                 await found(scope, receive, send)
                 return
-        rest = self._rest
-        if rest is None:
-            rest = await run_in_threadpool(self._whole)
-        await rest[0](scope, receive, send)
+        app, _ = self._rest or await self._loaded()
+        await app(scope, receive, send)
+
+    async def _loaded(self) -> _Made:
+        # All who ask meanwhile wait for one thread.
+        if self._loading is None:
+            self._loading = asyncio.create_task(asyncio.to_thread(self._whole))
+        return await asyncio.shield(self._loading)
 
     async def _answered(self, path: str, query: QueryParams) -> Response | None:
         if path.startswith("/") and path[1:] in PAGES:
@@ -128,14 +134,14 @@ class Front:
         if path == "/api/report":
             return await self._report()
         if path in ("/api/columns", "/api/rows"):
-            return await run_in_threadpool(self._listed, path, query)
+            return await asyncio.to_thread(self._listed, path, query)
         return None
 
     async def _report(self) -> Response:
         if self._study.state.phase in ("reading", "analysing"):
             # Accepted, and no error: browsers log those, and a page that is opened early has done nothing wrong.
             return answer({"waiting": True}, 202)
-        found = Response(await run_in_threadpool(self._study.summary), media_type="application/json")
+        found = Response(await asyncio.to_thread(self._study.summary), media_type="application/json")
         # What the page needs at once comes first.
         asyncio.get_running_loop().call_later(_PAUSE_S, self._begin)
         return found
@@ -149,7 +155,7 @@ class Front:
         _, ahead = self._whole()
         ahead()
 
-    def _whole(self) -> tuple[ASGIApp, Callable[[], None]]:
+    def _whole(self) -> _Made:
         with self._making:
             if self._rest is None:
                 self._rest = self._make(self._busy)

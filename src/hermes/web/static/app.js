@@ -30,6 +30,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 let ready = false;
 let broken = /** @type {unknown} */ (null);
 let turnNumber = 0;
+const AFTER_MS = 400;
 
 const dark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 const own = () => location.pathname.slice(1);
@@ -247,6 +248,8 @@ async function begin() {
     setOrigin(first);
     ready = true;
     if (ALONE.has(own())) shell(); else await show();
+    // The other pages' scripts, so that a click has them.
+    setTimeout(() => PAGES.forEach(([, , page]) => page().catch(() => {})), AFTER_MS);
   } catch (error) {
     broken = error;
     if (!ALONE.has(own())) main.replaceChildren(failure(error));
