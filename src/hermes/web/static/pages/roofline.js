@@ -7,7 +7,6 @@ import { t } from "../words.js";
 
 const WIDE = 1000;
 const TALL = 320;
-const LINE = 13; // px between names
 
 /** A chart, or null where no operator has its work, its bytes and its time. */
 export function roofline() {
@@ -27,30 +26,21 @@ export function roofline() {
   const most = Math.max(...rows.map((row) => row.total_ms));
   const decades = (from, to) => Array.from({ length: to - from + 1 }, (_, at) => 10 ** (from + at));
   const tell = (row) => `${clean(row.operator)} ${clean(row.shapes)}: ${row.tflops.toPrecision(3)} TFLOP/s, ${(row.flops / row.bytes).toPrecision(3)} FLOP/B, ${duration(row.total_ms * 1e6)}${row.bound ? `, ${row.bound}` : ""}`.slice(0, 300);
-  const chart = s("svg", { class: "chart roof", viewBox: `0 0 ${WIDE} ${TALL}`, role: "group", "aria-label": t("roofline") },
+  const chart = s("svg", { class: "chart roof", viewBox: `0 0 ${WIDE} ${TALL}`, role: "group", tabindex: 0, "aria-label": t("roofline") },
     decades(low, high).map((y) => s("g", { class: "tick" }, s("line", { x1: 60, x2: WIDE - 16, y1: py(y), y2: py(y) }), s("text", { x: 54, y: py(y) + 4, "text-anchor": "end" }, y))),
-    decades(left, right).map((x) => s("text", { class: "foot", x: px(x), y: TALL - 10, "text-anchor": "middle" }, x)),
+    decades(left, right).map((x) => s("text", { class: "foot", x: px(x), y: TALL - 10, "text-anchor": x === 10 ** right ? "end" : "middle" }, x === 10 ** right ? `${x} FLOP/B` : x)),
     roofs.map((roof) => {
       const knee = roof.top / roof.slope;
       const start = Math.max(10 ** left, 10 ** low / roof.slope);
       return s("g", {}, s("path", { class: "roofline", d: `M${px(start)} ${py(start * roof.slope)}L${px(Math.min(knee, 10 ** right))} ${py(Math.min(roof.top, 10 ** right * roof.slope))}L${px(10 ** right)} ${py(Math.min(roof.top, 10 ** right * roof.slope))}` }));
     }),
-    named(roofs, py).map(([name, y]) => s("text", { x: WIDE - 18, y, "text-anchor": "end" }, name)),
-    s("text", { class: "foot", x: 4, y: 12 }, "TFLOP/s"),
-    s("text", { class: "foot", x: WIDE - 2, y: TALL - 10, "text-anchor": "end" }, "FLOP/B"),
+    s("text", { class: "foot", x: 64, y: py(10 ** high) + 12 }, "TFLOP/s"),
     points.map(({ x, y, row }) => s("circle", { class: "compute", cx: px(x), cy: py(y), r: 3 + 11 * Math.sqrt(row.total_ms / most), onpointerenter: () => { read.textContent = tell(row); } }, s("title", {}, tell(row)))));
-  return h("section", { class: "block" }, h("h2", {}, t("roofline")), h("p", { class: "about" }, `${t("roofline.is")}${roofs.length ? ` ${t("roofline.of", { chip: clean(chips[0].chip) })}` : ""}`), h("figure", { class: "lines" }, chart, read));
+  return h("section", { class: "block" }, h("h2", {}, t("roofline")), h("p", { class: "about" }, `${t("roofline.is")}${roofs.length ? ` ${t("roofline.of", { chip: clean(chips[0].chip), rates: named(roofs) })}` : ""}`), h("figure", { class: "lines" }, chart, read));
 }
 
-/**
- * One name for roofs of one height, and names that would touch moved down beneath their roofs.
- * @param {{name: string, top: number}[]} roofs @param {(top: number) => number} py @returns {[string, number][]}
- */
-function named(roofs, py) {
+/** The heights of the lines in words. @param {{name: string, top: number}[]} roofs */
+function named(roofs) {
   const heights = [...new Set(roofs.map((roof) => roof.top))].sort((a, b) => b - a);
-  let last = -Infinity;
-  return heights.map((top) => {
-    last = Math.max(py(top) - 4, last + LINE);
-    return [`${roofs.filter((roof) => roof.top === top).map((roof) => clean(roof.name)).join(", ")} ${number(top)}`, last];
-  });
+  return heights.map((top) => `${roofs.filter((roof) => roof.top === top).map((roof) => clean(roof.name)).join(", ")} ${number(top)}`).join("; ");
 }

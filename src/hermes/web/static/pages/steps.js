@@ -86,7 +86,7 @@ function percentiles(all) {
   const at = (values, share) => values[Math.min(values.length - 1, Math.floor(share * values.length))];
   const rows = ["window", ...PARTS].map((name) => ({ name, values: all.map((row) => row[name]).filter((value) => value !== null).sort((a, b) => a - b) })).filter((row) => row.values.length);
   const shares = [["least", 0], ["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["most", 1]];
-  return h("table", { class: "plain" },
+  return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("steps.percentiles") }, h("table", { class: "plain" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("measure")), shares.map(([name]) => h("th", { class: "n", scope: "col" }, t(`stat.${name}`))))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: `key ${row.name}`, "aria-hidden": "true" }), t(`part.${row.name}`)), shares.map(([, share]) => h("td", { class: "n" }, duration(at(row.values, share))))))));
+    h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: `key ${row.name}`, "aria-hidden": "true" }), t(`part.${row.name}`)), shares.map(([, share]) => h("td", { class: "n" }, duration(at(row.values, share)))))))));
 }
