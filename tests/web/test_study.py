@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from hermes.base.errors import HermesError
 from hermes.bundle.cache import Cache
 from hermes.report.document import document
 from hermes.web import study as room
@@ -196,6 +197,14 @@ def test_tables_that_were_removed_from_the_cache_are_read_again(own: Path, monke
     assert study.loaded.ranks[0].folder == folder
     assert (folder / "kernel.parquet").exists()
     assert len(read) == 1
+
+
+def test_a_cache_that_was_cleared_beneath_the_server_is_said(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, _ = again(own, monkeypatch)
+    Cache(own.parent / "cache").clear()
+    with pytest.raises(HermesError, match="kept analysis cannot be read"):
+        _ = study.tables
+    assert study.loaded.ranks[0].folder.exists()
 
 
 def test_the_first_page_needs_no_large_library(own: Path) -> None:

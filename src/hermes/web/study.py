@@ -129,7 +129,13 @@ class Study:
         with self._once:
             if self._document is None:
                 assert self._folder is not None
-                self._document = json.loads((self._folder / _NAME).read_bytes())
+                try:
+                    self._document = json.loads((self._folder / _NAME).read_bytes())
+                except (OSError, ValueError) as gone:
+                    raise HermesError(
+                        "the kept analysis cannot be read", where=str(self._folder), lost="what is not shown yet",
+                        hint="was the cache cleared? Stop the server and start it again",
+                    ) from gone  # fmt: skip
             return self._document
 
     @property
@@ -198,7 +204,10 @@ class Study:
         entry = self._cache.find(key) if key else None
         if entry is None:
             return False
-        self._summary = (entry.folder / _SUMMARY).read_bytes()
+        try:
+            self._summary = (entry.folder / _SUMMARY).read_bytes()
+        except OSError:
+            return False
         self._folder, self._key = entry.folder, entry.folder.name
         return True
 
@@ -208,7 +217,10 @@ class Study:
 
         if self._folder is None:
             return None
-        said = json.loads((self._folder / _RANKS).read_bytes())
+        try:
+            said = json.loads((self._folder / _RANKS).read_bytes())
+        except (OSError, ValueError):
+            return None
         ranks = tuple(map(_rank, said["ranks"]))
         whole = all(self._cache.find(rank.folder.name) for rank in ranks)
         notes = tuple(Diagnostic(**note) for note in said["notes"])
