@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from benchmarks import machine
 from benchmarks.page import replace_block, table
 
 _REPEATS = 5
+_EXPORTS = 3
 _PATIENCE_MS = 120_000
 _Input = tuple[str, Callable[[], Path], Callable[[Any], Iterator[tuple[str, str]]]]
 """What it is called, where it is, and what is measured on it beside its first content."""
@@ -87,13 +89,14 @@ def _rows(inputs: Sequence[_Input], chromium: str) -> Iterator[tuple[str, str]]:
             path = made()
             with _opened(browser, path):
                 pass  # Now its analysis is kept.
-            began = time.perf_counter()
+            commands = [_begun(browser, path) for _ in range(_REPEATS)]
+            yield f"{name}: from the command to the first content of Overview", _seconds(*commands)
             with _opened(browser, path) as (page, base):
-                command = time.perf_counter() - began
-                yield f"{name}: from the command to the first content of Overview", _seconds(command)
                 opened = [_reopened(page, base) for _ in range(_REPEATS)]
                 yield f"{name}: Overview opened while the server runs, to its first content", _seconds(*opened)
                 yield from ((f"{name}: {what}", figures) for what, figures in looks(page))
+            if looks is _large:
+                yield _exported(path)
         browser.close()
 
 
@@ -122,6 +125,27 @@ def _opened(browser: Any, path: Path) -> Iterator[tuple[Any, str]]:
             context.close()
         finally:
             server.terminate()
+
+
+def _begun(browser: Any, path: Path) -> float:
+    began = time.perf_counter()
+    with _opened(browser, path):
+        return time.perf_counter() - began
+
+
+def _exported(path: Path) -> tuple[str, str]:
+    """The whole timeline as a file for Perfetto."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [str(Path(sys.executable).parent / "hermes"), "export", str(path)]
+        command += ["--perfetto", str(Path(folder) / "out.pftrace")]
+        took = []
+        for _ in range(_EXPORTS):
+            began = time.perf_counter()
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            took.append(time.perf_counter() - began)
+    events = re.search(r"(\d+) events", done.stdout)
+    assert events is not None, done.stdout
+    return f"309 MB: `hermes export --perfetto`, {events[1]} events", _seconds(*took)
 
 
 def _reopened(page: Any, base: str) -> float:

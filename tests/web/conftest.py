@@ -20,7 +20,7 @@ pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
 from hermes.bundle.cache import Cache
 from hermes.testing import Fault, Job, generate
-from hermes.web.app import build
+from hermes.web.front import build
 from hermes.web.guard import Keys
 from hermes.web.server import Patient, bound, server
 from hermes.web.study import Study
@@ -128,6 +128,10 @@ def serving(
         thread.join(20)
         listening.close()
         assert not thread.is_alive()
+        # An interpreter that ends beneath them would abort.
+        for behind in threading.enumerate():
+            if behind.name in ("hermes-ahead", "hermes-whatif"):
+                behind.join(60)
 
 
 def bound_anywhere() -> socket.socket:

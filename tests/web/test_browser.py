@@ -15,7 +15,7 @@ import pytest
 
 from hermes.bundle.cache import Cache
 from hermes.testing import Job, generate
-from hermes.web.app import PAGES
+from hermes.web.front import PAGES
 
 CHROMIUM = Path("/usr/bin/chromium")
 AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"

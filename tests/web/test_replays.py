@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from hermes.bundle.cache import Cache
+from hermes.web import replays
 from hermes.whatif.changes import parse
 from hermes.whatif.replay import predict, predictions
 from hermes.workflow.analyze import gathered
@@ -32,13 +34,33 @@ def listed(client: Any) -> dict[str, Any]:
     raise AssertionError("the step was never read")
 
 
-def test_the_first_answer_does_not_wait_for_the_step(job: Path, cache: Cache, serve: Any, key: Any) -> None:
+def test_the_first_answer_does_not_wait_for_the_step(
+    job: Path, tmp_path: Path, serve: Any, key: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, go = replays._step, threading.Event()
+    monkeypatch.setattr(replays, "_step", lambda loaded: go.wait(60) and read(loaded))
+    with serve([job], Cache(tmp_path)) as running:
+        client = key(running)
+        assert client.json("/api/whatif")["phase"] == "reading"
+        go.set()
+        assert listed(client)["phase"] == "ready"
+
+
+def test_the_next_server_answers_at_once_and_the_same(job: Path, tmp_path: Path, serve: Any, key: Any) -> None:
+    cache = Cache(tmp_path)
     with serve([job], cache) as running:
         client = key(running)
-        began = time.monotonic()
-        assert client.json("/api/whatif")["phase"] == "reading"
-        assert time.monotonic() - began < 0.2
-        assert listed(client)["phase"] == "ready"
+        first = listed(client)
+        specs = [one["set"][0] for one in first["changes"]]
+        made = [asked(client, *own) for own in ((), *((spec,) for spec in specs), specs[:2])]
+        for _ in range(400):
+            if running.study.kept("whatif"):
+                break
+            time.sleep(0.05)
+    with serve([job], cache) as running:
+        client = key(running)
+        assert client.json("/api/whatif") == first
+        assert [asked(client, *own) for own in ((), *((spec,) for spec in specs), specs[:2])] == made
 
 
 def test_what_is_listed_is_what_the_command_says(client: Any, job: Path, cache: Cache) -> None:

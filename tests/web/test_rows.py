@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from hermes.bundle.cache import Cache
 from hermes.tables import TABLES
-from hermes.web.orders import FILE_BITS, Places
-from hermes.web.rows import Ask, Browser, safe
+from hermes.web.columns import Numbers, Room, Texts
+from hermes.web.documents import Ask, safe
+from hermes.web.rows import Browser
 from hermes.web.sources import GROUPINGS, listed
 from hermes.web.study import Study
 from hermes.workflow.load import Loaded, load
@@ -144,8 +146,6 @@ def test_columns_of_mixed_kinds_sort_without_an_error(job: Path, cache: Cache) -
     study.run()
     study.document["odd"] = [{"a": value} for value in (3, "x", None, [1, 2], 2.5, True)]
     browser = Browser(study)
-    from hermes.web.rows import Ask
-
     for descending in (False, True):
         page = browser.page(Ask(table="odd", sort="a", descending=descending))
         assert page.matching == 6
@@ -203,18 +203,41 @@ def test_rows_sorted_by_text_are_the_sorted_table(
     descending=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_places_of_texts_order_rows_as_the_texts_do(
-    files: list[list[str | None]], descending: bool, tmp_path_factory: pytest.TempPathFactory
+def test_columns_of_texts_order_and_filter_rows_as_the_texts_do(
+    files: list[list[str | None]], descending: bool
 ) -> None:
-    folder = tmp_path_factory.mktemp("places")
-    paths = [folder / f"{at}.parquet" for at in range(len(files))]
-    for path, texts in zip(paths, files, strict=True):
-        pl.DataFrame({"text": texts}, schema={"text": pl.String}).write_parquet(path)
-    numbered = [(text, at << FILE_BITS | row) for at, texts in enumerate(files) for row, text in enumerate(texts)]
-    known = sorted((one for one in numbered if one[0] is not None), key=lambda one: one[0].encode())  # type: ignore[union-attr]
+    texts = [text for own in files for text in own]
+    known = sorted((one for one in enumerate(texts) if one[1] is not None), key=lambda one: one[1].encode())  # type: ignore[union-attr]
     if descending:
-        known.sort(key=lambda one: one[0].encode(), reverse=True)  # type: ignore[union-attr]
-    absent = [one for one in numbered if one[0] is None]
-    places = Places.read(paths, "text")
-    found = places.ordered(places.numbers(), descending=descending)
-    assert found.tolist() == [number for _, number in known + absent]
+        known.sort(key=lambda one: one[1].encode(), reverse=True)  # type: ignore[union-attr]
+    absent = [one for one in enumerate(texts) if one[1] is None]
+    column = Texts.of(pl.Series("text", texts, dtype=pl.String))
+    assert column.ordered(descending=descending).tolist() == [row for row, _ in known + absent]
+    assert column.picked(np.arange(len(texts))) == texts
+    assert column.equal("a").tolist() == [text == "a" for text in texts]
+    assert column.holding("A").tolist() == ["a" in (text or "").lower() for text in texts]
+
+
+@given(
+    values=st.lists(st.one_of(st.none(), st.integers(-3, 3), st.integers(-(2**62), 2**62)), max_size=20),
+    descending=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_columns_of_numbers_order_rows_as_the_numbers_do(values: list[int | None], descending: bool) -> None:
+    known = sorted((one for one in enumerate(values) if one[1] is not None), key=lambda one: one[1])
+    if descending:
+        known.sort(key=lambda one: one[1], reverse=True)
+    absent = [one for one in enumerate(values) if one[1] is None]
+    column = Numbers(values=pl.Series("value", values, dtype=pl.Int64))
+    assert column.ordered(descending=descending).tolist() == [row for row, _ in known + absent]
+    assert column.picked(np.arange(len(values))) == values
+
+
+def test_no_more_is_kept_than_there_is_room_for() -> None:
+    room, made = Room(10), []
+
+    def of(key: str) -> str:
+        return room.of(key, lambda: made.append(key) or key, lambda _: 4)  # type: ignore[func-returns-value]
+
+    assert [of(key) for key in "aabbcca"] == list("aabbcca")
+    assert made == ["a", "b", "c", "a"]

@@ -88,3 +88,19 @@ def test_without_a_wish_another_free_port_is_taken(hasty: Any) -> None:
     with bound(None) as first, bound(None) as second:
         first.listen()
         assert first.getsockname()[1] != second.getsockname()[1]
+
+
+def test_answers_are_sent_without_waiting_for_an_acknowledgement(
+    job: Path, cache: Cache, serve: Callable[..., Any]
+) -> None:
+    found: list[int] = []
+
+    class Noting(Patient):
+        def connection_made(self, transport: Any) -> None:
+            own = transport.get_extra_info("socket")
+            found.append(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            super().connection_made(transport)
+
+    with serve([job], cache, Noting) as running:
+        spoken(running.port, [f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n\r\n".encode()], 0)
+    assert found == [1]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hermes.web
-from hermes.web.app import PAGES
+from hermes.web.front import PAGES
 
 STATIC = Path(next(iter(hermes.web.__path__))) / "static"
 SCRIPTS = sorted(STATIC.rglob("*.js"))

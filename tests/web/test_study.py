@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hermes.base.errors import HermesError
 from hermes.bundle.cache import Cache
 from hermes.report.document import document
 from hermes.web import study as room
-from hermes.web.study import NotReadyError, Study
+from hermes.web.answers import NotReadyError
+from hermes.web.study import Study
 from hermes.workflow.analyze import analyze
-from hermes.workflow.load import load
+from hermes.workflow.load import Loaded, load
 
 
 def test_the_document_is_that_of_the_analysis(served: Any, job: Path, cache: Cache) -> None:
@@ -28,7 +33,7 @@ def test_the_document_is_that_of_the_analysis(served: Any, job: Path, cache: Cac
 def test_a_second_study_takes_the_kept_document(
     served: Any, job: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "analyze", lambda loaded: pytest.fail("analysed again"))
+    monkeypatch.setattr("hermes.workflow.analyze.analyze", lambda loaded: pytest.fail("analysed again"))
     second = Study([job], cache)
     second.run()
     assert second.state.phase == "ready"
@@ -41,7 +46,7 @@ def test_changed_code_is_another_document(
     assert served.study.document
     monkeypatch.setattr(room, "_code", lambda: "changed")
     calls: list[object] = []
-    monkeypatch.setattr(room, "analyze", lambda loaded: calls.append(loaded) or analyze(loaded))
+    monkeypatch.setattr("hermes.workflow.analyze.analyze", lambda loaded: calls.append(loaded) or analyze(loaded))
     Study([job], cache).run()
     assert len(calls) == 1
 
@@ -107,3 +112,127 @@ def test_two_browsers_and_an_analysis_at_once_get_what_each_gets_alone(job: Path
         printed = beside.communicate(timeout=120)[0]
         assert all(found[0, path] == found[1, path] and found[0, path] for path in paths)
         assert json.loads(printed) == running.study.document
+
+
+# What nobody touched since ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the job, old enough to be relied on, that was studied once."""
+    monkeypatch.setattr("hermes.bundle.index.MARGIN_NS", -(10**12))
+    shutil.copytree(job, tmp_path / "job")
+    Study([tmp_path / "job"], Cache(tmp_path / "cache")).run()
+    return tmp_path / "job"
+
+
+def again(own: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Study, list[object]]:
+    """A second study, and a note for each time that it read."""
+    seen: list[object] = []
+
+    read = Study._read
+
+    def noted(study: Study) -> Loaded:
+        seen.append(study)
+        return read(study)
+
+    monkeypatch.setattr(Study, "_read", noted)
+    study = Study([own], Cache(own.parent / "cache"))
+    study.run()
+    assert study.state.phase == "ready"
+    return study, seen
+
+
+def test_untouched_files_are_shown_without_being_read(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, read = again(own, monkeypatch)
+    fresh = load([own], Cache(own.parent / "cache"))
+    assert study.document == json.loads(json.dumps(document(analyze(fresh))))
+    assert json.loads(study.summary())["document"]["verdict"] == study.document["verdict"]
+    assert study.loaded == fresh
+    assert not read
+
+
+def _a_byte(own: Path) -> None:
+    file = next(own.rglob("kernel_details.csv"))
+    then = file.stat()
+    file.write_bytes(file.read_bytes().replace(b"1", b"2", 1))
+    os.utime(file, ns=(then.st_atime_ns, then.st_mtime_ns))
+
+
+def _a_file_more(own: Path) -> None:
+    (own / "notes.txt").write_text("new")
+
+
+def _a_file_less(own: Path) -> None:
+    next(own.rglob("operator_memory.csv")).unlink()
+
+
+def _a_file_that_is_not_of_a_profile(own: Path) -> None:
+    file = next(own.rglob("profiler_info*.json"))
+    file.write_bytes(file.read_bytes() + b" ")
+
+
+@pytest.mark.parametrize("change", [_a_byte, _a_file_more, _a_file_less, _a_file_that_is_not_of_a_profile])
+def test_any_change_is_read(change: Callable[[Path], None], own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Beyond the tick of the clock that files are stamped by.
+    time.sleep(0.02)
+    change(own)
+    study, read = again(own, monkeypatch)
+    assert study.document == json.loads(json.dumps(document(analyze(load([own], Cache(own.parent / "cache"))))))
+    assert len(read) == 1
+
+
+def test_files_that_were_written_just_now_are_read(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(job, tmp_path / "job")
+    monkeypatch.setattr("hermes.bundle.index.MARGIN_NS", 10**12)
+    Study([tmp_path / "job"], Cache(tmp_path / "cache")).run()
+    _, read = again(tmp_path / "job", monkeypatch)
+    assert len(read) == 1
+
+
+def test_tables_that_were_removed_from_the_cache_are_read_again(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, read = again(own, monkeypatch)
+    folder = load([own], Cache(own.parent / "cache")).ranks[0].folder
+    shutil.rmtree(folder)
+    assert study.loaded.ranks[0].folder == folder
+    assert (folder / "kernel.parquet").exists()
+    assert len(read) == 1
+
+
+def test_a_cache_that_was_cleared_beneath_the_server_is_said(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, _ = again(own, monkeypatch)
+    Cache(own.parent / "cache").clear()
+    with pytest.raises(HermesError, match="kept analysis cannot be read"):
+        _ = study.tables
+    assert study.loaded.ranks[0].folder.exists()
+
+
+def test_the_first_page_needs_no_large_library(own: Path) -> None:
+    script = """
+import asyncio, sys
+from pathlib import Path
+import hermes.bundle.index
+hermes.bundle.index.MARGIN_NS = -(10**12)
+from hermes.bundle.cache import Cache
+from hermes.web.front import Front
+from hermes.web.study import Study
+import hermes.web.server
+study = Study([Path(sys.argv[1])], Cache(Path(sys.argv[2])))
+study.run()
+front = Front(study, lambda busy: sys.exit("the rest was loaded"))
+async def ask(path, query):
+    sent = []
+    async def send(message):
+        sent.append(message)
+    await front({"type": "http", "method": "GET", "path": path, "query_string": query, "headers": []}, None, send)
+    return sent[0]["status"]
+async def main():
+    for path, query in (("/", b""), ("/static/app.js", b""), ("/api/state", b""), ("/api/report", b""),
+                        ("/api/rows", b"table=inputs&offset=0&limit=100"), ("/api/columns", b"table=steps&names=rank")):
+        assert await ask(path, query) == 200, path
+asyncio.run(main())
+print(sorted({"polars", "duckdb", "numpy", "pyarrow", "fastapi", "pydantic"} & set(sys.modules)))
+"""
+    command = [sys.executable, "-c", script, str(own), str(own.parent / "cache")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

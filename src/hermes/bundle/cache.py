@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import HermesError
+from hermes.bundle.index import FOLDER
 
 _MANIFEST = "manifest.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -105,7 +106,7 @@ class Cache:
     def clear(self) -> int:
         """Remove everything that Hermes put there; returns how many entries that were."""
         count = len(self.entries())
-        for part in ("tables", "making"):
+        for part in ("tables", "making", FOLDER):
             shutil.rmtree(self.root / part, ignore_errors=True)
         return count
 

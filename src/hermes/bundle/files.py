@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import InputChangedError, InputError
+from hermes.bundle.index import Index, State, state_of
 
 _MAX_DEPTH = 12
 _PIECE = 64 << 20
 """Files are hashed in pieces of this size, which several threads share."""
-_State = tuple[int, int, int]
 _SKIPPED = {"FRAMEWORK", "logs", ".git", "__pycache__", "node_modules", "mindstudio_profiler_log"}
 
 
@@ -24,7 +24,7 @@ class Fingerprint:
     """Content hash of a list of files, and what `unchanged` needs to see that they were not touched since."""
 
     digest: str
-    states: tuple[tuple[Path, _State], ...]
+    states: tuple[tuple[Path, State], ...]
 
 
 def walk(paths: Sequence[Path]) -> list[Path]:
@@ -92,12 +92,15 @@ class Digests:
     """Works out the SHA-256 of files in threads of its own, from the moment on that a file is named to it.
 
     A command names the files that it was given before it loads its libraries, which takes as long as hashing half a
-    gigabyte. A context: what is not begun when it ends is dropped.
+    gigabyte. What the index knows is not read. A context: what is not begun when it ends is dropped.
     """
 
-    def __init__(self, paths: Sequence[Path] = ()) -> None:
+    def __init__(self, paths: Sequence[Path] = (), index: Index | None = None) -> None:
         self._pool = ThreadPoolExecutor(max_workers=2)
-        self._begun: dict[Path, tuple[_State, list[Future[str]]]] = {}
+        self._begun: dict[Path, tuple[State, list[Future[str]]]] = {}
+        self._known: dict[Path, tuple[State, list[str]]] = {}
+        self._settled: set[Path] = set()
+        self._index = index
         for path in paths:
             with contextlib.suppress(OSError):
                 if path.is_file():
@@ -105,32 +108,46 @@ class Digests:
 
     def begin(self, path: Path) -> None:
         """Start on a file that was not named before; raises `OSError` when there is none."""
-        if path not in self._begun:
-            state = _state(path)
-            starts = range(0, max(state[0], 1), _PIECE)
-            self._begun[path] = (state, [self._pool.submit(_digest, path, start) for start in starts])
+        if path in self._begun or path in self._known:
+            return
+        state = state_of(path)
+        known = self._index.known(path, state) if self._index else None
+        if known is not None:
+            self._known[path] = (state, known)
+            return
+        if self._index and self._index.settled(state):
+            self._settled.add(path)
+        starts = range(0, max(state[0], 1), _PIECE)
+        self._begun[path] = (state, [self._pool.submit(_digest, path, start) for start in starts])
 
-    def of(self, path: Path) -> tuple[_State, list[str]]:
+    def of(self, path: Path) -> tuple[State, list[str]]:
         """The state of a file when it was named, and the digests of its pieces; raises `OSError`."""
         self.begin(path)
-        state, pieces = self._begun[path]
-        return state, [piece.result() for piece in pieces]
+        if path in self._known:
+            return self._known[path]
+        state, futures = self._begun[path]
+        pieces = [piece.result() for piece in futures]
+        # What changed while it was hashed has a digest of no state.
+        if self._index and path in self._settled and state_of(path) == state:
+            self._index.note(path, state, pieces)
+        return state, pieces
 
     def __enter__(self) -> Digests:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
+        if self._index:
+            self._index.save()
 
 
 def fingerprint(files: Sequence[Path], *salt: str, digests: Digests) -> Fingerprint:
     """SHA-256 over the salt and the name, size and content of each file.
 
-    Raises `InputError` when a file may not be read. Reading at over a gigabyte a second makes a stamp of times and
-    sizes unnecessary, which could be stale.
+    Raises `InputError` when a file may not be read.
     """
     whole = hashlib.sha256("\0".join(salt).encode("utf-8", "surrogatepass"))
-    states: list[tuple[Path, _State]] = []
+    states: list[tuple[Path, State]] = []
     try:
         for path in files:
             digests.begin(path)
@@ -153,7 +170,7 @@ def refuse_changed(before: Fingerprint) -> None:
     """Raise `InputChangedError` if a file was written, replaced or removed since its fingerprint was taken."""
     for path, state in before.states:
         try:
-            same = _state(path) == state
+            same = _same(state_of(path), state)
         except OSError:
             same = False
         if not same:
@@ -165,9 +182,9 @@ def refuse_changed(before: Fingerprint) -> None:
             )
 
 
-def _state(path: Path) -> _State:
-    now = path.stat()
-    return now.st_size, now.st_mtime_ns, now.st_ino
+def _same(now: State, then: State) -> bool:
+    """Whether the content is as it was; that somebody made a link to a file or changed its mode says nothing of it."""
+    return (now[0], now[1], now[3]) == (then[0], then[1], then[3])
 
 
 def _digest(path: Path, start: int) -> str:

@@ -8,6 +8,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,15 +47,15 @@ def serve(
     """Serve until interrupted; `against` are runs to compare with, `known` is what was read and analysed already."""
     from hermes.cli.show import open_cache
 
-    try:
-        from hermes.web.app import build
-        from hermes.web.guard import Keys
-        from hermes.web.server import bound, server
-    except ModuleNotFoundError as absent:
-        raise HermesError(
-            f"the web app is not installed ({absent.name} is missing)", hint="pip install 'hermes-perf[web,timeline]'"
-        ) from absent
+    for needed in ("fastapi", "starlette", "uvicorn"):
+        if find_spec(needed) is None:
+            raise HermesError(
+                f"the web app is not installed ({needed} is missing)", hint="pip install 'hermes-perf[web,timeline]'"
+            )
     from hermes.bundle.files import walk
+    from hermes.web.front import build
+    from hermes.web.guard import Keys
+    from hermes.web.server import bound, server
     from hermes.web.study import Study
 
     walk(paths)

@@ -52,18 +52,20 @@ def open_cache() -> Cache:
 
 
 def load_profiles(paths: Sequence[Path], capture: str, meanwhile: Callable[[], None] | None = None) -> Loaded:
-    """The tables of the profiles; the files are hashed while the libraries load.
+    """The tables of the profiles; files that changed are hashed while the libraries load.
 
     `meanwhile` runs beside the reading, which for the most part leaves the interpreter free: it imports what the
     command needs next.
     """
     from hermes.bundle.files import Digests
+    from hermes.bundle.index import Index
 
-    with Digests(paths) as digests:
+    cache = open_cache()
+    with Digests(paths, Index(cache.root, paths)) as digests:
         from hermes.workflow.load import load
 
         if meanwhile:
             # The reading needs the interpreter a thousand times for a moment, and should not wait 5 ms each time.
             sys.setswitchinterval(0.000_5)
             threading.Thread(target=meanwhile, daemon=True).start()
-        return load(paths, open_cache(), capture=capture, digests=digests)
+        return load(paths, cache, capture=capture, digests=digests)

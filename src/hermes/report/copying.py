@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 
 
 def module() -> str:
     """As an ES module, for pages that load files."""
-    return (files("hermes.report") / "assets" / "copying.js").read_text(encoding="utf-8")
+    return (Path(__file__).parent / "assets" / "copying.js").read_text(encoding="utf-8")
 
 
 def inlined() -> str:

@@ -1,62 +1,45 @@
-"""The app: pages, and the JSON that they ask for."""
+"""The data behind the pages: tables, curves, timelines, replays, comparisons and running jobs."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
-import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
-from pathlib import Path, PurePosixPath
+from functools import partial
 from typing import Annotated, cast
 
 import duckdb
+import polars as pl
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.requests import ClientDisconnect
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.types import ASGIApp
 
 from hermes.base.errors import HermesError, InputError
-from hermes.report import copying, palette
 from hermes.report.perfetto import write_timeline
 from hermes.tables import TABLES
 from hermes.web import perfetto
+from hermes.web.answers import answer, refusal, spelt
+from hermes.web.columns import Room
 from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
-from hermes.web.guard import Guard, Keys
-from hermes.web.jobs import FullError, Jobs
+from hermes.web.documents import Ask, safe, told_page
+from hermes.web.front import KINDS
+from hermes.web.jobs import Jobs
 from hermes.web.replays import MOST_CHANGES, Replays
-from hermes.web.rows import Ask, Browser, Kept, Page, safe
-from hermes.web.study import NotReadyError, Study
+from hermes.web.rows import ALL_RANKS, Browser
+from hermes.web.study import Study
 from hermes.workflow.timeline import Cut, first_moment, timeline
 
-PAGES = (
-    # As the shell lists them: a test holds the two together.
-    "",
-    "steps",
-    "ranks",
-    "path",
-    "operators",
-    "communication",
-    "host",
-    "memory",
-    "whatif",
-    "compare",
-    "timeline",
-    "data",
-    "live",
-)
-_FIRST_ROWS = 200
-_KINDS = {
-    ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
-    ".json": "application/json", ".svg": "image/svg+xml", ".wasm": "application/wasm", ".woff2": "font/woff2",
-    ".png": "image/png",
-}  # fmt: skip
 _FOUND = 40
 _KEPT_TIMELINES = 4
+_KEPT_CURVES = 100
+_PAUSE_S = 0.1
 _MOST_NUMBERS = 2_000
 _BODY_SECONDS = 10.0
 
@@ -70,7 +53,8 @@ class Site:
         self.compares = Compares(study, against)
         self._browser: Browser | None = None
         self._lock = threading.Lock()
-        self._timelines = Kept(_KEPT_TIMELINES)
+        self._timelines = Room(_KEPT_TIMELINES)
+        self._curves = Room(_KEPT_CURVES)
         self.replays = Replays(study)
 
     @property
@@ -80,6 +64,26 @@ class Site:
             if self._browser is None:
                 self._browser = Browser(self.study)
             return self._browser
+
+    def curve(self, table: str, rank: int, key: tuple[str, ...], buckets: int) -> dict[str, object]:
+        """A curve over all its time."""
+        return self._curves.of((table, rank, key, buckets), lambda: curve(self.browser, table, rank, key, buckets))
+
+    def ahead(self, busy: Callable[[], bool]) -> None:
+        """Make what pages ask for first before they do, a piece whenever nobody waits for an answer."""
+        # What cannot be made is said to who asks for it.
+        with contextlib.suppress(HermesError, OSError, duckdb.Error, pl.exceptions.PolarsError):
+            seen = [rank.rank for rank in self.study.loaded.ranks]
+            verdict = cast(Mapping[str, int | None], self.study.document["verdict"])
+            named = verdict["rank"]
+            chief = seen[0] if named is None else named
+            for piece in (
+                *self.browser.ahead(None if 1 < len(seen) <= ALL_RANKS else chief, chief),
+                self.replays.changes,
+            ):
+                while busy():
+                    time.sleep(_PAUSE_S)
+                piece()
 
     def timeline(self, cut: Cut) -> bytes:
         """The timeline of a part of the input, in Perfetto's format."""
@@ -97,124 +101,50 @@ class Site:
         return out.getvalue()
 
 
-def build(
-    study: Study,
-    *,
-    keys: Keys,
-    port: Callable[[], int],
-    against: Sequence[Study] = (),
-    environment: Mapping[str, str] = os.environ,
-) -> Guard:
-    """The whole app behind its guard; `port` is asked when the first request comes.
+def routes(
+    study: Study, against: Sequence[Study], environment: Mapping[str, str], busy: Callable[[], bool]
+) -> tuple[ASGIApp, Callable[[], None]]:
+    """What `Front` does not answer itself; `against` are runs to compare with, read when first asked for.
 
-    `against` are runs to compare with, read when first asked for. `environment` says where the run directories of jobs
-    are.
+    And what makes ahead what the pages will ask for, while nobody waits for an answer, as `busy` tells.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     site = Site(study, against, Jobs(environment))
     _errors(app)
-    _pages(app)
     _data(app, site)
     _timelines(app, site)
     _whatif(app, site)
     _compare(app, site)
     _live(app, site.jobs)
-    return Guard(app, keys=keys, port=port)
+    return app, partial(site.ahead, busy)
 
 
 def _errors(app: FastAPI) -> None:
     def wrong(request: Request, error: Exception) -> Response:
-        known = cast(HermesError, error)
-        status = 503 if isinstance(error, (NotReadyError, FullError)) else 404 if isinstance(error, InputError) else 500
-        return JSONResponse({"error": _error(known)}, status_code=status)
+        return refusal(cast(HermesError, error))
 
     def gone(request: Request, error: Exception) -> Response:
         lost = HermesError(
             "the cached tables cannot be read", where=str(error).splitlines()[0][:300], lost="this table",
             hint="was the cache cleared? Stop the server and start it again",
         )  # fmt: skip
-        return JSONResponse({"error": _error(lost)}, status_code=500)
+        return refusal(lost)
 
     def invalid(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": _error(HermesError("the request makes no sense"))}, status_code=422)
+        return answer({"error": spelt(HermesError("the request makes no sense"))}, 422)
 
     def missing(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": _error(HermesError("there is nothing here"))}, status_code=404)
+        return answer({"error": spelt(HermesError("there is nothing here"))}, 404)
 
     app.add_exception_handler(HermesError, wrong)
     app.add_exception_handler(duckdb.Error, gone)
+    app.add_exception_handler(pl.exceptions.PolarsError, gone)
     app.add_exception_handler(OSError, gone)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(404, missing)
 
 
-def _error(error: HermesError) -> dict[str, str]:
-    return {"what": error.what, "where": error.where, "lost": error.lost, "hint": error.hint}
-
-
-def _pages(app: FastAPI) -> None:
-    """The one HTML page under all its names, and its files by their names, which are listed once."""
-    static = _static()
-
-    def page() -> Response:
-        return Response(static["index.html"], media_type=_KINDS[".html"])
-
-    for name in PAGES:
-        app.add_api_route(f"/{name}", page, methods=["GET", "HEAD"])
-
-    @app.get("/favicon.ico")
-    def icon() -> Response:
-        # Asked for by browsers where a page has not said yet that it has none.
-        return Response(status_code=204)
-
-    @app.get("/static/{name:path}")
-    def asset(name: str) -> Response:
-        body = static.get(name)
-        if body is None:
-            raise InputError("there is no such file", where=name)
-        return Response(body, media_type=_KINDS[PurePosixPath(name).suffix])
-
-
-@cache
-def _static() -> dict[str, bytes]:
-    """Every file that is served, by its name below `static/`: what is not here cannot be asked for."""
-    found: dict[str, bytes] = {"palette.css": palette.style().encode(), "copying.js": copying.module().encode()}
-    root = Path(str(files("hermes.web") / "static"))
-    for path in root.rglob("*"):
-        if path.suffix in _KINDS:
-            found[path.relative_to(root).as_posix()] = path.read_bytes()
-    return found
-
-
 def _data(app: FastAPI, site: Site) -> None:
-    @app.get("/api/state")
-    def state() -> Response:
-        now = site.study.state
-        return _json(
-            {
-                "phase": now.phase,
-                "seconds": round(now.seconds, 3),
-                "paths": [str(path) for path in site.study.paths],
-                "error": _error(now.error) if now.error else None,
-                "timeline": perfetto.folder().name if perfetto.folder() else None,  # type: ignore[union-attr]
-            }
-        )
-
-    @app.get("/api/report")
-    def report() -> Response:
-        if site.study.state.phase in ("reading", "analysing"):
-            # Accepted, and no error: browsers log those, and a page that is opened early has done nothing wrong.
-            return JSONResponse({"waiting": True}, status_code=202)
-        return _json(_summary(site))
-
-    @app.get("/api/columns")
-    def columns(table: str, names: str) -> Response:
-        found = next((one for one in site.browser.document_tables if one.key == table), None)
-        wanted = names.split(",")
-        if found is None or not set(wanted) <= set(found.columns):
-            return _json({name: [] for name in wanted})
-        return _json({name: [safe(row.get(name)) for row in found.rows] for name in wanted})
-
     @app.get("/api/rows")
     def rows(
         table: str,
@@ -233,15 +163,17 @@ def _data(app: FastAPI, site: Site) -> None:
             table=table, rank=rank, sort=sort, descending=desc, words=tuple(filter.split()), only=_pairs(only or []),
             within=None if first_ns is None or last_ns is None else (first_ns, last_ns), offset=offset, limit=limit,
         )  # fmt: skip
-        return _json(_page(site.compares.page(before, ask) if table.startswith(PREFIX) else site.browser.page(ask)))
+        return answer(
+            told_page(site.compares.page(before, ask) if table.startswith(PREFIX) else site.browser.page(ask))
+        )
 
     @app.get("/api/sizes")
     def sizes(rank: int) -> Response:
-        return _json({name: [rows, TABLES[name].row] for name, rows in site.browser.sizes(rank).items()})
+        return answer({name: [rows, TABLES[name].row] for name, rows in site.browser.sizes(rank).items()})
 
     @app.get("/api/search")
     def search(q: Annotated[str, Query(max_length=200)] = "") -> Response:
-        return _json(_found(site, q))
+        return answer(_found(site, q))
 
     @app.get("/api/curve")
     def curves(
@@ -250,7 +182,7 @@ def _data(app: FastAPI, site: Site) -> None:
         key: Annotated[list[str], Query(max_length=4)],
         buckets: Annotated[int, Query(ge=1, le=2_000)] = 600,
     ) -> Response:
-        return _json(curve(site.browser, table, rank, tuple(key), buckets))
+        return answer(site.curve(table, rank, tuple(key), buckets))
 
 
 def _timelines(app: FastAPI, site: Site) -> None:
@@ -267,7 +199,7 @@ def _timelines(app: FastAPI, site: Site) -> None:
         path = perfetto.assets().get(name or "index.html")
         if path is None:
             raise InputError("there is no such file", where=name)
-        kind = _KINDS.get(path.suffix, "application/octet-stream")
+        kind = KINDS.get(path.suffix, "application/octet-stream")
         headers = {"content-security-policy": perfetto.policy(), "cache-control": "private, max-age=86400"}
         return FileResponse(path, media_type=kind, headers=headers)
 
@@ -275,20 +207,20 @@ def _timelines(app: FastAPI, site: Site) -> None:
 def _whatif(app: FastAPI, site: Site) -> None:
     @app.get("/api/whatif")
     def changes() -> Response:
-        return _json(site.replays.changes())
+        return answer(site.replays.changes())
 
     @app.get("/api/whatif/replay")
     def replayed(
         chosen: Annotated[list[str] | None, Query(alias="set", max_length=MOST_CHANGES)] = None,
         rank: int | None = None,
     ) -> Response:
-        return _json(site.replays.replayed(chosen or [], rank))
+        return answer(site.replays.replayed(chosen or [], rank))
 
 
 def _compare(app: FastAPI, site: Site) -> None:
     @app.get("/api/compare")
     def compared(before: int = 0) -> Response:
-        return _json(site.compares.found(before))
+        return answer(site.compares.found(before))
 
 
 def _live(app: FastAPI, jobs: Jobs) -> None:
@@ -300,12 +232,12 @@ def _live(app: FastAPI, jobs: Jobs) -> None:
     @app.post("/api/live/capture")
     async def capture(request: Request) -> Response:
         said = await _said(request)
-        return _json(await asyncio.to_thread(jobs.capture, said))
+        return answer(await asyncio.to_thread(jobs.capture, said))
 
     @app.post("/api/live/cancel")
     async def cancel(request: Request) -> Response:
         said = await _said(request)
-        return _json(await asyncio.to_thread(jobs.cancel, said))
+        return answer(await asyncio.to_thread(jobs.cancel, said))
 
 
 async def _said(request: Request) -> object:
@@ -314,38 +246,6 @@ async def _said(request: Request) -> object:
         return json.loads(await asyncio.wait_for(request.body(), _BODY_SECONDS))
     except (ValueError, RecursionError, TimeoutError, ClientDisconnect) as wrong:
         raise InputError("the request is no JSON") from wrong
-
-
-def _json(value: object) -> Response:
-    body = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(body.encode("utf-8", "replace"), media_type="application/json")
-
-
-def _page(page: Page) -> dict[str, object]:
-    return {
-        "columns": [{"name": name, "kind": kind} for name, kind in page.columns],
-        "total": page.total,
-        "matching": page.matching,
-        "rows": page.rows,
-    }
-
-
-def _summary(site: Site) -> dict[str, object]:
-    """The document with the first rows of its long tables, and what tables there are."""
-    document = site.study.document
-    tables = [
-        {"key": table.key, "rows": len(table.rows), "columns": list(table.columns)}
-        for table in site.browser.document_tables
-    ]
-    return {"document": _shortened(document), "tables": tables}
-
-
-def _shortened(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(name): _shortened(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_shortened(item) for item in value[:_FIRST_ROWS]]
-    return safe(value)
 
 
 def _found(site: Site, text: str) -> list[dict[str, object]]:

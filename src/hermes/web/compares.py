@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from hermes.advise.compare import Found, Run, compare
 from hermes.base.errors import HermesError, InputError
 from hermes.report.compare import comparison_document
-from hermes.web.rows import Ask, Page, listed_page
+from hermes.web.answers import NotReadyError
+from hermes.web.documents import Ask, Page, listed_page
 from hermes.web.sources import Listed, listed
-from hermes.web.study import Document, NotReadyError, Study
+from hermes.web.study import Document, Study
 from hermes.workflow.compare import run_of
 
 PREFIX = "compare."

@@ -16,6 +16,7 @@ from hermes.live.control import LEVELS
 from hermes.live.errors import LiveError
 from hermes.live.rundir import Job, default_root, jobs
 from hermes.report.live import JobView, RankView
+from hermes.web.answers import FullError
 from hermes.workflow.captures import Asked, Wish, answers, ask, cancel, find_job, finished, follow, latest
 from hermes.workflow.overview import Overview
 from hermes.workflow.watch import events
@@ -29,10 +30,6 @@ _EVENTS = 20
 _ALARMS = 10
 _POINTS = 60
 _ENDED = 5
-
-
-class FullError(HermesError):
-    """More pages listen than are served."""
 
 
 class Jobs:

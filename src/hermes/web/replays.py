@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hermes.base.errors import HermesError, InputError
-from hermes.web.rows import Kept
+from hermes.web.columns import Room
 from hermes.web.study import Study
 from hermes.whatif.changes import Change, candidates, parse
 from hermes.whatif.job import JobStep
@@ -25,6 +26,8 @@ LONGEST_CHANGE = 400
 """Characters of one change."""
 _PIECES = 400
 _KEPT = 64
+_KEPT_CHANGES = 12
+_NAME = "whatif"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,8 @@ class _Step:
 
 class Replays:
     """The replays of one study. The step is read in the background when first asked for, and kept, as the last answers
-    are; then each change worth a look is replayed, one by one.
+    are; then each change worth a look is replayed, one by one. What they give is kept in the cache, so that the next
+    server has its list at once, and what one of them gives alone.
     """
 
     def __init__(self, study: Study) -> None:
@@ -51,7 +55,8 @@ class Replays:
         self._thread: threading.Thread | None = None
         self._read = threading.Event()
         self._once = threading.Lock()
-        self._answers = Kept(_KEPT)
+        self._answers = Room(_KEPT)
+        self._before: Mapping[str, Any] | None = None
 
     def changes(self) -> dict[str, object]:
         """How far it is, without waiting: `reading` the step, `replaying` its changes, or `ready`.
@@ -59,6 +64,9 @@ class Replays:
         With the step come the changes replayed so far, the largest gain first; without a step `none` says why.
         """
         self._begin()
+        if self._before:
+            listed: dict[str, object] = self._before["changes"]
+            return listed
         failed, step, found = self._failed, self._step, list(self._found)
         if isinstance(failed, InputError):
             return {"none": {"what": failed.what, "hint": failed.hint}}
@@ -85,6 +93,11 @@ class Replays:
         if len(specs) > MOST_CHANGES or any(len(spec) > LONGEST_CHANGE for spec in specs):
             raise InputError(f"at most {MOST_CHANGES} changes of at most {LONGEST_CHANGE} characters", where="set")
         chosen = tuple(dict.fromkeys(spec.strip() for spec in specs))
+        self._begin()
+        if self._before and rank is None and len(chosen) < 2:
+            known: dict[str, object] | None = self._before["replayed"].get("".join(chosen))
+            if known:
+                return known
         answer: dict[str, object] = self._answers.of((chosen, rank), lambda: self._replayed(chosen, rank))
         return answer
 
@@ -114,6 +127,7 @@ class Replays:
         with self._once:
             if self._thread is None:
                 self._began = time.monotonic()
+                self._before = self._study.kept(_NAME)
                 self._thread = threading.Thread(target=self._run, args=(loaded,), name="hermes-whatif", daemon=True)
                 self._thread.start()
 
@@ -121,13 +135,21 @@ class Replays:
         try:
             step = self._step = _step(loaded)
             self._read.set()
-            for change in step.candidates:
-                self._found.append(predict(step.job, [change]))
+            if not self._before:
+                for change in step.candidates:
+                    self._found.append(predict(step.job, [change]))
+                self._keep(step)
         except HermesError as missing:
             self._failed = missing
         except Exception as defect:  # noqa: BLE001 - whatever it is, the page must say that nothing more will come
             self._failed = HermesError(f"a defect in Hermes ({defect!r})", lost="the replay")
         self._read.set()
+
+    def _keep(self, step: _Step) -> None:
+        """Keep the list, and what none and each of its first changes give."""
+        first = [one.specs[0] for one in in_order(self._found)[:_KEPT_CHANGES] if len(one.specs) == 1]
+        replayed = {"": self._replayed((), None), **{spec: self._replayed((spec,), None) for spec in first}}
+        self._study.keep(_NAME, {"changes": self.changes(), "replayed": replayed})
 
 
 def _step(loaded: Loaded) -> _Step:

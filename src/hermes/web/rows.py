@@ -2,107 +2,50 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from hermes.base.errors import InputError
 from hermes.read.query import literal
 from hermes.tables import TABLES
-from hermes.web.orders import FILE_BITS, Places
+from hermes.web.columns import Columns, Room, Rows
+from hermes.web.documents import LONGEST_PAGE, Ask, Page, listed_page, refuse_unknown, safe
 from hermes.web.sources import GROUPINGS, Listed, listed
 from hermes.web.study import Study
 from hermes.workflow.load import Loaded
 
-LONGEST_PAGE = 1_000
-_SAFE = 2**53
 _KEPT_ORDERS = 24
 _KEPT_FRAMES = 24
-_KEPT_PLACES = 12
-_ALL_RANKS = 64
+_ROOM_BYTES = 768 << 20
+"""For columns of tables and orders of rows."""
+ALL_RANKS = 64
 """Cached tables of more ranks are looked at one rank at a time."""
 _MEMORY = "2GB"
-
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """One stretch of one table. `words` must all occur in a row; `only` are columns with the text they must equal;
-    `within` is a stretch of time that rows must overlap.
-    """
-
-    table: str
-    rank: int | None = None
-    sort: str = ""
-    descending: bool = False
-    words: tuple[str, ...] = ()
-    only: tuple[tuple[str, str], ...] = ()
-    within: tuple[int, int] | None = None
-    offset: int = 0
-    limit: int = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """What was asked for: the columns with their kinds, how many rows match, how many there are, and the stretch."""
-
-    columns: tuple[tuple[str, str], ...]
-    total: int
-    matching: int
-    rows: tuple[tuple[object, ...], ...]
-
-
-class Kept(OrderedDict[object, Any]):
-    """The last results by what was asked; safe for threads that ask the same twice."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-        self._lock = threading.Lock()
-
-    def of(self, key: object, make: Callable[[], Value]) -> Value:
-        """The kept result, or a new one."""
-        with self._lock:
-            if key in self:
-                self.move_to_end(key)
-                found: Value = self[key]
-                return found
-        made = make()
-        with self._lock:
-            self[key] = made
-            while len(self) > self._most:
-                self.popitem(last=False)
-        return made
+_LONG = ("comm_op", "allocation", "kernel", "host_op")
+_AHEAD_ROWS = 2_000_000
+"""Columns of larger tables are read when they are asked for."""
 
 
 class Browser:
-    """Answers for one study; of results it keeps orders of rows and small tables, never a large table."""
+    """Answers for one study; it keeps columns of tables, orders of rows and small tables, while there is room."""
 
     def __init__(self, study: Study) -> None:
         self._con = _connection(study.loaded)
         self._tables = listed(study.document)
         self._folders = {rank.rank: rank.folder for rank in study.loaded.ranks}
-        self._orders = Kept(_KEPT_ORDERS)
-        self._frames = Kept(_KEPT_FRAMES)
-        self._places = Kept(_KEPT_PLACES)
-
-    @property
-    def document_tables(self) -> tuple[Listed, ...]:
-        """The tables of the document."""
-        return tuple(self._tables.values())
+        self._orders = Room(_KEPT_ORDERS)
+        self._frames = Room(_KEPT_FRAMES)
+        self._room = Room(_ROOM_BYTES)
 
     def sizes(self, rank: int) -> dict[str, int]:
         """Rows of each cached table: of all ranks where they are few, else of this one."""
-        whole = None if len(self._folders) <= _ALL_RANKS else rank
+        whole = None if len(self._folders) <= ALL_RANKS else rank
         return self._frames.of(("sizes", whole), lambda: self._count(whole))
 
     def _count(self, rank: int | None) -> dict[str, int]:
@@ -139,12 +82,26 @@ class Browser:
             return []
         return self._con.cursor().execute(sql.replace("{source}", f"({_select(paths)})"), parameters).fetchall()
 
+    def ahead(self, rank: int | None, chief: int) -> Iterator[Callable[[], object]]:
+        """What the pages ask for first, piece by piece: groupings of one rank or of all, and columns of the `chief`."""
+        for key in GROUPINGS:
+            yield partial(self.grouped, key, rank)
+            if rank != chief:
+                yield partial(self.grouped, key, chief)
+        yield self.names
+        yield partial(self.sizes, chief)
+        for table in _LONG:
+            if self._paths(table, chief):
+                own = self._columns(table, chief)
+                if own.height <= _AHEAD_ROWS:
+                    yield from (partial(own.column, name) for name in TABLES[table].names)
+
     def names(self) -> pl.DataFrame:
         """Distinct `name`, `kind` and time of kernels, operators and collectives, over all ranks where they are few."""
         return self._frames.of("names", self._names)
 
     def _names(self) -> pl.DataFrame:
-        rank = None if len(self._folders) <= _ALL_RANKS else next(iter(self._folders))
+        rank = None if len(self._folders) <= ALL_RANKS else next(iter(self._folders))
         parts = [
             frame.select("name", pl.lit(kind).alias("kind"), pl.col("total_ns").cast(pl.Int64))
             for kind, key in (("kernel", "kernels.name"), ("host", "host.names"))
@@ -158,58 +115,48 @@ class Browser:
     def _paths(self, table: str, rank: int | None) -> list[Path]:
         if rank is not None and rank not in self._folders:
             raise InputError(f"rank {rank} was not collected", where="rank")
-        if rank is None and len(self._folders) > _ALL_RANKS and table != "rank":
+        if rank is None and len(self._folders) > ALL_RANKS and table != "rank":
             raise InputError(
-                f"tables of more than {_ALL_RANKS} ranks are shown one rank at a time", where="rank", hint="name a rank"
+                f"tables of more than {ALL_RANKS} ranks are shown one rank at a time", where="rank", hint="name a rank"
             )
         folders = [self._folders[rank]] if rank is not None else list(self._folders.values())
         return [path for folder in folders if (path := folder / f"{table}.parquet").exists()]
 
     def _of_table(self, ask: Ask) -> Page:
         names = TABLES[ask.table].names
-        _refuse_unknown(ask, names)
+        refuse_unknown(ask, names)
         paths = self._paths(ask.table, ask.rank)
         kinds = {column.name: column.kind for column in TABLES[ask.table].columns}
         columns = tuple((name, kinds[name]) for name in names)
         if not paths:
             return Page(columns=columns, total=0, matching=0, rows=())
-        order = self._order(ask, paths, names)
-        chosen = order[ask.offset : ask.offset + ask.limit]
+        own = self._columns(ask.table, ask.rank)
+        order = self._order(ask, own)
+        chosen = order[ask.offset : ask.offset + ask.limit].astype(np.int64)
         return Page(
-            columns=columns, total=sum(map(_rows_of, paths)), matching=len(order), rows=self._gathered(paths, chosen)
-        )
+            columns=columns, total=own.height, matching=len(order),
+            rows=tuple(tuple(map(safe, row)) for row in own.picked(chosen)),
+        )  # fmt: skip
 
-    def _order(self, ask: Ask, paths: list[Path], names: Sequence[str]) -> NDArray[np.int64]:
+    def _columns(self, table: str, rank: int | None) -> Columns:
+        paths = self._paths(table, rank)
+        return self._frames.of(("columns", table, rank), lambda: Columns(TABLES[table], paths, self._room))
+
+    def _order(self, ask: Ask, own: Columns) -> Rows:
+        """The numbers of the rows that match, in the order asked."""
         key = (ask.table, ask.rank, ask.sort, ask.descending, ask.words, ask.only, ask.within)
-        return self._orders.of(key, lambda: self._sorted(ask, paths, names))
+        return self._orders.of(key, lambda: self._sorted(ask, own))
 
-    def _sorted(self, ask: Ask, paths: list[Path], names: Sequence[str]) -> NDArray[np.int64]:
-        """The numbers of the rows that match, in the order asked; rows are numbered through all files."""
-        conditions, parameters = _conditions(ask, names)
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        if ask.sort in _texts(ask.table):
-            places = self._places.of((ask.table, ask.rank, ask.sort), lambda: Places.read(paths, ask.sort))
-            matching = self._matching(paths, where, parameters, " ORDER BY number") if where else places.numbers()
-            return places.ordered(matching, descending=ask.descending)
-        direction = "DESC" if ask.descending else "ASC"
-        order = f' ORDER BY "{ask.sort}" {direction} NULLS LAST, number' if ask.sort else " ORDER BY number"
-        return self._matching(paths, where, parameters, order)
-
-    def _matching(self, paths: list[Path], where: str, parameters: Sequence[object], order: str) -> NDArray[np.int64]:
-        found = self._con.cursor().execute(f"SELECT number FROM ({_numbered(paths)}){where}{order}", parameters)
-        return np.asarray(found.fetchnumpy()["number"], dtype=np.int64)
-
-    def _gathered(self, paths: list[Path], chosen: NDArray[np.int64]) -> tuple[tuple[object, ...], ...]:
-        if not len(chosen):
-            return ()
-        wanted = ", ".join(map(str, chosen.tolist()))
-        sql = f"SELECT number, * EXCLUDE (number) FROM ({_numbered(paths)}) WHERE number IN ({wanted})"
-        rows = {row[0]: row[1:] for row in self._con.cursor().execute(sql).fetchall()}
-        return tuple(tuple(map(safe, rows[number])) for number in chosen.tolist() if number in rows)
+    def _sorted(self, ask: Ask, own: Columns) -> Rows:
+        matching = own.having(ask.words, ask.only, ask.within)
+        if not ask.sort:
+            return np.arange(own.height) if matching is None else np.flatnonzero(matching)
+        order = own.order(ask.sort, descending=ask.descending)
+        return order if matching is None else order[matching[order]]
 
     def _of_frame(self, frame: pl.DataFrame, ask: Ask) -> Page:
         columns = tuple((name, _kind(kind)) for name, kind in frame.schema.items())
-        _refuse_unknown(ask, frame.columns)
+        refuse_unknown(ask, frame.columns)
         shown = frame
         texts = [name for name, kind in columns if kind == "text"]
         for word in ask.words:
@@ -230,35 +177,6 @@ class Browser:
         return listed_page(table, ask, lambda order: self._orders.of(key, order))
 
 
-def listed_page(
-    table: Listed, ask: Ask, kept: Callable[[Callable[[], list[int]]], list[int]] = lambda make: make()
-) -> Page:
-    """A stretch of a table of a document; `kept` may remember its order. Raises `InputError` for an unknown column."""
-    _refuse_unknown(ask, table.columns)
-    order = kept(lambda: _document_order(table, ask))
-    rows = (table.rows[at] for at in order[ask.offset : ask.offset + ask.limit])
-    return Page(
-        columns=tuple((name, _kind_of(table, name)) for name in table.columns),
-        total=len(table.rows), matching=len(order),
-        rows=tuple(tuple(safe(row.get(name)) for name in table.columns) for row in rows),
-    )  # fmt: skip
-
-
-def safe(value: object) -> object:
-    """A value as JSON that JavaScript reads without loss: whole numbers that no double holds become text."""
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return value if -_SAFE < value < _SAFE else str(value)
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(name): safe(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [safe(item) for item in value]
-    return str(value)
-
-
 def _connection(loaded: Loaded) -> duckdb.DuckDBPyConnection:
     """In memory, and unable to reach any file but those of the ranks."""
     con = duckdb.connect()
@@ -274,88 +192,8 @@ def _select(paths: Sequence[Path]) -> str:
     return f"SELECT * FROM read_parquet([{', '.join(map(literal, paths))}])"
 
 
-def _numbered(paths: Sequence[Path]) -> str:
-    """The rows of several files with a number each; a number is its place in its file and 2^40 for each file before."""
-    parts = [
-        f"SELECT *, file_row_number + {at << FILE_BITS} AS number "
-        f"FROM read_parquet({literal(path)}, file_row_number = true)"
-        for at, path in enumerate(paths)
-    ]
-    inner = " UNION ALL ".join(parts)
-    return f"SELECT * EXCLUDE (file_row_number) FROM ({inner})"
-
-
 def _rows_of(path: Path) -> int:
     return int(pl.scan_parquet(path).select(pl.len()).collect().item())
-
-
-def _refuse_unknown(ask: Ask, names: Sequence[str]) -> None:
-    for name in (ask.sort, *(column for column, _ in ask.only)):
-        if name and name not in names:
-            raise InputError(f"there is no column {name!r} in {ask.table}", where="sort or only")
-    if ask.within and "start_ns" not in names and "alloc_ns" not in names:
-        raise InputError(f"{ask.table} has no times", where="within")
-
-
-def _texts(table: str) -> list[str]:
-    return [column.name for column in TABLES[table].columns if column.kind == "text"]
-
-
-def _conditions(ask: Ask, names: Sequence[str]) -> tuple[list[str], list[object]]:
-    conditions: list[str] = []
-    parameters: list[object] = []
-    texts = _texts(ask.table)
-    joined = "lower(concat_ws(E'\\n', " + ", ".join(f'"{name}"' for name in texts) + "))"
-    for word in ask.words:
-        conditions.append(f"contains({joined}, ?)" if texts else "?::TEXT IS NULL")
-        parameters.append(word.lower())
-    for column, text in ask.only:
-        conditions.append(f'"{column}"::VARCHAR = ?')
-        parameters.append(text)
-    if ask.within:
-        first, last = ask.within
-        if "alloc_ns" in names:
-            conditions.append("alloc_ns <= ? AND coalesce(release_ns > ?, true)")
-            parameters += [last, first]
-        else:
-            conditions.append("start_ns < ? AND start_ns + coalesce(dur_ns, 0) >= ?")
-            parameters += [last, first]
-    return conditions, parameters
-
-
-def _document_order(table: Listed, ask: Ask) -> list[int]:
-    order = list(range(len(table.rows)))
-    if ask.rank is not None and "rank" in table.columns:
-        order = [at for at in order if table.rows[at].get("rank") == ask.rank]
-    for column, text in ask.only:
-        order = [at for at in order if str(table.rows[at].get(column)) == text]
-    if ask.words:
-        words = [word.lower() for word in ask.words]
-        spelt = {at: "\n".join(map(str, table.rows[at].values())).lower() for at in order}
-        order = [at for at in order if all(word in spelt[at] for word in words)]
-    if ask.sort:
-        known = [at for at in order if table.rows[at].get(ask.sort) is not None]
-        absent = [at for at in order if table.rows[at].get(ask.sort) is None]
-        order = sorted(known, key=lambda at: _sort_key(table.rows[at][ask.sort]), reverse=ask.descending) + absent
-    return order
-
-
-def _sort_key(value: object) -> tuple[int, float, str]:
-    """Numbers before texts; a list by its length, so that columns of mixed kinds sort too."""
-    if isinstance(value, (bool, int, float)):
-        return 0, value, ""
-    return (0, len(value), "") if isinstance(value, list) else (1, 0, str(value).lower())
-
-
-def _kind_of(table: Listed, name: str) -> str:
-    value = next((row[name] for row in table.rows if row.get(name) is not None), None)
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "int"
-    if isinstance(value, float):
-        return "real"
-    return "text" if isinstance(value, str) else "list" if isinstance(value, (list, dict)) else "text"
 
 
 def _kind(kind: pl.DataType) -> str:

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import hermes
-from hermes.base.errors import HermesError
+from hermes.base.errors import Diagnostic, HermesError
 from hermes.bundle.cache import Cache
-from hermes.bundle.files import Digests
-from hermes.report.document import document, to_json
-from hermes.report.model import Report
+from hermes.bundle.files import Digests, walk
+from hermes.bundle.index import Index, Record, State
 from hermes.version import __version__
-from hermes.workflow.analyze import analyze
-from hermes.workflow.load import Loaded, load
-from hermes.workflow.timeline import ALL_STRETCHES
+from hermes.web.answers import NotReadyError
+from hermes.web.documents import summary, told
+from hermes.web.sources import Listed, listed
+
+if TYPE_CHECKING:
+    # Loaded when they are needed: a study that is kept is shown without them.
+    from hermes.report.model import Report
+    from hermes.workflow.load import Loaded, RankData
 
 Document = dict[str, object]
 _NAME = "document.json"
-
-
-class NotReadyError(HermesError):
-    """The input is still being read or analysed."""
+_SUMMARY = "summary.json"
+_RANKS = "ranks.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class Progress:
     """How far a study is: `reading`, `analysing`, `ready` or `failed`, and the seconds since it began."""
 
     phase: str
@@ -42,7 +46,8 @@ class Study:
     """The tables of the paths and the document of their analysis.
 
     `known` are tables and an analysis that were made already. The document is kept in the cache beside the tables, by
-    their content and by the code that made it: the next server over the same input has it at once.
+    their content and by the code that made it; the next server over the same files, untouched, has it without reading
+    any of them and without loading what reads and analyses.
     """
 
     def __init__(
@@ -65,8 +70,15 @@ class Study:
         self._error: HermesError | None = None
         self._loaded: Loaded | None = None
         self._document: Document | None = None
+        self._folder: Path | None = None
+        self._key = ""
+        self._summary = b""
+        self._tables: Mapping[str, Listed] | None = None
         self._whole: Report | None = None
+        self._states: dict[str, State] | None = None
         self._once = threading.Lock()
+        self._reading = threading.Lock()
+        self._drawing = threading.Lock()
 
     def start(self) -> threading.Thread:
         """Begin in the background."""
@@ -77,10 +89,13 @@ class Study:
     def run(self) -> None:
         """Read and analyse now; what goes wrong becomes the state."""
         try:
-            loaded, report = self._known or (self._read(), None)
-            self._phase = "analysing"
-            self._document = document(report) if report else self._kept(loaded)
-            self._loaded = loaded
+            if self._known:
+                from hermes.report.document import document
+
+                self._loaded, report = self._known
+                self._document = document(report)
+            elif not self._recalled():
+                self._made()
             self._phase = "ready"
         except HermesError as wrong:
             self._error, self._phase = wrong, "failed"
@@ -93,29 +108,74 @@ class Study:
         self._took = self._clock() - self._began
 
     @property
-    def state(self) -> State:
+    def state(self) -> Progress:
         """Where it stands now."""
         seconds = self._clock() - self._began if self._took is None else self._took
-        return State(phase=self._phase, seconds=seconds, error=self._error)
+        return Progress(phase=self._phase, seconds=seconds, error=self._error)
 
     @property
     def loaded(self) -> Loaded:
         """The tables; raises `NotReadyError`, or what went wrong."""
         self._refuse()
-        assert self._loaded is not None
-        return self._loaded
+        with self._reading:
+            if self._loaded is None:
+                self._loaded = self._restored() or self._read()
+            return self._loaded
 
     @property
     def document(self) -> Document:
         """The document; raises `NotReadyError`, or what went wrong."""
         self._refuse()
-        assert self._document is not None
-        return self._document
+        with self._once:
+            if self._document is None:
+                assert self._folder is not None
+                try:
+                    self._document = json.loads((self._folder / _NAME).read_bytes())
+                except (OSError, ValueError) as gone:
+                    raise HermesError(
+                        "the kept analysis cannot be read", where=str(self._folder), lost="what is not shown yet",
+                        hint="was the cache cleared? Stop the server and start it again",
+                    ) from gone  # fmt: skip
+            return self._document
+
+    @property
+    def tables(self) -> Mapping[str, Listed]:
+        """The tables of the document by their keys; raises `NotReadyError`, or what went wrong."""
+        if self._tables is None:
+            self._tables = listed(self.document)
+        return self._tables
+
+    def summary(self) -> bytes:
+        """The document as pages get it at once; raises `NotReadyError`, or what went wrong."""
+        self._refuse()
+        if not self._summary:
+            self._summary = summary(self.document)
+        return self._summary
+
+    def kept(self, name: str) -> Document | None:
+        """What was kept of this study under that name, by this server or one before it."""
+        entry = self._cache.find(_part(self._key, name)) if self._key else None
+        if entry is None:
+            return None
+        found: Document = json.loads((entry.folder / _NAME).read_bytes())
+        return found
+
+    def keep(self, name: str, value: Document) -> None:
+        """Keep something made of this study for the next server; a cache that cannot be written costs only time."""
+        if not self._key:
+            return
+        with contextlib.suppress(HermesError, OSError), self._cache.making() as folder:
+            (folder / _NAME).write_bytes(told(value))
+            manifest = {"root": ", ".join(map(str, self.paths)), "format": name, "rank": None}
+            self._cache.keep(_part(self._key, name), folder, manifest)
 
     def whole(self) -> Report:
         """The analysis with every stretch of its paths, as the timeline needs it; made when first asked for."""
+        from hermes.workflow.analyze import analyze
+        from hermes.workflow.timeline import ALL_STRETCHES
+
         loaded = self.loaded
-        with self._once:
+        with self._drawing:
             if self._whole is None:
                 self._whole = analyze(loaded, stretches=ALL_STRETCHES)
             return self._whole
@@ -126,23 +186,95 @@ class Study:
         if self._phase != "ready":
             raise NotReadyError("the input is still being read", hint="wait")
 
+    def _record(self) -> Record:
+        said = [
+            __version__,
+            _code(),
+            self._capture,
+            *map(str, self.paths),
+            *(str(path.absolute()) for path in self.paths),
+        ]
+        return Record(self._cache.root, *said)
+
+    def _recalled(self) -> bool:
+        """Whether the document was made of these very files before, and is still there; then the pages have it."""
+        record = self._record()
+        self._states = record.states(walk(self.paths))
+        key = record.recall(self._states)
+        entry = self._cache.find(key) if key else None
+        if entry is None:
+            return False
+        try:
+            self._summary = (entry.folder / _SUMMARY).read_bytes()
+        except OSError:
+            return False
+        self._folder, self._key = entry.folder, entry.folder.name
+        return True
+
+    def _restored(self) -> Loaded | None:
+        """The tables as they were when the document was made; None where some of them are gone."""
+        from hermes.workflow.load import Loaded
+
+        if self._folder is None:
+            return None
+        try:
+            said = json.loads((self._folder / _RANKS).read_bytes())
+        except (OSError, ValueError):
+            return None
+        ranks = tuple(map(_rank, said["ranks"]))
+        whole = all(self._cache.find(rank.folder.name) for rank in ranks)
+        notes = tuple(Diagnostic(**note) for note in said["notes"])
+        return Loaded(paths=self.paths, ranks=ranks, notes=notes) if whole else None
+
     def _read(self) -> Loaded:
-        with Digests(self.paths) as digests:
+        from hermes.workflow.load import load
+
+        with Digests(self.paths, Index(self._cache.root, self.paths)) as digests:
             return load(self.paths, self._cache, capture=self._capture, digests=digests)
 
-    def _kept(self, loaded: Loaded) -> Document:
+    def _made(self) -> None:
+        """Read and analyse, and keep what came of it."""
+        from hermes.report.document import document, to_json
+        from hermes.workflow.analyze import analyze
+
+        loaded = self._read()
+        self._phase = "analysing"
         key = _key(loaded)
         entry = self._cache.find(key)
-        if entry:
-            found = json.loads((entry.folder / _NAME).read_text("utf-8"))
-            if isinstance(found, dict):
-                return found
-        report = analyze(loaded)
-        with self._cache.making() as folder:
-            (folder / _NAME).write_text(to_json(report), "utf-8")
-            manifest = {"root": ", ".join(map(str, self.paths)), "format": "report", "rank": None}
-            self._cache.keep(key, folder, manifest)
-        return document(report)
+        if entry is None:
+            report = analyze(loaded)
+            self._document = document(report)
+            self._summary = summary(self._document)
+            with self._cache.making() as folder:
+                (folder / _NAME).write_text(to_json(report), "utf-8")
+                (folder / _SUMMARY).write_bytes(self._summary)
+                (folder / _RANKS).write_text(json.dumps(_ranks(loaded)), "ascii")
+                manifest = {"root": ", ".join(map(str, self.paths)), "format": "report", "rank": None}
+                entry = self._cache.keep(key, folder, manifest)
+        self._folder, self._key = entry.folder, key
+        self._loaded = loaded
+        self._record().keep(self._states, key)
+
+
+def _ranks(loaded: Loaded) -> dict[str, object]:
+    """Where the tables of each rank lie and what was said of them, as `_rank` reads it."""
+    ranks = [
+        {
+            "rank": rank.rank, "root": str(rank.root), "format": rank.format, "folder": str(rank.folder),
+            "notes": [asdict(note) for note in rank.notes], "files": list(map(str, rank.files)),
+        }
+        for rank in loaded.ranks
+    ]  # fmt: skip
+    return {"ranks": ranks, "notes": [asdict(note) for note in loaded.notes]}
+
+
+def _rank(said: Mapping[str, Any]) -> RankData:
+    from hermes.workflow.load import RankData
+
+    return RankData(
+        rank=said["rank"], root=Path(said["root"]), format=said["format"], folder=Path(said["folder"]),
+        notes=tuple(Diagnostic(**note) for note in said["notes"]), files=tuple(map(Path, said["files"])),
+    )  # fmt: skip
 
 
 def _key(loaded: Loaded) -> str:
@@ -151,6 +283,10 @@ def _key(loaded: Loaded) -> str:
     said += [f"{rank.rank} {rank.folder.name} {rank.root}" for rank in loaded.ranks]
     said += [f"{note.level} {note.message} {note.where} {note.lost} {note.hint}" for note in loaded.notes]
     return hashlib.sha256("\0".join(said).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _part(key: str, name: str) -> str:
+    return hashlib.sha256(f"{key} {name}".encode()).hexdigest()
 
 
 def _code() -> str:

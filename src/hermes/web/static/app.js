@@ -30,6 +30,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 let ready = false;
 let broken = /** @type {unknown} */ (null);
 let turnNumber = 0;
+const AFTER_MS = 400;
 
 const dark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 const own = () => location.pathname.slice(1);
@@ -231,11 +232,15 @@ async function begin() {
   window.addEventListener("popstate", () => show());
   window.addEventListener("hermes:show", () => show());
   system.addEventListener("change", () => shell());
+  // All at once: words, document and page wait for no one of them.
+  const opened = open();
+  opened.catch(() => {});
+  PAGES.find(([path]) => path === own())?.[2]().catch(() => {});
   try {
     await load();
     if (ALONE.has(own())) await show(); else shell();
     // Most often it is ready: then one answer less stands before the page.
-    if (!(await open())) {
+    if (!(await opened)) {
       await wait();
       await open();
     }
@@ -243,6 +248,8 @@ async function begin() {
     setOrigin(first);
     ready = true;
     if (ALONE.has(own())) shell(); else await show();
+    // The other pages' scripts, so that a click has them.
+    setTimeout(() => PAGES.forEach(([, , page]) => page().catch(() => {})), AFTER_MS);
   } catch (error) {
     broken = error;
     if (!ALONE.has(own())) main.replaceChildren(failure(error));

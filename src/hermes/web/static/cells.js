@@ -70,9 +70,18 @@ function list(name, values) {
   if (values.every((one) => Number.isInteger(one))) return runs(/** @type {number[]} */ (values), t("to"));
   const shown = values.slice(0, 8).map((one) => {
     if (typeof one !== "object" || one === null) return text(name, one) ?? "–";
-    return Object.entries(one).filter(([, value]) => value !== null && value !== "").slice(0, 4).map(([key, value]) => text(key, value)).join(" ");
+    return thing(one);
   });
   return shown.join(name.endsWith("curve") ? " " : ", ") + (values.length > 8 ? ` … (${values.length})` : "");
+}
+
+/** An object in a cell: what it is called, and its values by their names. @param {Record<string, unknown>} one */
+function thing(one) {
+  const said = Object.entries(one).filter(([, value]) => value !== null && value !== "").slice(0, 4);
+  const head = said.findIndex(([, value]) => typeof value === "string" || (Array.isArray(value) && value.every((part) => typeof part === "string")));
+  const rest = said.filter((_, at) => at !== head).map(([key, value]) => (key === "ms" ? text(key, value) : `${key === "ranks" ? "rank" : title(key).toLowerCase()} ${text(key, value)}`)).join(", ");
+  if (head < 0) return rest;
+  return `${text(...said[head])}${rest ? ` (${rest})` : ""}`;
 }
 
 /** The value as text for programs: nanoseconds where the document has milliseconds. @param {string} name @param {unknown} value */

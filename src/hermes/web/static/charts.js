@@ -93,7 +93,14 @@ export function lines({ label, lines, band = [], unit = duration, xName, marks =
     lines.map((line) => (line.points.length === 1 ? s("circle", { class: `dot ${line.kind}`, cx: px(line.points[0][0]), cy: py(line.points[0][1]), r: 4 }) : s("path", { class: `line ${line.kind}${line.strong ? " strong" : ""}`, d: path(line.points) }, s("title", {}, line.name)))),
     foot, hover,
   );
-  return h("figure", { class: "lines" }, chart, read);
+  const names = lines.length > 1 && new Set(lines.map((line) => line.kind)).size === lines.length ? lines : [];
+  return h(
+    "figure", { class: "lines" }, chart,
+    names.length || band.length ? h("ul", { class: "legend" },
+      names.map((line) => h("li", {}, h("span", { class: `key ${line.kind}`, "aria-hidden": "true" }), line.name)),
+      band.length ? h("li", {}, h("span", { class: "key band", "aria-hidden": "true" }), t("chart.band")) : null) : null,
+    read,
+  );
 }
 
 /**

@@ -133,7 +133,7 @@ class Table {
   /** @param {{name: string, kind: string, at: number}} column @param {import("./data.js").Page} page @param {number} place */
   width(column, page, place) {
     const longest = Math.max(...page.rows.slice(0, SAMPLE).map((row) => (text(column.name, row[column.at]) ?? "–").length), 2);
-    const bar = column.name === this.options.bar ? 70 : 0;
+    const bar = column.name === this.options.bar ? 70 : column.name === "component" ? 18 : 0;
     const most = numeric(column.name, column.kind) ? 150 : place === 0 ? 400 : 280;
     return Math.min(Math.max(longest * (numeric(column.name, column.kind) ? 8.2 : 8), title(column.name).length * 7 + 16) + 24, most) + bar;
   }
@@ -170,7 +170,7 @@ class Table {
         this.filter = input.value;
         keep({ [`f_${this.key}`]: this.filter });
         this.load().then(() => say(this.status.textContent ?? ""));
-      }, 120);
+      }, 40);
     });
     const copier = (kind) => button(t(`copy_${kind}`), () => this.copied(kind), { "aria-label": t(`copy_${kind}_of`, { title: this.title }) });
     this.tools.replaceChildren(

@@ -15,7 +15,7 @@ export async function render(main) {
   main.append(...heading("communication", t("communication.lead")));
   const { rank, control } = rankPicker(true);
   const any = ["waits", "rank_waits", "links", "top.communication"].some((key) => rowsOf(key)) || tables().some((one) => one.key.startsWith("communication."));
-  if (!any) main.append(empty(t("communication.none")));
+  if (!any) { main.append(empty(t("communication.none"))); return; }
   const waits = doc().rank_waits?.length ? doc().rank_waits : doc().waits ?? [];
   if (waits.length) main.append(section(t("communication.waits"), h("p", { class: "about" }, t("communication.waits_is")), waitMatrix(waits)));
   const pairs = h("div");

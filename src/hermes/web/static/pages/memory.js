@@ -22,7 +22,7 @@ export async function render(main) {
   main.append(...heading("memory", t("memory.lead")));
   const { rank, control } = rankPicker(false);
   const controls = h("div", { class: "controls" }, control);
-  main.append(controls, facts(["memory"]) ?? "", ...rest(["memory"]));
+  main.append(controls);
   const found = await ask("rows", { table: "memory.components", rank, sort: "reserved_bytes", desc: 1 });
   if (!found.total) main.append(empty(t("memory.none"), t("memory.how")));
   const at = Object.fromEntries(found.columns.map((column, place) => [column.name, place]));
@@ -47,10 +47,12 @@ export async function render(main) {
       }),
     ));
   }
-  if (found.total) main.append(table({ table: "memory.components", rank, sort: "reserved_bytes", descending: true, bar: "reserved_bytes", view: 8, href: (row) => `/memory?${new URLSearchParams({ rank: String(rank), component: row.component })}` }));
+  const tables = [facts(["memory"]) ?? "", ...rest(["memory"])];
+  if (found.total) tables.push(table({ table: "memory.components", rank, sort: "reserved_bytes", descending: true, bar: "reserved_bytes", view: 8, href: (row) => `/memory?${new URLSearchParams({ rank: String(rank), component: row.component })}` }));
   const lived = picked === null ? {} : { first_ns: picked, last_ns: picked };
   main.append(
-    h("p", { class: "about" }, picked === null ? t("memory.pick") : t("memory.picked", { at: moment(String(picked)) }), picked === null ? null : h("a", { href: `/memory${rank === null ? "" : `?rank=${rank}`}` }, ` ${t("memory.all")}`)),
+    !found.total ? "" : h("p", { class: "about" }, picked === null ? t("memory.pick") : t("memory.picked", { at: moment(String(picked)) }), picked === null ? null : h("a", { href: `/memory${rank === null ? "" : `?rank=${rank}`}` }, ` ${t("memory.all")}`)),
     table({ table: "allocation", rank, sort: "bytes", descending: true, bar: "bytes", more: lived, timeline: (row) => ({ rank: row.rank ?? rank, at: row.alloc_ns, name: row.name }), columns: ["name", "bytes", "alloc_ns", "release_ns", "device_id"] }),
+    ...tables,
   );
 }

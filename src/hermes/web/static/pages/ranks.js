@@ -103,7 +103,7 @@ function byStep(all, blamed) {
   const stepName = (c) => (columns[c].length === 1 ? `${columns[c][0] ?? "–"}` : `${columns[c][0]}–${columns[c].at(-1)}`);
   return h("div", {},
     h("div", { class: "controls" }, picker("of", t("measure"), METRICS.map((name) => [name, t(`part.${name}`)]), measure)), back(whole),
-    h("p", { class: "about" }, t("ranks.scale", { least: duration(least), most: duration(most) })),
+    h("p", { class: "about" }, t("ranks.scale", { least: duration(least), most: duration(most), gap: duration(most - least) })),
     heat({
       label: t("ranks.by_step"), rowTitle: t("rank"),
       rows: groups.map((group) => ({ name: named(group), outlined: group.some((rank) => blamed.has(rank)) })),

@@ -18,7 +18,7 @@ export async function render(main) {
   const measure = param("of", "window");
   main.append(h("div", { class: "controls" }, picker("of", t("measure"), ["window", ...PARTS, "preparing"].map((name) => [name, t(`part.${name}`)]), measure)));
   const numbered = all.filter((row) => row.step !== null && row[measure] !== null);
-  main.append(numbered.length > 1 ? over(/** @type {Numbered[]} */ (numbered), measure) : h("p", { class: "none" }, t("steps.one")));
+  main.append(new Set(numbered.map((row) => row.step)).size > 1 ? over(/** @type {Numbered[]} */ (numbered), measure) : h("p", { class: "none" }, t("steps.one")));
   const chosen = all.filter((row) => String(row.rank) === param("rank") && String(row.step) === param("step", "null"));
   const own = chosen.length ? chosen[0] : null;
   if (own) main.append(one(own));
@@ -86,7 +86,7 @@ function percentiles(all) {
   const at = (values, share) => values[Math.min(values.length - 1, Math.floor(share * values.length))];
   const rows = ["window", ...PARTS].map((name) => ({ name, values: all.map((row) => row[name]).filter((value) => value !== null).sort((a, b) => a - b) })).filter((row) => row.values.length);
   const shares = [["least", 0], ["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["most", 1]];
-  return h("table", { class: "plain" },
+  return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("steps.percentiles") }, h("table", { class: "plain" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("measure")), shares.map(([name]) => h("th", { class: "n", scope: "col" }, t(`stat.${name}`))))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: `key ${row.name}`, "aria-hidden": "true" }), t(`part.${row.name}`)), shares.map(([, share]) => h("td", { class: "n" }, duration(at(row.values, share))))))));
+    h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: `key ${row.name}`, "aria-hidden": "true" }), t(`part.${row.name}`)), shares.map(([, share]) => h("td", { class: "n" }, duration(at(row.values, share)))))))));
 }

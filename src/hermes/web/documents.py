@@ -1,0 +1,154 @@
+"""Tables of a document, a stretch at a time, and what a page gets of the document at once: plain Python, no library."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hermes.base.errors import InputError
+from hermes.web.sources import Listed, listed
+
+LONGEST_PAGE = 1_000
+_SAFE = 2**53
+_FIRST_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One stretch of one table. `words` must all occur in a row; `only` are columns with the text they must equal;
+    `within` is a stretch of time that rows must overlap.
+    """
+
+    table: str
+    rank: int | None = None
+    sort: str = ""
+    descending: bool = False
+    words: tuple[str, ...] = ()
+    only: tuple[tuple[str, str], ...] = ()
+    within: tuple[int, int] | None = None
+    offset: int = 0
+    limit: int = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What was asked for: the columns with their kinds, how many rows match, how many there are, and the stretch."""
+
+    columns: tuple[tuple[str, str], ...]
+    total: int
+    matching: int
+    rows: tuple[tuple[object, ...], ...]
+
+
+def listed_page(
+    table: Listed, ask: Ask, kept: Callable[[Callable[[], list[int]]], list[int]] = lambda make: make()
+) -> Page:
+    """A stretch of a table of a document; `kept` may remember its order. Raises `InputError` for an unknown column."""
+    refuse_unknown(ask, table.columns)
+    order = kept(lambda: _document_order(table, ask))
+    rows = (table.rows[at] for at in order[ask.offset : ask.offset + ask.limit])
+    return Page(
+        columns=tuple((name, _kind_of(table, name)) for name in table.columns),
+        total=len(table.rows), matching=len(order),
+        rows=tuple(tuple(safe(row.get(name)) for name in table.columns) for row in rows),
+    )  # fmt: skip
+
+
+def safe(value: object) -> object:
+    """A value as JSON that JavaScript reads without loss: whole numbers that no double holds become text."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return value if -_SAFE < value < _SAFE else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(name): safe(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [safe(item) for item in value]
+    return str(value)
+
+
+def refuse_unknown(ask: Ask, names: Sequence[str]) -> None:
+    """Raise `InputError` for a column or a stretch of time that the table has not."""
+    for name in (ask.sort, *(column for column, _ in ask.only)):
+        if name and name not in names:
+            raise InputError(f"there is no column {name!r} in {ask.table}", where="sort or only")
+    if ask.within and "start_ns" not in names and "alloc_ns" not in names:
+        raise InputError(f"{ask.table} has no times", where="within")
+
+
+def _document_order(table: Listed, ask: Ask) -> list[int]:
+    order = list(range(len(table.rows)))
+    if ask.rank is not None and "rank" in table.columns:
+        order = [at for at in order if table.rows[at].get("rank") == ask.rank]
+    for column, text in ask.only:
+        order = [at for at in order if str(table.rows[at].get(column)) == text]
+    if ask.words:
+        words = [word.lower() for word in ask.words]
+        spelt = {at: "\n".join(map(str, table.rows[at].values())).lower() for at in order}
+        order = [at for at in order if all(word in spelt[at] for word in words)]
+    if ask.sort:
+        known = [at for at in order if table.rows[at].get(ask.sort) is not None]
+        absent = [at for at in order if table.rows[at].get(ask.sort) is None]
+        order = sorted(known, key=lambda at: _sort_key(table.rows[at][ask.sort]), reverse=ask.descending) + absent
+    return order
+
+
+def _sort_key(value: object) -> tuple[int, float, str]:
+    """Numbers before texts; a list by its length, so that columns of mixed kinds sort too."""
+    if isinstance(value, (bool, int, float)):
+        return 0, value, ""
+    return (0, len(value), "") if isinstance(value, list) else (1, 0, str(value).lower())
+
+
+def _kind_of(table: Listed, name: str) -> str:
+    value = next((row[name] for row in table.rows if row.get(name) is not None), None)
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int"
+    if isinstance(value, float):
+        return "real"
+    return "text" if isinstance(value, str) else "list" if isinstance(value, (list, dict)) else "text"
+
+
+def told(value: object) -> bytes:
+    """A value as the JSON of an answer."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def told_page(page: Page) -> dict[str, object]:
+    """A page as an answer."""
+    return {
+        "columns": [{"name": name, "kind": kind} for name, kind in page.columns],
+        "total": page.total,
+        "matching": page.matching,
+        "rows": page.rows,
+    }
+
+
+def summary(document: Mapping[str, object]) -> bytes:
+    """The answer with the document, its long tables cut to their first rows, and what tables there are."""
+    tables = [
+        {"key": table.key, "rows": len(table.rows), "columns": list(table.columns)}
+        for table in listed(document).values()
+    ]
+    return told({"document": _shortened(document), "tables": tables})
+
+
+def _shortened(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(name): _shortened(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_shortened(item) for item in value[:_FIRST_ROWS]]
+    return safe(value)
+
+
+def columns_of(table: Listed | None, names: Sequence[str]) -> dict[str, list[object]]:
+    """Whole columns of a table; empty ones without the table or one of them."""
+    if table is None or not set(names) <= set(table.columns):
+        return {name: [] for name in names}
+    return {name: [safe(row.get(name)) for row in table.rows] for name in names}
