@@ -122,6 +122,11 @@ def test_the_asked_steps_are_captured_and_the_job_goes_on(
     first = asked.request.start_step
     assert [step for step, _ in marks(asked.folder / "rank0.pt.trace.json")] == [first, first + 1, first + 2]
     assert [path.name for path in asked.folder.iterdir()] == ["rank0.pt.trace.json"]
+    # What the steps before it were like: each sleeps for 4 ms.
+    earlier = json.loads((asked.folder / "rank0.pt.trace.json").read_text())["hermes"]["before"]
+    assert 1 <= earlier["steps"] <= first
+    assert earlier["step_ns"] > 4_000_000
+    assert earlier["gc_ns"] >= 0
     before = progress(job)[0][0]
     _until(lambda: [1] if progress(job)[0][0] > before + 100 else [])
     said = stop(process)
