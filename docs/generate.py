@@ -174,6 +174,7 @@ def _case(case: Case) -> str:
         f"- Risk: {case.risk}",
         f"- Sources: {'; '.join(f'{one} ({one.where})' for one in case.sources)}",
     ]
+    elsewhere = f"\n\n# after, on other chips than Ascend\n{case.elsewhere}" if case.elsewhere else ""
     parts = [
         f"## {case.id}",
         f"**{case.cause}.**",
@@ -181,7 +182,7 @@ def _case(case: Case) -> str:
         "\n".join(signs),
         f"Confirm: {case.confirm}",
         f"Cure: {case.cure}",
-        f"```text\n# before\n{case.before}\n\n# after\n{case.after}\n```",
+        f"```text\n# before\n{case.before}\n\n# after\n{case.after}{elsewhere}\n```",
         "\n".join(facts),
     ]
     return "\n\n".join(parts)

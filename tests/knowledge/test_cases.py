@@ -42,7 +42,17 @@ checked = "yes"
 
 def written(one: Case) -> str:
     """All words of an entry but those of its sources."""
-    texts = [one.cure, one.before, one.after, one.confirm, one.risk, one.versions, one.framework, *one.not_measured]
+    texts = [
+        one.cure,
+        one.before,
+        one.after,
+        one.elsewhere,
+        one.confirm,
+        one.risk,
+        one.versions,
+        one.framework,
+        *one.not_measured,
+    ]
     return "\n".join([*texts, *(symptom.text for symptom in one.symptoms)])
 
 
@@ -67,6 +77,15 @@ def test_ids_and_causes_are_used_once_and_ids_are_in_order() -> None:
     assert len({one.cause for one in cases.cases()}) == len(ids)
     for layer, prefix in cases.LAYERS.items():
         assert [one.id for one in cases.cases_of(layer)] == sorted(i for i in ids if i.startswith(f"{prefix}-"))
+
+
+@EVERY
+def test_the_change_for_other_chips_names_nothing_of_ascend(one: Case) -> None:
+    words = re.findall(r"npu|ascend|hccl|mindspeed", one.on(["cuda"]).after.lower()) if one.elsewhere else []
+    assert words == []
+    assert one.on(["ascend", "cuda"]).after == one.on([]).after == one.after
+    assert not one.elsewhere or {"ascend"} < {*one.chips}
+    assert one.elsewhere != one.after
 
 
 @EVERY

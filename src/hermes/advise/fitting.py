@@ -88,7 +88,7 @@ def _fit(case: Case, facts: Facts, site: Site) -> Fit | None:
     # That something is not set proves nothing by itself: only what the step shows does.
     held = sum(holds is True and not symptom.measure.startswith("setting") for symptom, holds in said.values())
     unknown = sum(holds is None for _, holds in said.values())
-    return Fit(case=case, held=held, unknown=unknown, framework=framework is True)
+    return Fit(case=case.on(site.chips), held=held, unknown=unknown, framework=framework is True)
 
 
 def _doubt(fit: Fit) -> tuple[bool, bool, bool]:

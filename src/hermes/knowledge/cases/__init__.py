@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,8 @@ class Case:
 
     `symptoms` are what it looks like in the measures: all of them together, and each alone proves nothing.
     `not_measured` are signs that no measure shows yet. `before` and `after` are the change itself: code, command or
-    configuration. `gain` is a published figure with its source, else `none published`; it is never a prediction.
+    configuration; `elsewhere` is what takes the place of `after` on other chips than Ascend, empty where it is the
+    same. `gain` is a published figure with its source, else `none published`; it is never a prediction.
     `checked` is `yes` when names, defaults and versions were compared with the sources, else `no, ` and what is open.
     """
 
@@ -84,6 +85,11 @@ class Case:
     risk: str
     sources: tuple[Citation, ...]
     checked: str
+    elsewhere: str = ""
+
+    def on(self, chips: Collection[str]) -> Case:
+        """The entry with the change for these chips; none is known: as it stands."""
+        return replace(self, after=self.elsewhere) if self.elsewhere and chips and "ascend" not in chips else self
 
     @property
     def is_lead(self) -> bool:
@@ -92,7 +98,7 @@ class Case:
 
 
 _LISTS = ("symptoms", "not_measured", "chips", "sources")
-_OPTIONAL = ("symptoms", "not_measured", "gain_source")
+_OPTIONAL = ("symptoms", "not_measured", "gain_source", "elsewhere")
 _MADE = ("id", "layer")
 _WRITTEN = tuple(field.name for field in fields(Case) if field.name not in _MADE)
 
@@ -179,6 +185,7 @@ def _case(
         risk=text["risk"],
         sources=tuple(_cite(where, one, known) for one in lists["sources"]),
         checked=text["checked"],
+        elsewhere=text["elsewhere"],
     )
 
 
@@ -228,7 +235,18 @@ def _words(where: str, name: str, value: object) -> tuple[str, ...]:
 
 def _text(one: Case) -> str:
     """All that a search looks at."""
-    parts = [one.id, one.layer, one.cause, one.confirm, one.cure, one.before, one.after, one.framework, one.versions]
+    parts = [
+        one.id,
+        one.layer,
+        one.cause,
+        one.confirm,
+        one.cure,
+        one.before,
+        one.after,
+        one.elsewhere,
+        one.framework,
+        one.versions,
+    ]
     parts += [*one.chips, *one.not_measured, *(p.text for p in one.symptoms), *map(str, one.sources)]
     return "\n".join(parts).lower()
 
