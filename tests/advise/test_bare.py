@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hermes.advise.bare import bare
-from hermes.advise.noise import NoiseFloor, without_profiler
+from hermes.advise.noise import NoiseFloor, noise_floor, without_profiler
 from hermes.advise.ranking import rank
 from hermes.analyze.host_measures import Before
 from hermes.analyze.measures import StepSplit
@@ -93,6 +93,12 @@ def test_causes_with_few_calls_come_before_those_that_the_profiler_makes_large(
     step = bare([before()], [split()])
     assert [one.code for one in rank([many, few], replaying({}), floor).findings] == ["CPU009", "CPU006"]
     assert [one.code for one in rank([many, few], replaying({}), floor, step).findings] == ["CPU006", "CPU009"]
+
+
+def test_a_job_without_a_device_has_a_step_to_take_shares_of() -> None:
+    found = noise_floor([split(0), split(1, ms=20), split(1, ms=30), split(1, ms=40)], ())
+    assert found.step_ns == 30 * MS
+    assert found.least_ns == 150_000
 
 
 def test_the_noise_floor_is_that_of_steps_that_no_profiler_disturbed(floor: NoiseFloor) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hermes.analyze.host_measures import HostSide, Recompute
 from hermes.analyze.measures import Held, PathPart, PeerWait, StepPath, StepSplit
 from hermes.diagnose.finding import Finding
 from hermes.diagnose.judge import Grounds, Judgement, find_all, judge
@@ -54,12 +55,33 @@ def test_the_slowest_rank_is_judged(split: Split) -> None:
     assert (judged.bound, judged.rank) == ("communication", 1)
 
 
-def test_without_device_tasks_nothing_is_claimed(split: Split) -> None:
-    blind = replace(split(), compute_ns=None, exposed_comm_ns=None, copy_exposed_ns=None, free_ns=None)
-    for splits in ((), (blind,)):
-        judged = judged_of(splits)
-        assert (judged.bound, judged.rank) == ("unknown", None)
-        assert "cannot be said" in judged.sentence
+def blind(window: int = 1_000, rank: int = 0) -> StepSplit:
+    return StepSplit(
+        rank=rank, step=4, window_kind="host", start_ns=0, window_ns=window, compute_ns=None, comm_ns=None,
+        exposed_comm_ns=None, overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None,
+        preparing_ns=None, host_ns=window,
+    )  # fmt: skip
+
+
+def test_without_a_step_nothing_is_claimed() -> None:
+    judged = judged_of(())
+    assert (judged.bound, judged.rank) == ("unknown", None)
+    assert "cannot be said" in judged.sentence
+
+
+def test_without_device_tasks_the_longest_step_of_the_host_is_judged_and_it_is_said() -> None:
+    judged = judged_of([blind(), blind(9_000_000, rank=2)])
+    assert (judged.bound, judged.rank, judged.step) == ("host", 2, 4)
+    assert judged.sentence.startswith("Step 9 ms: the host works all of it")
+    assert "no device task was recorded" in judged.sentence
+
+
+def test_gains_of_a_step_without_its_profiler_are_shares_of_that(measures: Make) -> None:
+    row = Recompute(rank=0, step=4, ops=1, host_ns=2_000_000, device_ns=None, compute_ns=None)
+    given_ = measures([blind(10_000_000)], host=HostSide(recompute=(row,)))
+    problems = tuple(find_all(given_))
+    sentence = judge(Grounds(splits=given_.splits, problems=problems, bare_ns=8_000_000)).sentence
+    assert sentence.startswith("Step 8 ms (10 ms as captured): 25% is lost to recomputation")
 
 
 def test_the_sentence_names_the_rank_that_others_wait_for(measures: Make, split: Split, wait: Wait) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from hermes.analyze.breakdown import median_split, worst_rank
+from hermes.analyze.breakdown import longest_step, median_split, worst_rank
 from hermes.analyze.measures import StepPath, StepSplit
 from hermes.diagnose.rule import Threshold
 
@@ -46,7 +46,8 @@ class NoiseFloor:
 
 def noise_floor(splits: Sequence[StepSplit], paths: Sequence[StepPath]) -> NoiseFloor:
     """The floor of a capture; zero where no step was measured."""
-    typical = median_split(worst_rank(tuple(splits)))
+    # Of a job without a device the host's marks tell how long a step is.
+    typical = median_split(worst_rank(tuple(splits))) or longest_step(splits)
     step_ns = typical.window_ns if typical else 0
     spread, of = _spread(splits)
     unexplained = sum(part.ns for part in paths[0].parts if part.component == "unexplained") if paths else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -322,6 +322,15 @@ def worst_rank(splits: tuple[StepSplit, ...]) -> tuple[StepSplit, ...]:
     measured = [(split.window_ns, -rank) for rank, split in medians.items() if split]
     worst = -max(measured)[1] if measured else None
     return tuple(split for split in splits if split.rank == worst)
+
+
+def longest_step(splits: Sequence[StepSplit]) -> StepSplit | None:
+    """The step of (lower) median window of the rank with the longest such, measured on a device or not."""
+    own: dict[int, list[StepSplit]] = {}
+    for split in splits:
+        own.setdefault(split.rank, []).append(split)
+    medians = [middle_split(mine) for mine in own.values()]
+    return max(medians, key=lambda split: (split.window_ns, -split.rank), default=None)
 
 
 def spread(values: list[int]) -> tuple[int, int, int]:

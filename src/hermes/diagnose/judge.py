@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hermes.analyze.breakdown import median_split, worst_rank
+from hermes.analyze.breakdown import longest_step, median_split, worst_rank
 from hermes.analyze.measures import StepPath, StepSplit
 from hermes.diagnose.finding import Finding, Moment, step_moment
 from hermes.diagnose.rule import Measures
@@ -30,6 +30,7 @@ class Grounds:
     """What a judgement rests on: the steps, the path of the slowest, the problems in order, and who was profiled.
 
     `expected` is how many ranks the job has, None where that is not known; `noise_ns` is what does not count.
+    `bare_ns` is the step that gains are meant for, without its profiler, where that is known.
     """
 
     splits: tuple[StepSplit, ...]
@@ -37,6 +38,7 @@ class Grounds:
     problems: tuple[Finding, ...] = ()
     expected: int | None = None
     noise_ns: int = 0
+    bare_ns: int | None = None
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -58,12 +60,7 @@ def judge(given: Grounds) -> Judgement:
     """What the step is lost to: the rank that is waited for and unknown, else the first problem, else nothing."""
     split = median_split(worst_rank(given.splits))
     if split is None or not split.window_ns:
-        return Judgement(
-            bound="unknown",
-            rank=None,
-            step=None,
-            sentence="What bounds the step cannot be said: no device task was recorded",
-        )
+        return _without_device(given)
     parts = {
         "communication": split.exposed_comm_ns or 0,
         "compute": split.compute_ns or 0,
@@ -71,13 +68,30 @@ def judge(given: Grounds) -> Judgement:
         "copy": split.copy_exposed_ns or 0,
     }
     bound = max(parts, key=lambda name: parts[name])
-    said = _absent(given, split) or _untold(given, split) or _problem(given, split)
+    said = _absent(given, split) or _untold(given, split) or _problem(given, split.window_ns)
     if said is None:
         said = _WORDS[bound].format(share=parts[bound] / split.window_ns) + _nothing(given)
     subject = "Step" if split.step is not None else "Capture"
     return Judgement(
         bound=bound,
         sentence=f"{subject} {milliseconds(split.window_ns)}: {said}{_coverage(given)}",
+        rank=split.rank,
+        step=split.step,
+    )
+
+
+def _without_device(given: Grounds) -> Judgement:
+    """The first problem of a job that computes on the processor, or whose device was not recorded."""
+    split = longest_step(given.splits)
+    if split is None or not split.window_ns:
+        sentence = "What bounds the step cannot be said: no device task was recorded"
+        return Judgement(bound="unknown", rank=None, step=None, sentence=sentence)
+    length = given.bare_ns or split.window_ns
+    said = _problem(given, length) or f"the host works all of it{_nothing(given)}"
+    captured = f" ({milliseconds(split.window_ns)} as captured)" if given.bare_ns else ""
+    return Judgement(
+        bound="host",
+        sentence=f"Step {milliseconds(length)}{captured}: {said}; no device task was recorded{_coverage(given)}",
         rank=split.rank,
         step=split.step,
     )
@@ -110,7 +124,7 @@ def _untold(given: Grounds, split: StepSplit) -> str | None:
     return f"{share:.0%} is communication that nothing hides, and how much of it is waiting was not recorded"
 
 
-def _problem(given: Grounds, split: StepSplit) -> str | None:
+def _problem(given: Grounds, length_ns: int) -> str | None:
     """The first problem: how much of the step it takes, where, and who waits for it."""
     if not given.problems:
         return None
@@ -118,7 +132,7 @@ def _problem(given: Grounds, split: StepSplit) -> str | None:
     gain = first.gain
     if first.endangers:
         return f"{first.title[0].lower()}{first.title[1:]}, and the job ends when it is full"
-    share = min((gain.low_ns if gain.replayed and gain.low_ns else gain.high_ns) / split.window_ns, 1.0)
+    share = min((gain.low_ns if gain.replayed and gain.low_ns else gain.high_ns) / length_ns, 1.0)
     most = "" if gain.replayed and gain.low_ns else "up to "
     if first.cause == "slow rank":
         return f"{most}{share:.0%} is waiting for {first.blames[0]}"

@@ -125,6 +125,7 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES) -> Report:
             problems=ranking.problems,
             expected=coverage.ranks_expected,
             noise_ns=ranking.floor.ns,
+            bare_ns=ranking.bare.step_ns if ranking.bare else None,
         )
     )
     report = Report(
