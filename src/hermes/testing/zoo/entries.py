@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def unseen(self) -> bool:
-        """Whether it was written without knowledge of the rules, and none of these was changed after it ran."""
+        """Whether it was written without knowledge of the rules."""
         return self.file.startswith("fresh")
 
     @property
