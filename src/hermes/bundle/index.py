@@ -41,10 +41,7 @@ class Index:
     """
 
     def __init__(self, root: Path, paths: Sequence[Path], clock: Callable[[], int] = time.time_ns) -> None:
-        name = hashlib.sha256(
-            "\0".join(sorted(str(path.absolute()) for path in paths)).encode("utf-8", "surrogatepass")
-        )
-        self._path = root / FOLDER / f"{name.hexdigest()}.json"
+        self._path = root / FOLDER / f"{_name(sorted(str(path.absolute()) for path in paths))}.json"
         self._clock = clock
         self._kept = _read(self._path)
         self._new: dict[str, tuple[State, list[str]]] = {}
@@ -57,7 +54,7 @@ class Index:
 
     def settled(self, state: State) -> bool:
         """Whether a file in this state, hashed from now on, cannot change without another state."""
-        return max(state[1], state[2]) + MARGIN_NS <= self._clock()
+        return _settled(state, self._clock())
 
     def note(self, path: Path, state: State, pieces: list[str]) -> None:
         """Keep the digests of a file that was `settled` before it was hashed."""
@@ -107,7 +104,7 @@ class Record:
         except OSError:
             return None
         now = self._clock()
-        return found if all(max(state[1], state[2]) + MARGIN_NS <= now for state in found.values()) else None
+        return found if all(_settled(state, now) for state in found.values()) else None
 
     def recall(self, states: dict[str, State] | None) -> str | None:
         """What was kept for the files in these states."""
@@ -122,6 +119,11 @@ class Record:
         """Keep what was made of the files, whose states were taken before they were read."""
         if states is not None:
             _write(self._path, json.dumps([said, states]))
+
+
+def _settled(state: State, now_ns: int) -> bool:
+    """Whether the last change of content and inode is so long ago that another would have another time."""
+    return max(state[1], state[2]) + MARGIN_NS <= now_ns
 
 
 def _name(said: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import platform
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermes.capture.device import device_clock
+from hermes.capture.device import device_clock, initialised
 from hermes.capture.flops import FlopCount
 from hermes.capture.hooks import Hooks, ignore
 from hermes.capture.meter import Meter
@@ -264,14 +265,9 @@ def frameworks(modules: Mapping[str, object]) -> dict[str, str]:
 
 def device_name(modules: Mapping[str, object]) -> str | None:
     """What the framework calls the device that this process uses; None where it uses none, and initialises none."""
-    torch = modules.get("torch")
-    for name in ("npu", "cuda"):
-        device = getattr(torch, name, None)
-        try:
-            if device is not None and device.is_initialized():
-                return str(device.get_device_name())[:100]
-        except (RuntimeError, AttributeError, TypeError, ValueError):
-            continue
+    for device in initialised(modules):
+        with contextlib.suppress(RuntimeError, AttributeError, TypeError, ValueError):
+            return str(device.get_device_name())[:100]
     return None
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hermes.live.record import NULL
@@ -60,12 +61,18 @@ class DeviceClock:
 
 def device_clock(modules: Mapping[str, object]) -> DeviceClock | None:
     """The clock of the device that torch uses in this process; None where it uses none, and initialises none."""
+    for device in initialised(modules):
+        with contextlib.suppress(RuntimeError, AttributeError):
+            return DeviceClock(device)
+    return None
+
+
+def initialised(modules: Mapping[str, object]) -> Iterator[Any]:
+    """Modules of torch for kinds of devices that this process uses already, as `torch.cuda`; none is initialised."""
     torch = modules.get("torch")
     for name in ("npu", "cuda"):
-        device = getattr(torch, name, None)
-        try:
-            if device is not None and device.is_initialized():
-                return DeviceClock(device)
-        except (RuntimeError, AttributeError):
-            continue
-    return None
+        device, used = getattr(torch, name, None), False
+        with contextlib.suppress(RuntimeError, AttributeError, TypeError, ValueError):
+            used = device is not None and device.is_initialized()
+        if used:
+            yield device
