@@ -5,11 +5,13 @@ The truth is what was planted. `EXPECTED` is the one table of what each fault sh
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hermes.advise.noise import LEAST
 from hermes.bundle.cache import Cache
 from hermes.diagnose.finding import Finding
 from hermes.report.model import Report
@@ -73,8 +75,15 @@ PAIRS: tuple[tuple[FaultKind, FaultKind], ...] = (
     ("slow_rank_host", "ai_cpu_operators"),
     ("small_packets", "data_wait"),
     ("slow_rank_compute", "recompilation"),
+    ("exposed_all_reduce", "ai_cpu_operators"),
+    ("frequency_drop", "data_wait"),
+    ("unaligned_sizes", "synchronisation_calls"),
+    ("exposed_all_reduce", "slow_rank_compute"),
 )
-"""Pairs of causes on different sides of the step; both should be among the first three findings."""
+"""Pairs of causes on different sides of the step; both should be among the first three findings.
+
+The last four were added after rules and ranking were settled.
+"""
 
 HEALTHY: tuple[tuple[str, Job], ...] = (
     ("8 ranks, one host", SMALL),
@@ -113,7 +122,10 @@ HELD_SEED = 11
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRow:
-    """What was planted where, what should be found, and the findings in order; `good` for the first `among`."""
+    """What was planted where, what should be found, and the findings in order; `good` for the first `among`.
+
+    `hidden` are faults of a pair that cost the step nothing while the other is there: nothing is to be named for them.
+    """
 
     planted: str
     job: str
@@ -121,6 +133,7 @@ class CauseRow:
     wanted: tuple[str, ...]
     found: tuple[str, ...]
     good: bool
+    hidden: tuple[FaultKind, ...] = ()
 
 
 def rows(folder: Path, part: str) -> Iterator[CauseRow]:
@@ -158,11 +171,17 @@ class _Lab:
         self._made = 0
 
     def report(self, job: Job, form: str) -> Report:
+        return self.told(job, form)[0]
+
+    def told(self, job: Job, form: str) -> tuple[Report, dict[str, float]]:
+        """The report, and the truth: the share of the step that it would win without each fault, the others left."""
         self._made += 1
         made = self._folder / f"job{self._made}"
         generate(made, job, formats=[form])  # type: ignore[list-item]
+        truth = json.loads((made / "truth.json").read_text("utf-8"))
+        costs = {fault["kind"]: fault["cost_ns_per_step"] / truth["step_ns"] for fault in truth["faults"]}
         try:
-            return analyze(load([made], Cache(made / ".cache")))
+            return analyze(load([made], Cache(made / ".cache"))), costs
         finally:
             shutil.rmtree(made)
 
@@ -213,8 +232,10 @@ def _named(finding: Finding, fault: Fault, job: Job) -> bool:
 def _pair(lab: _Lab, base: Job, pair: tuple[FaultKind, FaultKind], form: str) -> CauseRow:
     job = laid_out(base, pair)
     job = replace(job, faults=tuple(Fault(kind=kind) for kind in pair))
-    found = tuple(one.code for one in lab.report(job, form).findings[:3])
-    wanted = tuple(EXPECTED[kind] for kind in pair)
+    report, costs = lab.told(job, form)
+    found = tuple(one.code for one in report.findings[:3])
+    hidden = tuple(kind for kind in pair if costs[kind] < LEAST.value)
+    wanted = tuple(EXPECTED[kind] for kind in pair if kind not in hidden)
     return CauseRow(
         planted=" and ".join(f"`{kind}`" for kind in pair),
         job=f"{job.ranks} ranks",
@@ -222,6 +243,7 @@ def _pair(lab: _Lab, base: Job, pair: tuple[FaultKind, FaultKind], form: str) ->
         wanted=wanted,
         found=found,
         good={*wanted} <= {*found},
+        hidden=hidden,
     )
 
 
@@ -249,7 +271,7 @@ def part_lines(parts: dict[str, list[CauseRow]]) -> Iterator[str]:
 
 
 def _score(found: Sequence[CauseRow]) -> tuple[int, int]:
-    counted = [row for row in found if not _untold(row)]
+    counted = [row for row in found if not _untold(row) and not row.hidden]
     return sum(row.good for row in counted), len(counted)
 
 
@@ -259,6 +281,8 @@ def _untold(row: CauseRow) -> bool:
 
 def _line(row: CauseRow) -> str:
     good = "not told" if _untold(row) else "yes" if row.good else "**no**"
+    if row.hidden:
+        good += f" (`{row.hidden[0]}` costs nothing here: not counted)"
     found = ", ".join(row.found[:3]) or "nothing"
     return f"| {row.planted} | {row.job} | {row.form} | {', '.join(row.wanted) or 'nothing'} | {found} | {good} |"
 
@@ -283,10 +307,11 @@ Each fault is planted, and the first finding of the report held against the rule
 | what | good | share |
 |---|---|---|"""
 _ABOUT = f"""
-The goal for one fault is {GOAL:.0%}. Rules and ranking were tuned on the first row and the last two. The row *kept
+The goal is {GOAL:.0%}. Rules and ranking were tuned on the first row and the last two. The row *kept
 aside*, the pairs and 64 ranks were not looked at before a first run, in which 28 of 30, 10 of 12 and 15 of 16 were
 good; what missed there has been mended since, so that no row of this table is held out any more, but the pairs at 64
-ranks, which came last. Kineto tells less:
+ranks and the last four pairs of both sizes, which came last. A fault of a pair that would win nothing by itself while
+the other is there, by the simulation without it, is hidden: naming it would be wrong. Kineto tells less:
 without a clock of the device a low clock is a slow device, without transfers a slow link is exposed communication.
 Faults of Ascend that mean nothing on a GPU are shown as *not told* and not counted. 64 ranks are 4 layers, 3 steps
 and one format, to keep the run short. All faults are those of one generator: real jobs are noisier, and have causes

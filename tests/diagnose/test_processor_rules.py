@@ -222,8 +222,11 @@ def test_calls_of_collectives_and_recurrent_layers_are_no_calls_of_small_operato
 # What the monitor counted before the capture ------------------------------------------------------------------------
 
 
+COUNTERS = ("gc_ns", "data_ns", "save_ns", "optimizer_ns", "minor_faults", "fault_ns", "spread_ns")
+
+
 def earlier(**means: int) -> tuple[Before, ...]:
-    known: dict[str, int | None] = dict.fromkeys(("gc_ns", "data_ns", "minor_faults", "fault_ns", "spread_ns"))
+    known: dict[str, int | None] = dict.fromkeys(COUNTERS)
     return (Before(rank=0, calls=50, **{"steps": 90, "step_ns": 1_000, **known, **means}),)  # type: ignore[arg-type]
 
 

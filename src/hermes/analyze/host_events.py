@@ -23,6 +23,7 @@ from hermes.knowledge.host_work import (
     EVENTS,
     GC,
     OPTIMIZER,
+    PIECES,
     RECURRENT,
     REDUCING,
     UNPICKLING,
@@ -47,7 +48,7 @@ def notable(host_op: pl.DataFrame) -> pl.DataFrame:
         for pattern in (
             *(
                 EVENTS[reason]
-                for reason in (DATA, CONVERSION, UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, *_KINDS)
+                for reason in (DATA, CONVERSION, UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES, *_KINDS)
             ),
             FRAMES,
             _MODULE,
@@ -87,7 +88,7 @@ def host_events(
     own = outermost(of_threads(converted, loop) if loop.height else converted)
     made = spans(own) - spans(calls.filter(named(DATA)))
     yield _events(rank, CONVERSION, _cut(own, made), own, step, count, busy, "Python frames")
-    for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS):
+    for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES):
         found = calls.filter(named(reason))
         found = outermost(of_threads(found, loop) if loop.height else found)
         yield _events(rank, reason, found, found, step, count, busy, "names of host calls")
@@ -228,6 +229,8 @@ def before(rank: int, setting: pl.DataFrame, calls: int) -> Before | None:
         step_ns=known["step_ns"],
         gc_ns=known.get("gc_ns"),
         data_ns=known.get("data_ns"),
+        save_ns=known.get("save_ns"),
+        optimizer_ns=known.get("optimizer_ns"),
         minor_faults=known.get("minor_faults"),
         fault_ns=known.get("fault_ns"),
         spread_ns=known.get("spread_ns"),

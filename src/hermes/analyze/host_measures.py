@@ -388,8 +388,9 @@ class Padding:
 class Before:
     """What steps of a rank were like before the capture, without its profiler, as Hermes' monitor counted them.
 
-    Means over `steps` steps: the length of one, its time in collections of garbage, its wait for data, its page faults
-    without input, and what such a fault costs on that machine; None where it was not counted. `spread_ns` is the
+    Means over `steps` steps: the length of one, its time in collections of garbage, its wait for data, its time in
+    torch.save and in optimizers' steps, its page faults without input, and what such a fault costs on that machine;
+    None where it was not counted. `spread_ns` is the
     median absolute deviation of their lengths. `calls` is how many calls of the host the capture recorded a step: a
     profiler lengthens each.
     """
@@ -399,6 +400,8 @@ class Before:
     step_ns: int
     gc_ns: int | None
     data_ns: int | None
+    save_ns: int | None
+    optimizer_ns: int | None
     minor_faults: int | None
     fault_ns: int | None
     spread_ns: int | None

@@ -12,15 +12,18 @@ RECORDS = 256
 """So many records are looked at, a millisecond's work, once for each capture."""
 _OTHER = FLAGS["first"] | FLAGS["profiled"] | FLAGS["evaluation"] | FLAGS["foreign_profiler"]
 _PAGES, _TRIES = 32, 3
+_MEANS = {"step_ns": "wall_ns"} | {name: name for name in ("gc_ns", "data_ns", "save_ns", "optimizer_ns")}
+"""Mean and the field of a record that it is of."""
 
 
 def before(records: bytes) -> dict[str, int]:
     """Means by name over packed records, as integers; what no record has is absent.
 
     `steps` counts the records, `step_ns` is a step's length and `spread_ns` the median absolute deviation of it,
-    `gc_ns` its time in collections, `data_ns` its wait for data, `minor_faults` its page faults without input,
-    `fault_ns` what one costs, measured now. Steps that another profiler, an evaluation or the start made different are
-    left out; none is left: nothing is told.
+    `gc_ns` its time in collections, `data_ns` its wait for data, `save_ns` its time in torch.save,
+    `optimizer_ns` its time in optimizers' steps, `minor_faults` its page faults without input, `fault_ns` what one
+    costs, measured now. Steps that another profiler, an evaluation or the start made different are left out; none is
+    left: nothing is told.
     """
     rows = [
         row
@@ -33,7 +36,7 @@ def before(records: bytes) -> dict[str, int]:
 
 
 def _means(rows: list[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
-    for name, field in (("step_ns", "wall_ns"), ("gc_ns", "gc_ns"), ("data_ns", "data_ns")):
+    for name, field in _MEANS.items():
         known = [row[AT[field]] for row in rows if row[AT[field]] != NULL]
         if known:
             yield name, sum(known) // len(known)

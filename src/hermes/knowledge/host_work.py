@@ -56,6 +56,7 @@ CONVERSION = "conversion of lists"
 UNPICKLING = "unpickling"
 OPTIMIZER = "optimizer steps"
 REDUCING = "forward passes of DistributedDataParallel"
+PIECES = "gradients of pieces"
 COLLECTIVES = "calls of collectives"
 BUCKETS = "copies between gradients and buckets"
 RECURRENT = "recurrent layers"
@@ -70,6 +71,8 @@ EVENTS: dict[str, str] = PATTERNS | {
     UNPICKLING: r"^<built-in function loads>$",
     OPTIMIZER: r"^optimizer\.step#",
     REDUCING: r"^distributeddataparallel\.forward$",
+    # Of each piece that is taken out of a tensor the gradient is as large as the tensor.
+    PIECES: r"^aten::(select|slice)_backward$",
     BUCKETS: r"^torch(::distributed::|\.distributed\.ddp\.)reducer::(mul_out|copy_)",
     # With their wrapper, which checks and logs, and the wait of those that are not asynchronous.
     COLLECTIVES: (

@@ -80,15 +80,30 @@ def before_of(measures: Measures, rank: int) -> Before | None:
     return next((row for row in measures.host.before if row.rank == rank), None)
 
 
-def longer_step(measures: Measures) -> Callable[[StepSplit], int]:
-    """The mean step of the capture or of those before it, the longer: what was counted before may be missing here."""
+def counted(measures: Measures, rank: int, counter: str) -> int | None:
+    """A mean of `Before` of a rank without a device; None where nothing counts, or a device works beside the host."""
+    row = None if has_device(measures, rank) else before_of(measures, rank)
+    ns: int | None = getattr(row, counter) if row else None
+    return ns
+
+
+def counted_step(measures: Measures, counter: str) -> Callable[[StepSplit], int]:
+    """The step that a cost is of: where `counter` tells it, a step before the capture, else the capture's mean."""
     captured = _mean_step(measures)
 
     def length(split: StepSplit) -> int:
         row = before_of(measures, split.rank)
-        return max(captured(split), row.step_ns if row else 0)
+        return row.step_ns if row and counted(measures, split.rank, counter) is not None else captured(split)
 
     return length
+
+
+def counted_fact(measures: Measures, rank: int, counter: str) -> tuple[Evidence, ...]:
+    """That mean, where there is one."""
+    row, ns = before_of(measures, rank), counted(measures, rank, counter)
+    if row is None or ns is None:
+        return ()
+    return (fact(measures, rank, f"in a step, mean of {row.steps}", ns, "ns", source=BEFORE_IT),)
 
 
 def on(measures: Measures, found: Loss) -> str:

@@ -7,16 +7,43 @@ from collections.abc import Collection, Iterator
 from hermes.analyze.host_measures import Fetches
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Evidence
-from hermes.diagnose.rule import Measures
+from hermes.diagnose.rule import Measures, Threshold
 from hermes.diagnose.rules._component import Loss
-from hermes.diagnose.rules._host import fact, has_device
+from hermes.diagnose.rules._host import counted, counted_fact, counted_step, fact, has_device, host_loss
 
+WAITED = "data_ns"
 _LONG = 4
 
 
 def fetches_of(measures: Measures, rank: int) -> Fetches | None:
     """How the loop of a rank got its batches; None where no fetch was seen."""
     return next((row for row in measures.host.fetches if row.rank == rank), None)
+
+
+def fetch_loss(measures: Measures, what: str, limit: Threshold, kinds: Collection[str]) -> Loss | None:
+    """The rank that loses most to fetching in loops of these kinds; of steps before the capture where these tell it."""
+    length = counted_step(measures, WAITED)
+    return host_loss(measures, what, limit, lambda split: _without_profiler(measures, split, kinds), length)
+
+
+def recorded_calls(measures: Measures, rank: int, otherwise: float | None) -> float | None:
+    """How many recorded calls such a loss holds a step: none, where it was counted without a profiler."""
+    return otherwise if counted(measures, rank, WAITED) is None else 0.0
+
+
+def _without_profiler(measures: Measures, split: StepSplit, kinds: Collection[str]) -> int | None:
+    """As `fetch_cost`, counted before the capture if it was: a profiler slows the loop, so that workers are early."""
+    row, waited = fetches_of(measures, split.rank), counted(measures, split.rank, WAITED)
+    if row is None or row.kind not in kinds or waited is None or not row.wait_ns:
+        return fetch_cost(measures, split, kinds)
+    return round(waited * (1 - starting(row)))
+
+
+def starting(row: Fetches) -> float:
+    """The part of all waits of the loop that is for its start: making iterators, and their first batches."""
+    start = (row.epoch_ns or 0) + first_waits_ns(row)
+    every = row.wait_ns + (row.epoch_ns or 0)
+    return start / every if every else 0.0
 
 
 def fetch_cost(measures: Measures, split: StepSplit, kinds: Collection[str]) -> int | None:
@@ -54,6 +81,7 @@ def one_long_fetch(row: Fetches) -> bool:
 def loop_facts(measures: Measures, row: Fetches) -> Iterator[Evidence]:
     """The fetches, and the demand against what is supplied."""
     rank = row.rank
+    yield from counted_fact(measures, rank, WAITED)
     yield fact(measures, rank, "median fetch", row.median_ns, "ns")
     step = "" if row.longest_step is None else f"step {row.longest_step}"
     yield fact(measures, rank, "longest fetch", row.longest_ns, "ns", source=step)

@@ -32,16 +32,15 @@ from collections.abc import Iterator
 from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._host import (
-    BEFORE_IT,
-    before_of,
     blamed,
     bound,
+    counted,
+    counted_fact,
+    counted_step,
     event_cost,
     events_of,
-    fact,
     has_device,
     host_loss,
-    longer_step,
     of_events,
     on,
     within,
@@ -54,18 +53,12 @@ LIMIT = Threshold(value=0.01, unit="of step", source="docs/evidence/host-limits.
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = host_loss(
-        measures, "collecting garbage", LIMIT, lambda split: _cost(measures, split.rank), longer_step(measures)
-    )
+    length = counted_step(measures, "gc_ns")
+    found = host_loss(measures, "collecting garbage", LIMIT, lambda split: _cost(measures, split.rank), length)
     if found is None:
         return
     rank = found.worst.rank
-    row, before = events_of(measures, rank, GC), before_of(measures, rank)
-    counted = (
-        (fact(measures, rank, f"in a step, mean of {before.steps}", before.gc_ns or 0, "ns", source=BEFORE_IT),)
-        if before and not has_device(measures, rank)
-        else ()
-    )
+    row = events_of(measures, rank, GC)
     yield Finding(
         code="CPU006",
         layer="cpu",
@@ -78,7 +71,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         gain=bound(measures, found, "no collection inside the steps"),
         confidence=round(0.9 * measures.certainty, 2),
         calls=0.0,
-        evidence=(*found.evidence, *counted, *(of_events(measures, row) if row else ())),
+        evidence=(*found.evidence, *counted_fact(measures, rank, "gc_ns"), *(of_events(measures, row) if row else ())),
         replay=("host:garbage-collection=0",) if has_device(measures, rank) else (),
         within=within(measures, rank, {GC}),
         actions=(
@@ -96,8 +89,8 @@ def find(measures: Measures) -> Iterator[Finding]:
 
 def _cost(measures: Measures, rank: int) -> int | None:
     """Nanoseconds a step in collections; without a device of the steps before the capture, where these are told."""
-    row = None if has_device(measures, rank) else before_of(measures, rank)
-    return row.gc_ns if row and row.gc_ns is not None else event_cost(measures, rank, GC)
+    ns = counted(measures, rank, "gc_ns")
+    return event_cost(measures, rank, GC) if ns is None else ns
 
 
 RULE = Rule(code="CPU006", page=__doc__ or "", find=find, cases=("CPU-30", "CPU-31", "CPU-33", "CPU-46"))

@@ -6,7 +6,8 @@ Time of the typical step in which the host is in operators or Python, less the o
 at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the processor itself,
 where most calls of operators are shorter than that. Checks of numbers (ENV004), conversions of lists (IO007) and calls
 of collectives do not count, nor do recurrent layers of the framework, which are loops of small operators themselves.
-Where the optimizer makes most of these calls, what it takes is what is sure to be won: it has a fused form.
+Gradients of pieces taken out of a tensor in a loop count whole: each is as large as the tensor.
+Where the optimizer makes most of these calls, what it takes is what can be won: it has a fused form.
 
 ## Why it costs you
 
@@ -38,13 +39,25 @@ from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import Loss
 from hermes.diagnose.rules._compute import named
-from hermes.diagnose.rules._host import blamed, event_cost, fact, has_device, host_loss, on, step_ns
-from hermes.knowledge.host_work import CHECKS, COLLECTIVES, CONVERSION, OPERATOR, OPTIMIZER, PYTHON, RECURRENT
+from hermes.diagnose.rules._host import (
+    before_of,
+    blamed,
+    counted,
+    event_cost,
+    events_of,
+    fact,
+    has_device,
+    host_loss,
+    on,
+    step_ns,
+)
+from hermes.knowledge.host_work import CHECKS, COLLECTIVES, CONVERSION, OPERATOR, OPTIMIZER, PIECES, PYTHON, RECURRENT
 
 LIMIT = Threshold(value=0.3, unit="of step", source="docs/evidence/cpu009.md")
 SMALL_NS = Threshold(value=10_000, unit="ns", source="docs/evidence/cpu009.md")
 MOST = Threshold(value=0.5, unit="of calls", source="docs/evidence/cpu009.md")
 LEFT = Threshold(value=0.5, unit="of it is left at most", source="docs/evidence/cpu009.md")
+LOOP = Threshold(value=8, unit="gradients of pieces a step, to be a loop", source="docs/evidence/cpu009.md")
 CALL_NS = Threshold(value=30_000, unit="ns a call", source="docs/evidence/cpu009.md")
 
 
@@ -54,6 +67,7 @@ def find(measures: Measures) -> Iterator[Finding]:
     if found is None:
         return
     rank = found.worst.rank
+    steps_ns, earlier = _optimizer(measures, found)
     small = [row for row in _rows(measures, rank) if _is_small(row)]
     most = sorted(small, key=lambda row: (-row.calls, row.operator, row.shapes))
     yield Finding(
@@ -65,7 +79,10 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=blamed(measures, found, *named(most)),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=_gain(measures, found),
+        gain=_gain(steps_ns, "updates of parameters are")
+        if steps_ns
+        else _gain(found.cost_ns, "what small operators do is"),
+        calls=0.0 if earlier else None,
         confidence=round(0.7 * measures.certainty, 2),
         evidence=(
             *found.evidence,
@@ -95,21 +112,34 @@ def _cost(measures: Measures, split: StepSplit) -> int | None:
         return None
     large = sum(row.ns / _steps(measures, row) for row in rows if not _is_small(row))
     calls = sum(row.calls / _steps(measures, row) for row in rows if _is_small(row))
+    pieces = _pieces(measures, rank)
     # Other Python of the step is no fault of its operators.
     other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, COLLECTIVES, RECURRENT))
-    return min(max(host.of(OPERATOR, PYTHON) - round(large) - other, 0), round(calls * CALL_NS.value))
+    own = max(host.of(OPERATOR, PYTHON) - max(round(large) - pieces, 0) - other, 0)
+    return min(own, round(calls * CALL_NS.value) + pieces)
 
 
-def _optimizer(measures: Measures, found: Loss) -> int:
-    """What steps of optimizers take a step, where they are most of the loss: their fused form is one operator."""
-    ns = min(event_cost(measures, found.worst.rank, OPTIMIZER) or 0, found.cost_ns)
-    return ns if ns > MOST.value * found.cost_ns else 0
+def _pieces(measures: Measures, rank: int) -> int:
+    """What gradients of pieces take a step where a loop makes them: each is as large as what it is a piece of."""
+    row = events_of(measures, rank, PIECES)
+    if row is None or row.ns is None or (row.calls or 0) < LOOP.value * row.steps:
+        return 0
+    return row.ns // max(1, row.steps)
 
 
-def _gain(measures: Measures, found: Loss) -> Gain:
-    method = "what small operators do is put together, and the whole takes at most half as long"
-    low = max(round(found.cost_ns * (1 - LEFT.value)), _optimizer(measures, found))
-    return Gain(low_ns=low, high_ns=found.cost_ns, method=f"the host's own time: {method}")
+def _optimizer(measures: Measures, found: Loss) -> tuple[int, bool]:
+    """What optimizers take a step where they are most of the loss, else nothing, and whether the monitor counted it."""
+    rank = found.worst.rank
+    before, earlier = before_of(measures, rank), counted(measures, rank, "optimizer_ns")
+    if before and earlier and earlier > MOST.value * found.share * before.step_ns:
+        return earlier, True
+    ns = min(event_cost(measures, rank, OPTIMIZER) or 0, found.cost_ns)
+    return (ns, False) if ns > MOST.value * found.cost_ns else (0, False)
+
+
+def _gain(cost_ns: int, what: str) -> Gain:
+    method = f"{what} put together, and the whole takes at most half as long"
+    return Gain(low_ns=round(cost_ns * (1 - LEFT.value)), high_ns=cost_ns, method=f"the host's own time: {method}")
 
 
 def _rows(measures: Measures, rank: int) -> list[OperatorCost]:

@@ -40,6 +40,7 @@ FEW = Threshold(
     unit="cores for each thread: then they suffice",
     source="PyTorch, CPU threading: no more threads than cores",
 )
+WON = Threshold(value=0.5, unit="of the time of these operators", source="docs/evidence/cpu009.md")
 WORTH_NS = Threshold(value=10_000, unit="ns an operator, to be worth several threads", source="docs/evidence/cpu009.md")
 
 
@@ -70,7 +71,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         cost_ns=found.cost_ns,
         calls=found.calls,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all of these operators' time; half of it counts"),
+        gain=_gain(found.cost_ns, crowded[rank]),
         confidence=round(0.7 * measures.certainty, 2),
         evidence=(
             *found.evidence,
@@ -87,6 +88,16 @@ def find(measures: Measures) -> Iterator[Finding]:
                 source="PyTorch performance tuning guide: OMP_NUM_THREADS; CPU threading and TorchScript inference",
             ),
         ),
+    )
+
+
+def _gain(cost_ns: int, cores: float) -> Gain:
+    """Between what was measured at least and threads that spin in their turn, so that the last waits for all others."""
+    high = max(WON.value, 1 - cores)
+    return Gain(
+        low_ns=round(cost_ns * WON.value),
+        high_ns=round(cost_ns * high),
+        method=f"half of these operators' time, up to {high:.0%} where threads that wait keep the cores",
     )
 
 

@@ -33,8 +33,8 @@ from hermes.analyze.host_measures import Fetches
 from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import Loss
-from hermes.diagnose.rules._host import blamed, bound, fact, has_device, host_loss, on, within
-from hermes.diagnose.rules._input import fetch_cost, fetches_of, loop_facts, one_long_fetch, where_verb
+from hermes.diagnose.rules._host import blamed, bound, fact, has_device, on, within
+from hermes.diagnose.rules._input import fetch_loss, fetches_of, loop_facts, one_long_fetch, recorded_calls, where_verb
 from hermes.knowledge.host_work import DATA
 
 LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
@@ -43,7 +43,7 @@ MOSTLY = Threshold(value=0.5, unit="of fetching", source="docs/evidence/host-lim
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = host_loss(measures, "fetching batches", LIMIT, lambda split: fetch_cost(measures, split, ("main process",)))
+    found = fetch_loss(measures, "fetching batches", LIMIT, ("main process",))
     row = fetches_of(measures, found.worst.rank) if found else None
     if found is None or row is None:
         return
@@ -57,6 +57,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
+        calls=recorded_calls(measures, rank, None),
         share=found.share,
         gain=bound(measures, found, "a batch is always ready"),
         confidence=round((0.5 if one_long_fetch(row) else 0.9) * measures.certainty, 2),

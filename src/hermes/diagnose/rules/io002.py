@@ -34,8 +34,8 @@ from collections.abc import Iterator
 from hermes.analyze.host_measures import InputQueue, InputRates
 from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._host import blamed, bound, fact, has_device, host_loss, on, within
-from hermes.diagnose.rules._input import fetch_cost, fetches_of, loop_facts, one_long_fetch, where_verb
+from hermes.diagnose.rules._host import blamed, bound, fact, has_device, on, within
+from hermes.diagnose.rules._input import fetch_loss, fetches_of, loop_facts, one_long_fetch, recorded_calls, where_verb
 from hermes.knowledge.host_work import DATA
 
 LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
@@ -47,8 +47,7 @@ CORES_FULL = Threshold(value=0.9, unit="of cores", source="docs/evidence/host-li
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    kinds = ("workers", "not told")
-    found = host_loss(measures, "waiting for batches", LIMIT, lambda split: fetch_cost(measures, split, kinds))
+    found = fetch_loss(measures, "waiting for batches", LIMIT, ("workers", "not told"))
     row = fetches_of(measures, found.worst.rank) if found else None
     if found is None or row is None:
         return
@@ -65,7 +64,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=blamed(measures, found, *((slow.name,) if slow else ())),
         cost_ns=found.cost_ns,
-        calls=row.fetches / max(1, row.steps),
+        calls=recorded_calls(measures, rank, row.fetches / max(1, row.steps)),
         share=found.share,
         gain=bound(measures, found, "a batch is always ready"),
         confidence=round((0.5 if one_long_fetch(row) else 0.85) * measures.certainty, 2),

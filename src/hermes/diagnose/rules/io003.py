@@ -30,17 +30,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._host import blamed, bound, fact, host_loss, on
-from hermes.diagnose.rules._input import fetches_of, first_waits_ns
+from hermes.diagnose.rules._host import blamed, bound, counted, counted_step, fact, host_loss, on
+from hermes.diagnose.rules._input import WAITED, fetches_of, first_waits_ns, recorded_calls, starting
 
 LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = host_loss(measures, "starting iterators of the loader", LIMIT, lambda split: _cost(measures, split.rank))
+    length = counted_step(measures, WAITED)
+    found = host_loss(measures, "starting iterators of the loader", LIMIT, lambda split: _cost(measures, split), length)
     row = fetches_of(measures, found.worst.rank) if found else None
     if found is None or row is None:
         return
@@ -52,6 +54,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
+        calls=recorded_calls(measures, row.rank, None),
         share=found.share,
         gain=bound(measures, found, "workers stay over epochs"),
         confidence=round(0.6 * measures.certainty, 2),
@@ -74,9 +77,14 @@ def find(measures: Measures) -> Iterator[Finding]:
     )
 
 
-def _cost(measures: Measures, rank: int) -> int | None:
-    row = fetches_of(measures, rank)
-    return None if row is None or row.epoch_ns is None else (row.epoch_ns + first_waits_ns(row)) // max(1, row.steps)
+def _cost(measures: Measures, split: StepSplit) -> int | None:
+    row = fetches_of(measures, split.rank)
+    if row is None or row.epoch_ns is None:
+        return None
+    waited = counted(measures, row.rank, WAITED)
+    if waited is not None:
+        return round(waited * starting(row))
+    return (row.epoch_ns + first_waits_ns(row)) // max(1, row.steps)
 
 
 RULE = Rule(code="IO003", page=__doc__ or "", find=find, cases=("IO-06", "IO-24"))

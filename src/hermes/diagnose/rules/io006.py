@@ -27,12 +27,17 @@ Run 50 steps without saving and logging: the step must shorten by the cost.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from hermes.diagnose.finding import Action, Finding
+from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._component import Loss
 from hermes.diagnose.rules._host import (
     blamed,
     bound,
+    counted,
+    counted_fact,
+    counted_step,
     event_cost,
     events_of,
     has_device,
@@ -44,29 +49,41 @@ from hermes.diagnose.rules._host import (
 from hermes.diagnose.rules._input import where_verb
 from hermes.knowledge.host_work import CHECKPOINT
 
+SAVED = "save_ns"
+_WHAT = "saving and logging"
+COPY = Threshold(value=0.3, unit="of a save is left at most", source="docs/evidence/host-limits.md")
 LIMIT = Threshold(value=0.02, unit="of step", source="docs/evidence/host-limits.md")
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = host_loss(measures, "saving and logging", LIMIT, lambda split: event_cost(measures, split.rank, CHECKPOINT))
-    row = events_of(measures, found.worst.rank, CHECKPOINT) if found else None
-    if found is None or row is None:
+    found = _in_calls(measures)
+    before = _in_saves(measures)
+    earlier = before is not None and (found is None or before.share > found.share)
+    found = before if earlier else found
+    if found is None:
         return
+    rank = found.worst.rank
+    row = events_of(measures, rank, CHECKPOINT)
     yield Finding(
         code="IO006",
         layer="io",
         cause="checkpoint or logging",
         title=f"Saving or logging {where_verb(measures, found)}{on(measures, found)}",
         ranks=found.ranks,
-        blames=blamed(measures, found, *(name for name, _, _ in row.names[:1])),
+        blames=blamed(measures, found, *(name for name, _, _ in (row.names[:1] if row else ()))),
         cost_ns=found.cost_ns,
+        calls=0.0 if earlier else None,
         share=found.share,
-        gain=bound(measures, found, "all of it runs in the background"),
+        gain=_gain(measures, found, earlier),
         confidence=round(0.7 * measures.certainty, 2),
-        evidence=(*found.evidence, *of_events(measures, row)),
-        replay=("host:checkpoint-or-logging=0",) if has_device(measures, row.rank) else (),
-        within=within(measures, row.rank, {CHECKPOINT}),
+        evidence=(
+            *found.evidence,
+            *(counted_fact(measures, rank, SAVED) if earlier else ()),
+            *(of_events(measures, row) if row else ()),
+        ),
+        replay=("host:checkpoint-or-logging=0",) if has_device(measures, rank) else (),
+        within=within(measures, rank, {CHECKPOINT}),
         actions=(
             Action(
                 title="Save in the background",
@@ -86,6 +103,23 @@ def find(measures: Measures) -> Iterator[Finding]:
             ),
         ),
     )
+
+
+def _gain(measures: Measures, found: Loss, earlier: bool) -> Gain:
+    """All of it, and of saves less what copying the state takes before a thread can write it."""
+    gain = bound(measures, found, "all of it runs in the background")
+    return replace(gain, low_ns=round(gain.low_ns * (1 - COPY.value)), replayed=False) if earlier else gain
+
+
+def _in_calls(measures: Measures) -> Loss | None:
+    """By the calls of the capture."""
+    return host_loss(measures, _WHAT, LIMIT, lambda split: event_cost(measures, split.rank, CHECKPOINT))
+
+
+def _in_saves(measures: Measures) -> Loss | None:
+    """By the time in torch.save in many steps before the capture, which may hold none, or all."""
+    length = counted_step(measures, SAVED)
+    return host_loss(measures, _WHAT, LIMIT, lambda split: counted(measures, split.rank, SAVED) or None, length)
 
 
 RULE = Rule(code="IO006", page=__doc__ or "", find=find, cases=("IO-16", "IO-17", "IO-24"))

@@ -35,10 +35,10 @@ from hermes.diagnose.rules._host import (
     before_of,
     blamed,
     bound,
+    counted_step,
     fact,
     has_device,
     host_loss,
-    longer_step,
     on,
 )  # fmt: skip
 
@@ -48,7 +48,13 @@ _PAGE = 4096
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = host_loss(measures, "page faults", LIMIT, lambda split: _cost(measures, split.rank), longer_step(measures))
+    found = host_loss(
+        measures,
+        "page faults",
+        LIMIT,
+        lambda split: _cost(measures, split.rank),
+        counted_step(measures, "minor_faults"),
+    )
     row = before_of(measures, found.worst.rank) if found else None
     if found is None or row is None or row.minor_faults is None:
         return
