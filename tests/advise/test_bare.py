@@ -29,8 +29,8 @@ def split(rank: int = 0, ms: int = 12) -> StepSplit:
 
 def before(rank: int = 0, ms: int = 10, calls: int = 2_000, **more: Any) -> Before:
     made = Before(
-        rank=rank, steps=100, step_ns=ms * MS, gc_ns=None, data_ns=None, save_ns=None, optimizer_ns=None,
-        minor_faults=None, fault_ns=None, spread_ns=None, calls=calls,
+        rank=rank, steps=100, step_ns=ms * MS, gc_ns=None, data_ns=None, data_cpu_ns=None, save_ns=None,
+        optimizer_ns=None, minor_faults=None, fault_ns=None, spread_ns=None, calls=calls,
     )  # fmt: skip
     return replace(made, **more)
 

@@ -222,7 +222,7 @@ def test_calls_of_collectives_and_recurrent_layers_are_no_calls_of_small_operato
 # What the monitor counted before the capture ------------------------------------------------------------------------
 
 
-COUNTERS = ("gc_ns", "data_ns", "save_ns", "optimizer_ns", "minor_faults", "fault_ns", "spread_ns")
+COUNTERS = ("gc_ns", "data_ns", "data_cpu_ns", "save_ns", "optimizer_ns", "minor_faults", "fault_ns", "spread_ns")
 
 
 def earlier(**means: int) -> tuple[Before, ...]:

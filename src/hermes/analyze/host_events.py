@@ -229,6 +229,7 @@ def before(rank: int, setting: pl.DataFrame, calls: int) -> Before | None:
         step_ns=known["step_ns"],
         gc_ns=known.get("gc_ns"),
         data_ns=known.get("data_ns"),
+        data_cpu_ns=known.get("data_cpu_ns"),
         save_ns=known.get("save_ns"),
         optimizer_ns=known.get("optimizer_ns"),
         minor_faults=known.get("minor_faults"),

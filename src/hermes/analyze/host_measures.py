@@ -388,10 +388,10 @@ class Padding:
 class Before:
     """What steps of a rank were like before the capture, without its profiler, as Hermes' monitor counted them.
 
-    Means over `steps` steps: the length of one, its time in collections of garbage, its wait for data, its time in
-    torch.save and in optimizers' steps, its page faults without input, and what such a fault costs on that machine;
-    None where it was not counted. `spread_ns` is the
-    median absolute deviation of their lengths. `calls` is how many calls of the host the capture recorded a step: a
+    Means over `steps` steps: the length of one, its time in collections of garbage, in data loaders and what of that
+    was its own work, in torch.save and in optimizers' steps, its page faults without input, and what such a fault costs
+    on that machine; None where it was not counted. `spread_ns` is the median absolute deviation of their lengths.
+    `calls` is how many calls of the host the capture recorded a step: a
     profiler lengthens each.
     """
 
@@ -400,6 +400,7 @@ class Before:
     step_ns: int
     gc_ns: int | None
     data_ns: int | None
+    data_cpu_ns: int | None
     save_ns: int | None
     optimizer_ns: int | None
     minor_faults: int | None

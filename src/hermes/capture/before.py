@@ -12,7 +12,9 @@ RECORDS = 256
 """So many records are looked at, a millisecond's work, once for each capture."""
 _OTHER = FLAGS["first"] | FLAGS["profiled"] | FLAGS["evaluation"] | FLAGS["foreign_profiler"]
 _PAGES, _TRIES = 32, 3
-_MEANS = {"step_ns": "wall_ns"} | {name: name for name in ("gc_ns", "data_ns", "save_ns", "optimizer_ns")}
+_MEANS = {"step_ns": "wall_ns"} | {
+    name: name for name in ("gc_ns", "data_ns", "data_cpu_ns", "save_ns", "optimizer_ns")
+}
 """Mean and the field of a record that it is of."""
 
 
@@ -20,10 +22,10 @@ def before(records: bytes) -> dict[str, int]:
     """Means by name over packed records, as integers; what no record has is absent.
 
     `steps` counts the records, `step_ns` is a step's length and `spread_ns` the median absolute deviation of it,
-    `gc_ns` its time in collections, `data_ns` its wait for data, `save_ns` its time in torch.save,
-    `optimizer_ns` its time in optimizers' steps, `minor_faults` its page faults without input, `fault_ns` what one
-    costs, measured now. Steps that another profiler, an evaluation or the start made different are left out; none is
-    left: nothing is told.
+    `gc_ns` its time in collections, `data_ns` its time in data loaders, `data_cpu_ns` what it computed
+    there itself, `save_ns` its time in torch.save, `optimizer_ns` its time in optimizers' steps, `minor_faults` its
+    page faults without input, `fault_ns` what one costs, measured now. Steps that another profiler, an evaluation or
+    the start made different are left out; none is left: nothing is told.
     """
     rows = [
         row

@@ -36,7 +36,9 @@ def _without_profiler(measures: Measures, split: StepSplit, kinds: Collection[st
     row, waited = fetches_of(measures, split.rank), counted(measures, split.rank, WAITED)
     if row is None or row.kind not in kinds or waited is None or not row.wait_ns:
         return fetch_cost(measures, split, kinds)
-    return round(waited * (1 - starting(row)))
+    # Batches of workers must be received, ready or not.
+    own = counted(measures, split.rank, "data_cpu_ns") or 0 if row.kind == "workers" else 0
+    return max(0, round(waited * (1 - starting(row))) - own)
 
 
 def starting(row: Fetches) -> float:

@@ -33,16 +33,20 @@ from collections.abc import Iterator
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._component import Loss
 from hermes.diagnose.rules._host import blamed, bound, counted, counted_step, fact, host_loss, on
-from hermes.diagnose.rules._input import WAITED, fetches_of, first_waits_ns, recorded_calls, starting
+from hermes.diagnose.rules._input import WAITED, fetches_of, first_waits_ns, starting
 
+_WHAT = "starting iterators of the loader"
 LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    length = counted_step(measures, WAITED)
-    found = host_loss(measures, "starting iterators of the loader", LIMIT, lambda split: _cost(measures, split), length)
+    seen, earlier = _in_capture(measures), _before(measures)
+    # What is left out of the steps before, as evaluations are, starts iterators of its own.
+    counts = earlier is not None and (seen is None or earlier.share > seen.share)
+    found = earlier if counts else seen
     row = fetches_of(measures, found.worst.rank) if found else None
     if found is None or row is None:
         return
@@ -54,7 +58,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
-        calls=recorded_calls(measures, row.rank, None),
+        calls=0.0 if counts else None,
         share=found.share,
         gain=bound(measures, found, "workers stay over epochs"),
         confidence=round(0.6 * measures.certainty, 2),
@@ -77,14 +81,22 @@ def find(measures: Measures) -> Iterator[Finding]:
     )
 
 
-def _cost(measures: Measures, split: StepSplit) -> int | None:
-    row = fetches_of(measures, split.rank)
-    if row is None or row.epoch_ns is None:
-        return None
-    waited = counted(measures, row.rank, WAITED)
-    if waited is not None:
-        return round(waited * starting(row))
-    return (row.epoch_ns + first_waits_ns(row)) // max(1, row.steps)
+def _in_capture(measures: Measures) -> Loss | None:
+    def cost(split: StepSplit) -> int | None:
+        row = fetches_of(measures, split.rank)
+        if row is None or row.epoch_ns is None:
+            return None
+        return (row.epoch_ns + first_waits_ns(row)) // max(1, row.steps)
+
+    return host_loss(measures, _WHAT, LIMIT, cost)
+
+
+def _before(measures: Measures) -> Loss | None:
+    def cost(split: StepSplit) -> int | None:
+        row, waited = fetches_of(measures, split.rank), counted(measures, split.rank, WAITED)
+        return None if row is None or waited is None else round(waited * starting(row))
+
+    return host_loss(measures, _WHAT, LIMIT, cost, counted_step(measures, WAITED))
 
 
 RULE = Rule(code="IO003", page=__doc__ or "", find=find, cases=("IO-06", "IO-24"))
