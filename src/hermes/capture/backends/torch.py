@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.capture.backends import CaptureError
+from hermes.capture.headroom import Headroom
 from hermes.capture.surroundings import surroundings
 from hermes.live.control import Request
 
@@ -36,6 +37,7 @@ class TorchBackend:
         self._profile: Any = None
         self._running = False
         self._mark: Any = None
+        self._room = Headroom()
 
     def start(self) -> None:
         """Raises `CaptureError` while another profiler runs: torch has only one."""
@@ -46,6 +48,9 @@ class TorchBackend:
         activities = [profiler.ProfilerActivity.CPU]
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             activities.append(profiler.ProfilerActivity.CUDA)
+        else:
+            with contextlib.suppress(Exception):
+                self._room.take()
         # Stacks are put together in what it leaves out.
         lean = _with_collections(self._torch) if wanted.get("with_stack") else _lean(self._torch)
         self._profile = profiler.profile(activities=activities, **wanted, **lean)
@@ -75,6 +80,7 @@ class TorchBackend:
         self._close_mark()
         self._running = False
         self._profile.stop()
+        self._room.give_back()
 
     def save(self) -> Path:
         """Write the trace, under its name only when it is whole and within the bound. Raises `CaptureError`."""
@@ -101,6 +107,7 @@ class TorchBackend:
             self._running = False
             with contextlib.suppress(Exception):
                 self._profile.stop()
+        self._room.give_back()
         self._profile = None
 
 
