@@ -57,7 +57,9 @@ LIMIT = Threshold(value=0.3, unit="of step", source="docs/evidence/cpu009.md")
 SMALL_NS = Threshold(value=10_000, unit="ns", source="docs/evidence/cpu009.md")
 MOST = Threshold(value=0.5, unit="of calls", source="docs/evidence/cpu009.md")
 LEFT = Threshold(value=0.5, unit="of it is left at most", source="docs/evidence/cpu009.md")
-LOOP = Threshold(value=8, unit="gradients of pieces a step, to be a loop", source="docs/evidence/cpu009.md")
+ONE = Threshold(
+    value=0.125, unit="of the pieces of a step is one of them: then they are a loop", source="docs/evidence/cpu009.md"
+)
 CALL_NS = Threshold(value=30_000, unit="ns a call", source="docs/evidence/cpu009.md")
 
 
@@ -122,7 +124,7 @@ def _cost(measures: Measures, split: StepSplit) -> int | None:
 def _pieces(measures: Measures, rank: int) -> int:
     """What gradients of pieces take a step where a loop makes them: each is as large as what it is a piece of."""
     row = events_of(measures, rank, PIECES)
-    if row is None or row.ns is None or (row.calls or 0) < LOOP.value * row.steps:
+    if row is None or row.ns is None or (row.calls or 0) * ONE.value < row.steps:
         return 0
     return row.ns // max(1, row.steps)
 
@@ -166,7 +168,7 @@ RULE = Rule(
     page=__doc__ or "",
     find=find,
     cases=(
-        "CPU-29", "CPU-12", "CPU-14", "CPU-15", "CPU-16", "CPU-23", "CPU-26", "CMP-13", "CMP-28", "CMP-33", "CMP-40",
+        "CPU-29", "CPU-12", "CPU-14", "CPU-15", "CPU-16", "CPU-23", "CPU-26", "CMP-13", "CMP-33", "CMP-40",
         "CMP-41", "MEM-14",
     ),
 )  # fmt: skip

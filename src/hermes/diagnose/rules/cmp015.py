@@ -1,0 +1,97 @@
+"""Rows are gathered by index and added up by index.
+
+## What it detects
+
+Operators that read rows by index (gather, index, index_select, embedding) and that add rows where indices say
+(scatter_add, index_add, index_put, the backward of an embedding), together more than a tenth of the step, a fifth of
+that in those that add.
+
+## Why it costs you
+
+Messages on a graph that are made for each edge, or rows of a table for each token, are written out and read again
+before they are summed; the sums go to addresses in no order, and equal indices wait for each other.
+
+## When it is not a problem
+
+When the indices change the rows themselves, as the dispatch of tokens to experts does, and each is used once.
+
+## What to do
+
+Sum on a graph by a product with the sparse matrix of its edges: it reads each row where it is and writes the sum once.
+Sort indices before they are scattered; give an embedding sparse gradients where few rows of many are used.
+
+## How to check
+
+Profile the same step again: a sparse product takes the place of gathering and scattering, and memory falls by the
+messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hermes.analyze.compute_measures import OperatorCost
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._compute import faster, longest, named, operators, shown
+
+LIMIT = Threshold(value=0.10, unit="of window", source="docs/evidence/cmp015.md")
+ADDING = Threshold(value=0.2, unit="of it adds rows up", source="docs/evidence/cmp015.md")
+LEAST = Threshold(value=0.5, unit="of it is won", source="docs/evidence/cmp015.md")
+MOST = Threshold(value=0.8, unit="of it is won", source="docs/evidence/cmp015.md")
+_KINDS = ("indexing", "embedding")
+_ADDS = re.compile(r"scatter_?(nd)?_?(add|reduce)|index_?(add|put)|embedding\w*(backward|grad)", re.IGNORECASE)
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    found = operators(measures, "reading and adding rows by index", LIMIT, _part)
+    worst = longest(measures, _part)
+    if found is None or sum(row.ns for row in worst if _ADDS.search(row.operator)) < ADDING.value * sum(
+        row.ns for row in worst
+    ):
+        return
+    yield Finding(
+        code="CMP015",
+        layer="compute",
+        cause="rows by index",
+        title=f"Reading and adding rows by index takes {found.share:.0%} of the step",
+        ranks=found.ranks,
+        blames=named(worst),
+        cost_ns=found.cost_ns,
+        calls=found.calls,
+        share=found.share,
+        gain=Gain(
+            low_ns=round(found.cost_ns * LEAST.value),
+            high_ns=round(found.cost_ns * MOST.value),
+            method="a sparse product passes once over the rows where five passes were made",
+        ),
+        confidence=round(0.45 * measures.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, _part)),
+        replay=faster(measures, lambda row: _part(row) * LEAST.value),
+        actions=(
+            Action(
+                title="Sum over edges by a sparse product",
+                do="edges = torch.sparse_csr_tensor(rows, columns, weights, (n, n)), made once; out = edges @ x in "
+                "place of out.scatter_add_(0, target, x[source]). PyTorch Geometric: adj_t of ToSparseTensor.",
+                verify="aten::_sparse_mm or addmm of a sparse matrix takes the place of index and scatter_add.",
+                risk="Only where a message is the row of its node times a number; sums in another order.",
+                source="PyTorch Geometric: memory-efficient aggregations; documentation of torch.sparse",
+            ),
+            Action(
+                title="Make the gradient of an embedding sparse",
+                do="nn.Embedding(n, d, sparse=True) with torch.optim.SparseAdam, where a batch uses few of the rows.",
+                verify="The backward pass of the embedding takes about as long as its forward pass.",
+                risk="Few optimizers take sparse gradients.",
+                source="PyTorch documentation of torch.nn.Embedding",
+            ),
+        ),
+    )
+
+
+def _part(row: OperatorCost) -> float:
+    return float(row.ns) if row.kind in _KINDS else 0.0
+
+
+RULE = Rule(code="CMP015", page=__doc__ or "", find=find, cases=("CMP-42",))

@@ -1,0 +1,105 @@
+"""A job on the processor computes on fewer threads than it has cores.
+
+## What it detects
+
+Operators that last a tenth of a millisecond or more, as a share of the step, of a job without an accelerator whose
+number of threads (torch.get_num_threads()) is at most half of the cores of each rank.
+
+## Why it costs you
+
+A product of large matrices takes about half the time on two cores. `torchrun` sets OMP_NUM_THREADS=1 where nobody else
+does, and a job keeps that number on a machine with sixty-four cores.
+
+## When it is not a problem
+
+When the other cores are taken: by workers of the loader, by other jobs. The capture does not tell who has them.
+
+## What to do
+
+Give each rank its share of the cores, less those of the loader's workers.
+
+## How to check
+
+Run again with twice the threads: large operators take about half the time, and the step shortens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.analyze.compute_measures import OperatorCost
+from hermes.diagnose.finding import Action, Finding, Gain
+from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._compute import longest, named, operators, shown
+from hermes.diagnose.rules._host import fact, has_device, on, setting
+
+LIMIT = Threshold(value=0.30, unit="of window", source="docs/evidence/cpu009.md")
+FEW = Threshold(value=0.5, unit="threads for each core", source="PyTorch, CPU threading: a thread for each core")
+LARGE_NS = Threshold(
+    value=100_000, unit="ns an operator, to be worth several threads", source="docs/evidence/cpu009.md"
+)
+SPEEDUP = Threshold(value=0.8, unit="of what twice the threads could give", source="docs/evidence/cpu009.md")
+
+
+def find(measures: Measures) -> Iterator[Finding]:
+    """At most one finding."""
+    spare = {
+        rank: each
+        for rank in measures.steps_of_rank
+        if (each := _cores_per_thread(measures, rank)) is not None and each * FEW.value >= 1
+    }
+
+    def large(row: OperatorCost) -> float:
+        return float(row.ns) if row.median_ns >= LARGE_NS.value and spare.keys() & {*row.ranks} else 0.0
+
+    found = operators(measures, "large operators", LIMIT, large) if spare else None
+    if found is None or found.worst.rank not in spare:
+        return
+    rank = found.worst.rank
+    worst = longest(measures, large)
+    cores, threads = setting(measures, rank, "cpu.cores"), setting(measures, rank, "torch.num_threads")
+    share = 1 - 1 / spare[rank]
+    yield Finding(
+        code="CPU011",
+        layer="environment",
+        cause="fewer threads than cores",
+        title=f"Large operators run on {threads} of {cores} cores{on(measures, found)}",
+        ranks=found.ranks,
+        blames=(f"torch.num_threads={threads}", *named(worst)),
+        cost_ns=round(found.cost_ns * share),
+        calls=found.calls,
+        share=found.share * share,
+        gain=Gain(
+            low_ns=round(found.cost_ns * share * SPEEDUP.value),
+            high_ns=round(found.cost_ns * share),
+            method="bound: the operators share all cores of the rank evenly",
+        ),
+        confidence=round(0.2 * measures.certainty, 2),
+        evidence=(
+            *found.evidence,
+            fact(measures, rank, "threads for each core", round(1 / spare[rank], 4), "threads", FEW.value, "settings"),
+            *shown(worst, large),
+        ),
+        actions=(
+            Action(
+                title="Give each rank its share of the cores",
+                do=f"export OMP_NUM_THREADS={int(spare[rank] * int(threads or 1))}, or torch.set_num_threads of as "
+                "many, less the cores of the loader's workers.",
+                verify="Large operators take about half the time with twice the threads.",
+                risk="Where other processes need these cores, threads wait for each other (CPU010).",
+                source="PyTorch performance tuning guide: OMP_NUM_THREADS; torch/distributed/run.py",
+            ),
+        ),
+    )
+
+
+def _cores_per_thread(measures: Measures, rank: int) -> float | None:
+    """Cores of the host for each thread of all ranks; None with a device, or where it is not recorded."""
+    cores, threads = setting(measures, rank, "cpu.cores"), setting(measures, rank, "torch.num_threads")
+    if has_device(measures, rank) or not cores or not threads or not cores.isdecimal() or not threads.isdecimal():
+        return None
+    # Without names of hosts all ranks may share one.
+    return int(cores) / max(1, int(threads)) / max(1, len(measures.steps_of_rank))
+
+
+RULE = Rule(code="CPU011", page=__doc__ or "", find=find, cases=("CMP-28",))
