@@ -240,6 +240,19 @@ def test_gradients_of_pieces_are_part_of_the_loop_that_takes_them(
     assert only(cpu009.RULE, few).cost_ns == 4_000_000
 
 
+def test_elementwise_operators_of_a_recurrent_layer_cannot_be_fused(
+    judged: Make, blind: Make, event: Make, host_step: Make
+) -> None:
+    row = operator("aten::mul", "elementwise", 4_000_000, calls=900, **PLAIN)
+    host = HostSide(steps=(host_step({"operators": 10_000_000}),))
+    given = judged([blind(host=10_000_000)], host=host, compute=computing(row))
+    assert only(cmp002.RULE, given).gain.high_ns == 2_000_000
+    half = replace(host, events=(event("recurrent layers", 5_000_000),))
+    assert only(cmp002.RULE, replace(given, host=half)).gain.high_ns == 1_000_000
+    most = replace(host, events=(event("recurrent layers", 8_000_000),))
+    assert silent(cmp002.RULE, replace(given, host=most))
+
+
 # Rows by index, and fewer threads than cores ------------------------------------------------------------------------
 
 

@@ -13,7 +13,8 @@ of them in a row read and write the same tensor five times, where one fused kern
 ## When it is not a problem
 
 When few of them stand next to each other, or the model is small, so that something else bounds the step. On a job
-without a device the rule is silent where there are fewer than three such calls for each product.
+without a device the rule is silent where there are fewer than three such calls for each product, and leaves out the
+framework's recurrent layers.
 
 ## What to do
 
@@ -33,7 +34,8 @@ from hermes.analyze.compute_measures import OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
-from hermes.diagnose.rules._host import has_device
+from hermes.diagnose.rules._host import event_cost, has_device
+from hermes.knowledge.host_work import OPERATOR, PYTHON, RECURRENT
 from hermes.knowledge.operators import MATRIX
 
 FUSIBLE = ("elementwise", "reduction")
@@ -61,9 +63,11 @@ def find(measures: Measures) -> Iterator[Finding]:
     if found is None:
         return
     worst = longest(measures, _moving)
-    won = round(found.cost_ns * (1 - LEFT.value))
     alone = not has_device(measures, found.worst.rank)
     if alone and _products(measures) > CHAIN.value:
+        return
+    won = round(found.cost_ns * (1 - LEFT.value) * (_own(measures, found.worst.rank) if alone else 1))
+    if won < LIMIT.value * (1 - LEFT.value) * found.cost_ns / found.share:
         return
     method = "each two of these kernels become one, and move half the bytes"
     yield Finding(
@@ -84,6 +88,13 @@ def find(measures: Measures) -> Iterator[Finding]:
         replay=faster(measures, lambda row: _moving(row) * (1 - LEFT.value)),
         actions=(_FUSE_ASCEND if vendor(measures, found.ranks) == "ascend" else _COMPILE,),
     )
+
+
+def _own(measures: Measures, rank: int) -> float:
+    """The part of the host's operators outside of the framework's recurrent layers, whose steps nobody can fuse."""
+    host = next((step for step in measures.host.steps if step.rank == rank), None)
+    work = host.of(OPERATOR, PYTHON) if host else 0
+    return 1 - min(1.0, (event_cost(measures, rank, RECURRENT) or 0) / work) if work else 1.0
 
 
 def _products(measures: Measures) -> float:

@@ -37,6 +37,7 @@ from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._comm import bubble_of, exposed_comm, exposed_transfer
 from hermes.diagnose.rules._component import loss, typical
+from hermes.diagnose.rules._host import has_device
 
 LIMIT = Threshold(
     value=0.05, unit="of window", source="system rule of TraceLens 0.1: exposed communication above 5 % of the time"
@@ -108,12 +109,19 @@ def find(measures: Measures) -> Iterator[Finding]:
             high_ns=max(0, min(found.cost_ns - waiting, idle_compute)),
             method="bound: all that is not waiting for one rank is hidden, as far as compute is left to hide it",
         ),
-        confidence=round((0.9 if recorded else 0.5) * measures.certainty, 2),
+        confidence=round(_confidence(measures, found.worst.rank, recorded) * measures.certainty, 2),
         evidence=(*found.evidence, *parts, *_dimensions(measures, found.worst.rank)),
         # A replay would hide the waiting for ranks that nobody knows of, too.
         replay=("comm:overlap",) if recorded else (),
         actions=(_CURES.get(_largest(measures, found.worst.rank), _OVERLAP),),
     )
+
+
+def _confidence(measures: Measures, rank: int, recorded: bool) -> float:
+    """Without a device sums and copies of a collective are work of a core, which the compute beside it needs."""
+    if not has_device(measures, rank):
+        return 0.4
+    return 0.9 if recorded else 0.5
 
 
 def _dimensions(measures: Measures, rank: int) -> tuple[Evidence, ...]:
