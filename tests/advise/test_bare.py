@@ -30,7 +30,7 @@ def split(rank: int = 0, ms: int = 12) -> StepSplit:
 def before(rank: int = 0, ms: int = 10, calls: int = 2_000, **more: Any) -> Before:
     made = Before(
         rank=rank, steps=100, step_ns=ms * MS, gc_ns=None, data_ns=None, data_cpu_ns=None, save_ns=None,
-        optimizer_ns=None, minor_faults=None, fault_ns=None, spread_ns=None, calls=calls,
+        optimizer_ns=None, minor_faults=None, fault_ns=None, spread_ns=None, captured_faults=None, calls=calls,
     )  # fmt: skip
     return replace(made, **more)
 
@@ -76,6 +76,29 @@ def test_a_capture_that_is_not_slower_takes_nothing_away(claim: Make) -> None:
     found = bare([before(ms=15)], [split()])
     assert found is not None
     assert found.of(claim(6, 500.0)).low_ns == 6 * MS
+
+
+def test_memory_that_was_new_before_and_not_in_the_capture_belongs_to_what_used_it(claim: Make) -> None:
+    # 10 ms before, 2 of them page faults; 12 ms captured without any: 2 us for each of 2,000 calls.
+    found = bare([before(minor_faults=1_000, fault_ns=2_000, captured_faults=0)], [split()])
+    assert found is not None
+    assert (found.fresh_ns, found.captured_fresh_ns, found.each_ns) == (2 * MS, 0, 2_000.0)
+    # 6 ms less 0.2 of its calls, and as much more as steps without new memory lack.
+    assert found.of(claim(6, 100.0)).low_ns == pytest.approx(5.8 * MS * 10 / 8, abs=1)
+
+
+def test_memory_that_only_the_profiler_made_new_is_left_out(claim: Make) -> None:
+    found = bare([before(minor_faults=0, fault_ns=1_000, captured_faults=1_200)], [split()])
+    assert found is not None
+    assert (found.captured_fresh_ns, found.each_ns) == (1_200_000, 400.0)
+    assert found.of(claim(5, 0.001)).low_ns == pytest.approx(4.5 * MS, abs=2)
+
+
+def test_page_faults_of_unknown_cost_change_nothing(claim: Make) -> None:
+    for told in ({"minor_faults": 900, "captured_faults": 5}, {"fault_ns": 900, "captured_faults": 5}):
+        found = bare([before(**told)], [split()])
+        assert found is not None
+        assert (found.fresh_ns, found.captured_fresh_ns, found.each_ns) == (0, 0, 1_000.0)
 
 
 def test_the_rank_with_the_longest_captured_steps_counts_and_others_are_silent() -> None:

@@ -305,7 +305,17 @@ def test_small_operators_or_most_cores_taken_or_unknown_threads_are_no_finding(j
 # What the monitor counted before the capture ------------------------------------------------------------------------
 
 
-COUNTERS = ("gc_ns", "data_ns", "data_cpu_ns", "save_ns", "optimizer_ns", "minor_faults", "fault_ns", "spread_ns")
+COUNTERS = (
+    "gc_ns",
+    "data_ns",
+    "data_cpu_ns",
+    "save_ns",
+    "optimizer_ns",
+    "minor_faults",
+    "fault_ns",
+    "spread_ns",
+    "captured_faults",
+)
 
 
 def earlier(**means: int) -> tuple[Before, ...]:

@@ -23,7 +23,9 @@ class Bare:
 
     `steps` were counted before the capture. `each_ns` is what the profiler added to each of the `calls` that it
     recorded a step; None where the steps differ by more than a profiler adds: then they are not alike. `spread_ns` is
-    the median absolute deviation of the steps before; None where it was not told.
+    the median absolute deviation of the steps before; None where it was not told. `fresh_ns` is what page faults took
+    in a step before, `captured_fresh_ns` in a captured one, where both are told: a profiler changes how often memory is
+    new, and what is won from operators wins their share of it.
     """
 
     rank: int
@@ -33,6 +35,8 @@ class Bare:
     calls: int
     each_ns: float | None
     spread_ns: int | None = None
+    fresh_ns: int = 0
+    captured_fresh_ns: int = 0
 
     def of(self, finding: Finding) -> Gain:
         """The gain of a finding in such a step: less what the profiler added to the calls that it holds."""
@@ -51,8 +55,10 @@ class Bare:
         if finding.calls == 0:
             return 1.0
         if self.each_ns is None or finding.calls is None or not finding.cost_ns:
-            return min(1.0, self.step_ns / self.captured_ns)
-        return max(_LEFT, 1 - self.each_ns * finding.calls / finding.cost_ns)
+            return min(1 + self.fresh_ns / self.captured_ns, self.step_ns / self.captured_ns)
+        old = 1 - self.captured_fresh_ns / self.captured_ns
+        new = self.step_ns / (self.step_ns - self.fresh_ns)
+        return max(_LEFT, old - self.each_ns * finding.calls / finding.cost_ns) * new
 
 
 def bare(before: Sequence[Before], splits: Sequence[StepSplit]) -> Bare | None:
@@ -68,7 +74,8 @@ def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Bare | None:
     captured = sum(max(split.window_ns, split.host_ns or 0) for split in splits) // len(splits)
     if not captured:
         return None
-    each = max(0.0, (captured - row.step_ns) / max(1, row.calls))
+    fresh, captured_fresh = _fresh(row, captured)
+    each = max(0.0, (captured - captured_fresh - row.step_ns + fresh) / max(1, row.calls))
     return Bare(
         rank=row.rank,
         steps=row.steps,
@@ -77,4 +84,17 @@ def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Bare | None:
         calls=row.calls,
         each_ns=each if each <= MOST_NS.value else None,
         spread_ns=row.spread_ns,
+        fresh_ns=fresh,
+        captured_fresh_ns=captured_fresh,
+    )
+
+
+def _fresh(row: Before, captured_ns: int) -> tuple[int, int]:
+    """What page faults took in a step before and in a captured one; of neither where one is not told."""
+    if row.captured_faults is None or row.minor_faults is None or row.fault_ns is None:
+        return 0, 0
+    most = 1 - _LEFT
+    return (
+        min(row.minor_faults * row.fault_ns, round(row.step_ns * most)),
+        min(row.captured_faults * row.fault_ns, round(captured_ns * most)),
     )

@@ -235,6 +235,7 @@ def before(rank: int, setting: pl.DataFrame, calls: int) -> Before | None:
         minor_faults=known.get("minor_faults"),
         fault_ns=known.get("fault_ns"),
         spread_ns=known.get("spread_ns"),
+        captured_faults=known.get("captured_minor_faults"),
         calls=calls,
     )
 

@@ -391,7 +391,8 @@ class Before:
     Means over `steps` steps: the length of one, its time in collections of garbage, in data loaders and what of that
     was its own work, in torch.save and in optimizers' steps, its page faults without input, and what such a fault costs
     on that machine; None where it was not counted. `spread_ns` is the median absolute deviation of their lengths.
-    `calls` is how many calls of the host the capture recorded a step: a
+    `captured_faults` are the page faults of a captured step. `calls` is how many calls of the host the capture recorded
+    a step: a
     profiler lengthens each.
     """
 
@@ -406,6 +407,7 @@ class Before:
     minor_faults: int | None
     fault_ns: int | None
     spread_ns: int | None
+    captured_faults: int | None
     calls: int
 
 

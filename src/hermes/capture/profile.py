@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermes.capture.backends import Backend, CaptureError, choose
 from hermes.live.control import FINAL, Control, Request, Slot
 from hermes.live.errors import LiveError
 from hermes.live.process import me
+
+if TYPE_CHECKING:
+    from hermes.capture.headroom import Headroom
 
 _SPARE_BYTES = 1_000_000_000
 _PATIENCE = 100
@@ -40,6 +45,8 @@ class Captures:
         self._request: Request | None = None
         self._backend: Backend | None = None
         self._began_ns = 0
+        self._headroom: Headroom | None = None
+        self._slowed = False
 
     def poll(self, step: int) -> bool:
         """Step `step` has ended. Whether the next one is slowed by a capture.
@@ -51,6 +58,8 @@ class Captures:
         if self.control.epoch != self._seen:
             self._hear(self.control, step)
         busy = self._request is not None and self._go_on(self._request, step)
+        if self._slowed:
+            busy, self._slowed = True, False
         self.idle_at = self._seen if self._request is None else -1
         return busy
 
@@ -86,6 +95,18 @@ class Captures:
             return
         self._request = request
         self._answer("accepted", f"at step {step}")
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """For the records, steps before the first that is recorded: ranks wait for each other until all have it."""
+        with contextlib.suppress(Exception):
+            from hermes.capture.device import initialised
+
+            if "torch" in sys.modules and "torch_npu" not in sys.modules and not any(initialised(sys.modules)):
+                from hermes.capture.headroom import Headroom
+
+                self._headroom = Headroom()
+                self._slowed = self._headroom.take() > 0
 
     def _go_on(self, request: Request, step: int) -> bool:
         """Start, mark or end the capture, as the step that begins now demands."""
@@ -154,6 +175,10 @@ class Captures:
     def _drop(self) -> None:
         """Let go of the capture, if there is one."""
         backend, self._backend, self._request = self._backend, None, None
+        headroom, self._headroom = self._headroom, None
+        if headroom is not None:
+            with contextlib.suppress(Exception):
+                headroom.give_back()
         if backend is not None:
             try:
                 backend.discard()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from hermes.capture.backends import CaptureError
-from hermes.capture.headroom import Headroom
 from hermes.capture.surroundings import surroundings
 from hermes.live.control import Request
 
@@ -37,7 +36,8 @@ class TorchBackend:
         self._profile: Any = None
         self._running = False
         self._mark: Any = None
-        self._room = Headroom()
+        self._marks = 0
+        self._faults = 0
 
     def start(self) -> None:
         """Raises `CaptureError` while another profiler runs: torch has only one."""
@@ -48,9 +48,6 @@ class TorchBackend:
         activities = [profiler.ProfilerActivity.CPU]
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             activities.append(profiler.ProfilerActivity.CUDA)
-        else:
-            with contextlib.suppress(Exception):
-                self._room.take()
         # Stacks are put together in what it leaves out.
         lean = _with_collections(self._torch) if wanted.get("with_stack") else _lean(self._torch)
         self._profile = profiler.profile(activities=activities, **wanted, **lean)
@@ -67,6 +64,8 @@ class TorchBackend:
     def mark(self, step: int) -> None:
         """Close the mark of the step before, and open that of `step`."""
         self._close_mark()
+        self._faults = self._faults if self._marks else _faults()
+        self._marks += 1
         self._mark = self._torch.autograd.profiler.record_function(f"ProfilerStep#{step}")
         self._mark.__enter__()
 
@@ -79,8 +78,11 @@ class TorchBackend:
         """Collect what was recorded: some milliseconds for each thousand events."""
         self._close_mark()
         self._running = False
+        # Only a profile that runs takes notes.
+        with contextlib.suppress(Exception):
+            about = {"minor_faults": (_faults() - self._faults) // max(1, self._marks)}
+            self._profile.add_metadata_json("hermes_end", json.dumps(about))
         self._profile.stop()
-        self._room.give_back()
 
     def save(self) -> Path:
         """Write the trace, under its name only when it is whole and within the bound. Raises `CaptureError`."""
@@ -107,8 +109,17 @@ class TorchBackend:
             self._running = False
             with contextlib.suppress(Exception):
                 self._profile.stop()
-        self._room.give_back()
         self._profile = None
+
+
+def _faults() -> int:
+    """Page faults of this process without input, so far; 0 where the system does not tell."""
+    try:
+        resource: Any = importlib.import_module("resource")
+    except ImportError:
+        return 0
+    count: int = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    return count
 
 
 def _asked(request: Request) -> dict[str, bool]:

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from hermes.read.before import before_rows
+from hermes.read.before import before_rows, end_rows
 from hermes.read.chrome import Scan, sparse_sql
 from hermes.read.sink import Sink
 
@@ -106,6 +106,8 @@ def _write_settings(header: dict[str, Any], job: dict[str, Any], sink: Sink) -> 
             # What Hermes' own capture says of the process.
             rows += [("environment", own, _text(told)) for own, told in value["settings"].items()]
             rows += before_rows(value)
+        elif name == "hermes_end":
+            rows += end_rows(value)
         elif name not in ("distributedInfo", "deviceProperties", "traceName"):
             rows.append(("version" if name.endswith("_version") else "profiler", name, _text(value)))
     rows += [("job", name, _text(value)) for name, value in job.items() if name != "pg_config"]
