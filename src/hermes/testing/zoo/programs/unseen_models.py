@@ -40,19 +40,20 @@ class Squeezed(torch.nn.Module):  # type: ignore[misc]
 
 
 def shadow_of_weights(*, slow: bool) -> Iterator[None]:
-    """The moving average of the weights is taken name by name; the cure is one call for all of them."""
+    """Three moving averages of the weights are taken name by name; the cure is one call for all names of each."""
     model = torch.nn.Sequential(*(Squeezed(32) for _ in range(40)))
-    shadow = copy.deepcopy(model).requires_grad_(requires_grad=False)
+    shadows = {share: copy.deepcopy(model).requires_grad_(requires_grad=False) for share in (0.1, 0.01, 0.001)}
     steps = _train(model, torch.randn(32, 32))
     while True:
         next(steps)
-        if slow:
-            kept = shadow.state_dict()
-            for name, value in model.state_dict().items():
-                kept[name].copy_(kept[name] * 0.999 + value * 0.001)
-        else:
-            with torch.no_grad():
-                torch._foreach_lerp_(list(shadow.parameters()), list(model.parameters()), 0.001)
+        for share, shadow in shadows.items():
+            if slow:
+                kept = shadow.state_dict()
+                for name, value in model.state_dict().items():
+                    kept[name].copy_(kept[name] * (1 - share) + value * share)
+            else:
+                with torch.no_grad():
+                    torch._foreach_lerp_(list(shadow.parameters()), list(model.parameters()), share)
         yield
 
 
