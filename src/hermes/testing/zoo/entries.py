@@ -56,7 +56,7 @@ class Entry:
     @property
     def unseen(self) -> bool:
         """Whether it was written without knowledge of the rules."""
-        return self.file.startswith("fresh")
+        return self.file.startswith(("fresh", "unseen"))
 
     @property
     def path(self) -> Path:
@@ -388,4 +388,74 @@ _FRESH = (
 )  # fmt: skip
 """Written by somebody who did not know the rules; all of them are of the `held-out` half."""
 
-ENTRIES: tuple[Entry, ...] = (*_INPUT, *_HOST, *_COMPUTE, *_COMMUNICATION, *_REST, *_FRESH)
+_UNSEEN = (
+    Entry(
+        name="crops-by-sample", file="unseen_input", program="crops_by_sample", layer="io",
+        causes=("IO-02",), also=("IO-01", "IO-11", "CPU-29", "CPU-12"), monitor=("data wait", "data work"),
+        cure="change a batch of pictures at once",
+    ),
+    Entry(
+        name="signals-in-gzip", file="unseen_input", program="signals_in_gzip", layer="io",
+        causes=("IO-20",), also=("IO-02", "IO-01", "IO-15"), monitor=("data wait", "data work"),
+        cure="store without compression",
+    ),
+    Entry(
+        name="bars-of-weights", file="unseen_input", program="bars_of_weights", layer="io",
+        causes=("IO-17",), also=("ENV-02", "ENV-05", "CPU-18", "CPU-29"), cure="histograms each fiftieth step",
+    ),
+    Entry(
+        name="shadow-of-weights", file="unseen_models", program="shadow_of_weights", layer="cpu",
+        causes=("CPU-15",), also=("CPU-12", "CPU-14", "CPU-29"),
+        cure="one call for all weights",
+    ),
+    Entry(
+        name="loss-by-sample", file="unseen_models", program="loss_by_sample", layer="cpu",
+        causes=("CPU-29",), also=("CPU-12", "CPU-14", "CPU-11"),
+        cure="one loss for all places, and a mask",
+    ),
+    Entry(
+        name="mask-in-python", file="unseen_models", program="mask_in_python", layer="cpu",
+        causes=("CPU-20",), also=("CPU-29", "CMP-16"),
+        cure="compare numbers of places as tensors",
+    ),
+    Entry(
+        name="large-table", file="unseen_models", program="large_table", layer="compute",
+        causes=("CMP-42",), also=("CMP-23",),
+        cure="sparse=True",
+    ),
+    Entry(
+        name="teacher-learns-too", file="unseen_models", program="teacher_learns_too", layer="compute",
+        causes=("CPU-28",), cure="no_grad() around the teacher",
+    ),
+    Entry(
+        name="blocks-turned", file="unseen_models", program="blocks_turned", layer="compute",
+        causes=("CMP-09",), also=("CMP-10", "CMP-07"),
+        cure="turn once, before the first block",
+    ),
+    Entry(
+        name="bytes-to-floats", file="unseen_models", program="bytes_to_floats", layer="memory",
+        causes=("MEM-14",), also=("CMP-37", "CPU-43", "CMP-23"),
+        cure="write to memory that is kept",
+    ),
+    Entry(
+        name="hooks-reduce", file="unseen_ranks", program="hooks_reduce", layer="communication", ranks=2,
+        causes=("COM-01",), also=("COM-02", "COM-09", "COM-25", "COM-32", "COM-33"), cure="DDP",
+    ),
+    Entry(
+        name="sorted-shards", file="unseen_ranks", program="sorted_shards", layer="parallelism", ranks=2,
+        period=8, profiled=8, causes=("PAR-05",), also=("COM-21", "PAR-14"), monitor=("straggler",),
+        cure="deal out in turn",
+    ),
+    Entry(name="next-token", file="unseen_models", program="next_token", layer="compute", kind="control"),
+    Entry(
+        name="plain-loader", file="unseen_input", program="plain_loader", layer="io", kind="decoy",
+        never=("IO-01", "IO-02", "IO-03"),
+    ),
+    Entry(
+        name="barrier-each-step", file="unseen_ranks", program="barrier_each_step", layer="communication",
+        kind="decoy", ranks=2, never=("COM-21", "COM-22", "COM-32", "COM-33", "PAR-05"),
+    ),
+)  # fmt: skip
+"""Another round by somebody who knew neither the rules nor what became of the first."""
+
+ENTRIES: tuple[Entry, ...] = (*_INPUT, *_HOST, *_COMPUTE, *_COMMUNICATION, *_REST, *_FRESH, *_UNSEEN)
