@@ -68,7 +68,9 @@ def sorted_shards(*, slow: bool) -> Iterator[None]:
     """Recordings lie sorted by length, and each rank has one half of them; the cure deals them out in turn."""
     model = parallel.DistributedDataParallel(Spoken(40, 96))
     optimizer = _adam(model)
-    recordings = [torch.randn(16, length, 40) for length in range(8, 72, 4)]
+    # Commands of a few words, and what was said at length.
+    lengths = (*range(4, 12), *range(72, 104, 4))
+    recordings = [torch.randn(16, length, 40) for length in lengths]
     rank, half = distributed.get_rank(), len(recordings) // 2
     own = recordings[rank * half : (rank + 1) * half] if slow else recordings[rank::2]
     for step in range(1 << 62):
