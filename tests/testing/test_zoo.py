@@ -19,7 +19,7 @@ from hermes.testing.zoo.runner import Nursery, Variant
 from hermes.testing.zoo.score import Named, Result, Times, summary
 from hermes.testing.zoo.store import save, stored
 
-FRESH = [entry for entry in ENTRIES if entry.unseen]
+FRESH = [entry for entry in ENTRIES if entry.file.startswith(("fresh", "unseen"))]
 CAUSE = Entry(
     name="planted", file="host", program="tiny_ops", layer="cpu", causes=("CPU-29",), also=("CPU-12",),
     monitor=("data work",), cure="one operator",

@@ -55,8 +55,8 @@ class Entry:
 
     @property
     def unseen(self) -> bool:
-        """Whether it was written without knowledge of the rules."""
-        return self.file.startswith(("fresh", "unseen"))
+        """Whether it was written by somebody who did not know the rules, and nothing was tuned on it."""
+        return self.file.startswith("unseen")
 
     @property
     def path(self) -> Path:
