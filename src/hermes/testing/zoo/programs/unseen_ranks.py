@@ -38,7 +38,7 @@ def _mean_of_ranks(parameter: Any) -> None:
 
 def hooks_reduce(*, slow: bool) -> Iterator[None]:
     """A hook of each parameter reduces its gradient and waits for it; the cure is DDP with its buckets."""
-    model, x = Scores(16, 24), torch.randn(16, 16, 32)
+    model, x = Scores(16, 12), torch.randn(16, 16, 64)
     optimizer = _adam(model)
     if slow:
         for parameter in model.parameters():
