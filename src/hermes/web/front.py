@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermes.base.errors import HermesError, InputError
-from hermes.report import copying, palette
+from hermes.report import components, palette
 from hermes.web import perfetto
 from hermes.web.answers import answer, refusal, spelt
 from hermes.web.documents import Ask, columns_of, listed_page, told_page
@@ -209,7 +209,7 @@ def _file(name: str) -> Response:
 @cache
 def static() -> dict[str, bytes]:
     """Every file that is served, by its name below `static/`: what is not here cannot be asked for."""
-    found: dict[str, bytes] = {"palette.css": palette.style().encode(), "copying.js": copying.module().encode()}
+    found: dict[str, bytes] = {"palette.css": palette.style().encode(), **components.files()}
     root = Path(__file__).parent / "static"
     for path in root.rglob("*"):
         if path.suffix in KINDS:

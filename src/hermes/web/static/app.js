@@ -4,7 +4,8 @@ import { setOrigin } from "./cells.js";
 import { ask, doc, open, to } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { clean, clip, duration } from "./format.js";
-import { current, load, t, turn } from "./words.js";
+import { load, turn } from "./language.js";
+import { current, t } from "./words.js";
 
 /** @type {[string, string, () => Promise<{render: (main: HTMLElement) => void | Promise<void>}>][]} */
 const PAGES = [

@@ -2,7 +2,8 @@
 
 /**
  * @typedef {{what: string, where: string, lost: string, hint: string}} Wrong
- * @typedef {{columns: {name: string, kind: string}[], total: number, matching: number, rows: unknown[][]}} Page
+ * @typedef {{name: string, kind: string, title?: string, exact?: string}} Column  with what it is called, and called in a copy, if the name does not say it
+ * @typedef {{columns: Column[], total: number, matching: number, rows: unknown[][]}} Page
  * @typedef {Record<string, any>} Row
  * @typedef {{key: string, rows: number, columns: string[]}} Listed
  */

@@ -6,7 +6,7 @@ import { doc, param, rowsOf, to } from "../data.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
 import { facts, heading, picker, rankPicker, rest } from "./parts.js";
-import { roofline } from "./roofline.js";
+import { roofline } from "../roofline.js";
 
 const BY = ["type", "name", "shape", "unit"];
 

@@ -5,7 +5,7 @@ import { duration, percent } from "../format.js";
 import { doc, keep, param, rowsOf, splits, timelineAt, to, typical } from "../data.js";
 import { PARTS, heat, partsOf, stack } from "../charts.js";
 import { table } from "../table.js";
-import { measureText, title } from "../cells.js";
+import { matrix } from "../matrix.js";
 import { t } from "../words.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
 
@@ -25,7 +25,7 @@ export async function render(main) {
   if (usual.length === 1) main.append(empty(t("ranks.one", { rank: usual[0].rank }), missing));
   else if (missing) main.append(h("p", { class: "about" }, missing));
   if (usual.length > 1) main.append(section(t("ranks.by_metric"), byMetric(usual, blamed)), section(t("ranks.by_step"), byStep(all, blamed)));
-  if (doc().rank_matrix?.rows?.length) main.append(section(t("ranks.matrix"), matrix(doc().rank_matrix)));
+  if (doc().rank_matrix?.rows?.length) main.append(section(t("ranks.matrix"), matrix(doc().rank_matrix, into)));
   main.append(
     ...(rowsOf("rank_waits") ? [table({ table: "rank_waits", bar: "total_ms", timeline: true })] : []),
     ...(rowsOf("clocks") ? [table({ table: "clocks" })] : []),
@@ -113,30 +113,6 @@ function byStep(all, blamed) {
       tell: (r, c) => `rank ${named(groups[r])}, ${t("step")} ${stepName(c)}: ${cells[r][c] === null ? t("not_measured") : duration(cells[r][c])}`,
       pick: (r) => into(groups[r]),
     }));
-}
-
-/** The matrix that the analysis made: metrics of ranks, with least, median and most where ranks share a row. */
-function matrix(made) {
-  const value = (cell) => (cell === null ? null : cell.most);
-  const unit = (metric, amount) => (metric.unit === "ms" ? duration(amount * 1e6) : measureText(metric.name, amount, metric.unit));
-  return heat({
-    label: t("ranks.matrix"), rowTitle: t("rank"),
-    rows: made.rows.map((row) => ({ name: row.first_rank === row.last_rank ? `${row.first_rank}` : `${row.first_rank}–${row.last_rank}` })),
-    columns: made.metrics.map((metric) => title(metric.name)),
-    kind: () => "window", cells: made.rows.map((row) => row.cells.map(value)),
-    shade: (r, c) => {
-      const own = value(made.rows[r].cells[c]);
-      const { least, most } = made.metrics[c];
-      return own === null ? null : most > least ? (own - least) / (most - least) : 0;
-    },
-    show: (r, c) => (value(made.rows[r].cells[c]) === null ? "" : unit(made.metrics[c], value(made.rows[r].cells[c])) ?? ""),
-    tell: (r, c) => {
-      const cell = made.rows[r].cells[c];
-      const name = `rank ${made.rows[r].first_rank}–${made.rows[r].last_rank}, ${title(made.metrics[c].name)}`;
-      return cell === null ? `${name}: ${t("not_measured")}` : `${name}: ${unit(made.metrics[c], cell.least)} … ${unit(made.metrics[c], cell.most)} (rank ${cell.most_rank})`;
-    },
-    pick: (r) => into(made.rows[r].first_rank === made.rows[r].last_rank ? [made.rows[r].first_rank] : [made.rows[r].first_rank, made.rows[r].last_rank]),
-  });
 }
 
 /** @param {import("../data.js").Split[]} usual @param {import("../data.js").Split[]} all @param {number} rank @param {Set<number>} blamed */

@@ -1,6 +1,6 @@
 // A table of any length: rows come a stretch at a time as one scrolls; it sorts, filters, and copies exact values.
 
-import { exact, exactTitle, numeric, spelt, text, title } from "./cells.js";
+import { Written, exact, exactTitle, numeric, spelt, text, title } from "./cells.js";
 import { copy, csv, markdown } from "./copying.js";
 import { ask, keep, param, timelineAt } from "./data.js";
 import { button, h, say } from "./dom.js";
@@ -30,8 +30,11 @@ const COMPONENTS = new Set(["compute", "comm", "communication", "wait", "copy", 
  * @property {(row: Record<string, any>) => string | null} [href]  where the first cell leads
  * @property {boolean | ((row: Record<string, any>) => Record<string, any> | null)} [timeline]  a link to the moment of a row
  * @property {Record<string, unknown>} [more]  further values of the request
- * @property {number} [view]
+ * @property {number} [view]        rows that are shown before one scrolls
+ * @property {number} [whole]       up to so many rows are all in the page, for those who search and print it
  */
+
+/** @typedef {import("./data.js").Page["columns"][number] & {at: number}} Shown  a column and its place in a row */
 
 /** @param {Options} options @returns {HTMLElement} */
 export function table(options) {
@@ -50,7 +53,7 @@ class Table {
     /** @type {Map<number, unknown[][]>} */
     this.stretches = new Map();
     this.round = 0;
-    this.columns = /** @type {{name: string, kind: string, at: number}[]} */ ([]);
+    this.columns = /** @type {Shown[]} */ ([]);
     /** Those that are not shown too: links need them. */
     this.every = this.columns;
     this.matching = 0;
@@ -81,14 +84,14 @@ class Table {
     this.stretches.clear();
     let page;
     try {
-      page = await this.request(0, STRETCH);
+      page = await this.request(0, Math.max(STRETCH, this.options.whole ?? 0));
     } catch (error) {
       if (round === this.round) this.scroller.replaceChildren(h("p", { class: "wrong", role: "alert" }, /** @type {Error} */ (error).message));
       return;
     }
     if (round !== this.round) return;
     this.matching = page.matching;
-    this.stretches.set(0, page.rows);
+    for (let at = 0; at === 0 || at < page.rows.length; at += STRETCH) this.stretches.set(at / STRETCH, page.rows.slice(at, at + STRETCH));
     this.total = page.total;
     if (!this.columns.length) this.build(page);
     this.status.textContent = this.matching === page.total
@@ -130,25 +133,26 @@ class Table {
     this.marks();
   }
 
-  /** @param {{name: string, kind: string, at: number}} column @param {import("./data.js").Page} page @param {number} place */
+  /** @param {Shown} column @param {import("./data.js").Page} page @param {number} place */
   width(column, page, place) {
     const longest = Math.max(...page.rows.slice(0, SAMPLE).map((row) => (text(column.name, row[column.at]) ?? "–").length), 2);
     const bar = column.name === this.options.bar ? 70 : column.name === "component" ? 18 : 0;
-    const most = numeric(column.name, column.kind) ? 150 : place === 0 ? 400 : 280;
-    return Math.min(Math.max(longest * (numeric(column.name, column.kind) ? 8.2 : 8), title(column.name).length * 7 + 16) + 24, most) + bar;
+    const words = called(column).length * 7 + 16;
+    if (numeric(column.name, column.kind)) return Math.max(longest * 8.2 + 24, Math.min(words + 24, 150)) + bar;
+    return Math.min(Math.max(longest * 8, words) + 24, place === 0 ? 400 : 280) + bar;
   }
 
-  /** @param {{name: string, kind: string}} column */
+  /** @param {Shown} column */
   heading(column) {
-    const sorter = button(title(column.name), () => {
+    const sorter = button(called(column), () => {
       this.descending = this.sort === column.name ? !this.descending : numeric(column.name, column.kind);
       this.sort = column.name;
       keep({ [`s_${this.key}`]: `${this.sort}.${this.descending ? "d" : "a"}` });
       this.marks();
-      say(t("sorted", { column: title(column.name) }));
+      say(t("sorted", { column: called(column) }));
       this.load();
     });
-    return h("th", { class: numeric(column.name, column.kind) ? "n" : "", "data-name": column.name, scope: "col", title: column.name }, sorter);
+    return h("th", { class: numeric(column.name, column.kind) ? "n" : "", "data-name": column.name, scope: "col", title: column.exact ?? column.name }, sorter);
   }
 
   marks() {
@@ -182,8 +186,9 @@ class Table {
   draw() {
     if (!this.table) return;
     const view = this.options.view ?? VIEW;
-    const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 10);
-    const count = view + 24;
+    const whole = this.matching <= (this.options.whole ?? 0);
+    const first = whole ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 10);
+    const count = whole ? this.matching : view + 24;
     if (first === this.first) return;
     this.first = first;
     const last = Math.min(this.matching, first + count);
@@ -230,16 +235,17 @@ class Table {
     return h("a", { href: timelineAt(place), title: t("open_timeline"), "aria-label": t("open_timeline") }, "⇥");
   }
 
-  /** @param {{name: string, kind: string, at: number}} column @param {unknown} value @param {Record<string, any>} named @param {number} place */
+  /** @param {Shown} column @param {unknown} value @param {Record<string, any>} named @param {number} place */
   cell(column, value, named, place) {
     const shown = text(column.name, value);
     if (shown === null) return h("td", { class: "absent" }, "–");
+    if (value instanceof Written && value.absent) return h("td", { class: "absent" }, shown);
     const lead = place === 0 && this.options.href?.(named);
     if (column.name === "component" && COMPONENTS.has(String(value))) return h("td", {}, key(String(value)), shown);
     if (numeric(column.name, column.kind) || shown === null) {
-      return h("td", { class: "n", title: exact(column.name, value) }, column.name === this.options.bar ? this.bar(column, value) : null, lead ? h("a", { href: lead }, shown) : shown);
+      return h("td", { class: "n", title: exact(column.name, value) }, column.name === this.options.bar ? this.bar(column, value) : null, lead ? h("a", { href: lead }, shown) : value instanceof Written && value.note ? [`${value.text} `, h("small", {}, value.note)] : shown);
     }
-    const words = typeof value === "string" ? spelt(shown) : h("bdi", { class: "name", title: shown.length > 30 ? shown : null }, shown);
+    const words = typeof value === "string" ? spelt(shown) : h("bdi", { class: "name", title: shown.length > 30 ? shown : null, tabindex: value instanceof Written && shown.length > 30 ? 0 : null }, shown);
     return h(place === 0 ? "th" : "td", { class: "t", scope: place === 0 ? "row" : null }, lead ? h("a", { href: lead }, words) : words);
   }
 
@@ -259,14 +265,18 @@ class Table {
     for (let at = 0; at < Math.min(this.matching, MOST_COPIED); at += 1000) {
       rows.push(...(await this.request(at, Math.min(1000, MOST_COPIED - at))).rows);
     }
-    const head = this.columns.map((column) => exactTitle(column.name));
+    const head = this.columns.map((column) => column.exact ?? exactTitle(column.name));
     const body = rows.map((row) => this.columns.map((column) => ({ text: exact(column.name, row[column.at]), number: numeric(column.name, column.kind) })));
     const made = kind === "csv" ? csv(head, body) : markdown(head, body, this.columns.map((column) => numeric(column.name, column.kind)));
     const done = await copy(made);
-    say(done ? t("copied", { count: rows.length }) : t("not_copied"));
-    if (done) this.status.textContent = t("copied", { count: rows.length });
+    const said = t(rows.length === 1 ? "copied_one" : "copied", { count: rows.length });
+    say(done ? said : t("not_copied"));
+    if (done) this.status.textContent = said;
   }
 }
+
+/** @param {Shown} column */
+const called = (column) => column.title ?? title(column.name);
 
 /** @param {string} component */
 export const key = (component) => h("span", { class: `key ${colour(component)}`, "aria-hidden": "true" });

@@ -1,7 +1,7 @@
 // Charts by meaning: stacked bars, lines over steps, heat maps, curves. Each says in words what it shows.
 
 import { h, s, say } from "./dom.js";
-import { bytes, duration, percent } from "./format.js";
+import { bytes, duration, share } from "./format.js";
 import { t } from "./words.js";
 
 export const PARTS = /** @type {const} */ (["compute", "comm", "copy", "free"]);
@@ -15,12 +15,12 @@ export const legend = (kinds) =>
  * @param {{kind: string, name: string, ns: number}[]} parts @param {number} window @param {number} longest
  */
 export function stack(parts, window, longest) {
-  const said = parts.filter((part) => part.ns > 0).map((part) => `${part.name} ${duration(part.ns)} ${percent(part.ns / (window || 1))}`).join(", ");
+  const said = parts.filter((part) => part.ns > 0).map((part) => `${part.name} ${duration(part.ns)} ${share(part.ns, window)}`).join(", ");
   return h(
     "span", { class: "stack", role: "img", "aria-label": said || t("not_measured"), style: { width: `${(100 * window) / (longest || 1)}%` } },
     parts.length
       ? parts.filter((part) => part.ns > 0).map((part) =>
-          h("span", { class: `seg ${part.kind}`, title: `${part.name}: ${duration(part.ns)}, ${percent(part.ns / (window || 1))}`, style: { "flex-grow": String(part.ns) } }))
+          h("span", { class: `seg ${part.kind}`, title: `${part.name}: ${duration(part.ns)}, ${share(part.ns, window)}`, style: { "flex-grow": String(part.ns) } }))
       : h("span", { class: "seg unknown", title: t("not_measured"), style: { "flex-grow": "1" } }),
   );
 }
@@ -140,7 +140,7 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
     h("tbody", {}, body),
   );
   const holder = h("div", {
-    class: "heatbox", tabindex: 0, role: "group", "aria-label": `${label}. ${t("arrows")}`,
+    class: "heatbox", tabindex: 0, role: "group", "aria-label": pick ? `${label}. ${t("arrows")}` : label,
     onkeydown: (event) => {
       const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
       if (move) { mark(Math.min(rows.length - 1, Math.max(0, own[0] + move[0])), Math.min(columns.length - 1, Math.max(0, own[1] + move[1]))); event.preventDefault(); }

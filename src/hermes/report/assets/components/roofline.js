@@ -1,9 +1,9 @@
 // Roofline: operators by the work of a byte and the rate they reach, where the analysis has both.
 
-import { h, s } from "../dom.js";
-import { clean, duration, number } from "../format.js";
-import { doc } from "../data.js";
-import { t } from "../words.js";
+import { h, s } from "./dom.js";
+import { clean, duration, number } from "./format.js";
+import { doc } from "./data.js";
+import { t } from "./words.js";
 
 const WIDE = 1000;
 const TALL = 320;
