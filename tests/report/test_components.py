@@ -22,8 +22,10 @@ def test_modules_keep_a_scope_each_and_come_after_what_they_import() -> None:
     made = bundled(
         "main.js",
         {
-            "main.js": '// Says.\n\nimport {\n  h as own,\n  say,\n} from "./dom.js";\nimport { b } from "./b.js";\nsay(own, b);\n',
-            "b.js": 'import { h } from "./dom.js";\n/** @param {string} a */\nexport function b(a) {\n  return h; // kept\n}\n',
+            "main.js": '// Says.\n\nimport {\n  h as own,\n  say,\n} from "./dom.js";\nimport { b } from "./b.js";\n'
+            "say(own, b);\n",
+            "b.js": 'import { h } from "./dom.js";\n/** @param {string} a */\nexport function b(a) {\n'
+            "  return h; // kept\n}\n",
             "dom.js": DOM,
         },
     )
@@ -61,7 +63,9 @@ def test_the_reports_script_is_the_apps_modules_whole_and_asks_for_nothing() -> 
     script = components.script()
     for name in ("table.js", "charts.js", "cells.js", "format.js", "dom.js", "copying.js", "matrix.js", "roofline.js"):
         # What is left of a module when the forms of import and export, and the comments, are taken away.
-        kept = [line for line in components.files()[name].decode().splitlines() if re.match(r"\s+(return|const) ", line)]
+        kept = [
+            line for line in components.files()[name].decode().splitlines() if re.match(r"\s+(return|const) ", line)
+        ]
         assert len(kept) > 2
         assert [line for line in kept if line not in script] == []
     assert re.findall(r"\bfetch\(|XMLHttpRequest|EventSource|localStorage|\beval\(|new Function", script) == []

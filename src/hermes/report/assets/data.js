@@ -4,7 +4,7 @@ import { Written } from "./cells.js";
 
 /**
  * @typedef {string | [string, (string | null)?, string?]} Told  words; or a number, its exact text, its note; null: nothing was measured
- * @typedef {{columns: [string, string, number][], rows: Told[][], about: string}} Held
+ * @typedef {{columns: [string, string, string][], rows: Told[][], about: string}} Held
  * @typedef {{name: string, kind: string, title?: string, exact?: string}} Column
  * @typedef {{columns: Column[], total: number, matching: number, rows: unknown[][]}} Page
  * @typedef {{longest: number, bars: {window: number, parts: [string, string, number][]}[]}} Bars
@@ -49,7 +49,7 @@ const known = (one, numeric) => !one.absent && !(numeric && Number.isNaN(Number(
 /**
  * A stretch of a table, sorted and filtered as the server does it; a row must hold every word.
  * @param {string} _ "rows": there is nothing else to ask for
- * @param {{table: string, sort?: string, desc?: number | string, filter?: string, offset?: number, limit?: number}} wish
+ * @param {{table: string, sort?: string, desc?: number | string, filter?: string, offset?: number, limit?: number} & Record<string, unknown>} wish
  * @returns {Promise<Page>}
  */
 export async function ask(_, { table, sort = "", desc = "", filter = "", offset = 0, limit = 200 }) {
@@ -63,14 +63,14 @@ export async function ask(_, { table, sort = "", desc = "", filter = "", offset 
   });
   if (sort) {
     const at = Number(sort);
-    const numeric = !columns[at][2];
+    const numeric = columns[at][2] === "real";
     const sign = desc ? -1 : 1;
     const measured = rows.filter((row) => known(row[at], numeric));
     const absent = rows.filter((row) => !known(row[at], numeric));
     rows = [...measured.toSorted((a, b) => sign * before(a[at], b[at], numeric)), ...absent];
   }
   return {
-    columns: columns.map(([title, unit, isText], at) => ({ name: String(at), kind: isText ? "text" : "real", title, exact: unit ? `${title} (${unit})` : title })),
+    columns: columns.map(([title, unit, kind], at) => ({ name: String(at), kind, title, exact: unit ? `${title} (${unit})` : title })),
     total: all.length,
     matching: rows.length,
     rows: rows.slice(offset, offset + limit),

@@ -25,7 +25,7 @@ export function stack(parts, window, longest) {
   );
 }
 
-/** @param {import("./data.js").Split} row */
+/** @param {{compute: number | null, comm: number | null, copy: number | null, free: number | null}} row times in ns */
 export function partsOf(row) {
   if (row.compute === null) return [];
   return PARTS.map((kind) => ({ kind, name: t(`part.${kind}`), ns: row[kind] ?? 0 }));

@@ -10,9 +10,10 @@ import { t } from "./words.js";
 const ROW = 27; // px, as in the style
 const STRETCH = 100;
 const VIEW = 15; // rows shown before one scrolls
-const FILTER_FROM = 8;
+const FILTER_FROM = 6; // shorter tables are read faster than filtered
 const MOST_COPIED = 10_000;
 const SAMPLE = 40;
+const LONG = 24; // may be cut where it is shown
 const COMPONENTS = new Set(["compute", "comm", "communication", "wait", "copy", "host", "launch", "device gap", "unexplained", "other", "free"]);
 
 /**
@@ -138,7 +139,7 @@ class Table {
     const longest = Math.max(...page.rows.slice(0, SAMPLE).map((row) => (text(column.name, row[column.at]) ?? "–").length), 2);
     const bar = column.name === this.options.bar ? 70 : column.name === "component" ? 18 : 0;
     const words = called(column).length * 7 + 16;
-    if (numeric(column.name, column.kind)) return Math.max(longest * 8.2 + 24, Math.min(words + 24, 150)) + bar;
+    if (numeric(column.name, column.kind)) return Math.max(longest * 8.2 + 24, Math.min(words + 24, 250)) + bar;
     return Math.min(Math.max(longest * 8, words) + 24, place === 0 ? 400 : 280) + bar;
   }
 
@@ -245,7 +246,8 @@ class Table {
     if (numeric(column.name, column.kind) || shown === null) {
       return h("td", { class: "n", title: exact(column.name, value) }, column.name === this.options.bar ? this.bar(column, value) : null, lead ? h("a", { href: lead }, shown) : value instanceof Written && value.note ? [`${value.text} `, h("small", {}, value.note)] : shown);
     }
-    const words = typeof value === "string" ? spelt(shown) : h("bdi", { class: "name", title: shown.length > 30 ? shown : null, tabindex: value instanceof Written && shown.length > 30 ? 0 : null }, shown);
+    const long = shown.length > LONG;
+    const words = typeof value === "string" ? spelt(shown) : h("bdi", { class: column.kind === "words" ? null : "name", title: long ? shown : null, tabindex: long && value instanceof Written ? 0 : null }, shown);
     return h(place === 0 ? "th" : "td", { class: "t", scope: place === 0 ? "row" : null }, lead ? h("a", { href: lead }, words) : words);
   }
 
