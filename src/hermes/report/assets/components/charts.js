@@ -31,6 +31,10 @@ export function partsOf(row) {
   return PARTS.map((kind) => ({ kind, name: t(`part.${kind}`), ns: row[kind] ?? 0 }));
 }
 
+/** @type {Record<string, number>} */
+const ASIDE = { ArrowLeft: -1, ArrowRight: 1 };
+/** @type {Record<string, [number, number]>} */
+const AROUND = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 const WIDE = 1000;
 const TALL = 220;
 
@@ -56,19 +60,19 @@ export function lines({ label, lines, band = [], unit = duration, xName, marks =
   const least = Math.min(...xs);
   const most = Math.max(...xs);
   const top = Math.max(...every.map(([, y]) => y)) * 1.05 || 1;
-  const px = (x) => 62 + ((x - least) / (most - least || 1)) * (WIDE - 74);
-  const py = (y) => TALL - 24 - (y / top) * (TALL - 34);
-  const path = (points) => points.map(([x, y], at) => `${at ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
+  const px = (/** @type {number} */ x) => 62 + ((x - least) / (most - least || 1)) * (WIDE - 74);
+  const py = (/** @type {number} */ y) => TALL - 24 - (y / top) * (TALL - 34);
+  const path = (/** @type {number[][]} */ points) => points.map(([x, y], at) => `${at ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
   const axis = ticks(top / 1.05).map((value) => s("g", { class: "tick" }, s("line", { x1: 62, x2: WIDE - 12, y1: py(value), y2: py(value) }), s("text", { x: 56, y: py(value) + 4, "text-anchor": "end" }, unit(value) ?? "")));
   const foot = [...new Set([least, Math.round((least + most) / 2), most])].map((x) => s("text", { class: "foot", x: px(x), y: TALL - 6, "text-anchor": x === least ? "start" : x === most ? "end" : "middle" }, `${xName} ${x}`));
   const hover = s("line", { class: "hover", y1: 8, y2: TALL - 24, visibility: "hidden" });
   const read = h("p", { class: "readout" }, " ");
-  const at = (event) => {
+  const at = (/** @type {MouseEvent} */ event) => {
     const box = chart.getBoundingClientRect();
     const place = ((event.clientX - box.left) / box.width) * WIDE;
     return xs.reduce((best, x) => (Math.abs(px(x) - place) < Math.abs(px(best) - place) ? x : best), xs[0]);
   };
-  const tell = (x) => {
+  const tell = (/** @type {number} */ x) => {
     hover.setAttribute("x1", String(px(x)));
     hover.setAttribute("x2", String(px(x)));
     hover.setAttribute("visibility", "visible");
@@ -82,7 +86,7 @@ export function lines({ label, lines, band = [], unit = duration, xName, marks =
       onpointermove: (event) => tell(at(event)), onclick: (event) => pick?.(at(event)),
       onkeydown: (event) => {
         const sorted = [...new Set(xs)].sort((a, b) => a - b);
-        const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        const move = ASIDE[event.key];
         if (move) { own = sorted[Math.min(sorted.length - 1, Math.max(0, sorted.indexOf(own) + move))]; tell(own); say(read.textContent ?? ""); event.preventDefault(); }
         if (event.key === "Enter") pick?.(own);
       },
@@ -118,13 +122,13 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
     const much = wide || !show ? 6 + 94 * strength : 3 + 42 * strength;
     return h("td", { class: amount === null ? "cell gap" : `cell ${kind(c)}`, "data-r": r, "data-c": c, style: amount === null ? {} : { "--much": `${Math.round(much)}%` } }, show && !wide ? show(r, c) : "");
   }));
-  const mark = (r, c) => {
+  const mark = (/** @type {number} */ r, /** @type {number} */ c) => {
     for (const old of grid.querySelectorAll(".cell.on")) old.classList.remove("on");
     own = [r, c];
     boxes[r]?.[c]?.classList.add("on");
     read.textContent = tell(r, c);
   };
-  const place = (event) => {
+  const place = (/** @type {Event} */ event) => {
     const cell = event.target instanceof Element ? event.target.closest("[data-r]") : null;
     return cell instanceof HTMLElement ? [Number(cell.dataset.r), Number(cell.dataset.c)] : null;
   };
@@ -142,7 +146,7 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
   const holder = h("div", {
     class: "heatbox", tabindex: 0, role: "group", "aria-label": pick ? `${label}. ${t("arrows")}` : label,
     onkeydown: (event) => {
-      const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      const move = AROUND[event.key];
       if (move) { mark(Math.min(rows.length - 1, Math.max(0, own[0] + move[0])), Math.min(columns.length - 1, Math.max(0, own[1] + move[1]))); event.preventDefault(); }
       if (event.key === "Enter") pick?.(own[0], own[1]);
     },
@@ -158,21 +162,21 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
 export function curves({ label, first, last, bucket, curves, unit = bytes, pick, picked = null }) {
   const span = Number(BigInt(last) - BigInt(first)) || 1;
   const top = Math.max(1e-9, ...curves.flatMap((curve) => curve.points.map(([, , most]) => most))) * 1.05;
-  const px = (ns) => 70 + (Math.min(ns, span) / span) * (WIDE - 82);
-  const py = (y) => TALL - 24 - (y / top) * (TALL - 34);
-  const area = (points) => {
+  const px = (/** @type {number} */ ns) => 70 + (Math.min(ns, span) / span) * (WIDE - 82);
+  const py = (/** @type {number} */ y) => TALL - 24 - (y / top) * (TALL - 34);
+  const area = (/** @type {[number, number, number][]} */ points) => {
     const up = points.map(([place, , most], at) => `${at ? "L" : "M"}${px(place * bucket).toFixed(1)} ${py(most).toFixed(1)}`).join("");
     const down = points.toReversed().map(([place, least]) => `L${px(place * bucket).toFixed(1)} ${py(least).toFixed(1)}`).join("");
     return `${up}${down}Z`;
   };
   const read = h("p", { class: "readout" }, " ");
-  const moment = (event) => {
+  const moment = (/** @type {MouseEvent} */ event) => {
     const box = chart.getBoundingClientRect();
     const share = (((event.clientX - box.left) / box.width) * WIDE - 70) / (WIDE - 82);
     return Math.min(span, Math.max(0, share * span));
   };
   const cursor = s("line", { class: "hover", y1: 8, y2: TALL - 24, visibility: picked === null ? "hidden" : "visible" });
-  const tell = (ns) => {
+  const tell = (/** @type {number} */ ns) => {
     cursor.setAttribute("visibility", "visible");
     cursor.setAttribute("x1", String(px(ns)));
     cursor.setAttribute("x2", String(px(ns)));
@@ -187,7 +191,7 @@ export function curves({ label, first, last, bucket, curves, unit = bytes, pick,
       onpointermove: (event) => tell(moment(event)),
       onclick: (event) => pick?.(BigInt(first) + BigInt(Math.round(moment(event)))),
       onkeydown: (event) => {
-        const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        const move = ASIDE[event.key];
         if (move) { own = Math.min(span, Math.max(0, own + (move * span) / 100)); tell(own); say(read.textContent ?? ""); event.preventDefault(); }
         if (event.key === "Enter") pick?.(BigInt(first) + BigInt(Math.round(own)));
       },
@@ -207,7 +211,7 @@ export function curves({ label, first, last, bucket, curves, unit = bytes, pick,
  */
 export function strips({ label, rows, span }) {
   const height = 22;
-  const px = (ns) => 90 + (ns / (span || 1)) * (WIDE - 100);
+  const px = (/** @type {number} */ ns) => 90 + (ns / (span || 1)) * (WIDE - 100);
   const read = h("p", { class: "readout", "aria-live": "polite" }, t("strip_hint"));
   const tall = rows.length * height + 22;
   const chart = s(

@@ -2,7 +2,7 @@
 
 /**
  * @typedef {Node | string | number | null | undefined | false} Child
- * @typedef {Record<string, unknown>} Attributes
+ * @typedef {{[name: string]: unknown, onclick?: (event: MouseEvent) => void, onkeydown?: (event: KeyboardEvent) => void, onpointermove?: (event: PointerEvent) => void, onsubmit?: (event: SubmitEvent) => void}} Attributes
  */
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -54,6 +54,7 @@ class Table {
     /** @type {Map<number, unknown[][]>} */
     this.stretches = new Map();
     this.round = 0;
+    this.first = -1;
     this.columns = /** @type {Shown[]} */ ([]);
     /** Those that are not shown too: links need them. */
     this.every = this.columns;
@@ -75,6 +76,7 @@ class Table {
     this.load();
   }
 
+  /** @param {number} offset @param {number} limit @returns {Promise<import("./data.js").Page>} */
   request(offset, limit) {
     const { table, rank, only, more } = this.options;
     return ask("rows", { table, rank, only, sort: this.sort, desc: this.descending ? 1 : "", filter: this.filter, offset, limit, ...more });
@@ -109,7 +111,7 @@ class Table {
     const { columns: wanted, hidden = [] } = this.options;
     const all = page.columns.map((column, at) => ({ ...column, at }));
     this.every = all;
-    const used = (column) => !hidden.includes(column.name) && page.rows.some((row) => row[column.at] !== null);
+    const used = (/** @type {Shown} */ column) => !hidden.includes(column.name) && page.rows.some((row) => row[column.at] !== null);
     this.columns = wanted ? wanted.flatMap((name) => all.filter((one) => one.name === name && (used(one) || !page.rows.length))) : all.filter(used);
     if (!page.total) {
       this.tools.replaceChildren();
@@ -177,7 +179,7 @@ class Table {
         this.load().then(() => say(this.status.textContent ?? ""));
       }, 40);
     });
-    const copier = (kind) => button(t(`copy_${kind}`), () => this.copied(kind), { "aria-label": t(`copy_${kind}_of`, { title: this.title }) });
+    const copier = (/** @type {string} */ kind) => button(t(`copy_${kind}`), () => this.copied(kind), { "aria-label": t(`copy_${kind}_of`, { title: this.title }) });
     this.tools.replaceChildren(
       ...(total >= FILTER_FROM || this.filter ? [h("label", {}, t("filter"), input)] : []),
       copier("markdown"), copier("csv"), this.status,
@@ -195,13 +197,14 @@ class Table {
     const last = Math.min(this.matching, first + count);
     this.need(first, last);
     const span = this.columns.length + (this.options.timeline ? 1 : 0);
-    const gap = (height) => h("tr", { class: "gap", "aria-hidden": "true" }, h("td", { colspan: span, style: { height: `${height}px` } }));
+    const gap = (/** @type {number} */ height) => h("tr", { class: "gap", "aria-hidden": "true" }, h("td", { colspan: span, style: { height: `${height}px` } }));
     const shown = [];
     for (let at = first; at < last; at += 1) shown.push(this.row(at));
     if (!this.matching) shown.push(h("tr", {}, h("td", { colspan: span, class: "none" }, t("no_match"))));
     this.body.replaceChildren(gap(first * ROW), ...shown, gap(Math.max(0, this.matching - last) * ROW));
   }
 
+  /** @param {number} first @param {number} last */
   need(first, last) {
     for (let at = Math.floor(first / STRETCH); at * STRETCH < last; at += 1) {
       if (this.stretches.has(at)) continue;
