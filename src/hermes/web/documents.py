@@ -12,7 +12,27 @@ from hermes.web.sources import Listed, listed
 
 LONGEST_PAGE = 1_000
 _SAFE = 2**53
-_FIRST_ROWS = 200
+_DRAWN = frozenset(
+    {
+        "clocks",
+        "communication.arrivals",
+        "compute.chips",
+        "compute.operators",
+        "critical_path",
+        "critical_path_stretches",
+        "diagnostics",
+        "findings",
+        "free_time",
+        "plan.actions",
+        "plan.collect",
+        "rank_matrix.metrics",
+        "rank_matrix.rows",
+        "rank_waits",
+        "waits",
+    }
+)
+"""Tables that pages draw from the document itself; of all others they get the first row, and ask for what they show."""
+_MOST_DRAWN = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,19 +151,23 @@ def told_page(page: Page) -> dict[str, object]:
 
 
 def summary(document: Mapping[str, object]) -> bytes:
-    """The answer with the document, its long tables cut to their first rows, and what tables there are."""
+    """The answer with the document, and what tables there are: most tables are cut, lists of plain values are whole."""
     tables = [
         {"key": table.key, "rows": len(table.rows), "columns": list(table.columns)}
         for table in listed(document).values()
     ]
-    return told({"document": _shortened(document), "tables": tables})
+    return told({"document": _shortened(document, ""), "tables": tables})
 
 
-def _shortened(value: object) -> object:
+def _shortened(value: Mapping[str, object], prefix: str) -> dict[str, object]:
+    return {name: _part(item, f"{prefix}{name}") for name, item in value.items()}
+
+
+def _part(value: object, key: str) -> object:
     if isinstance(value, Mapping):
-        return {str(name): _shortened(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_shortened(item) for item in value[:_FIRST_ROWS]]
+        return _shortened(value, f"{key}.")
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return safe(value[: _MOST_DRAWN if key in _DRAWN else 1])
     return safe(value)
 
 

@@ -33,17 +33,20 @@ export async function ask(path, values = {}, signal = undefined) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Refused(0, { what: "the server does not answer", where: location.origin, lost: "", hint: "is `hermes serve` still running?" });
   }
-  const body = await answer.json();
-  if (!answer.ok) throw new Refused(answer.status, body.error);
+  return told(answer);
+}
+
+/** @param {Response} answer */
+async function told(answer) {
+  const body = await answer.json().catch((error) => { if (error.name === "AbortError") throw error; });
+  if (!answer.ok || body === undefined) throw new Refused(answer.status, body?.error ?? { what: `the server answered ${answer.status}`, where: "", lost: "", hint: "" });
   return body;
 }
 
 /** Something that is to be done. @param {string} path @param {Record<string, unknown>} wish */
 export async function act(path, wish) {
   const answer = await fetch(`/api/${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(wish) });
-  const body = await answer.json();
-  if (!answer.ok) throw new Refused(answer.status, body.error);
-  return body;
+  return told(answer);
 }
 
 /** Asked once. @param {string} path @param {Record<string, unknown>} [values] @returns {Promise<any>} */

@@ -5,6 +5,7 @@ import { clean } from "../format.js";
 import { param, rowsOf, to } from "../data.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
+import { flame } from "./flame.js";
 import { facts, heading, rankPicker, rest } from "./parts.js";
 
 /** @param {HTMLElement} main */
@@ -15,6 +16,7 @@ export function render(main) {
   main.append(
     facts(["host", "input"]) ?? "",
     ...rest(["input", "host", "overlap"]),
+    flame(rank),
     ...(rowsOf("top.host_calls") ? [table({ table: "top.host_calls", bar: "total_ms", href: (row) => to("/host", { name: row.name, rank }), columns: ["name", "detail", "total_ms", "share", "count", "median_ms", "max_ms", "ranks"] })] : []),
     h("div", { class: "controls" }, control),
     table({ table: "host.names", rank, sort: "self_ns", descending: true, bar: "self_ns", timeline: true, href: (row) => to("/host", { name: row.name, rank }), columns: ["name", "kind", "self_ns", "total_ns", "calls", "median_ns", "max_ns"] }),

@@ -10,9 +10,12 @@ import { has, t } from "../words.js";
 /** @param {string} name @param {string} [about] */
 export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(about ? [h("p", { class: "lead" }, about)] : [])];
 
-/** A choice that stands in the address; the page is drawn anew. @param {string} name @param {string} label @param {[string, string][]} options @param {string} value */
-export function picker(name, label, options, value) {
-  const select = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => { keep({ [name]: select.value }); window.dispatchEvent(new Event("hermes:show")); } }, options.map(([key, text]) => h("option", { value: key }, text))));
+/**
+ * A choice that stands in the address; the page is drawn anew, without what depended on the choice before.
+ * @param {string} name @param {string} label @param {[string, string][]} options @param {string} value @param {string[]} [forget]
+ */
+export function picker(name, label, options, value, forget = []) {
+  const select = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => { keep({ ...Object.fromEntries(forget.map((old) => [old, null])), [name]: select.value }); window.dispatchEvent(new Event("hermes:show")); } }, options.map(([key, text]) => h("option", { value: key }, text))));
   select.value = value;
   return h("label", { class: "picker" }, label, select);
 }
@@ -24,7 +27,7 @@ export function rankPicker(all) {
   const value = param("rank", any && seen.length > 1 ? "all" : String(chiefRank()));
   const options = seen.map((rank) => [String(rank), `rank ${rank}`]);
   const shown = any && seen.length > 1 ? [["all", t("all_ranks")], ...options] : options;
-  return { rank: value === "all" ? null : Number(value), control: seen.length > 1 ? picker("rank", t("rank"), shown, value) : null };
+  return { rank: value === "all" ? null : Number(value), control: seen.length > 1 ? picker("rank", t("rank"), shown, value, ["frame"]) : null };
 }
 
 /** What is not known: said, not hidden. @param {string} message @param {string} [more] */
