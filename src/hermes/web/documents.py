@@ -33,6 +33,8 @@ _DRAWN = frozenset(
 )
 """Tables that pages draw from the document itself; of all others they get the first row, and ask for what they show."""
 _MOST_DRAWN = 5_000
+_AT_ONCE_ROWS, _AT_ONCE_BYTES = 30, 6_000
+"""Tables of at most so many rows, and bytes of their answer, come with the document: pages need not ask for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +153,19 @@ def told_page(page: Page) -> dict[str, object]:
 
 
 def summary(document: Mapping[str, object]) -> bytes:
-    """The answer with the document, and what tables there are: most tables are cut, lists of plain values are whole."""
-    tables = [
-        {"key": table.key, "rows": len(table.rows), "columns": list(table.columns)}
-        for table in listed(document).values()
-    ]
-    return told({"document": _shortened(document, ""), "tables": tables})
+    """The answer with the document, what tables there are, and the short ones whole, as pages would ask for them.
+
+    In the document most tables are cut to their first row; lists of plain values are whole.
+    """
+    every = listed(document).values()
+    tables = [{"key": table.key, "rows": len(table.rows), "columns": list(table.columns)} for table in every]
+    short = {
+        table.key: page
+        for table in every
+        if len(table.rows) <= _AT_ONCE_ROWS
+        and len(told(page := told_page(listed_page(table, Ask(table=table.key))))) <= _AT_ONCE_BYTES
+    }
+    return told({"document": _shortened(document, ""), "tables": tables, "pages": short})
 
 
 def _shortened(value: Mapping[str, object], prefix: str) -> dict[str, object]:

@@ -61,7 +61,7 @@ export function once(path, values = {}) {
   return found;
 }
 
-/** @type {{document: Row, tables: Listed[]}} */
+/** @type {{document: Row, tables: Listed[], pages: Record<string, Page>}} */
 let study;
 
 /** Whether the study is there; if not, it is still being read. */
@@ -73,6 +73,8 @@ export async function open() {
 
 export const doc = () => study.document;
 export const tables = () => study.tables;
+/** A short table, whole as the server would give it. @param {string} key @returns {Page | undefined} */
+export const short = (key) => (Object.hasOwn(study?.pages ?? {}, key) ? study.pages[key] : undefined);
 /** @param {string} key */
 export const rowsOf = (key) => study.tables.find((table) => table.key === key)?.rows ?? 0;
 

@@ -2,7 +2,7 @@
 
 import { exact, exactTitle, numeric, spelt, text, title } from "./cells.js";
 import { copy, csv, markdown } from "./copying.js";
-import { ask, keep, param, timelineAt } from "./data.js";
+import { ask, keep, param, short, timelineAt } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { number } from "./format.js";
 import { t } from "./words.js";
@@ -10,9 +10,10 @@ import { t } from "./words.js";
 const ROW = 27; // px, as in the style
 const STRETCH = 100;
 const VIEW = 15; // rows shown before one scrolls
+const BEYOND = 10; // rows drawn above and below these
 const FILTER_FROM = 8;
 const MOST_COPIED = 10_000;
-const SAMPLE = 40;
+const SAMPLE = 20; // rows that the widths are taken from
 const COMPONENTS = new Set(["compute", "comm", "communication", "wait", "copy", "host", "launch", "device gap", "unexplained", "other", "free"]);
 
 /**
@@ -54,12 +55,14 @@ class Table {
     /** Those that are not shown too: links need them. */
     this.every = this.columns;
     this.matching = 0;
+    this.moved = false;
+    this.drawn = [-1, -1]; // the first row that is there, and the one after the last
     this.title = options.title ?? t(`table.${options.table}`);
     this.status = h("span", { class: "shown" });
     this.body = h("tbody");
     this.above = h("td");
     this.below = h("td");
-    this.scroller = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.title, onscroll: () => this.draw() });
+    this.scroller = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.title, onscroll: () => { this.moved = true; this.draw(this.scroller.scrollTop); } });
     this.tools = h("div", { class: "tools" });
     this.element = h(
       "section", { class: "data", "aria-label": this.title },
@@ -79,9 +82,10 @@ class Table {
   async load() {
     const round = ++this.round;
     this.stretches.clear();
-    let page;
+    const { table, rank = null, only, more } = this.options;
+    let page = this.sort || this.filter || rank !== null || only || more ? undefined : short(table);
     try {
-      page = await this.request(0, STRETCH);
+      page ??= await this.request(0, STRETCH);
     } catch (error) {
       if (round === this.round) this.scroller.replaceChildren(h("p", { class: "wrong", role: "alert" }, /** @type {Error} */ (error).message));
       return;
@@ -94,9 +98,11 @@ class Table {
     this.status.textContent = this.matching === page.total
       ? t(page.total === 1 ? "one_row" : "rows", { count: number(page.total) })
       : t("rows_of", { count: number(this.matching), total: number(page.total) });
-    this.scroller.scrollTop = 0;
-    this.first = -1;
-    this.draw();
+    // To ask for the place, or to set it, is to have the page laid out there and then.
+    if (this.moved) this.scroller.scrollTop = 0;
+    this.moved = false;
+    this.drawn = [-1, -1];
+    this.draw(0);
     this.element.dataset.ready = String(round);
   }
 
@@ -179,14 +185,16 @@ class Table {
     );
   }
 
-  draw() {
+  /** @param {number} place of the scroller, in px */
+  draw(place) {
     if (!this.table) return;
     const view = this.options.view ?? VIEW;
-    const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 10);
-    const count = view + 24;
-    if (first === this.first) return;
-    this.first = first;
-    const last = Math.min(this.matching, first + count);
+    const top = Math.floor(place / ROW);
+    // Drawn anew only where rows come into view that are not there yet.
+    if (this.drawn[0] >= 0 && this.drawn[0] <= top && Math.min(this.matching, top + view + 2) <= this.drawn[1]) return;
+    const first = Math.max(0, top - BEYOND);
+    const last = Math.min(this.matching, top + view + BEYOND);
+    this.drawn = [first, last];
     this.need(first, last);
     const span = this.columns.length + (this.options.timeline ? 1 : 0);
     const gap = (height) => h("tr", { class: "gap", "aria-hidden": "true" }, h("td", { colspan: span, style: { height: `${height}px` } }));
@@ -204,8 +212,8 @@ class Table {
       this.request(at * STRETCH, STRETCH).then((page) => {
         if (round !== this.round) return;
         this.stretches.set(at, page.rows);
-        this.first = -1;
-        this.draw();
+        this.drawn = [-1, -1];
+        this.draw(this.scroller.scrollTop);
       }, (error) => { this.stretches.delete(at); say(error.message); });
     }
   }
