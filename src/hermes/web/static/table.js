@@ -83,9 +83,10 @@ class Table {
     const round = ++this.round;
     this.stretches.clear();
     const { table, rank = null, only, more } = this.options;
-    let page = this.sort || this.filter || rank !== null || only || more ? undefined : short(table);
+    const known = this.sort || this.filter || rank !== null || only || more ? undefined : short(table);
+    let page;
     try {
-      page ??= await this.request(0, STRETCH);
+      page = known ?? await this.request(0, STRETCH);
     } catch (error) {
       if (round === this.round) this.scroller.replaceChildren(h("p", { class: "wrong", role: "alert" }, /** @type {Error} */ (error).message));
       return;

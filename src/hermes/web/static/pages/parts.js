@@ -1,6 +1,6 @@
 // Pieces that several pages have: headings, pickers, links to the timeline, and tables that nobody described.
 
-import { h } from "../dom.js";
+import { h, prose } from "../dom.js";
 import { clean } from "../format.js";
 import { chiefRank, doc, keep, param, tables } from "../data.js";
 import { table } from "../table.js";
@@ -8,7 +8,7 @@ import { text, title } from "../cells.js";
 import { has, t } from "../words.js";
 
 /** @param {string} name @param {string} [about] */
-export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(about ? [h("p", { class: "lead" }, about)] : [])];
+export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(about ? [h("p", { class: "lead" }, prose(about))] : [])];
 
 /**
  * A choice that stands in the address; the page is drawn anew, without what depended on the choice before.
@@ -31,7 +31,7 @@ export function rankPicker(all) {
 }
 
 /** What is not known: said, not hidden. @param {string} message @param {string} [more] */
-export const empty = (message, more) => h("div", { class: "empty" }, h("p", {}, message), more ? h("p", { class: "about" }, more) : null);
+export const empty = (message, more) => h("div", { class: "empty" }, h("p", {}, prose(message)), more ? h("p", { class: "about" }, prose(more)) : null);
 
 /**
  * Tables of the document under these prefixes that no page describes, whatever an analysis calls them.

@@ -2,7 +2,7 @@
 
 import { ask, doc, keep, param, splits } from "../data.js";
 import { PARTS, legend, partsOf, stack, strips } from "../charts.js";
-import { button, h, say } from "../dom.js";
+import { button, h, prose, say } from "../dom.js";
 import { clean, clip, duration, percent } from "../format.js";
 import { t } from "../words.js";
 import { empty, heading, picker, section } from "./parts.js";
@@ -92,7 +92,7 @@ class Bench {
       section(
         t("whatif.changes"), h("p", { class: "about" }, t("whatif.changes_is")), this.list,
         h("div", { class: "controls" }, h("label", { class: "picker" }, t("whatif.own"), input), button(t("whatif.add"), add), button(t("whatif.none"), () => { this.chosen.clear(); this.changed(); })),
-        h("p", { class: "about" }, t("whatif.own_is")),
+        h("p", { class: "about" }, prose(t("whatif.own_is"))),
       ),
     );
     this.draw();
