@@ -112,12 +112,16 @@ class Front:
             if found is not None:
                 await found(scope, receive, send)
                 return
-        app, _ = self._rest or await self._loaded()
+        try:
+            app, _ = self._rest or await self._loaded()
+        except Exception as defect:  # noqa: BLE001 - whatever it is, who asks must be told, and may ask again
+            await refusal(HermesError(f"a defect in Hermes ({defect!r})", lost="this answer"))(scope, receive, send)
+            return
         await app(scope, receive, send)
 
     async def _loaded(self) -> _Made:
-        # All who ask meanwhile wait for one thread.
-        if self._loading is None:
+        # All who ask meanwhile wait for one thread; one that failed is begun anew.
+        if self._loading is None or self._loading.done():
             self._loading = asyncio.create_task(asyncio.to_thread(self._whole))
         return await asyncio.shield(self._loading)
 

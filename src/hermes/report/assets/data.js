@@ -80,6 +80,9 @@ export async function ask(_, { table, sort = "", desc = "", filter = "", offset 
 /** The blocks of the document that charts are drawn from. @returns {Record<string, any>} */
 export const doc = () => held.document;
 
+/** No table comes with the document: all of them are here. @param {string} _ @returns {Page | undefined} */
+export const short = (_) => undefined;
+
 /** The page's address holds no state: browsers let a file's page change nothing in it. @param {string} _ @param {string} [otherwise] */
 export const param = (_, otherwise = "") => otherwise;
 

@@ -34,17 +34,20 @@ export async function ask(path, values = {}, signal = undefined) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Refused(0, { what: "the server does not answer", where: location.origin, lost: "", hint: "is `hermes serve` still running?" });
   }
-  const body = await answer.json();
-  if (!answer.ok) throw new Refused(answer.status, body.error);
+  return told(answer);
+}
+
+/** @param {Response} answer */
+async function told(answer) {
+  const body = await answer.json().catch((error) => { if (error.name === "AbortError") throw error; });
+  if (!answer.ok || body === undefined) throw new Refused(answer.status, body?.error ?? { what: `the server answered ${answer.status}`, where: "", lost: "", hint: "" });
   return body;
 }
 
 /** Something that is to be done. @param {string} path @param {Record<string, unknown>} wish */
 export async function act(path, wish) {
   const answer = await fetch(`/api/${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(wish) });
-  const body = await answer.json();
-  if (!answer.ok) throw new Refused(answer.status, body.error);
-  return body;
+  return told(answer);
 }
 
 /** Asked once. @param {string} path @param {Record<string, unknown>} [values] @returns {Promise<any>} */
@@ -59,7 +62,7 @@ export function once(path, values = {}) {
   return found;
 }
 
-/** @type {{document: Row, tables: Listed[]}} */
+/** @type {{document: Row, tables: Listed[], pages: Record<string, Page>}} */
 let study;
 
 /** Whether the study is there; if not, it is still being read. */
@@ -71,6 +74,8 @@ export async function open() {
 
 export const doc = () => study.document;
 export const tables = () => study.tables;
+/** A short table, whole as the server would give it. @param {string} key @returns {Page | undefined} */
+export const short = (key) => (Object.hasOwn(study?.pages ?? {}, key) ? study.pages[key] : undefined);
 /** @param {string} key */
 export const rowsOf = (key) => study.tables.find((table) => table.key === key)?.rows ?? 0;
 

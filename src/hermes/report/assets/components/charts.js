@@ -51,9 +51,9 @@ function ticks(most, count = 4) {
 
 /**
  * Lines over steps, and a band; x are step numbers.
- * @param {{label: string, lines: {name: string, kind: string, points: [number, number][], strong?: boolean}[], band?: [number, number, number][], unit?: (value: number) => string | null, xName: string, marks?: number[], pick?: (x: number) => void}} options
+ * @param {{label: string, lines: {name: string, kind: string, points: [number, number][], strong?: boolean}[], band?: [number, number, number][], unit?: (value: number) => string | null, xName: string, marks?: number[], stretches?: [number, number][], changes?: number[], pick?: (x: number) => void}} options
  */
-export function lines({ label, lines, band = [], unit = duration, xName, marks = [], pick }) {
+export function lines({ label, lines, band = [], unit = duration, xName, marks = [], stretches = [], changes = [], pick }) {
   const every = [...lines.flatMap((line) => line.points), ...band.flatMap(([x, low, high]) => [[x, low], [x, high]])];
   if (!every.length) return h("p", { class: "none" }, t("not_measured"));
   const xs = every.map(([x]) => x);
@@ -92,7 +92,9 @@ export function lines({ label, lines, band = [], unit = duration, xName, marks =
       },
     },
     axis,
+    stretches.map(([from, until]) => s("rect", { class: "captured", x: px(Math.max(least, from)), y: 8, width: Math.max(3, px(Math.min(most, until)) - px(Math.max(least, from))), height: TALL - 32 }, s("title", {}, `${t("chart.captured")}: ${xName} ${from}–${until - 1}`))),
     band.length ? s("path", { class: "band", d: `${path(band.map(([x, , high]) => [x, high]))}${path(band.map(([x, low]) => [x, low]).reverse()).replace("M", "L")}Z` }) : null,
+    changes.map((x) => s("path", { class: "change", d: `M${px(x)} 8V${TALL - 24}M${px(x) - 5} 2h10l-5 8z` }, s("title", {}, `${t("chart.change")}: ${xName} ${x}`))),
     marks.map((x) => s("line", { class: "mark", x1: px(x), x2: px(x), y1: 8, y2: TALL - 24 })),
     lines.map((line) => (line.points.length === 1 ? s("circle", { class: `dot ${line.kind}`, cx: px(line.points[0][0]), cy: py(line.points[0][1]), r: 4 }) : s("path", { class: `line ${line.kind}${line.strong ? " strong" : ""}`, d: path(line.points) }, s("title", {}, line.name)))),
     foot, hover,
@@ -100,9 +102,11 @@ export function lines({ label, lines, band = [], unit = duration, xName, marks =
   const names = lines.length > 1 && new Set(lines.map((line) => line.kind)).size === lines.length ? lines : [];
   return h(
     "figure", { class: "lines" }, chart,
-    names.length || band.length ? h("ul", { class: "legend" },
+    names.length || band.length || stretches.length || changes.length ? h("ul", { class: "legend" },
       names.map((line) => h("li", {}, h("span", { class: `key ${line.kind}`, "aria-hidden": "true" }), line.name)),
-      band.length ? h("li", {}, h("span", { class: "key band", "aria-hidden": "true" }), t("chart.band")) : null) : null,
+      band.length ? h("li", {}, h("span", { class: "key band", "aria-hidden": "true" }), t("chart.band")) : null,
+      stretches.length ? h("li", {}, h("span", { class: "key captured", "aria-hidden": "true" }), t("chart.captured")) : null,
+      changes.length ? h("li", {}, h("span", { class: "key change", "aria-hidden": "true" }), t("chart.change")) : null) : null,
     read,
   );
 }

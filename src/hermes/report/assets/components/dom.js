@@ -44,6 +44,9 @@ export function s(tag, attributes = {}, ...children) {
   return element;
 }
 
+/** A sentence whose parts in backticks are code. @param {string} text */
+export const prose = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
+
 /** Told to screen readers. @param {string} text */
 export function say(text) {
   const status = document.getElementById("status");

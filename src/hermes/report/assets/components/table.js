@@ -2,7 +2,7 @@
 
 import { Written, exact, exactTitle, numeric, spelt, text, title } from "./cells.js";
 import { copy, csv, markdown } from "./copying.js";
-import { ask, keep, param, timelineAt } from "./data.js";
+import { ask, keep, param, short, timelineAt } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { number } from "./format.js";
 import { t } from "./words.js";
@@ -10,9 +10,10 @@ import { t } from "./words.js";
 const ROW = 27; // px, as in the style
 const STRETCH = 100;
 const VIEW = 15; // rows shown before one scrolls
+const BEYOND = 10; // rows drawn above and below these
 const FILTER_FROM = 6; // shorter tables are read faster than filtered
 const MOST_COPIED = 10_000;
-const SAMPLE = 40;
+const SAMPLE = 20; // rows that the widths are taken from
 const LONG = 24; // may be cut where it is shown
 const COMPONENTS = new Set(["compute", "comm", "communication", "wait", "copy", "host", "launch", "device gap", "unexplained", "other", "free"]);
 
@@ -54,17 +55,18 @@ class Table {
     /** @type {Map<number, unknown[][]>} */
     this.stretches = new Map();
     this.round = 0;
-    this.first = -1;
     this.columns = /** @type {Shown[]} */ ([]);
     /** Those that are not shown too: links need them. */
     this.every = this.columns;
     this.matching = 0;
+    this.moved = false;
+    this.drawn = [-1, -1]; // the first row that is there, and the one after the last
     this.title = options.title ?? t(`table.${options.table}`);
     this.status = h("span", { class: "shown" });
     this.body = h("tbody");
     this.above = h("td");
     this.below = h("td");
-    this.scroller = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.title, onscroll: () => this.draw() });
+    this.scroller = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.title, onscroll: () => { this.moved = true; this.draw(this.scroller.scrollTop); } });
     this.tools = h("div", { class: "tools" });
     this.element = h(
       "section", { class: "data", "aria-label": this.title },
@@ -85,9 +87,11 @@ class Table {
   async load() {
     const round = ++this.round;
     this.stretches.clear();
+    const { table, rank = null, only, more } = this.options;
+    const known = this.sort || this.filter || rank !== null || only || more ? undefined : short(table);
     let page;
     try {
-      page = await this.request(0, Math.max(STRETCH, this.options.whole ?? 0));
+      page = known ?? await this.request(0, Math.max(STRETCH, this.options.whole ?? 0));
     } catch (error) {
       if (round === this.round) this.scroller.replaceChildren(h("p", { class: "wrong", role: "alert" }, /** @type {Error} */ (error).message));
       return;
@@ -100,9 +104,11 @@ class Table {
     this.status.textContent = this.matching === page.total
       ? t(page.total === 1 ? "one_row" : "rows", { count: number(page.total) })
       : t("rows_of", { count: number(this.matching), total: number(page.total) });
-    this.scroller.scrollTop = 0;
-    this.first = -1;
-    this.draw();
+    // To ask for the place, or to set it, is to have the page laid out there and then.
+    if (this.moved) this.scroller.scrollTop = 0;
+    this.moved = false;
+    this.drawn = [-1, -1];
+    this.draw(0);
     this.element.dataset.ready = String(round);
   }
 
@@ -186,15 +192,17 @@ class Table {
     );
   }
 
-  draw() {
+  /** @param {number} place of the scroller, in px */
+  draw(place) {
     if (!this.table) return;
     const view = this.options.view ?? VIEW;
+    const top = Math.floor(place / ROW);
+    // Drawn anew only where rows come into view that are not there yet.
+    if (this.drawn[0] >= 0 && this.drawn[0] <= top && Math.min(this.matching, top + view + 2) <= this.drawn[1]) return;
     const whole = this.matching <= (this.options.whole ?? 0);
-    const first = whole ? 0 : Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 10);
-    const count = whole ? this.matching : view + 24;
-    if (first === this.first) return;
-    this.first = first;
-    const last = Math.min(this.matching, first + count);
+    const first = whole ? 0 : Math.max(0, top - BEYOND);
+    const last = whole ? this.matching : Math.min(this.matching, top + view + BEYOND);
+    this.drawn = [first, last];
     this.need(first, last);
     const span = this.columns.length + (this.options.timeline ? 1 : 0);
     const gap = (/** @type {number} */ height) => h("tr", { class: "gap", "aria-hidden": "true" }, h("td", { colspan: span, style: { height: `${height}px` } }));
@@ -213,8 +221,8 @@ class Table {
       this.request(at * STRETCH, STRETCH).then((page) => {
         if (round !== this.round) return;
         this.stretches.set(at, page.rows);
-        this.first = -1;
-        this.draw();
+        this.drawn = [-1, -1];
+        this.draw(this.scroller.scrollTop);
       }, (error) => { this.stretches.delete(at); say(error.message); });
     }
   }

@@ -6,6 +6,7 @@ import { doc, param, rowsOf, tables, ask } from "../data.js";
 import { heat } from "../charts.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
+import { arrivals } from "./arrivals.js";
 import { empty, facts, heading, picker, rankPicker, rest, section } from "./parts.js";
 
 const MOST = 64;
@@ -19,7 +20,7 @@ export async function render(main) {
   const waits = doc().rank_waits?.length ? doc().rank_waits : doc().waits ?? [];
   if (waits.length) main.append(section(t("communication.waits"), h("p", { class: "about" }, t("communication.waits_is")), waitMatrix(waits)));
   const pairs = h("div");
-  main.append(pairs);
+  main.append(arrivals() ?? "", pairs);
   main.append(
     facts(["communication"]) ?? "",
     ...rest(["communication", "pipeline"]),

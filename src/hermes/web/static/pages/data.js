@@ -18,7 +18,7 @@ export async function render(main) {
   const shown = listed
     ? generic(listed)
     : chosen in sizes
-      ? h("div", {}, h("div", { class: "controls" }, control), table({ table: chosen, rank, title: chosen, about: t("data.row_is", { row: sizes[chosen][1] }), timeline: true, view: 22 }))
+      ? h("div", {}, h("div", { class: "controls" }, control), table({ table: chosen, rank, title: chosen, about: t("data.row_is", { row: sizes[chosen][1] }), timeline: true, view: 40 }))
       : h("p", { class: "none" }, t("data.choose"));
   main.append(h("div", { class: "columns" },
     h("div", { class: "tablelist" },

@@ -56,20 +56,26 @@ function verdict(document) {
 /** Ranked actions with replayed gains, what they give together, and what to record next. */
 function plan(document) {
   const { actions, together, collect, noise, without_profiler: bare } = document.plan;
-  const range = ({ low, high }) => (duration(low * 1e6) === duration(high * 1e6) ? duration(low * 1e6) : low ? `${duration(low * 1e6)} – ${duration(high * 1e6)}` : t("overview.gain", { high: duration(high * 1e6) }));
   if (!noise.step_ms) return h("span");
   return section(
     t("overview.plan"),
     h("p", { class: "about" }, t("overview.noise", { noise: duration(noise.ms * 1e6) })),
     actions.length
       ? h("ol", { class: "actions plan" }, actions.slice(0, ACTIONS).map((one) => h("li", {},
-        h("strong", {}, clean(one.title)), ` · ${range(one.gain)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""} · ${clean(one.effort)}`,
+        h("strong", {}, clean(one.title)), ` · ${one.gain.low ? span(one.gain) : gain(one)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""} · ${clean(one.effort)}`,
         one.after ? h("pre", {}, one.after.split("\n").map(clean).join("\n")) : null)))
       : h("p", { class: "none" }, t("overview.no_findings")),
     together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: duration(together.low_ms * 1e6), share: percent(together.share), step: duration(together.step_ms * 1e6) })) : null,
     bare ? h("p", { class: "about" }, t("overview.bare", { step: duration(bare.step_ms * 1e6), steps: bare.steps, captured: duration(bare.captured_ms * 1e6) })) : null,
     collect.map((one) => h("div", {}, h("p", { class: "about" }, clean(one.why)), h("pre", {}, clean(one.command)))),
   );
+}
+
+/** From what the replay gives to the bound. @param {{low: number, high: number}} gain */
+function span({ low, high }) {
+  const [least, most] = [duration(low * 1e6) ?? "", duration(high * 1e6) ?? ""];
+  // One unit is enough for both.
+  return least === most ? most : `${least.split(" ")[1] === most.split(" ")[1] ? least.split(" ")[0] : least} – ${most}`;
 }
 
 const gain = (finding) => t("overview.gain", { high: duration(finding.gain.high * 1e6) });
@@ -124,7 +130,7 @@ const partName = (row) => (row.component === "wait" ? t("waits_for", { who: row.
 
 function findings(document) {
   if (!document.findings.length) return h("p", { class: "none" }, t("overview.no_findings"));
-  return document.findings.map((one, at) => finding(one, at));
+  return [document.findings.length > 1 ? h("p", { class: "about" }, t("overview.sorted")) : null, ...document.findings.map((one, at) => finding(one, at))];
 }
 
 function finding(one, at) {
@@ -132,7 +138,7 @@ function finding(one, at) {
   return h(
     "article", { class: "finding", id: document_id(one, at) },
     h("div", { class: "figures" },
-      h("div", {}, h("span", { class: "big" }, duration(one.gain.high * 1e6)), h("span", { class: "small" }, t("overview.most_won"))),
+      h("div", {}, h("span", { class: "big" }, span(one.gain)), h("span", { class: "small" }, t("overview.won"))),
       h("div", {}, h("span", {}, `${duration(one.cost_ms * 1e6)} · ${percent(one.share)}`), h("span", { class: "small" }, t("overview.cost"))),
       h("div", {}, confidence(one.confidence), h("span", { class: "small" }, t("confidence")))),
     h("div", {},

@@ -7,6 +7,7 @@ import { PARTS, heat, partsOf, stack } from "../charts.js";
 import { table } from "../table.js";
 import { matrix } from "../matrix.js";
 import { t } from "../words.js";
+import { layout } from "./layout.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
 
 const MOST = 64; // rows of a matrix; more ranks share rows
@@ -24,7 +25,10 @@ export async function render(main) {
   const missing = absent();
   if (usual.length === 1) main.append(empty(t("ranks.one", { rank: usual[0].rank }), missing));
   else if (missing) main.append(h("p", { class: "about" }, missing));
-  if (usual.length > 1) main.append(section(t("ranks.by_metric"), byMetric(usual, blamed)), section(t("ranks.by_step"), byStep(all, blamed)));
+  if (usual.length > 1) {
+    const placed = await layout(usual, blamed, param("of", "window"));
+    main.append(section(t("ranks.by_metric"), byMetric(usual, blamed)), placed ?? "", section(t("ranks.by_step"), byStep(all, blamed)));
+  }
   if (doc().rank_matrix?.rows?.length) main.append(section(t("ranks.matrix"), matrix(doc().rank_matrix, into)));
   main.append(
     ...(rowsOf("rank_waits") ? [table({ table: "rank_waits", bar: "total_ms", timeline: true })] : []),
