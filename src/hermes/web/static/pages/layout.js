@@ -9,7 +9,7 @@ import { section } from "./parts.js";
 
 const DIMENSIONS = ["pp", "dp", "ep", "cp", "tp"]; // from what lies furthest apart to neighbours
 const MEASURES = ["window", ...PARTS];
-const WIDE = 64; // cells in a row
+const WIDE = 24; // cells in a row: each has room for its number
 
 /** @typedef {{rank: number, [name: string]: number | null}} Place */
 
@@ -21,6 +21,7 @@ export async function layout(usual, blamed, measure) {
   const columns = await once("columns", { table: "inputs", names: ["rank", ...DIMENSIONS].join(",") });
   const places = /** @type {Map<number, Place>} */ (new Map());
   columns.rank.forEach((/** @type {number} */ rank, /** @type {number} */ at) => places.set(rank, { rank, ...Object.fromEntries(DIMENSIONS.map((name) => [name, columns[name]?.[at] ?? null])) }));
+  if (!columns.rank.length || DIMENSIONS.every((name) => columns[name].every((/** @type {number | null} */ one) => one === null))) await grouped(places);
   const all = [...places.values()];
   const used = DIMENSIONS.filter((name) => new Set(all.map((place) => place[name])).size > 1 && all.every((place) => place[name] !== null));
   // Coordinates that leave ranks in one place are not those of a layout: experts lie within the data-parallel ranks.
@@ -50,13 +51,22 @@ export async function layout(usual, blamed, measure) {
     h("p", { class: "about" }, t("layout.is", { down: down.join(", ") || "–", across: across.join(", "), measure: t(`part.${own}`), least: duration(least), most: duration(most) })),
     heat({
       label: t("layout"), rowTitle: down.join(" "),
-      rows: rows.map((place, r) => ({ name: down.length ? said(down, place) : "", outlined: cols.some((_, c) => blamed.has(rankAt(r, c) ?? -1)) })),
+      rows: rows.map((place) => ({ name: down.length ? said(down, place) : "" })),
       columns: cols.map((place) => said(across, place)), kind: () => own, cells: [],
-      shade: (r, c) => { const one = value(rankAt(r, c)); return one === null ? null : most > least ? (one - least) / (most - least) : 0; },
-      show: (r, c) => String(rankAt(r, c) ?? ""),
+      // What differs by less than a twentieth stays faint.
+      shade: (r, c) => { const one = value(rankAt(r, c)); return one === null ? null : most > 0 ? (one - least) / Math.max(most - least, most / 20) : 0; },
+      show: (r, c) => { const rank = rankAt(r, c); return rank === undefined ? "" : `${blamed.has(rank) ? "▸ " : ""}${rank}`; },
       tell: (r, c) => { const rank = rankAt(r, c); return rank === undefined ? "–" : told(/** @type {Place} */ (places.get(rank)), all, names, value(rank), own); },
       pick: (r, c) => { const rank = rankAt(r, c); if (rank !== undefined) { keep({ rank }); window.dispatchEvent(new Event("hermes:show")); } },
     }));
+}
+
+/** Where coordinates are not recorded: a rank's place in its group of a dimension is one. @param {Map<number, Place>} places */
+async function grouped(places) {
+  const { parallel, members } = await once("columns", { table: "communication.groups", names: "parallel,members" });
+  members.forEach((/** @type {number[] | null} */ own, /** @type {number} */ at) => {
+    if (DIMENSIONS.includes(parallel[at])) own?.forEach((rank, place) => { const found = places.get(rank); if (found) found[parallel[at]] = place; });
+  });
 }
 
 /** A rank in words, with the ranks that differ from it in one coordinate alone. @param {Place} place @param {Place[]} all @param {string[]} names @param {number | null} ns @param {string} measure */
