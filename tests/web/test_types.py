@@ -15,7 +15,7 @@ from hermes.web import front
 
 ASSETS = Path(next(iter(hermes.report.__path__))) / "assets"
 OPTIONS = (
-    "--noEmit", "--allowJs", "--checkJs", "--strict", "--noImplicitAny", "false", "--target", "es2023",
+    "--noEmit", "--allowJs", "--checkJs", "--strict", "--target", "es2023",
     "--lib", "es2023,dom,dom.iterable", "--module", "esnext", "--moduleResolution", "bundler",
 )  # fmt: skip
 

@@ -6,6 +6,8 @@
  * @typedef {{columns: Column[], total: number, matching: number, rows: unknown[][]}} Page
  * @typedef {Record<string, any>} Row
  * @typedef {{key: string, rows: number, columns: string[]}} Listed
+ * @typedef {{ranks_seen: number[], ranks_expected: number | null, ranks_expected_source: string, steps: number[], missing: string[]}} Coverage
+ * @typedef {Row & {findings: Row[], diagnostics: Row[], coverage: Coverage, critical_path?: Row[], critical_path_stretches?: Row[], free_time?: Row[], clocks?: Row[]}} Document
  */
 
 export class Refused extends Error {
@@ -62,7 +64,7 @@ export function once(path, values = {}) {
   return found;
 }
 
-/** @type {{document: Row, tables: Listed[], pages: Record<string, Page>}} */
+/** @type {{document: Document, tables: Listed[], pages: Record<string, Page>}} */
 let study;
 
 /** Whether the study is there; if not, it is still being read. */
@@ -79,13 +81,13 @@ export const short = (key) => (Object.hasOwn(study?.pages ?? {}, key) ? study.pa
 /** @param {string} key */
 export const rowsOf = (key) => study.tables.find((table) => table.key === key)?.rows ?? 0;
 
-/** @typedef {{rank: number, step: number | null, start: string | number, window: number, compute: number | null, comm: number | null, copy: number | null, free: number | null, preparing: number | null, kind: string}} Split */
+/** @typedef {{rank: number, step: number | null, start: string | number, window: number, compute: number | null, comm: number | null, copy: number | null, free: number | null, preparing: number | null, kind: string, [measure: string]: any}} Split */
 
 /** All steps of all ranks, times in ns. @returns {Promise<Split[]>} */
 export async function splits() {
   const names = "rank,step,start_ns,window_ms,compute_ms,exposed_comm_ms,copy_exposed_ms,free_ms,preparing_ms,window_kind";
   const columns = await once("columns", { table: "steps", names });
-  const ns = (value) => (value === null ? null : Math.round(value * 1e6));
+  const ns = (/** @type {number | null} */ value) => (value === null ? null : Math.round(value * 1e6));
   return columns.rank.map((/** @type {number} */ rank, /** @type {number} */ at) => ({
     rank,
     step: columns.step[at],

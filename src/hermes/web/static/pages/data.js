@@ -13,7 +13,7 @@ export async function render(main) {
   const chosen = param("table");
   const { rank, control } = rankPicker(true);
   const sizes = await once("sizes", { rank: rank ?? chiefRank() });
-  const item = (key, rows, about) => h("li", {}, h("a", { href: to("/data", { table: key, rank: param("rank") }), "aria-current": key === chosen ? "true" : null }, about.startsWith("`") ? key : tableTitle(key)), h("span", { class: "count" }, number(rows)));
+  const item = (/** @type {string} */ key, /** @type {number} */ rows, /** @type {string} */ about) => h("li", {}, h("a", { href: to("/data", { table: key, rank: param("rank") }), "aria-current": key === chosen ? "true" : null }, about.startsWith("`") ? key : tableTitle(key)), h("span", { class: "count" }, number(rows)));
   const listed = tables().find((one) => one.key === chosen);
   const shown = listed
     ? generic(listed)

@@ -34,6 +34,7 @@ function placed({ frames }) {
   const end = [];
   let roots = 0;
   for (const [name, kind, parent, calls, total, at] of frames) {
+    /** @type {number} */
     const from = parent < 0 ? roots : end[parent];
     if (parent < 0) roots += total; else { end[parent] += total; found[parent].children.push(found.length); }
     end.push(from);
@@ -66,11 +67,11 @@ function drawn(answer, rank) {
       if (event.key === "Escape" && root >= 0) zoom(-1);
     },
   });
-  const of = (event) => {
+  const of = (/** @type {Event} */ event) => {
     const cell = event.target instanceof HTMLElement ? event.target.dataset.at : undefined;
     return cell === undefined ? null : Number(cell);
   };
-  const beside = (by) => {
+  const beside = (/** @type {number} */ by) => {
     const all = frames[own].parent < 0 ? [...frames.keys()].filter((at) => frames[at].parent < 0) : frames[frames[own].parent].children;
     return all[all.indexOf(own) + by];
   };

@@ -25,8 +25,8 @@ export function rankPicker(all) {
   const seen = doc().coverage.ranks_seen;
   const any = all && seen.length <= 64;
   const value = param("rank", any && seen.length > 1 ? "all" : String(chiefRank()));
-  const options = seen.map((rank) => [String(rank), `rank ${rank}`]);
-  const shown = any && seen.length > 1 ? [["all", t("all_ranks")], ...options] : options;
+  const options = seen.map((rank) => /** @type {[string, string]} */ ([String(rank), `rank ${rank}`]));
+  const shown = any && seen.length > 1 ? [/** @type {[string, string]} */ (["all", t("all_ranks")]), ...options] : options;
   return { rank: value === "all" ? null : Number(value), control: seen.length > 1 ? picker("rank", t("rank"), shown, value, ["frame"]) : null };
 }
 
@@ -38,7 +38,7 @@ export const empty = (message, more) => h("div", { class: "empty" }, h("p", {}, 
  * @param {string[]} prefixes @param {string[]} [known]
  */
 export function rest(prefixes, known = []) {
-  const under = (key) => prefixes.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
+  const under = (/** @type {string} */ key) => prefixes.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
   return tables().filter((one) => under(one.key) && !known.includes(one.key)).map((one) => generic(one));
 }
 

@@ -54,6 +54,7 @@ function shared(ranks) {
   return { groups, size, whole: inside.length === ranks.length };
 }
 
+/** @param {number[]} group */
 const named = (group) => (group.length === 1 ? `${group[0]}` : `${group[0]}–${group.at(-1)}`);
 
 /** A click on a row of several ranks shows these alone; on one of them, the rank. @param {number[]} group */
@@ -63,13 +64,14 @@ function into(group) {
   window.dispatchEvent(new Event("hermes:show"));
 }
 
+/** @param {boolean} whole */
 const back = (whole) => (whole ? null : h("p", {}, h("a", { href: to("/ranks", { of: param("of") }) }, t("ranks.all"))));
 
 /** @param {import("../data.js").Split[]} usual @param {Set<number>} blamed */
 function byMetric(usual, blamed) {
   const of = new Map(usual.map((row) => [row.rank, row]));
   const { groups, size, whole } = shared(usual.map((row) => row.rank));
-  const value = (group, name) => group.map((rank) => of.get(rank)?.[name]).filter((one) => one !== null && one !== undefined).reduce((most, one) => Math.max(most, one), -1);
+  const value = (/** @type {number[]} */ group, /** @type {string} */ name) => group.map((rank) => of.get(rank)?.[name]).filter((one) => one !== null && one !== undefined).reduce((most, one) => Math.max(most, one), -1);
   const most = METRICS.map((name) => Math.max(...usual.map((row) => row[name] ?? 0)));
   const cells = groups.map((group) => METRICS.map((name) => value(group, name))).map((row) => row.map((one) => (one < 0 ? null : one)));
   return h("div", {}, h("p", { class: "about" }, size > 1 ? t("ranks.shared", { size }) : t("ranks.each")), back(whole), heat({
@@ -89,6 +91,7 @@ function byStep(all, blamed) {
   const measure = param("of", "window");
   const steps = [...new Set(all.map((row) => row.step))].sort((a, b) => (a ?? -1) - (b ?? -1));
   const wide = Math.ceil(steps.length / 96);
+  /** @type {(number | null)[][]} */
   const columns = [];
   for (let at = 0; at < steps.length; at += wide) columns.push(steps.slice(at, at + wide));
   const place = new Map(steps.map((step, at) => [step, Math.floor(at / wide)]));
@@ -104,7 +107,7 @@ function byStep(all, blamed) {
   const flat = cells.flat().filter((one) => one !== null);
   const least = Math.min(...flat);
   const most = Math.max(...flat);
-  const stepName = (c) => (columns[c].length === 1 ? `${columns[c][0] ?? "–"}` : `${columns[c][0]}–${columns[c].at(-1)}`);
+  const stepName = (/** @type {number} */ c) => (columns[c].length === 1 ? `${columns[c][0] ?? "–"}` : `${columns[c][0]}–${columns[c].at(-1)}`);
   return h("div", {},
     h("div", { class: "controls" }, picker("of", t("measure"), METRICS.map((name) => [name, t(`part.${name}`)]), measure)), back(whole),
     h("p", { class: "about" }, t("ranks.scale", { least: duration(least), most: duration(most), gap: duration(most - least) })),
@@ -123,7 +126,7 @@ function byStep(all, blamed) {
 function own(usual, all, rank, blamed) {
   const row = usual.find((one) => one.rank === rank);
   if (!row) return empty(t("ranks.not_collected", { rank }));
-  const median = (name) => usual.map((one) => one[name] ?? 0).sort((a, b) => a - b)[usual.length >> 1];
+  const median = (/** @type {string} */ name) => usual.map((one) => one[name] ?? 0).sort((a, b) => a - b)[usual.length >> 1];
   return section(
     `rank ${rank}${blamed.has(rank) ? ` · ${t("ranks.blamed")}` : ""}`,
     h("p", { class: "about" }, t("ranks.typical", { step: row.step ?? "–", window: duration(row.window), steps: all.filter((one) => one.rank === rank).length })),
@@ -135,4 +138,5 @@ function own(usual, all, rank, blamed) {
   );
 }
 
+/** @param {number} share */
 const signed = (share) => `${share >= 0 ? "+" : "−"}${percent(Math.abs(share))}`;

@@ -82,7 +82,7 @@ function over(rows, measure, changes) {
   /** @type {Map<number, number[]>} */
   const byStep = new Map(steps.map((step) => [step, []]));
   for (const row of rows) byStep.get(row.step)?.push(row[measure]);
-  const pick = (step) => { keep({ step, rank: param("rank") || rows.find((row) => row.step === step)?.rank }); window.dispatchEvent(new Event("hermes:show")); };
+  const pick = (/** @type {number} */ step) => { keep({ step, rank: param("rank") || rows.find((row) => row.step === step)?.rank }); window.dispatchEvent(new Event("hermes:show")); };
   const own = param("rank");
   const pointsOf = (/** @type {number} */ rank) => rows.filter((row) => row.rank === rank).map((row) => /** @type {[number, number]} */ ([row.step, row[measure]])).sort((a, b) => a[0] - b[0]);
   const values = (/** @type {number} */ step) => byStep.get(step) ?? [];
@@ -93,7 +93,7 @@ function over(rows, measure, changes) {
       marks: param("step") ? [Number(param("step"))] : [], changes: marked,
     });
   }
-  const at = (values, share) => values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(share * values.length))];
+  const at = (/** @type {number[]} */ values, /** @type {number} */ share) => values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(share * values.length))];
   const slow = slowest(rows, measure);
   return lines({
     label: t("steps.chart", { measure: t(`part.${measure}`) }), xName: t("step"), pick,
@@ -106,6 +106,7 @@ function over(rows, measure, changes) {
   });
 }
 
+/** @param {Numbered[]} rows @param {string} measure @returns {number} */
 function slowest(rows, measure) {
   const sums = new Map();
   for (const row of rows) sums.set(row.rank, (sums.get(row.rank) ?? 0) + row[measure]);
@@ -124,9 +125,9 @@ function one(row) {
 
 /** @param {import("../data.js").Split[]} all */
 function percentiles(all) {
-  const at = (values, share) => values[Math.min(values.length - 1, Math.floor(share * values.length))];
+  const at = (/** @type {number[]} */ values, /** @type {number} */ share) => values[Math.min(values.length - 1, Math.floor(share * values.length))];
   const rows = ["window", ...PARTS].map((name) => ({ name, values: all.map((row) => row[name]).filter((value) => value !== null).sort((a, b) => a - b) })).filter((row) => row.values.length);
-  const shares = [["least", 0], ["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["most", 1]];
+  const shares = /** @type {[string, number][]} */ ([["least", 0], ["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["most", 1]]);
   return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("steps.percentiles") }, h("table", { class: "plain" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("measure")), shares.map(([name]) => h("th", { class: "n", scope: "col" }, t(`stat.${name}`))))),
     h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: `key ${row.name}`, "aria-hidden": "true" }), t(`part.${row.name}`)), shares.map(([, share]) => h("td", { class: "n" }, duration(at(row.values, share)))))))));
