@@ -220,7 +220,7 @@ def test_every_cell_is_drawn_with_the_text_that_it_is_written_with(visit: object
     assert seen.faults == []
 
 
-@pytest.fixture(params=["real", "hostile", "many", "unmeasured", "generated"])
+@pytest.fixture(params=["real", "hostile", "many", "unmeasured", "generated", "profiled"])
 def any_report(request: pytest.FixtureRequest) -> Report:
     report = request.getfixturevalue(request.param)
     assert isinstance(report, Report)
@@ -232,6 +232,12 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """A job of eight ranks, analysed."""
     folder = generate(tmp_path_factory.mktemp("html") / "job", Job(ranks=8, steps=3, layers=1), formats=["ascend-text"])
     return analyze(load([folder], Cache(tmp_path_factory.mktemp("html-cache"))))
+
+
+@pytest.fixture(scope="module")
+def profiled(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Two ranks that an Ascend profiler recorded."""
+    return analyze(load([shared / "ascend" / "alexnet_text_level2"], Cache(tmp_path_factory.mktemp("html-real"))))
 
 
 def test_bars_are_drawn_from_the_numbers_that_they_are_written_with(visit: object, any_report: Report) -> None:
