@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # Quick to give up: this stands before every run of the tests.
-QUIET = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error", "--fetch-retries", "1",
+QUIET = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "silent", "--fetch-retries", "1",
          "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "60000")  # fmt: skip
 
 
