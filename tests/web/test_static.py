@@ -6,12 +6,15 @@ import json
 import posixpath
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import hermes.report
 import hermes.web
+from hermes.tables import TABLES
 from hermes.web.front import PAGES, static
+from hermes.web.sources import listed
 
 STATIC = Path(next(iter(hermes.web.__path__))) / "static"
 ASSETS = Path(next(iter(hermes.report.__path__))) / "assets"
@@ -83,3 +86,15 @@ def test_no_file_of_the_app_hides_one_that_it_shares() -> None:
 def test_the_first_line_says_what_lives_there(path: Path) -> None:
     assert path.read_text("utf-8").startswith(("// ", "/* "))
     assert len(path.read_text("utf-8").splitlines()) <= 500
+
+
+def test_every_column_of_the_cached_tables_has_a_word() -> None:
+    names = {column.name for table in TABLES.values() for column in table.columns}
+    assert sorted(name for name in names if f"col.{name}" not in CATALOGUE) == []
+
+
+def test_every_table_and_column_of_the_analysis_has_a_word(served: Any) -> None:
+    found = listed(served.study.document)
+    assert sorted(key for key in found if f"table.{key}" not in CATALOGUE) == []
+    names = {name for table in found.values() for name in table.columns}
+    assert sorted(name for name in names if f"col.{name}" not in CATALOGUE) == []

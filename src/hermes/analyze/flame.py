@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from hermes.analyze.graph import NONE
 from hermes.base.intervals import Ints
 from hermes.tables import RUNTIME_KINDS
 
 _MOST_DEPTH = 96
 _LEAST_SHARE = 0.0005
+_ROUNDING_NS = 1_000
+"""A call may end so much after its caller: times are rounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,21 +87,25 @@ class _Nodes:
 def _grow(nodes: _Nodes, rows: pl.DataFrame, stacks: Mapping[int, str]) -> None:
     depth, called = rows["depth"].to_numpy(), rows["called"].to_numpy()
     own, start = rows["own_ns"].to_numpy(), rows["start_ns"].to_numpy()
+    end = start + rows["dur_ns"].to_numpy()
     thread = rows["thread"].to_numpy()
-    node = np.full(rows.height, -1, dtype=np.int64)
+    node, caller = (np.full(rows.height, NONE, dtype=np.int64) for _ in range(2))
     above = np.empty(0, dtype=np.int64)
     for level in range(min(int(depth.max()), _MOST_DEPTH) + 1):
         mine = np.flatnonzero(depth == level)
         if level:
             # The caller is the last row of the level above that began before.
-            caller = np.searchsorted(above, mine) - 1
-            mine, caller = mine[caller >= 0], above[caller[caller >= 0]]
-            mine, caller = mine[thread[caller] == thread[mine]], caller[thread[caller] == thread[mine]]
-            parent = node[caller]
-        else:
-            parent = _roots(nodes, rows[mine], stacks)
+            place = np.searchsorted(above, mine) - 1
+            mine, place = mine[place >= 0], above[place[place >= 0]]
+            same = thread[place] == thread[mine]
+            mine, caller[mine[same]] = mine[same], place[same]
+            _outlived(caller, mine, end)
         if not len(mine):
             break
+        parent = node[caller[mine]]
+        outermost = caller[mine] == NONE
+        if outermost.any():
+            parent[outermost] = _roots(nodes, rows[mine[outermost]], stacks)
         node[mine] = _merge(nodes, rows, mine, parent, called[mine], own[mine], start[mine])
         above = mine
     # Threads and frames of stacks took as long as what they called.
@@ -106,6 +113,16 @@ def _grow(nodes: _Nodes, rows: pl.DataFrame, stacks: Mapping[int, str]) -> None:
         above_it = nodes.parent[at]
         if above_it >= 0 and nodes.longest[above_it] is None:
             nodes.total[above_it] += nodes.total[at]
+
+
+def _outlived(caller: Ints, mine: Ints, end: Ints) -> None:
+    """A range that was opened inside a call, and stays open after it, belongs to the one around both."""
+    for _ in range(_MOST_DEPTH):
+        above = caller[mine]
+        short = (above != NONE) & (end[above] + _ROUNDING_NS < end[mine])
+        if not short.any():
+            return
+        caller[mine[short]] = caller[above[short]]
 
 
 def _roots(nodes: _Nodes, rows: pl.DataFrame, stacks: Mapping[int, str]) -> Ints:
@@ -122,7 +139,8 @@ def _roots(nodes: _Nodes, rows: pl.DataFrame, stacks: Mapping[int, str]) -> Ints
     for key in rows.select("pid", "tid", "stack_id").iter_rows():
         if key not in leaf:
             pid, tid, stack = key
-            at = below(-1, f"thread {tid}" if pid is None else f"process {pid}, thread {tid}", "thread")
+            named = "thread not recorded" if tid is None else f"thread {tid}"
+            at = below(NONE, named if pid is None else f"process {pid}, {named}", "thread")
             for frame in reversed(stacks.get(stack, "").splitlines()) if stack is not None else ():
                 at = below(at, frame, "stack")
             leaf[key] = at
@@ -166,7 +184,7 @@ def _shown(nodes: _Nodes, most: int) -> tuple[Frame, ...]:
         place[at] = len(found)
         found.append(
             Frame(
-                name=nodes.name[at], kind=nodes.kind[at], parent=place.get(nodes.parent[at], -1),
+                name=nodes.name[at], kind=nodes.kind[at], parent=place.get(nodes.parent[at], NONE),
                 calls=nodes.calls[at], total_ns=total[at], longest_ns=nodes.longest[at],
             )
         )  # fmt: skip

@@ -39,9 +39,9 @@ def save(job: JobStep, path: Path) -> None:
 def restored(path: Path) -> JobStep | None:
     """The step that was saved; None where no such step can be read."""
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
             return _step(kept)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
         return None
 
 
