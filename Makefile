@@ -15,7 +15,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live zoo test test-torch check lint format docs docs-check bench accuracy fuzz clean chromium
+.PHONY: help demo demo-live zoo test test-torch check lint format docs docs-check bench accuracy fuzz clean chromium tsc
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -36,7 +36,7 @@ zoo: $(VENV)/.dev ## train programs with planted causes, compare what Hermes nam
 	@$(torch_here)
 	@$(bin)/python -m hermes.testing.zoo --page docs/accuracy.md
 
-test: $(VENV)/.dev chromium ## run the tests
+test: $(VENV)/.dev chromium tsc ## run the tests
 	@$(bin)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 test-torch: $(VENV)/.dev ## install PyTorch, and run the tests of capture with it
@@ -116,3 +116,10 @@ chromium:
 	  echo 'installing chromium for the browser tests'; \
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium; } \
 	    </dev/null >/dev/null 2>&1 || echo 'chromium could not be installed: browser tests will be skipped'; fi
+
+# TypeScript checks the types of the scripts, with the Node of a wheel: its version and its hash are in tests/web/tsc.
+# Nobody else needs either; where it cannot be installed that one check is skipped and says so.
+tsc: $(VENV)/.dev
+	@cmp -s tests/web/tsc/package-lock.json $(VENV)/tsc/package-lock.json || { \
+	  echo 'installing TypeScript into $(VENV)/tsc'; \
+	  $(bin)/python tests/web/tsc/install.py $(VENV)/tsc || echo 'TypeScript could not be installed: its check will be skipped'; }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,20 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the real profiles are not on this machine")
     return folder
+
+
+AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """axe-core, from a wheel of the developers' tools; the very file that was looked at."""
+    spec = find_spec("axe_playwright_python")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("axe-playwright-python is not installed")
+    text = (Path(spec.submodule_search_locations[0]) / "axe.min.js").read_bytes()
+    assert hashlib.sha256(text).hexdigest() == AXE_SHA256
+    return text.decode()
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from hermes.testing import Job, generate
 from hermes.web.front import PAGES
 
 CHROMIUM = Path("/usr/bin/chromium")
-AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"
 # The timeline is another app in a frame, and has tests of its own below.
 CLICKED = (*(page for page in PAGES if page != "timeline"), "data?table=kernel", "compare?by=kernels")
 WORST = {"serious", "critical"}
@@ -43,17 +40,6 @@ def chromium() -> Iterator[Any]:
         started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         yield started
         started.close()
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """axe-core, from a wheel of the developers' tools; the very file that was looked at."""
-    spec = find_spec("axe_playwright_python")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("axe-playwright-python is not installed")
-    text = (Path(spec.submodule_search_locations[0]) / "axe.min.js").read_bytes()
-    assert hashlib.sha256(text).hexdigest() == AXE_SHA256
-    return text.decode()
 
 
 class Visit:

@@ -12,6 +12,7 @@ import pytest
 
 from hermes.bundle.cache import Cache
 from hermes.web import replays
+from hermes.web.study import Study
 from hermes.whatif.changes import parse
 from hermes.whatif.replay import predict, predictions
 from hermes.workflow.analyze import gathered
@@ -129,3 +130,48 @@ def test_a_name_of_stars_takes_no_time(client: Any) -> None:
 def test_without_a_step_on_the_device_it_says_so(shared: Path, tmp_path: Path, serve: Any, key: Any) -> None:
     with serve([shared / "kineto/cpu_only_rank34.json.gz"], Cache(tmp_path)) as running:
         assert "no step with device tasks" in listed(key(running))["none"]["what"]
+
+
+def test_the_next_server_replays_any_changes_without_reading_the_ranks(
+    job: Path, tmp_path: Path, serve: Any, key: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path)
+    chosen = ("comm:*=0.5", "host:garbage-collection=0", "rank:2=median")
+    with serve([job], cache) as running:
+        client = key(running)
+        listed(client)
+        made = asked(client, *chosen, rank=1)
+        for _ in range(400):
+            if running.study.kept("whatif"):
+                break
+            time.sleep(0.05)
+    monkeypatch.setattr(replays, "_step", lambda loaded: pytest.fail("the ranks were read"))
+    with serve([job], cache) as running:
+        assert asked(key(running), *chosen, rank=1) == made
+
+
+def test_who_asks_is_before_what_is_made_ahead(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = Study([job], Cache(tmp_path))
+    study.run()
+    own, order = replays.Replays(study), []
+    go, predicted = threading.Event(), replays.predict
+    waits = threading.Event()
+
+    def ahead(step: Any, changes: Any) -> Any:
+        order.append("ahead")
+        waits.set()
+        go.wait(60)
+        return predicted(step, changes)
+
+    monkeypatch.setattr(replays, "predict", ahead)
+    own.changes()
+    assert waits.wait(60)
+    asking = threading.Thread(target=lambda: (own.replayed(("comm:*=0.5", "copy:*=0"), None), order.append("asked")))
+    with own._first():
+        asking.start()
+        go.set()
+        asking.join(60)
+        # The one under way came to its end; the others let by who waits.
+        assert order == ["ahead", "asked"]
+    own._thread.join(60)  # type: ignore[union-attr]
+    assert order.count("ahead") > 2

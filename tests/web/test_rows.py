@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from hermes.bundle.cache import Cache
 from hermes.tables import TABLES
 from hermes.web.columns import Numbers, Room, Texts
-from hermes.web.documents import Ask, safe
+from hermes.web.documents import Ask, safe, summary
 from hermes.web.rows import Browser
 from hermes.web.sources import GROUPINGS, listed
 from hermes.web.study import Study
@@ -241,3 +242,67 @@ def test_no_more_is_kept_than_there_is_room_for() -> None:
 
     assert [of(key) for key in "aabbcca"] == list("aabbcca")
     assert made == ["a", "b", "c", "a"]
+
+
+def test_what_cannot_be_made_leaves_nothing_behind() -> None:
+    room = Room(10)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            room.of("a", lambda: 1 / 0)
+    assert not room._making
+    assert room.of("a", lambda: "made") == "made"
+
+
+def test_what_is_made_twice_counts_once() -> None:
+    room = Room(10)
+    room._hold("a", "first", 6)
+    room._hold("a", "second", 6)
+    assert room.of("b", lambda: "b", lambda _: 4) == "b"
+    assert room.of("a", lambda: pytest.fail("made again")) == "second"
+
+
+def test_orders_of_long_tables_have_an_end(served: Any) -> None:
+    browser = Browser(served.study)
+    browser._orders = Room(20_000)
+    found = [
+        browser.page(Ask(table="host_op", rank=0, words=(word,), limit=0)).matching for word in ("a", "e", "o", "t")
+    ]
+    assert min(found) > 100
+    assert sum(made.nbytes for made, _ in browser._orders._held.values()) <= max(20_000, 8 * max(found))
+    assert len(browser.page(Ask(table="host_op", rank=0, limit=5)).rows) == 5
+    held = set(browser._orders._held)
+    browser.page(Ask(table="kernel", rank=0, limit=5))
+    assert set(browser._orders._held) == held
+
+
+def test_the_flame_view_is_that_of_a_step_with_all_its_time(client: Any, served: Any) -> None:
+    answer = client.json("/api/flame?rank=1")
+    frames = answer["frames"]
+    assert answer["step"] in answer["steps"]
+    assert all(parent < place for place, (_, _, parent, *_) in enumerate(frames))
+    roots = [place for place, frame in enumerate(frames) if frame[2] < 0]
+    assert roots
+    for place in roots:
+        assert sum(frame[4] for frame in frames if frame[2] == place) <= frames[place][4] <= 2 * answer["ns"]
+    whole = client.json("/api/flame?rank=1&whole=1")
+    assert whole["step"] is None
+    assert whole["ns"] > 2 * answer["ns"]
+    assert client.get("/api/flame?rank=1&step=999").status == 404
+    assert client.get("/api/flame?rank=77").status == 404
+
+
+def test_short_tables_come_with_the_document_as_they_are_asked_for(client: Any) -> None:
+    found = client.json("/api/report")["pages"]
+    assert {"inputs", "clocks"} <= found.keys()
+    for key in list(found)[:6]:
+        assert client.json(f"/api/rows?table={key}&offset=0&limit=100") == found[key]
+
+
+def test_lists_of_plain_values_are_whole_and_long_tables_are_not() -> None:
+    rows = [{"rank": rank, "ms": 1.0, "ranks": list(range(500))} for rank in range(500)]
+    made = json.loads(summary({"coverage": {"ranks_seen": list(range(500))}, "steps": rows, "clocks": rows}))
+    assert made["document"]["coverage"]["ranks_seen"] == list(range(500))
+    assert len(made["document"]["clocks"]) == 500
+    assert len(made["document"]["steps"]) == 1
+    assert {table["key"]: table["rows"] for table in made["tables"]} == {"steps": 500, "clocks": 500}
+    assert made["pages"] == {}

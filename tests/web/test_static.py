@@ -1,19 +1,27 @@
-"""The files of the front end: one catalogue, nothing from elsewhere, no markup made of text."""
+"""The files of the front end and of the report: one catalogue, nothing from elsewhere, no markup made of text."""
 
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import hermes.report
 import hermes.web
-from hermes.web.front import PAGES
+from hermes.tables import TABLES
+from hermes.web.front import PAGES, static
+from hermes.web.sources import listed
 
 STATIC = Path(next(iter(hermes.web.__path__))) / "static"
-SCRIPTS = sorted(STATIC.rglob("*.js"))
-CATALOGUE: dict[str, list[str]] = json.loads((STATIC / "catalogue.json").read_text("utf-8"))
+ASSETS = Path(next(iter(hermes.report.__path__))) / "assets"
+SHARED = ASSETS / "components"
+FILES = [path for root in (STATIC, ASSETS) for path in sorted(root.rglob("*.*"))]
+SCRIPTS = [path for path in FILES if path.suffix == ".js"]
+CATALOGUE: dict[str, list[str]] = json.loads((SHARED / "catalogue.json").read_text("utf-8"))
 CJK = re.compile("[\u4e00-\u9fff]")
 
 
@@ -57,21 +65,36 @@ def test_no_script_makes_markup_or_code_of_text(script: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("path", sorted(STATIC.rglob("*.*")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_no_file_is_of_others_or_names_another_host(path: Path) -> None:
-    assert path.suffix in {".js", ".css", ".html", ".json"}
+    assert path.suffix in {".js", ".css", ".html", ".json", ".j2"}
     hosts = set(re.findall(r"https?://[\w.-]+", path.read_text("utf-8")))
     assert hosts <= {"http://www.w3.org"}
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_every_import_is_a_file(script: Path) -> None:
-    for name in re.findall(r"""(?:from|import\()\s*"(\.[^"]+)\"""", script.read_text("utf-8")):
-        shared = name == "./copying.js" and script.parent == STATIC
-        assert shared or (script.parent / name).is_file(), name
+@pytest.mark.parametrize("script", sorted(name for name in static() if name.endswith(".js")))
+def test_every_import_is_a_file_that_is_served(script: str) -> None:
+    for name in re.findall(r"""(?:from|import\()\s*"(\.[^"]+)\"""", static()[script].decode()):
+        assert posixpath.normpath(posixpath.join(posixpath.dirname(script), name)) in static(), name
 
 
-@pytest.mark.parametrize("path", [*SCRIPTS, STATIC / "app.css"], ids=lambda path: path.name)
+def test_no_file_of_the_app_hides_one_that_it_shares() -> None:
+    assert {path.name for path in STATIC.iterdir()} & {path.name for path in SHARED.iterdir()} == set()
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.suffix in (".js", ".css")], ids=lambda path: path.name)
 def test_the_first_line_says_what_lives_there(path: Path) -> None:
     assert path.read_text("utf-8").startswith(("// ", "/* "))
     assert len(path.read_text("utf-8").splitlines()) <= 500
+
+
+def test_every_column_of_the_cached_tables_has_a_word() -> None:
+    names = {column.name for table in TABLES.values() for column in table.columns}
+    assert sorted(name for name in names if f"col.{name}" not in CATALOGUE) == []
+
+
+def test_every_table_and_column_of_the_analysis_has_a_word(served: Any) -> None:
+    found = listed(served.study.document)
+    assert sorted(key for key in found if f"table.{key}" not in CATALOGUE) == []
+    names = {name for table in found.values() for name in table.columns}
+    assert sorted(name for name in names if f"col.{name}" not in CATALOGUE) == []

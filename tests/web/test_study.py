@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hermes.base.errors import HermesError
+from hermes.base.errors import HermesError, InputChangedError
 from hermes.bundle.cache import Cache
 from hermes.report.document import document
 from hermes.web import study as room
@@ -236,3 +236,25 @@ print(sorted({"polars", "duckdb", "numpy", "pyarrow", "fastapi", "pydantic"} & s
     command = [sys.executable, "-c", script, str(own), str(own.parent / "cache")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_tables_that_would_be_of_another_input_are_refused(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache lost them, and the files changed since: what is shown and what is asked for would not be one input."""
+    study, _ = again(own, monkeypatch)
+    shutil.rmtree(load([own], Cache(own.parent / "cache")).ranks[0].folder)
+    time.sleep(0.02)
+    _a_byte(own)
+    with pytest.raises(InputChangedError, match="another than the one that is shown"):
+        _ = study.loaded
+
+
+def test_what_was_kept_and_is_damaged_is_not_there(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, _ = again(own, monkeypatch)
+    study.keep("notes", {"a": 1}, lambda folder: (folder / "more.bin").write_bytes(b"12") and None)
+    folder = study.kept_in("notes")
+    assert folder is not None
+    assert study.kept("notes") == {"a": 1}
+    assert (folder / "more.bin").read_bytes() == b"12"
+    (folder / "document.json").write_text("7 is no")
+    assert study.kept("notes") is None
+    assert study.kept("nothing") is None

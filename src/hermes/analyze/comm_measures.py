@@ -129,6 +129,26 @@ class SlowRank:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupArrival:
+    """How long one rank of a group waited for the last to arrive, over its `operations`; in `last` of them it was that.
+
+    Waits within the errors of the clocks are 0. `first_rank`, the least rank of the group that was read, tells groups
+    of one name apart.
+    """
+
+    group: str
+    first_rank: int
+    parallel: str | None
+    rank: int
+    operations: int
+    last: int
+    median_wait_ns: int
+    p90_wait_ns: int
+    most_wait_ns: int
+    total_wait_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPair:
     """Transfers from one rank to or from another over one link, as the rank that carried them out saw them.
 
@@ -230,6 +250,7 @@ class Communication:
     groups: tuple[GroupOp, ...] = ()
     fits: tuple[LatencyFit, ...] = ()
     slow_ranks: tuple[SlowRank, ...] = ()
+    arrivals: tuple[GroupArrival, ...] = ()
     links: tuple[LinkPair, ...] = ()
     packets: tuple[Packets, ...] = ()
     alignment: tuple[Alignment, ...] = ()

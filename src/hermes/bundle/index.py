@@ -64,10 +64,9 @@ class Index:
         """Write what is new."""
         if all(self._kept.get(name) == found for name, found in self._new.items()):
             return
-        whole = {name: [list(state), pieces] for name, (state, pieces) in (self._kept | self._new).items()}
-        _write(self._path, json.dumps(whole))
-        self._kept |= self._new
+        self._kept = {name: said for name, said in (self._kept | self._new).items() if Path(name).exists()}
         self._new = {}
+        _write(self._path, json.dumps(self._kept))
 
 
 def _read(path: Path) -> dict[str, tuple[State, list[str]]]:

@@ -9,6 +9,9 @@ from typing import Generic, TypeVar
 from hermes.report.format import NOT_MEASURED, clip, counted, duration, fraction, microseconds, number, share, size
 
 LIMIT = 200
+"""Rows of a table that the page is written with."""
+HELD = 1_000
+"""Rows of a table that the page holds for its script."""
 NAME_LIMIT = 2_000
 _LONG = 25
 
@@ -51,7 +54,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table to draw; `more` says how many rows were left out."""
+    """A table to draw: its first `HELD` rows; `more` says how many rows were left out."""
 
     key: str
     title: str
@@ -61,20 +64,34 @@ class Table:
     more: int
 
     @property
+    def written(self) -> tuple[tuple[Cell, ...], ...]:
+        """The rows that the page is written with, whether its script runs or not."""
+        return self.rows[:LIMIT]
+
+    @property
     def rest(self) -> str:
-        """What the page does not show, in words."""
-        return f"{counted(self.more, 'more row')} in report.json" if self.more else ""
+        """What the page is not written with, in words."""
+        return _rest(self.more + len(self.rows) - len(self.written))
+
+    @property
+    def beyond(self) -> str:
+        """What the page's script does not have either, in words."""
+        return _rest(self.more)
+
+
+def _rest(rows: int) -> str:
+    return f"{counted(rows, 'more row')} in report.json" if rows else ""
 
 
 def table(key: str, title: str, about: str, columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
-    """The table of these rows; at most `LIMIT` of them are drawn."""
+    """The table of these rows; at most `HELD` of them are kept."""
     return Table(
         key=key,
         title=title,
         about=about,
         headings=tuple(Heading(title=c.title, unit=c.unit, words=c.words) for c in columns),
-        rows=tuple(tuple(column.cell(row) for column in columns) for row in rows[:LIMIT]),
-        more=max(len(rows) - LIMIT, 0),
+        rows=tuple(tuple(column.cell(row) for column in columns) for row in rows[:HELD]),
+        more=max(len(rows) - HELD, 0),
     )
 
 

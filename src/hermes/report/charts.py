@@ -35,6 +35,7 @@ class Segment:
 
     kind: str
     name: str
+    ns: int
     x: int
     width: int
     text: str
@@ -47,6 +48,7 @@ class StepBar:
 
     label: str
     window: str
+    window_ns: int
     extent: int
     segments: tuple[Segment, ...]
     parts: tuple[Segment, ...] = ()
@@ -65,6 +67,7 @@ class StepChart:
 
     bars: tuple[StepBar, ...]
     longest: str
+    longest_ns: int
     about: str
 
 
@@ -100,6 +103,7 @@ def step_chart(report: Report) -> StepChart:
     return StepChart(
         bars=tuple(_bar(label, row, longest) for label, row in rows),
         longest=duration(longest),
+        longest_ns=longest,
         about=f"{about} Window: {' or '.join(kinds)}." if rows else "",
     )
 
@@ -111,6 +115,7 @@ def path_chart(report: Report) -> StepChart:
     return StepChart(
         bars=tuple(_path_bar(path, longest) for path in chosen),
         longest=duration(longest),
+        longest_ns=longest,
         about="The chain of tasks, calls and waits that the step could not end without, walked back from its end.",
     )
 
@@ -120,6 +125,7 @@ def _path_bar(path: StepPath, longest: int) -> StepBar:
     return StepBar(
         label=path_title(path),
         window=duration(path.window_ns),
+        window_ns=path.window_ns,
         extent=WIDTH * path.window_ns // longest if longest else 0,
         segments=tuple(_segments(named, path.window_ns, longest)),
         parts=tuple(_path_parts(path)),
@@ -133,6 +139,7 @@ def _path_parts(path: StepPath) -> Iterator[Segment]:
         yield Segment(
             kind=PATH_KEYS.get(part.component, "free"),
             name=path_part(path, part),
+            ns=part.ns,
             x=0,
             width=0,
             text=duration(part.ns),
@@ -141,7 +148,8 @@ def _path_parts(path: StepPath) -> Iterator[Segment]:
     rest = path.window_ns - sum(part.ns for part in shown)
     if rest:
         count = counted(len(path.parts) - len(shown), "smaller part")
-        yield Segment(kind="free", name=count, x=0, width=0, text=duration(rest), share=share(rest, path.window_ns))
+        words, of = duration(rest), share(rest, path.window_ns)
+        yield Segment(kind="free", name=count, ns=rest, x=0, width=0, text=words, share=of)
 
 
 def _segments(parts: Sequence[tuple[str, str, int]], window_ns: int, longest: int) -> Iterator[Segment]:
@@ -151,7 +159,8 @@ def _segments(parts: Sequence[tuple[str, str, int]], window_ns: int, longest: in
         start = WIDTH * done // longest if longest else 0
         done += ns
         end = WIDTH * done // longest if longest else 0
-        yield Segment(kind=kind, name=name, x=start, width=end - start, text=duration(ns), share=share(ns, window_ns))
+        words, of = duration(ns), share(ns, window_ns)
+        yield Segment(kind=kind, name=name, ns=ns, x=start, width=end - start, text=words, share=of)
 
 
 def _chosen(steps: Sequence[StepSplit]) -> tuple[list[tuple[str, StepSplit]], str]:
@@ -171,6 +180,7 @@ def _bar(label: str, row: StepSplit, longest: int) -> StepBar:
     return StepBar(
         label=label,
         window=duration(row.window_ns),
+        window_ns=row.window_ns,
         extent=WIDTH * row.window_ns // longest if longest else 0,
         segments=tuple(_segments(named, row.window_ns, longest)),
     )

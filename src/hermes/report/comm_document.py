@@ -10,6 +10,7 @@ from hermes.report.model import Report
 
 _MOST_GROUPS = 1_024
 _MOST_RANKS = 64
+_MOST_ARRIVALS = 2_048
 """Rows beyond these are the least of theirs; the blocks `kinds` and `rank_matrix` cover all."""
 
 
@@ -23,6 +24,7 @@ def blocks(report: Report) -> dict[str, object]:
             "groups": [_row(row) for row in talk.groups[:_MOST_GROUPS]],
             "fits": [_row(row) for row in talk.fits[:_MOST_GROUPS]],
             "slow_ranks": [_row(row) for row in talk.slow_ranks[:_MOST_RANKS]],
+            "arrivals": [_row(row) for row in talk.arrivals[:_MOST_ARRIVALS]],
             "link_pairs": [_row(row) for row in talk.links],
             "packets": [_row(row) for row in talk.packets],
             "alignment": [_row(row) for row in talk.alignment],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hermes.analyze.compute_measures import ChipUsed, Compute, KindCost, OperatorCost, StepCompute
 from hermes.knowledge.chips import GIGA, TERA
-from hermes.report.cells import LIMIT, NAME_LIMIT, Cell, Column, Heading, Row, Table
+from hermes.report.cells import NAME_LIMIT, Cell, Column, Table, table
 from hermes.report.format import NOT_MEASURED, clip, duration, fraction, number, numbers, ranks, share, size
 from hermes.report.model import Report
 
@@ -19,28 +19,28 @@ _BUSY = 0.1
 def compute_tables(compute: Compute) -> tuple[Table, ...]:
     """The tables, in the order of the page; one without rows is there too."""
     return (
-        _table(
+        table(
             "compute",
             "Compute",
             "Device time of all kernels by class; rates and roof are those of the operators that have a formula.",
             _KINDS,
             compute.kinds,
         ),
-        _table(
+        table(
             "compute-operators",
             "Compute by operator",
             "Calls with equal shapes and types; rates, roof and bound are those of the call of median time.",
             _OPERATORS,
             compute.operators,
         ),
-        _table(
+        table(
             "compute-steps",
             "Compute by step",
             "Device time of the kernels of each step, added up without merging; parts may overlap.",
             _STEPS,
             compute.steps,
         ),
-        _table(
+        table(
             "chips",
             "Chips",
             "The figures that roofs and MFU rest on: dense rates of the matrix units, and where they come from.",
@@ -94,17 +94,6 @@ def _lost(row: StepCompute) -> list[str]:
         for words, ns in known
         if ns is not None and ns >= _NOTABLE * row.kernel_ns
     ]
-
-
-def _table(key: str, title: str, about: str, columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
-    return Table(
-        key=key,
-        title=title,
-        about=about,
-        headings=tuple(Heading(title=c.title, unit=c.unit, words=c.words) for c in columns),
-        rows=tuple(tuple(column.cell(row) for column in columns) for row in rows[:LIMIT]),
-        more=max(len(rows) - LIMIT, 0),
-    )
 
 
 def _name(text: str) -> Cell:

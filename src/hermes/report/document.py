@@ -115,6 +115,12 @@ def _inputs(report: Report) -> list[dict[str, object]]:
             "chip": _maybe(row.chip),
             "vendor": _text(row.vendor),
             "degraded": _texts(row.degraded),
+            "host": _maybe(row.host),
+            "tp": row.tp,
+            "pp": row.pp,
+            "dp": row.dp,
+            "cp": row.cp,
+            "ep": row.ep,
         }
         for row in report.inputs
     ]

@@ -1,4 +1,7 @@
-"""The report as one HTML file that needs no network: written out by Jinja2, only enhanced by its script."""
+"""The report as one HTML file that needs no network: written out by Jinja2, whole without its script.
+
+The script is the web app's own modules in one; it draws tables and charts anew from data in the page.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from hermes.report import cells, charts, comm_tables, copying, format, palette, plan_words, shape, tables
+from hermes.report import cells, charts, comm_tables, components, format, palette, plan_words, shape, tables
 from hermes.report.compute_tables import with_compute
 from hermes.report.host_tables import host_tables
+from hermes.report.inlined import inlined
 from hermes.report.model import Report
 
 _TEMPLATE = "report.html.j2"
@@ -39,9 +43,16 @@ _LINES = 40
 
 def render_html(report: Report) -> str:
     """The page. Every text of the report is escaped; the page's policy forbids all but its own script."""
-    css, script = Markup(palette.style() + _asset("report.css")), Markup(copying.inlined() + _asset("report.js"))
+    css = Markup(palette.style() + components.style() + _asset("report.css"))
+    script = Markup(components.script())
     degraded = [note for note in report.diagnostics if note.level == "degraded"]
     all_tables = (*with_compute(tables.tables(report), report.compute), *host_tables(report))
+    communication = [table for table in comm_tables.communication_tables(report) if table.rows]
+    structure = [table for table in comm_tables.structure_tables(report) if table.rows]
+    shown = [table for table in all_tables if table.rows]
+    ascend, inputs = tables.ascend_table(report), tables.inputs_table(report)
+    split, path = charts.step_chart(report), charts.path_chart(report)
+    held = [table for table in (ascend, *communication, *structure, *shown, inputs) if table.rows]
     return template().render(
         report=report,
         css=css,
@@ -56,19 +67,20 @@ def render_html(report: Report) -> str:
         layers=_LAYERS,
         anchors=_anchors(report),
         place=shape.place(report.verdict.rank, report.verdict.step),
-        split=charts.step_chart(report),
+        data=Markup(inlined(report, held, split, path)),
+        split=split,
         components=shape.COMPONENTS,
-        path=charts.path_chart(report),
+        path=path,
         multiples=charts.rank_charts(report),
         width=charts.WIDTH,
         height=charts.HEIGHT,
-        tables=[table for table in all_tables if table.rows],
+        tables=shown,
         absent=[table.title.lower() for table in all_tables if not table.rows],
-        communication=[table for table in comm_tables.communication_tables(report) if table.rows],
-        structure=[table for table in comm_tables.structure_tables(report) if table.rows],
+        communication=communication,
+        structure=structure,
         pipeline=comm_tables.pipeline_sentence(report),
-        ascend=tables.ascend_table(report),
-        inputs=tables.inputs_table(report),
+        ascend=ascend,
+        inputs=inputs,
         differences=[
             (pair.place, sentence)
             for pair in shape.ascend_pairs(report)[: cells.LIMIT]

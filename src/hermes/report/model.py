@@ -27,7 +27,7 @@ from hermes.diagnose.finding import Finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """One capture that was read."""
+    """One capture that was read; `tp` to `ep` are the coordinates of its rank in the job, None where not recorded."""
 
     path: str
     format: str
@@ -37,6 +37,12 @@ class Input:
     chip: str | None
     vendor: str
     degraded: tuple[str, ...]
+    host: str | None = None
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    cp: int | None = None
+    ep: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from hermes.analyze.measures import (
     StreamBusy,
     TopRow,
 )
-from hermes.report.cells import LIMIT, NAME_LIMIT, Cell, Column, Heading, Table
+from hermes.report.cells import HELD, NAME_LIMIT, Cell, Column, Heading, Table
 from hermes.report.cells import decimal as _decimal
 from hermes.report.cells import fraction_cell as _fraction
 from hermes.report.cells import known as _known
@@ -32,7 +32,7 @@ from hermes.report.format import numbers, size
 from hermes.report.model import Input, Report
 from hermes.report.shape import ASCEND_FIELDS, AscendPair, ascend_pairs, ascend_values, path_title
 
-__all__ = ["LIMIT", "NAME_LIMIT", "Cell", "Column", "Heading", "Table", "ascend_table", "inputs_table", "tables"]
+__all__ = ["NAME_LIMIT", "Cell", "Column", "Heading", "Table", "ascend_table", "inputs_table", "tables"]
 
 
 def tables(report: Report) -> tuple[Table, ...]:
@@ -121,8 +121,8 @@ def ascend_table(report: Report) -> Table:
         title="step_trace_time",
         about="In microseconds, with the column names of the profiler's own file.",
         headings=tuple(headings),
-        rows=tuple(rows[:LIMIT]),
-        more=max(len(rows) - LIMIT, 0),
+        rows=tuple(rows[:HELD]),
+        more=max(len(rows) - HELD, 0),
     )
 
 

@@ -34,10 +34,11 @@ from hermes.web.jobs import Jobs
 from hermes.web.replays import MOST_CHANGES, Replays
 from hermes.web.rows import ALL_RANKS, Browser
 from hermes.web.study import Study
+from hermes.workflow.history import Change, changes, logged
 from hermes.workflow.timeline import Cut, first_moment, timeline
 
 _FOUND = 40
-_KEPT_TIMELINES = 4
+_TIMELINES_BYTES = 256 << 20
 _KEPT_CURVES = 100
 _PAUSE_S = 0.1
 _MOST_NUMBERS = 2_000
@@ -47,14 +48,16 @@ _BODY_SECONDS = 10.0
 class Site:
     """What the routes share: one study and what was made of it, the runs before it, and the jobs that run."""
 
-    def __init__(self, study: Study, against: Sequence[Study], jobs: Jobs) -> None:
+    def __init__(self, study: Study, against: Sequence[Study], jobs: Jobs, environment: Mapping[str, str]) -> None:
         self.study = study
         self.jobs = jobs
+        self._environment = environment
         self.compares = Compares(study, against)
         self._browser: Browser | None = None
         self._lock = threading.Lock()
-        self._timelines = Room(_KEPT_TIMELINES)
+        self._timelines = Room(_TIMELINES_BYTES)
         self._curves = Room(_KEPT_CURVES)
+        self._histories = Room(1)
         self.replays = Replays(study)
 
     @property
@@ -69,6 +72,25 @@ class Site:
         """A curve over all its time."""
         return self._curves.of((table, rank, key, buckets), lambda: curve(self.browser, table, rank, key, buckets))
 
+    def history(self) -> dict[str, object]:
+        """The log of the job that the profile is a part of, where there is one, and where its steps changed."""
+        return self._histories.of(None, self._history)
+
+    def _history(self) -> dict[str, object]:
+        log = logged(self.study.paths, self._environment)
+        walls: dict[int, list[tuple[int, int]]] = {}
+        for row in self.study.tables["steps"].rows if "steps" in self.study.tables else ():
+            rank, step, window = row["rank"], row["step"], row["window_ms"]
+            if isinstance(rank, int) and isinstance(step, int) and isinstance(window, (int, float)):
+                walls.setdefault(rank, []).append((step, round(window * 1e6)))
+        return {
+            "changes": list(map(_change, changes(walls, self._environment))),
+            "log": log and {
+                "folder": str(log.folder), "ranks": log.ranks, "steps": log.steps, "points": log.points,
+                "captured": log.captured, "changes": list(map(_change, log.changes)),
+            },
+        }  # fmt: skip
+
     def ahead(self, busy: Callable[[], bool]) -> None:
         """Make what pages ask for first before they do, a piece whenever nobody waits for an answer."""
         # What cannot be made is said to who asks for it.
@@ -79,6 +101,7 @@ class Site:
             chief = seen[0] if named is None else named
             for piece in (
                 *self.browser.ahead(None if 1 < len(seen) <= ALL_RANKS else chief, chief),
+                self.history,
                 self.replays.changes,
             ):
                 while busy():
@@ -87,7 +110,7 @@ class Site:
 
     def timeline(self, cut: Cut) -> bytes:
         """The timeline of a part of the input, in Perfetto's format."""
-        return self._timelines.of(cut, lambda: self._timeline(cut))
+        return self._timelines.of(cut, lambda: self._timeline(cut), len)
 
     def window(self, first_ns: int, last_ns: int) -> tuple[int, int]:
         """A stretch of the common clock as `Cut` counts it."""
@@ -109,7 +132,7 @@ def routes(
     And what makes ahead what the pages will ask for, while nobody waits for an answer, as `busy` tells.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    site = Site(study, against, Jobs(environment))
+    site = Site(study, against, Jobs(environment), environment)
     _errors(app)
     _data(app, site)
     _timelines(app, site)
@@ -136,7 +159,11 @@ def _errors(app: FastAPI) -> None:
     def missing(request: Request, error: Exception) -> Response:
         return answer({"error": spelt(HermesError("there is nothing here"))}, 404)
 
+    def defect(request: Request, error: Exception) -> Response:
+        return refusal(HermesError(f"a defect in Hermes ({error!r})"[:500], lost="this answer"))
+
     app.add_exception_handler(HermesError, wrong)
+    app.add_exception_handler(Exception, defect)
     app.add_exception_handler(duckdb.Error, gone)
     app.add_exception_handler(pl.exceptions.PolarsError, gone)
     app.add_exception_handler(OSError, gone)
@@ -183,6 +210,14 @@ def _data(app: FastAPI, site: Site) -> None:
         buckets: Annotated[int, Query(ge=1, le=2_000)] = 600,
     ) -> Response:
         return answer(site.curve(table, rank, tuple(key), buckets))
+
+    @app.get("/api/history")
+    def history() -> Response:
+        return answer(site.history())
+
+    @app.get("/api/flame")
+    def flames(rank: int, step: int | None = None, whole: bool = False) -> Response:
+        return answer(site.browser.flame(rank, step, whole=whole))
 
 
 def _timelines(app: FastAPI, site: Site) -> None:
@@ -246,6 +281,15 @@ async def _said(request: Request) -> object:
         return json.loads(await asyncio.wait_for(request.body(), _BODY_SECONDS))
     except (ValueError, RecursionError, TimeoutError, ClientDisconnect) as wrong:
         raise InputError("the request is no JSON") from wrong
+
+
+def _change(one: Change) -> dict[str, object]:
+    alarm, cause = one.alarm, one.cause
+    return {
+        "rank": alarm.rank, "kind": alarm.kind, "since": alarm.since, "step": alarm.step,
+        "before_ns": alarm.before_ns, "after_ns": alarm.after_ns,
+        "cause": cause.what if cause else None, "do": cause.do if cause else None,
+    }  # fmt: skip
 
 
 def _found(site: Site, text: str) -> list[dict[str, object]]:

@@ -51,14 +51,23 @@ class Room:
                 if key in self._held:
                     found = self._held[key][0]
                     return found
-            made = make()
-            with self._lock:
-                self._held[key] = (made, size(made))
-                self._sum += self._held[key][1]
-                while self._sum > self._most and len(self._held) > 1:
-                    self._sum -= self._held.popitem(last=False)[1][1]
-                self._making.pop(key, None)
+            try:
+                made = make()
+                self._hold(key, made, size(made))
+            finally:
+                # Also what fails leaves nothing behind.
+                with self._lock:
+                    self._making.pop(key, None)
             return made
+
+    def _hold(self, key: object, made: object, size: int) -> None:
+        with self._lock:
+            # Who waited for one that was dropped at once makes it again, beside others.
+            self._sum -= self._held.pop(key, (None, 0))[1]
+            self._held[key] = (made, size)
+            self._sum += size
+            while self._sum > self._most and len(self._held) > 1:
+                self._sum -= self._held.popitem(last=False)[1][1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

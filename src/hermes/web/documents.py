@@ -12,7 +12,29 @@ from hermes.web.sources import Listed, listed
 
 LONGEST_PAGE = 1_000
 _SAFE = 2**53
-_FIRST_ROWS = 200
+_DRAWN = frozenset(
+    {
+        "clocks",
+        "communication.arrivals",
+        "compute.chips",
+        "compute.operators",
+        "critical_path",
+        "critical_path_stretches",
+        "diagnostics",
+        "findings",
+        "free_time",
+        "plan.actions",
+        "plan.collect",
+        "rank_matrix.metrics",
+        "rank_matrix.rows",
+        "rank_waits",
+        "waits",
+    }
+)
+"""Tables that pages draw from the document itself; of all others they get the first row, and ask for what they show."""
+_MOST_DRAWN = 5_000
+_AT_ONCE_ROWS, _AT_ONCE_BYTES = 30, 6_000
+"""Tables of at most so many rows, and bytes of their answer, come with the document: pages need not ask for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,19 +153,30 @@ def told_page(page: Page) -> dict[str, object]:
 
 
 def summary(document: Mapping[str, object]) -> bytes:
-    """The answer with the document, its long tables cut to their first rows, and what tables there are."""
-    tables = [
-        {"key": table.key, "rows": len(table.rows), "columns": list(table.columns)}
-        for table in listed(document).values()
-    ]
-    return told({"document": _shortened(document), "tables": tables})
+    """The answer with the document, what tables there are, and the short ones whole, as pages would ask for them.
+
+    In the document most tables are cut to their first row; lists of plain values are whole.
+    """
+    every = listed(document).values()
+    tables = [{"key": table.key, "rows": len(table.rows), "columns": list(table.columns)} for table in every]
+    short = {
+        table.key: page
+        for table in every
+        if len(table.rows) <= _AT_ONCE_ROWS
+        and len(told(page := told_page(listed_page(table, Ask(table=table.key))))) <= _AT_ONCE_BYTES
+    }
+    return told({"document": _shortened(document, ""), "tables": tables, "pages": short})
 
 
-def _shortened(value: object) -> object:
+def _shortened(value: Mapping[str, object], prefix: str) -> dict[str, object]:
+    return {name: _part(item, f"{prefix}{name}") for name, item in value.items()}
+
+
+def _part(value: object, key: str) -> object:
     if isinstance(value, Mapping):
-        return {str(name): _shortened(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_shortened(item) for item in value[:_FIRST_ROWS]]
+        return _shortened(value, f"{key}.")
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return safe(value[: _MOST_DRAWN if key in _DRAWN else 1])
     return safe(value)
 
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermes.base.errors import HermesError, InputError
-from hermes.report import copying, palette
+from hermes.report import components, palette
 from hermes.web import perfetto
 from hermes.web.answers import answer, refusal, spelt
 from hermes.web.documents import Ask, columns_of, listed_page, told_page
@@ -112,12 +112,16 @@ class Front:
             if found is not None:
                 await found(scope, receive, send)
                 return
-        app, _ = self._rest or await self._loaded()
+        try:
+            app, _ = self._rest or await self._loaded()
+        except Exception as defect:  # noqa: BLE001 - whatever it is, who asks must be told, and may ask again
+            await refusal(HermesError(f"a defect in Hermes ({defect!r})", lost="this answer"))(scope, receive, send)
+            return
         await app(scope, receive, send)
 
     async def _loaded(self) -> _Made:
-        # All who ask meanwhile wait for one thread.
-        if self._loading is None:
+        # All who ask meanwhile wait for one thread; one that failed is begun anew.
+        if self._loading is None or self._loading.done():
             self._loading = asyncio.create_task(asyncio.to_thread(self._whole))
         return await asyncio.shield(self._loading)
 
@@ -209,7 +213,7 @@ def _file(name: str) -> Response:
 @cache
 def static() -> dict[str, bytes]:
     """Every file that is served, by its name below `static/`: what is not here cannot be asked for."""
-    found: dict[str, bytes] = {"palette.css": palette.style().encode(), "copying.js": copying.module().encode()}
+    found: dict[str, bytes] = {"palette.css": palette.style().encode(), **components.files()}
     root = Path(__file__).parent / "static"
     for path in root.rglob("*"):
         if path.suffix in KINDS:

@@ -19,7 +19,7 @@ from hermes.report.live import JobView, RankView
 from hermes.web.answers import FullError
 from hermes.workflow.captures import Asked, Wish, answers, ask, cancel, find_job, finished, follow, latest
 from hermes.workflow.overview import Overview
-from hermes.workflow.watch import events
+from hermes.workflow.watch import analysed, events
 
 MOST_STEPS = 100
 MOST_RANKS = 256
@@ -127,8 +127,11 @@ class Jobs:
 
 
 def _see_through(asked: Asked) -> None:
+    """Until the ranks have answered, then until what they captured is analysed."""
     with contextlib.suppress(HermesError, LiveError, OSError):
-        follow(asked, tell=lambda slot: None)
+        said = follow(asked, tell=lambda slot: None)
+        if any(slot.state == "finished" for slot in said.values()):
+            analysed(asked.job, asked.folder)
 
 
 def _nothing(_text: str) -> None:

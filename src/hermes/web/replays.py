@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from hermes.web.columns import Room
 from hermes.web.study import Study
 from hermes.whatif.changes import Change, candidates, parse
 from hermes.whatif.job import JobStep
+from hermes.whatif.kept import restored, save
 from hermes.whatif.replay import Prediction, in_order, predict, replay
 from hermes.whatif.timing import KINDS, Timings, timings
 from hermes.workflow.load import Loaded
@@ -28,6 +30,7 @@ _PIECES = 400
 _KEPT = 64
 _KEPT_CHANGES = 12
 _NAME = "whatif"
+_STEP = "step.npz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +45,9 @@ class _Step:
 
 class Replays:
     """The replays of one study. The step is read in the background when first asked for, and kept, as the last answers
-    are; then each change worth a look is replayed, one by one. What they give is kept in the cache, so that the next
-    server has its list at once, and what one of them gives alone.
+    are; then each change worth a look is replayed, one by one, unless somebody waits for a replay: that one is first.
+    The step and what its changes give are kept in the cache, so that the next server has its list at once, and replays
+    any others without reading the ranks.
     """
 
     def __init__(self, study: Study) -> None:
@@ -55,6 +59,8 @@ class Replays:
         self._thread: threading.Thread | None = None
         self._read = threading.Event()
         self._once = threading.Lock()
+        self._turn = threading.Condition()
+        self._asked = 0
         self._answers = Room(_KEPT)
         self._before: Mapping[str, Any] | None = None
 
@@ -98,8 +104,25 @@ class Replays:
             known: dict[str, object] | None = self._before["replayed"].get("".join(chosen))
             if known:
                 return known
-        answer: dict[str, object] = self._answers.of((chosen, rank), lambda: self._replayed(chosen, rank))
+        with self._first():
+            answer: dict[str, object] = self._answers.of((chosen, rank), lambda: self._replayed(chosen, rank))
         return answer
+
+    @contextlib.contextmanager
+    def _first(self) -> Iterator[None]:
+        """While somebody waits for an answer nothing is replayed ahead."""
+        with self._turn:
+            self._asked += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._asked -= 1
+                self._turn.notify_all()
+
+    def _let_by(self) -> None:
+        with self._turn:
+            self._turn.wait_for(lambda: not self._asked)
 
     def _replayed(self, specs: Sequence[str], rank: int | None) -> dict[str, object]:
         step = self._kept()
@@ -133,10 +156,11 @@ class Replays:
 
     def _run(self, loaded: Loaded) -> None:
         try:
-            step = self._step = _step(loaded)
+            step = self._step = self._restored() or _step(loaded)
             self._read.set()
             if not self._before:
                 for change in step.candidates:
+                    self._let_by()
                     self._found.append(predict(step.job, [change]))
                 self._keep(step)
         except HermesError as missing:
@@ -146,22 +170,32 @@ class Replays:
         self._read.set()
 
     def _keep(self, step: _Step) -> None:
-        """Keep the list, and what none and each of its first changes give."""
+        """Keep the step, the list, and what none and each of its first changes give."""
         first = [one.specs[0] for one in in_order(self._found)[:_KEPT_CHANGES] if len(one.specs) == 1]
-        replayed = {"": self._replayed((), None), **{spec: self._replayed((spec,), None) for spec in first}}
-        self._study.keep(_NAME, {"changes": self.changes(), "replayed": replayed})
+        replayed = {}
+        for specs in ((), *((spec,) for spec in first)):
+            self._let_by()
+            replayed["".join(specs)] = self._replayed(specs, None)
+
+        kept = {"changes": self.changes(), "replayed": replayed}
+        self._study.keep(_NAME, kept, lambda folder: save(step.job, folder / _STEP))
+
+    def _restored(self) -> _Step | None:
+        """The step as it was kept; None where it is not there whole."""
+        folder = self._study.kept_in(_NAME) if self._before else None
+        job = restored(folder / _STEP) if folder else None
+        return _of(job, self._before["changes"]["step"]) if job and self._before else None
 
 
 def _step(loaded: Loaded) -> _Step:
     seen = Steps(loaded)
-    job = step_of(loaded, seen)
     slowest = slowest_of(seen.splits)
-    return _Step(
-        job=job,
-        number=slowest.step if slowest else None,
-        today=timings(job, job.net.start, job.net.dur),
-        candidates=tuple(candidates(job)),
-    )
+    return _of(step_of(loaded, seen), slowest.step if slowest else None)
+
+
+def _of(job: JobStep, number: int | None) -> _Step:
+    today = timings(job, job.net.start, job.net.dur)
+    return _Step(job=job, number=number, today=today, candidates=tuple(candidates(job)))
 
 
 def _gain(one: Prediction) -> dict[str, object]:

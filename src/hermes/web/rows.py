@@ -11,22 +11,27 @@ import duckdb
 import numpy as np
 import polars as pl
 
+from hermes.analyze.flame import flame
 from hermes.base.errors import InputError
 from hermes.read.query import literal
-from hermes.tables import TABLES
+from hermes.tables import TABLES, empty
 from hermes.web.columns import Columns, Room, Rows
 from hermes.web.documents import LONGEST_PAGE, Ask, Page, listed_page, refuse_unknown, safe
 from hermes.web.sources import GROUPINGS, Listed, listed
 from hermes.web.study import Study
 from hermes.workflow.load import Loaded
 
-_KEPT_ORDERS = 24
+_ORDERS_BYTES = 128 << 20
+"""For the rows that filters and sorts found."""
 _KEPT_FRAMES = 24
-_ROOM_BYTES = 768 << 20
-"""For columns of tables and orders of rows."""
+_ROOM_BYTES = 640 << 20
+"""For columns of tables and their orders."""
 ALL_RANKS = 64
 """Cached tables of more ranks are looked at one rank at a time."""
 _MEMORY = "2GB"
+_INT_BYTES = 36
+"""A number in a list: the place and the number itself."""
+_CALLS = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "depth", "stack_id")
 _LONG = ("comm_op", "allocation", "kernel", "host_op")
 _AHEAD_ROWS = 2_000_000
 """Columns of larger tables are read when they are asked for."""
@@ -39,7 +44,7 @@ class Browser:
         self._con = _connection(study.loaded)
         self._tables = listed(study.document)
         self._folders = {rank.rank: rank.folder for rank in study.loaded.ranks}
-        self._orders = Room(_KEPT_ORDERS)
+        self._orders = Room(_ORDERS_BYTES)
         self._frames = Room(_KEPT_FRAMES)
         self._room = Room(_ROOM_BYTES)
 
@@ -82,6 +87,39 @@ class Browser:
             return []
         return self._con.cursor().execute(sql.replace("{source}", f"({_select(paths)})"), parameters).fetchall()
 
+    def flame(self, rank: int, step: int | None, *, whole: bool = False) -> dict[str, object]:
+        """What host threads of a rank called, merged by their way down: in a step, else in the one of median length.
+
+        With `whole`, and where no step is marked, in all of the capture. Raises `InputError` for a step that there is
+        not.
+        """
+        return self._frames.of(("flame", rank, step, whole), lambda: self._flame(rank, step, whole=whole))
+
+    def _flame(self, rank: int, step: int | None, *, whole: bool) -> dict[str, object]:
+        steps = self._whole("step", rank, ["step", "start_ns", "dur_ns"]).drop_nulls("step").sort("dur_ns", "step")
+        if step is not None and step not in steps["step"]:
+            raise InputError(f"rank {rank} has no step {step}", where="step")
+        if step is None and not whole and steps.height:
+            step = steps["step"][(steps.height - 1) // 2]
+        rows = self._whole("host_op", rank, _CALLS)
+        span = (rows if step is None else steps.filter(pl.col("step") == step)).select(
+            pl.col("start_ns").min(), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("end_ns")
+        )
+        first, last = span.row(0) if rows.height else (0, 0)
+        stacks = dict(self._whole("stack", rank, ["stack_id", "frames"]).iter_rows())
+        return {
+            "step": step, "steps": steps["step"].unique().sort().to_list(), "start_ns": str(first), "ns": last - first,
+            "frames": [
+                [one.name, one.kind, one.parent, one.calls, one.total_ns, safe(one.longest_ns)]
+                for one in flame(rows, stacks, (first, last))
+            ],
+        }  # fmt: skip
+
+    def _whole(self, table: str, rank: int, names: Sequence[str]) -> pl.DataFrame:
+        """Some columns of a cached table of one rank; empty ones without the table."""
+        paths = self._paths(table, rank)
+        return pl.read_parquet(paths[0], columns=list(names)) if paths else empty(TABLES[table]).select(names)
+
     def ahead(self, rank: int | None, chief: int) -> Iterator[Callable[[], object]]:
         """What the pages ask for first, piece by piece: groupings of one rank or of all, and columns of the `chief`."""
         for key in GROUPINGS:
@@ -89,6 +127,7 @@ class Browser:
             if rank != chief:
                 yield partial(self.grouped, key, chief)
         yield self.names
+        yield partial(self.flame, chief, None)
         yield partial(self.sizes, chief)
         for table in _LONG:
             if self._paths(table, chief):
@@ -131,10 +170,13 @@ class Browser:
         if not paths:
             return Page(columns=columns, total=0, matching=0, rows=())
         own = self._columns(ask.table, ask.rank)
-        order = self._order(ask, own)
-        chosen = order[ask.offset : ask.offset + ask.limit].astype(np.int64)
+        if ask.sort or ask.words or ask.only or ask.within:
+            order = self._order(ask, own)
+            chosen, matching = order[ask.offset : ask.offset + ask.limit].astype(np.int64), len(order)
+        else:
+            chosen, matching = np.arange(ask.offset, min(ask.offset + ask.limit, own.height)), own.height
         return Page(
-            columns=columns, total=own.height, matching=len(order),
+            columns=columns, total=own.height, matching=matching,
             rows=tuple(tuple(map(safe, row)) for row in own.picked(chosen)),
         )  # fmt: skip
 
@@ -145,12 +187,12 @@ class Browser:
     def _order(self, ask: Ask, own: Columns) -> Rows:
         """The numbers of the rows that match, in the order asked."""
         key = (ask.table, ask.rank, ask.sort, ask.descending, ask.words, ask.only, ask.within)
-        return self._orders.of(key, lambda: self._sorted(ask, own))
+        return self._orders.of(key, lambda: self._sorted(ask, own), lambda made: made.nbytes)
 
     def _sorted(self, ask: Ask, own: Columns) -> Rows:
         matching = own.having(ask.words, ask.only, ask.within)
-        if not ask.sort:
-            return np.arange(own.height) if matching is None else np.flatnonzero(matching)
+        if not ask.sort and matching is not None:
+            return np.flatnonzero(matching)
         order = own.order(ask.sort, descending=ask.descending)
         return order if matching is None else order[matching[order]]
 
@@ -174,7 +216,7 @@ class Browser:
 
     def _of_document(self, table: Listed, ask: Ask) -> Page:
         key = ("document", ask.table, ask.rank, ask.sort, ask.descending, ask.words, ask.only)
-        return listed_page(table, ask, lambda order: self._orders.of(key, order))
+        return listed_page(table, ask, lambda order: self._orders.of(key, order, lambda made: _INT_BYTES * len(made)))
 
 
 def _connection(loaded: Loaded) -> duckdb.DuckDBPyConnection:

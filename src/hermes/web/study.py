@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hermes
-from hermes.base.errors import Diagnostic, HermesError
+from hermes.base.errors import Diagnostic, HermesError, InputChangedError
 from hermes.bundle.cache import Cache
 from hermes.bundle.files import Digests, walk
 from hermes.bundle.index import Index, Record, State
@@ -119,7 +119,7 @@ class Study:
         self._refuse()
         with self._reading:
             if self._loaded is None:
-                self._loaded = self._restored() or self._read()
+                self._loaded = self._restored() or self._again()
             return self._loaded
 
     @property
@@ -154,18 +154,28 @@ class Study:
 
     def kept(self, name: str) -> Document | None:
         """What was kept of this study under that name, by this server or one before it."""
-        entry = self._cache.find(_part(self._key, name)) if self._key else None
-        if entry is None:
+        folder = self.kept_in(name)
+        try:
+            found: Document | None = json.loads((folder / _NAME).read_bytes()) if folder else None
+        except (OSError, ValueError):
             return None
-        found: Document = json.loads((entry.folder / _NAME).read_bytes())
         return found
 
-    def keep(self, name: str, value: Document) -> None:
-        """Keep something made of this study for the next server; a cache that cannot be written costs only time."""
+    def kept_in(self, name: str) -> Path | None:
+        """The folder of what was kept under that name."""
+        entry = self._cache.find(_part(self._key, name)) if self._key else None
+        return entry.folder if entry else None
+
+    def keep(self, name: str, value: Document, beside: Callable[[Path], None] = lambda folder: None) -> None:
+        """Keep something made of this study for the next server; a cache that cannot be written costs only time.
+
+        `beside` writes further files into the folder it is given.
+        """
         if not self._key:
             return
         with contextlib.suppress(HermesError, OSError), self._cache.making() as folder:
             (folder / _NAME).write_bytes(told(value))
+            beside(folder)
             manifest = {"root": ", ".join(map(str, self.paths)), "format": name, "rank": None}
             self._cache.keep(_part(self._key, name), folder, manifest)
 
@@ -225,6 +235,16 @@ class Study:
         whole = all(self._cache.find(rank.folder.name) for rank in ranks)
         notes = tuple(Diagnostic(**note) for note in said["notes"])
         return Loaded(paths=self.paths, ranks=ranks, notes=notes) if whole else None
+
+    def _again(self) -> Loaded:
+        """The tables read again; they must be those that the document was made of. Raises `HermesError`."""
+        loaded = self._read()
+        if self._key != _key(loaded):
+            raise InputChangedError(
+                "the input is another than the one that is shown", where=", ".join(map(str, self.paths)),
+                lost="its tables", hint="stop the server and start it again",
+            )  # fmt: skip
+        return loaded
 
     def _read(self) -> Loaded:
         from hermes.workflow.load import load

@@ -194,6 +194,12 @@ def _gather(rank: RankData, into: Gathered, beside: Executor) -> Callable[[], No
             chip=row["chip"],
             vendor=row["vendor"],
             degraded=tuple(note.message for note in (*rank.notes, *doubts) if note.level == "degraded"),
+            host=row["host"],
+            tp=row["tp"],
+            pp=row["pp"],
+            dp=row["dp"],
+            cp=row["cp"],
+            ep=row["ep"],
         )
     )
     splits = breakdown.step_splits(row["vendor"], step, kernel, comm_op)

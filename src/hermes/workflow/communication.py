@@ -12,7 +12,7 @@ from dataclasses import replace
 import polars as pl
 
 from hermes.align.offsets import ClockOffset, clock_offsets
-from hermes.analyze import balance, contention, group_ops, matrix, pipeline, slow_ranks, transfers
+from hermes.analyze import balance, contention, group_ops, lateness, matrix, pipeline, slow_ranks, transfers
 from hermes.analyze.arrivals import Arrival, by_peer, identified
 from hermes.analyze.collectives import GroupInfo, Operations, group_info, operations, with_compute, with_tasks
 from hermes.analyze.comm_measures import Communication, Contention, LinkPair
@@ -142,6 +142,7 @@ class Exchange:
             groups=groups,
             fits=fits,
             slow_ranks=slow_ranks.slow_ranks(self._made, self._collected),
+            arrivals=lateness.group_arrivals(rows, self._groups, self._world),
             links=self._placed_links(transfers.link_pairs(sums, reported, chips)),
             packets=transfers.packets(sums),
             alignment=transfers.alignment(sums, rows),

@@ -225,18 +225,8 @@ class Watcher:
             self._analyse(asked.folder)
 
     def _analyse(self, folder: Path) -> None:
-        """In a process of its own, at the lowest priority: the job's cores are the job's."""
-        out = self.job.folder / "reports" / folder.name
         with contextlib.suppress(OSError):
-            out.mkdir(parents=True, exist_ok=True)
-            script = "import os; os.nice(19); from hermes.cli import command; command()"
-            call = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(out), "--format", "json"]
-            # The job's own PYTHONPATH holds the boot: the analysis must not wait for a training.
-            environment = {**os.environ, "HERMES_CAPTURE": "0"}
-            with (out / "analysis.log").open("wb") as log:
-                child = subprocess.Popen(
-                    call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment
-                )
+            child, out = begin_analysis(self.job, folder)
             self._analyses.append((child, out, time.monotonic()))
 
     def _collect(self) -> None:
@@ -247,16 +237,13 @@ class Watcher:
                     child.kill()
                 continue
             self._analyses.remove(entry)
-            text = summary(out / "report.json") if child.returncode == 0 else f"the analysis failed: {out}/analysis.log"
+            text = note_finding(self.job, child, out)
             self.findings.append(text)
-            self._note("finding", text=text, report=str(out / "report.html"))
             self._say(f"finding: {text}")
             self._say(f"report: {out / 'report.html'}")
 
     def _note(self, kind: str, **facts: object) -> None:
-        line = json.dumps({"time_ns": time.time_ns(), "kind": kind, **facts}) + "\n"
-        with contextlib.suppress(OSError), (self.job.folder / EVENTS).open("a", encoding="utf-8") as file:
-            file.write(line)
+        _note(self.job, kind, **facts)
 
     def close(self, patience_s: float = 60.0) -> None:
         """The job has ended: let analyses under way come to their end, then let go."""
@@ -274,6 +261,47 @@ class Watcher:
         self._ranks.clear()
         if self._lock is not None:
             self._lock.close()
+
+
+def begin_analysis(job: Job, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
+    """Analyse a capture in a process of its own, at the lowest priority: the job's cores are the job's.
+
+    Returns the process and where its report goes. Raises `OSError`.
+    """
+    out = job.folder / "reports" / folder.name
+    out.mkdir(parents=True, exist_ok=True)
+    script = "import os; os.nice(19); from hermes.cli import command; command()"
+    call = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(out), "--format", "json"]
+    # The job's own PYTHONPATH holds the boot: the analysis must not wait for a training.
+    environment = {**os.environ, "HERMES_CAPTURE": "0"}
+    with (out / "analysis.log").open("wb") as log:
+        return subprocess.Popen(
+            call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment
+        ), out
+
+
+def note_finding(job: Job, child: subprocess.Popen[bytes], out: Path) -> str:
+    """What the analysis that has ended found, in a line; noted among the events of the job."""
+    text = summary(out / "report.json") if child.returncode == 0 else f"the analysis failed: {out}/analysis.log"
+    _note(job, "finding", text=text, report=str(out / "report.html"))
+    return text
+
+
+def analysed(job: Job, folder: Path) -> None:
+    """Analyse a capture, wait for it, and note what was found. Raises `OSError`."""
+    child, out = begin_analysis(job, folder)
+    try:
+        child.wait(_LONGEST_ANALYSIS_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    note_finding(job, child, out)
+
+
+def _note(job: Job, kind: str, **facts: object) -> None:
+    line = json.dumps({"time_ns": time.time_ns(), "kind": kind, **facts}) + "\n"
+    with contextlib.suppress(OSError), (job.folder / EVENTS).open("a", encoding="utf-8") as file:
+        file.write(line)
 
 
 def events(job: Job, most: int) -> list[dict[str, object]]:

@@ -1,12 +1,18 @@
-// The HTML report's script: theme, and tables that sort, filter and copy. The page is complete without it.
+// The report's script: the app's tables and charts in the place of those the page is written with. It is whole without.
 
-const FILTER_FROM = 6; // shorter tables are read faster than filtered
+import { stack } from "./charts.js";
+import { doc, held } from "./data.js";
+import { h } from "./dom.js";
+import { matrix } from "./matrix.js";
+import { roofline } from "./roofline.js";
+import { table } from "./table.js";
+import { speak } from "./words.js";
 
-const say = (text) => { document.getElementById("status").textContent = text; };
+const VIEW = 16; // rows of a table before one scrolls
 
 function theme() {
   const root = document.documentElement;
-  const button = document.getElementById("theme");
+  const button = /** @type {HTMLButtonElement} */ (document.getElementById("theme"));
   const system = matchMedia("(prefers-color-scheme: dark)");
   const dark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
   const label = () => {
@@ -19,105 +25,58 @@ function theme() {
   label();
 }
 
-// What a cell sorts by: its exact number, else its text; nothing at all where nothing was measured.
-function keyOf(cell, numeric) {
-  if (cell.classList.contains("absent")) return null;
-  return numeric ? Number(cell.dataset.v) : cell.textContent.trim().toLowerCase();
+/** The bars of a chart. @param {string} key */
+function bars(key) {
+  const { longest, bars } = held.charts[key];
+  const places = document.querySelectorAll(`#${key} td.bar`);
+  bars.forEach(({ window, parts }, at) => places[at]?.replaceChildren(stack(parts.map(([kind, name, ns]) => ({ kind, name, ns })), window, longest)));
 }
 
-function sortBy(table, at, headings) {
-  const heading = headings[at];
-  const numeric = heading.classList.contains("n");
-  const before = heading.getAttribute("aria-sort");
-  const descending = before ? before === "ascending" : numeric;
-  const sign = descending ? -1 : 1;
-  const body = table.tBodies[0];
-  const rows = [...body.rows].map((row) => [keyOf(row.cells[at], numeric), row]);
-  rows.sort(([a], [b]) => {
-    if (a === null || b === null) return (a === null) - (b === null);
-    return sign * (a < b ? -1 : a > b ? 1 : 0);
+/** The app's table where the written one stands; that one is kept for print where it does not show all rows at once. @param {string} key @param {HTMLElement} drawn */
+function replace(key, drawn) {
+  const written = /** @type {HTMLElement} */ (document.getElementById(key));
+  if (!drawn.dataset.ready) return;
+  if (held.tables[key].rows.length > held.written) {
+    for (const one of [written, ...written.querySelectorAll("[id]")]) one.removeAttribute("id");
+    written.removeAttribute("aria-labelledby");
+    written.classList.add("forprint");
+    drawn.classList.add("forscreen");
+    written.before(drawn);
+  } else {
+    written.replaceWith(drawn);
+  }
+  drawn.id = key;
+}
+
+async function tables() {
+  const drawn = Object.entries(held.tables).map(([key, { about }]) => {
+    const title = document.getElementById(`${key}-title`)?.textContent ?? key;
+    return /** @type {[string, HTMLElement]} */ ([key, table({ table: key, title, about, view: VIEW, whole: held.written })]);
   });
-  body.append(...rows.map(([, row]) => row));
-  headings.forEach((other) => other.removeAttribute("aria-sort"));
-  heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
-  say(`Sorted by ${heading.dataset.title}, ${descending ? "descending" : "ascending"}`);
+  // Each has its rows once what was promised is there; until then the written ones stand.
+  await new Promise((done) => setTimeout(done));
+  for (const [key, element] of drawn) replace(key, element);
 }
 
-// Rows as they stand on the page now, with exact values: a copy must not lose what the page rounds.
-function contents(table, headings) {
-  const title = (heading) => heading.dataset.title + (heading.dataset.unit ? ` (${heading.dataset.unit})` : "");
-  const value = (cell) => {
-    if (cell.classList.contains("absent")) return { text: "", number: false };
-    return "v" in cell.dataset ? { text: cell.dataset.v, number: true } : { text: cell.textContent.trim(), number: false };
-  };
-  const rows = [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => [...row.cells].map(value));
-  return { head: headings.map(title), rows };
+/** Charts that only a script draws; their numbers stand in the tables. */
+function charts() {
+  const roof = roofline();
+  if (roof) {
+    roof.id = "roofline";
+    document.getElementById("tables")?.before(roof);
+    document.querySelector('nav a[href="#tables"]')?.parentElement?.before(h("li", {}, h("a", { href: "#roofline" }, roof.querySelector("h2")?.textContent ?? "")));
+  }
+  const ranks = doc().rank_matrix;
+  if (ranks) document.querySelector("#rank-matrix .about")?.after(matrix(ranks));
 }
 
-async function put(text, what) {
-  say((await copy(text)) ? `Copied as ${what}` : "The browser did not allow copying");
-}
-
-function button(text, action) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.textContent = text;
-  made.addEventListener("click", action);
-  return made;
-}
-
-function filterBox(table, title) {
-  const rows = [...table.tBodies[0].rows];
-  const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
-  const label = document.createElement("label");
-  const input = document.createElement("input");
-  const shown = document.createElement("span");
-  input.type = "search";
-  input.setAttribute("aria-label", `Filter ${title}`);
-  label.append("Filter", input);
-  shown.className = "shown";
-  const apply = () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let count = 0;
-    for (const [row, text] of texts) {
-      row.hidden = !words.every((word) => text.includes(word));
-      count += row.hidden ? 0 : 1;
-    }
-    shown.textContent = words.length ? `${count} of ${rows.length} rows` : `${rows.length} ${rows.length === 1 ? "row" : "rows"}`;
-    if (words.length) say(shown.textContent);
-  };
-  input.addEventListener("input", apply);
-  apply();
-  return { label, shown };
-}
-
-function enhance(section) {
-  const table = section.querySelector("table");
-  const title = section.querySelector("h3").textContent;
-  const headings = [...table.tHead.rows[0].cells];
-  headings.forEach((heading, at) => {
-    heading.dataset.title = heading.textContent.trim();
-    const sorter = button("", () => sortBy(table, at, headings));
-    sorter.append(...heading.childNodes);
-    heading.append(sorter);
-  });
-  const tools = document.createElement("div");
-  tools.className = "tools";
-  const { label, shown } = filterBox(table, title);
-  const asMarkdown = button("Copy Markdown", () => {
-    const { head, rows } = contents(table, headings);
-    put(markdown(head, rows, headings.map((heading) => heading.classList.contains("n"))), "Markdown");
-  });
-  const asCsv = button("Copy CSV", () => {
-    const { head, rows } = contents(table, headings);
-    put(csv(head, rows), "CSV");
-  });
-  asMarkdown.setAttribute("aria-label", `Copy ${title} as Markdown`);
-  asCsv.setAttribute("aria-label", `Copy ${title} as CSV`);
-  label.hidden = table.tBodies[0].rows.length < FILTER_FROM;
-  tools.append(label, asMarkdown, asCsv, shown);
-  section.querySelector(".head").append(tools);
-}
-
+speak(held.words, "en");
 theme();
-document.querySelectorAll("[data-table]").forEach(enhance);
+bars("split");
+bars("path-chart");
+tables().then(() => {
+  charts();
+  // What stands above the place that the address names has another height now.
+  document.documentElement.dataset.drawn = "";
+  if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+});

@@ -4,7 +4,8 @@ import { setOrigin } from "./cells.js";
 import { ask, doc, open, to } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { clean, clip, duration } from "./format.js";
-import { current, load, t, turn } from "./words.js";
+import { load, turn } from "./language.js";
+import { current, t } from "./words.js";
 
 /** @type {[string, string, () => Promise<{render: (main: HTMLElement) => void | Promise<void>}>][]} */
 const PAGES = [
@@ -103,6 +104,7 @@ function go(path) {
   show().then(() => { window.scrollTo(0, 0); main.focus({ preventScroll: true }); });
 }
 
+/** @param {MouseEvent} event */
 function links(event) {
   const anchor = event.target instanceof Element ? event.target.closest("a") : null;
   const href = anchor?.getAttribute("href");
@@ -112,6 +114,8 @@ function links(event) {
   anchor?.closest("dialog")?.close();
   go(href);
 }
+
+/** @typedef {{kind: string, name: string, more?: string, href: string}} Hit */
 
 function search() {
   if (!ready || document.querySelector("dialog[open]")) return;
@@ -126,15 +130,15 @@ function search() {
       if (at === chosen) { item.scrollIntoView({ block: "nearest" }); input.setAttribute("aria-activedescendant", item.id); }
     });
   };
-  const draw = (items) => {
+  const draw = (/** @type {Hit[]} */ items) => {
     chosen = 0;
     list.replaceChildren(...items.map((item, at) => h("li", { role: "option", id: `found-${at}`, onclick: () => pick(item) }, h("span", { class: "kind" }, item.kind), h("bdi", { class: "name" }, clip(clean(item.name), 300)), h("span", { class: "more" }, item.more ?? ""))));
     found = items;
     if (!items.length) list.replaceChildren(h("li", { class: "none", role: "option", "aria-selected": "false" }, t("nothing_found")));
     mark();
   };
-  let found = /** @type {{kind: string, name: string, more?: string, href: string}[]} */ ([]);
-  const pick = (item) => { dialog.close(); if (item) go(item.href); };
+  let found = /** @type {Hit[]} */ ([]);
+  const pick = (/** @type {Hit | undefined} */ item) => { dialog.close(); if (item) go(item.href); };
   const look = async () => {
     const number = ++round;
     const text = input.value.trim().toLowerCase();
@@ -168,13 +172,14 @@ function near(text) {
   const number = /^(?:rank\s*|r\s*|卡\s*)?(\d+)$/.exec(text)?.[1];
   const ranks = (number ? seen.filter((rank) => String(rank).startsWith(number)) : text.startsWith("rank") ? seen : []).slice(0, 8);
   const findings = doc().findings.map((one) => ({ kind: one.code, name: one.title, href: `/#${one.code}` }));
-  const fits = (one) => text.split(/\s+/).every((word) => `${one.kind} ${one.name}`.toLowerCase().includes(word));
+  const fits = (/** @type {Hit} */ one) => text.split(/\s+/).every((word) => `${one.kind} ${one.name}`.toLowerCase().includes(word));
   return [
     ...ranks.map((rank) => ({ kind: t("kind.rank"), name: `rank ${rank}`, href: to("/ranks", { rank }) })),
     ...[...pages, ...findings].filter(fits),
   ].slice(0, text ? 12 : 20);
 }
 
+/** @param {{name: string, kind: string, total_ns: string | number}} found */
 function operator({ name, kind, total_ns: total }) {
   const more = duration(Number(total)) ?? "";
   const href = kind === "kernel" ? to("/operators", { by: "name", name }) : to("/host", { name });
@@ -201,6 +206,7 @@ function help() {
 const GO = { o: "/", s: "/steps", r: "/ranks", p: "/path", k: "/operators", c: "/communication", h: "/host", m: "/memory", w: "/whatif", b: "/compare", t: "/timeline", d: "/data", l: "/live" };
 let before = "";
 
+/** @param {KeyboardEvent} event */
 function keys(event) {
   const at = event.target;
   if (event.ctrlKey || event.metaKey || event.altKey || (at instanceof HTMLElement && at.closest("input, textarea, select, dialog"))) return;

@@ -2,9 +2,12 @@
 
 /**
  * @typedef {{what: string, where: string, lost: string, hint: string}} Wrong
- * @typedef {{columns: {name: string, kind: string}[], total: number, matching: number, rows: unknown[][]}} Page
+ * @typedef {{name: string, kind: string, title?: string, exact?: string}} Column  with what it is called, and called in a copy, if the name does not say it
+ * @typedef {{columns: Column[], total: number, matching: number, rows: unknown[][]}} Page
  * @typedef {Record<string, any>} Row
  * @typedef {{key: string, rows: number, columns: string[]}} Listed
+ * @typedef {{ranks_seen: number[], ranks_expected: number | null, ranks_expected_source: string, steps: number[], missing: string[]}} Coverage
+ * @typedef {Row & {findings: Row[], diagnostics: Row[], coverage: Coverage, critical_path?: Row[], critical_path_stretches?: Row[], free_time?: Row[], clocks?: Row[]}} Document
  */
 
 export class Refused extends Error {
@@ -33,17 +36,20 @@ export async function ask(path, values = {}, signal = undefined) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Refused(0, { what: "the server does not answer", where: location.origin, lost: "", hint: "is `hermes serve` still running?" });
   }
-  const body = await answer.json();
-  if (!answer.ok) throw new Refused(answer.status, body.error);
+  return told(answer);
+}
+
+/** @param {Response} answer */
+async function told(answer) {
+  const body = await answer.json().catch((error) => { if (error.name === "AbortError") throw error; });
+  if (!answer.ok || body === undefined) throw new Refused(answer.status, body?.error ?? { what: `the server answered ${answer.status}`, where: "", lost: "", hint: "" });
   return body;
 }
 
 /** Something that is to be done. @param {string} path @param {Record<string, unknown>} wish */
 export async function act(path, wish) {
   const answer = await fetch(`/api/${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(wish) });
-  const body = await answer.json();
-  if (!answer.ok) throw new Refused(answer.status, body.error);
-  return body;
+  return told(answer);
 }
 
 /** Asked once. @param {string} path @param {Record<string, unknown>} [values] @returns {Promise<any>} */
@@ -58,7 +64,7 @@ export function once(path, values = {}) {
   return found;
 }
 
-/** @type {{document: Row, tables: Listed[]}} */
+/** @type {{document: Document, tables: Listed[], pages: Record<string, Page>}} */
 let study;
 
 /** Whether the study is there; if not, it is still being read. */
@@ -70,16 +76,18 @@ export async function open() {
 
 export const doc = () => study.document;
 export const tables = () => study.tables;
+/** A short table, whole as the server would give it. @param {string} key @returns {Page | undefined} */
+export const short = (key) => (Object.hasOwn(study?.pages ?? {}, key) ? study.pages[key] : undefined);
 /** @param {string} key */
 export const rowsOf = (key) => study.tables.find((table) => table.key === key)?.rows ?? 0;
 
-/** @typedef {{rank: number, step: number | null, start: string | number, window: number, compute: number | null, comm: number | null, copy: number | null, free: number | null, preparing: number | null, kind: string}} Split */
+/** @typedef {{rank: number, step: number | null, start: string | number, window: number, compute: number | null, comm: number | null, copy: number | null, free: number | null, preparing: number | null, kind: string, [measure: string]: any}} Split */
 
 /** All steps of all ranks, times in ns. @returns {Promise<Split[]>} */
 export async function splits() {
   const names = "rank,step,start_ns,window_ms,compute_ms,exposed_comm_ms,copy_exposed_ms,free_ms,preparing_ms,window_kind";
   const columns = await once("columns", { table: "steps", names });
-  const ns = (value) => (value === null ? null : Math.round(value * 1e6));
+  const ns = (/** @type {number | null} */ value) => (value === null ? null : Math.round(value * 1e6));
   return columns.rank.map((/** @type {number} */ rank, /** @type {number} */ at) => ({
     rank,
     step: columns.step[at],

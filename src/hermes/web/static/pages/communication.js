@@ -6,6 +6,7 @@ import { doc, param, rowsOf, tables, ask } from "../data.js";
 import { heat } from "../charts.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
+import { arrivals } from "./arrivals.js";
 import { empty, facts, heading, picker, rankPicker, rest, section } from "./parts.js";
 
 const MOST = 64;
@@ -19,7 +20,7 @@ export async function render(main) {
   const waits = doc().rank_waits?.length ? doc().rank_waits : doc().waits ?? [];
   if (waits.length) main.append(section(t("communication.waits"), h("p", { class: "about" }, t("communication.waits_is")), waitMatrix(waits)));
   const pairs = h("div");
-  main.append(pairs);
+  main.append(arrivals() ?? "", pairs);
   main.append(
     facts(["communication"]) ?? "",
     ...rest(["communication", "pipeline"]),
@@ -38,12 +39,13 @@ export async function render(main) {
   }
 }
 
+/** @param {import("../data.js").Row[]} rows */
 function waitMatrix(rows) {
   const from = [...new Set(rows.map((row) => row.rank))].sort((a, b) => a - b).slice(0, MOST);
   const peers = [...new Set(rows.map((row) => row.peer))].sort((a, b) => a - b);
   const sums = new Map(rows.map((row) => [`${row.rank} ${row.peer}`, row]));
   const most = Math.max(...rows.map((row) => row.total_ms));
-  const own = (r, c) => sums.get(`${from[r]} ${peers[c]}`);
+  const own = (/** @type {number} */ r, /** @type {number} */ c) => sums.get(`${from[r]} ${peers[c]}`);
   return heat({
     label: t("communication.waits"), rowTitle: t("communication.waiting"),
     rows: from.map((rank) => ({ name: `rank ${rank}` })), columns: peers.map((rank) => `${rank}`), kind: () => "wait", cells: [],
@@ -64,10 +66,10 @@ function linkMatrix(page) {
   const shown = rows.filter((row) => (row.group ?? "–") === group);
   const sources = [...new Set(shown.map((row) => row.src_rank))].sort((a, b) => a - b).slice(0, MOST);
   const targets = [...new Set(shown.map((row) => row.dst_rank))].sort((a, b) => a - b).slice(0, MOST);
-  const text = (value) => (of === "bytes" ? bytes(value) : of === "time_ns" ? duration(value) : `${number(value)} GB/s`);
+  const text = (/** @type {number} */ value) => (of === "bytes" ? bytes(value) : of === "time_ns" ? duration(value) : `${number(value)} GB/s`);
   const all = new Map(shown.filter((row) => row.transport !== "LOCAL").map((row) => [`${row.src_rank} ${row.dst_rank}`, row]));
   const most = Math.max(1e-12, ...[...all.values()].map((row) => Number(row[of] ?? 0)));
-  const cell = (r, c) => all.get(`${sources[r]} ${targets[c]}`);
+  const cell = (/** @type {number} */ r, /** @type {number} */ c) => all.get(`${sources[r]} ${targets[c]}`);
   return h("div", {},
     h("div", { class: "controls" }, picker("link", t("measure"), ["gb_per_s", "bytes", "time_ns"].map((name) => /** @type {[string, string]} */ ([name, t(`link.${name}`)])), of), groups.length > 1 ? picker("group", t("group"), groups.map((name) => /** @type {[string, string]} */ ([name, name])), group) : null),
     h("p", { class: "about" }, t("communication.links_is", { transports: transports.join(", ") })),

@@ -30,7 +30,7 @@ export async function render(main) {
   follow(holder, before, first);
 }
 
-/** Shows how far the comparison is until it is there. */
+/** Shows how far the comparison is until it is there. @param {HTMLElement} holder @param {string} before @param {Answer} answer */
 async function follow(holder, before, answer) {
   let seen = false; // it is put into the page after this began
   while (answer.phase !== "ready") {
@@ -47,6 +47,9 @@ async function follow(holder, before, answer) {
   holder.replaceChildren(...shown(answer, before));
 }
 
+/** @typedef {{phase: string, seconds: number, found: Found, rows: Record<string, number>, own: string, runs: string[]}} Answer */
+
+/** @param {Answer} answer @param {string} before */
 function shown({ found, rows, own, runs }, before) {
   const { step } = found;
   return [

@@ -13,12 +13,12 @@ export async function render(main) {
   const chosen = param("table");
   const { rank, control } = rankPicker(true);
   const sizes = await once("sizes", { rank: rank ?? chiefRank() });
-  const item = (key, rows, about) => h("li", {}, h("a", { href: to("/data", { table: key, rank: param("rank") }), "aria-current": key === chosen ? "true" : null }, about.startsWith("`") ? key : tableTitle(key)), h("span", { class: "count" }, number(rows)));
+  const item = (/** @type {string} */ key, /** @type {number} */ rows, /** @type {string} */ about) => h("li", {}, h("a", { href: to("/data", { table: key, rank: param("rank") }), "aria-current": key === chosen ? "true" : null }, about.startsWith("`") ? key : tableTitle(key)), h("span", { class: "count" }, number(rows)));
   const listed = tables().find((one) => one.key === chosen);
   const shown = listed
     ? generic(listed)
     : chosen in sizes
-      ? h("div", {}, h("div", { class: "controls" }, control), table({ table: chosen, rank, title: chosen, about: t("data.row_is", { row: sizes[chosen][1] }), timeline: true, view: 22 }))
+      ? h("div", {}, h("div", { class: "controls" }, control), table({ table: chosen, rank, title: chosen, about: t("data.row_is", { row: sizes[chosen][1] }), timeline: true, view: 40 }))
       : h("p", { class: "none" }, t("data.choose"));
   main.append(h("div", { class: "columns" },
     h("div", { class: "tablelist" },

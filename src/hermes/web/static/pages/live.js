@@ -52,6 +52,8 @@ class JobView {
   /** @param {Job} job @param {string[]} levels */
   constructor(job, levels) {
     this.name = job.job;
+    this.asked = -1; // the first step of the capture that was asked for here
+    this.first = h("div");
     this.body = h("div", { class: "jobbody" });
     this.state = h("span", { class: "jobstate" });
     this.answer = h("p", { class: "about", role: "status" });
@@ -69,7 +71,7 @@ class JobView {
       h("label", { class: "picker" }, t("ranks"), this.ranks), this.go, this.stop);
     this.element = h("section", { class: "block job", "aria-label": clean(job.job) },
       h("h2", {}, clean(job.job), " ", this.state), h("p", { class: "about" }, h("code", {}, clip(clean(job.command), 300))),
-      this.form, this.answer, this.body);
+      this.first, this.form, this.answer, this.body);
   }
 
   /** @param {Job} job */
@@ -80,6 +82,8 @@ class JobView {
     this.form.hidden = !job.running;
     this.go.toggleAttribute("disabled", busy);
     this.stop.hidden = !busy;
+    if (job.capture?.done && job.capture.first === this.asked) { this.answer.replaceChildren(); this.asked = -1; }
+    this.first.replaceChildren(...first(job));
     this.body.replaceChildren(
       ...(job.ranks.length ? [ranks(job.ranks)] : [h("p", { class: "none" }, t("live.no_step"))]),
       ...(job.capture ? [capture(job.capture)] : []),
@@ -95,6 +99,7 @@ class JobView {
     this.go.setAttribute("disabled", "");
     try {
       const asked = await act("live/capture", { job: this.name, level: this.level.value, steps, ranks: chosen });
+      this.asked = asked.first;
       this.tell(t("live.asked", { first: asked.first, last: asked.first + asked.steps - 1 }), false);
     } catch (error) { this.failed(error); }
   }
@@ -189,9 +194,22 @@ function capture(one) {
     h("p", { class: "about" }, good ? [`${t("live.next")} `, h("code", {}, `hermes analyze ${clean(one.folder)}`)] : h("code", {}, clean(one.folder))));
 }
 
+/** How many times as long, or by how much longer. @param {number} ratio */
+const times = (ratio) => (ratio >= 2 ? `×${number(Number(ratio.toPrecision(2)))}` : `+${percent(ratio - 1)}`);
+
+/** What is wrong and what to do: the latest finding, else what was noticed last. @param {Job} job */
+function first({ alarms: [alarm], events }) {
+  const found = events.find((one) => one.kind === "finding");
+  if (!alarm && !found) return [];
+  return [h("aside", { class: "notice", "aria-label": t("overview.first") },
+    alarm ? h("p", { class: "noticehead" }, `rank ${alarm.rank}: ${t(`live.change.${alarm.kind}`)}, ${t("live.since", { step: alarm.since })}: ${duration(alarm.before_ns)} → ${duration(alarm.after_ns)}`) : null,
+    alarm?.cause ? h("p", {}, `${percent(alarm.share)}: ${clean(alarm.cause)}; ${clean(alarm.do ?? "")}`) : null,
+    found ? h("p", {}, h("b", {}, `${t("live.event.finding")} `), clip(clean(found.text ?? ""), 400)) : null)];
+}
+
 /** @param {Alarm[]} all */
 const alarms = (all) => (all.length ? [h("section", {}, h("h3", {}, t("live.alarms")), h("ul", { class: "noticed" }, all.map((one) => h("li", {},
-  h("b", {}, `rank ${one.rank}: `), `${t(`live.change.${one.kind}`)}, ${t("live.since", { step: one.since })}: ${duration(one.before_ns)} → ${duration(one.after_ns)} (+${percent(one.after_ns / Math.max(one.before_ns, 1) - 1)})`,
+  h("b", {}, `rank ${one.rank}: `), `${t(`live.change.${one.kind}`)}, ${t("live.since", { step: one.since })}: ${duration(one.before_ns)} → ${duration(one.after_ns)} (${times(one.after_ns / Math.max(one.before_ns, 1))})`,
   one.cause ? h("span", {}, ` · ${percent(one.share)}: ${clean(one.cause)}; ${clean(one.do ?? "")}`) : null))))] : []);
 
 /** @param {Record<string, string>[]} all */

@@ -9,6 +9,7 @@ import { moment } from "../cells.js";
 import { t } from "../words.js";
 import { empty, facts, heading, picker, rankPicker, rest, section } from "./parts.js";
 
+/** @type {Record<string, string>} */
 const KINDS = { reserved_bytes: "host", active_bytes: "comm", allocated_bytes: "copy" };
 
 const MOST = 2; // curves at first; a device has dozens of components, most of them tiny
@@ -23,7 +24,7 @@ export async function render(main) {
   const { rank, control } = rankPicker(false);
   const controls = h("div", { class: "controls" }, control);
   main.append(controls);
-  const found = await ask("rows", { table: "memory.components", rank, sort: "reserved_bytes", desc: 1 });
+  const found = /** @type {import("../data.js").Page} */ (await ask("rows", { table: "memory.components", rank, sort: "reserved_bytes", desc: 1 }));
   if (!found.total) main.append(empty(t("memory.none"), t("memory.how")));
   const at = Object.fromEntries(found.columns.map((column, place) => [column.name, place]));
   const picked = param("at") ? BigInt(param("at")) : null;

@@ -11,6 +11,10 @@ import { section } from "./parts.js";
 const BARS = 12;
 const GAPS = 4;
 const ACTIONS = 5;
+/** @type {Record<string, string>} */
+const KINDS = { compute: "compute", communication: "comm", copy: "copy", host: "host" };
+
+/** @typedef {import("../data.js").Document} Document @typedef {import("../data.js").Row} Row */
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -27,6 +31,7 @@ export async function render(main) {
   splits().then((all) => split.replaceChildren(...bars(all)), (error) => split.replaceChildren(h("p", { class: "wrong" }, error.message)));
 }
 
+/** @param {Document} document */
 function warning(document) {
   const degraded = document.diagnostics.filter((note) => note.level === "degraded");
   const gaps = document.coverage.missing;
@@ -40,9 +45,10 @@ function warning(document) {
   );
 }
 
+/** @param {Document} document */
 function verdict(document) {
   const { bound, sentence, rank, step } = document.verdict;
-  const kind = { compute: "compute", communication: "comm", copy: "copy", host: "host" }[bound] ?? "free";
+  const kind = KINDS[bound] ?? "free";
   const top = document.findings[0];
   const place = [rank === null ? null : `rank ${rank}`, step === null ? null : `${t("step")} ${step}`].filter(Boolean).join(", ");
   return h(
@@ -54,24 +60,31 @@ function verdict(document) {
 }
 
 /** Ranked actions with replayed gains, what they give together, and what to record next. */
-function plan(document) {
+function plan(/** @type {Document} */ document) {
   const { actions, together, collect, noise, without_profiler: bare } = document.plan;
-  const range = ({ low, high }) => (duration(low * 1e6) === duration(high * 1e6) ? duration(low * 1e6) : low ? `${duration(low * 1e6)} – ${duration(high * 1e6)}` : t("overview.gain", { high: duration(high * 1e6) }));
   if (!noise.step_ms) return h("span");
   return section(
     t("overview.plan"),
     h("p", { class: "about" }, t("overview.noise", { noise: duration(noise.ms * 1e6) })),
     actions.length
-      ? h("ol", { class: "actions plan" }, actions.slice(0, ACTIONS).map((one) => h("li", {},
-        h("strong", {}, clean(one.title)), ` · ${range(one.gain)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""} · ${clean(one.effort)}`,
+      ? h("ol", { class: "actions plan" }, actions.slice(0, ACTIONS).map((/** @type {Row} */ one) => h("li", {},
+        h("strong", {}, clean(one.title)), ` · ${one.gain.low ? span(one.gain) : gain(one)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""} · ${clean(one.effort)}`,
         one.after ? h("pre", {}, one.after.split("\n").map(clean).join("\n")) : null)))
       : h("p", { class: "none" }, t("overview.no_findings")),
     together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: duration(together.low_ms * 1e6), share: percent(together.share), step: duration(together.step_ms * 1e6) })) : null,
     bare ? h("p", { class: "about" }, t("overview.bare", { step: duration(bare.step_ms * 1e6), steps: bare.steps, captured: duration(bare.captured_ms * 1e6) })) : null,
-    collect.map((one) => h("div", {}, h("p", { class: "about" }, clean(one.why)), h("pre", {}, clean(one.command)))),
+    collect.map((/** @type {Row} */ one) => h("div", {}, h("p", { class: "about" }, clean(one.why)), h("pre", {}, clean(one.command)))),
   );
 }
 
+/** From what the replay gives to the bound. @param {{low: number, high: number}} gain */
+function span({ low, high }) {
+  const [least, most] = [duration(low * 1e6) ?? "", duration(high * 1e6) ?? ""];
+  // One unit is enough for both.
+  return least === most ? most : `${least.split(" ")[1] === most.split(" ")[1] ? least.split(" ")[0] : least} – ${most}`;
+}
+
+/** @param {Row} finding */
 const gain = (finding) => t("overview.gain", { high: duration(finding.gain.high * 1e6) });
 
 /** @param {import("../data.js").Split[]} all */
@@ -103,8 +116,10 @@ function bars(all) {
   ];
 }
 
+/** @param {import("../data.js").Split} row */
 const label = (row) => `rank ${row.rank}${row.step === null ? "" : `, ${t("step")} ${row.step}`}`;
 
+/** @param {Document} document */
 function path(document) {
   const rows = document.critical_path;
   if (!rows?.length) return h("span");
@@ -120,42 +135,48 @@ function path(document) {
   );
 }
 
+/** @param {Row} row */
 const partName = (row) => (row.component === "wait" ? t("waits_for", { who: row.reason }) : `${t(`component.${row.component}`)}${row.reason ? ` (${clean(row.reason)})` : ""}${row.across && row.of_rank !== row.rank ? `, rank ${row.of_rank}` : ""}`);
 
+/** @param {Document} document */
 function findings(document) {
   if (!document.findings.length) return h("p", { class: "none" }, t("overview.no_findings"));
-  return document.findings.map((one, at) => finding(one, at));
+  return [document.findings.length > 1 ? h("p", { class: "about" }, t("overview.sorted")) : null, ...document.findings.map((one, at) => finding(one, at))];
 }
 
+/** @param {Row} one @param {number} at */
 function finding(one, at) {
   const place = placeOf(one);
   return h(
     "article", { class: "finding", id: document_id(one, at) },
     h("div", { class: "figures" },
-      h("div", {}, h("span", { class: "big" }, duration(one.gain.high * 1e6)), h("span", { class: "small" }, t("overview.most_won"))),
+      h("div", {}, h("span", { class: "big" }, span(one.gain)), h("span", { class: "small" }, t("overview.won"))),
       h("div", {}, h("span", {}, `${duration(one.cost_ms * 1e6)} · ${percent(one.share)}`), h("span", { class: "small" }, t("overview.cost"))),
       h("div", {}, confidence(one.confidence), h("span", { class: "small" }, t("confidence")))),
     h("div", {},
       h("h3", {}, key(one.layer === "communication" ? "comm" : one.layer), clip(clean(one.title), 600)),
       h("p", { class: "meta" }, h("code", {}, one.code), ` · ${t(`layer.${one.layer}`)} · ${clean(one.cause)} · rank ${runs(one.ranks, t("to"))}`, one.blames.length ? ` · ${t("blames")} ${one.blames.slice(0, 6).map(clean).join(", ")}` : ""),
       place ? h("p", {}, h("a", { class: "openit", href: timelineAt(place) }, t("open_timeline"))) : null,
-      h("ol", { class: "actions" }, one.actions.slice(0, 3).map((action) => h("li", {}, h("strong", {}, clean(action.title)), " ", clean(action.do),
+      h("ol", { class: "actions" }, one.actions.slice(0, 3).map((/** @type {Row} */ action) => h("li", {}, h("strong", {}, clean(action.title)), " ", clean(action.do),
         h("dl", { class: "facts" }, [["verify", action.verify], ["risk", action.risk], ["source", action.source]].flatMap(([name, text]) => (text ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, clean(text))] : [])))))),
       h("details", {}, h("summary", {}, t("evidence", { count: one.evidence.length })),
         h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("evidence", { count: one.evidence.length }) }, h("table", { class: "evidence" },
           h("thead", {}, h("tr", {}, ["what", "value", "limit", "where"].map((name) => h("th", { scope: "col", class: name === "value" || name === "limit" ? "n" : "" }, t(`evidence.${name}`))))),
-          h("tbody", {}, one.evidence.map((item) => h("tr", {}, h("th", { scope: "row" }, clip(clean(item.what), 600)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600))))))),
+          h("tbody", {}, one.evidence.map((/** @type {Row} */ item) => h("tr", {}, h("th", { scope: "row" }, clip(clean(item.what), 600)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600))))))),
         h("p", { class: "about" }, clean(one.gain.method)))),
   );
 }
 
+/** @param {Row} one @param {number} at */
 const document_id = (one, at) => (doc().findings.findIndex((other) => other.code === one.code) === at ? one.code : `${one.code}-${at}`);
 
+/** @param {number} amount */
 function confidence(amount) {
   const word = amount >= 0.8 ? "high" : amount >= 0.5 ? "medium" : "low";
   return h("span", {}, `${t(`confidence.${word}`)} (${amount?.toFixed(2) ?? "–"})`);
 }
 
+/** @param {number | null} amount @param {string} unit */
 function value(amount, unit) {
   if (amount === null) return "–";
   if (unit === "ns") return duration(amount);
@@ -168,6 +189,7 @@ function placeOf({ at, code, title }) {
   return at && { rank: at.rank, at: at.start_ns, dur: at.ms * 1e6, name: `${code} ${title}` };
 }
 
+/** @param {Document} document */
 function coverage(document) {
   const seen = document.coverage;
   return section(

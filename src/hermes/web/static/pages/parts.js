@@ -1,6 +1,6 @@
 // Pieces that several pages have: headings, pickers, links to the timeline, and tables that nobody described.
 
-import { h } from "../dom.js";
+import { h, prose } from "../dom.js";
 import { clean } from "../format.js";
 import { chiefRank, doc, keep, param, tables } from "../data.js";
 import { table } from "../table.js";
@@ -8,11 +8,14 @@ import { text, title } from "../cells.js";
 import { has, t } from "../words.js";
 
 /** @param {string} name @param {string} [about] */
-export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(about ? [h("p", { class: "lead" }, about)] : [])];
+export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(about ? [h("p", { class: "lead" }, prose(about))] : [])];
 
-/** A choice that stands in the address; the page is drawn anew. @param {string} name @param {string} label @param {[string, string][]} options @param {string} value */
-export function picker(name, label, options, value) {
-  const select = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => { keep({ [name]: select.value }); window.dispatchEvent(new Event("hermes:show")); } }, options.map(([key, text]) => h("option", { value: key }, text))));
+/**
+ * A choice that stands in the address; the page is drawn anew, without what depended on the choice before.
+ * @param {string} name @param {string} label @param {[string, string][]} options @param {string} value @param {string[]} [forget]
+ */
+export function picker(name, label, options, value, forget = []) {
+  const select = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => { keep({ ...Object.fromEntries(forget.map((old) => [old, null])), [name]: select.value }); window.dispatchEvent(new Event("hermes:show")); } }, options.map(([key, text]) => h("option", { value: key }, text))));
   select.value = value;
   return h("label", { class: "picker" }, label, select);
 }
@@ -22,20 +25,20 @@ export function rankPicker(all) {
   const seen = doc().coverage.ranks_seen;
   const any = all && seen.length <= 64;
   const value = param("rank", any && seen.length > 1 ? "all" : String(chiefRank()));
-  const options = seen.map((rank) => [String(rank), `rank ${rank}`]);
-  const shown = any && seen.length > 1 ? [["all", t("all_ranks")], ...options] : options;
-  return { rank: value === "all" ? null : Number(value), control: seen.length > 1 ? picker("rank", t("rank"), shown, value) : null };
+  const options = seen.map((rank) => /** @type {[string, string]} */ ([String(rank), `rank ${rank}`]));
+  const shown = any && seen.length > 1 ? [/** @type {[string, string]} */ (["all", t("all_ranks")]), ...options] : options;
+  return { rank: value === "all" ? null : Number(value), control: seen.length > 1 ? picker("rank", t("rank"), shown, value, ["frame"]) : null };
 }
 
 /** What is not known: said, not hidden. @param {string} message @param {string} [more] */
-export const empty = (message, more) => h("div", { class: "empty" }, h("p", {}, message), more ? h("p", { class: "about" }, more) : null);
+export const empty = (message, more) => h("div", { class: "empty" }, h("p", {}, prose(message)), more ? h("p", { class: "about" }, prose(more)) : null);
 
 /**
  * Tables of the document under these prefixes that no page describes, whatever an analysis calls them.
  * @param {string[]} prefixes @param {string[]} [known]
  */
 export function rest(prefixes, known = []) {
-  const under = (key) => prefixes.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
+  const under = (/** @type {string} */ key) => prefixes.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
   return tables().filter((one) => under(one.key) && !known.includes(one.key)).map((one) => generic(one));
 }
 

@@ -13,15 +13,15 @@ export function render(main) {
   main.append(...heading("path", t("path.lead")));
   const rows = doc().critical_path ?? [];
   if (!rows.length) { main.append(empty(t("path.none"))); return; }
-  const id = (row) => `${row.rank}.${row.step ?? ""}.${row.stretch}.${row.across ? "across" : "own"}`;
+  const id = (/** @type {import("../data.js").Row} */ row) => `${row.rank}.${row.step ?? ""}.${row.stretch}.${row.across ? "across" : "own"}`;
   const ids = [...new Set(rows.map(id))];
   const chosen = ids.includes(param("path")) ? param("path") : ids[0];
   const own = rows.filter((row) => id(row) === chosen);
-  const name = (key) => {
+  const name = (/** @type {string} */ key) => {
     const [rank, step, stretch, across] = key.split(".");
     return `rank ${rank}, ${t("step")} ${step || "–"}${stretch === "preparing" ? `, ${t("path.before")}` : ""}${across === "across" ? `, ${t("path.across")}` : ""}`;
   };
-  main.append(h("div", { class: "controls" }, picker("path", t("page.path"), ids.map((key) => [key, name(key)]), chosen)));
+  main.append(h("div", { class: "controls" }, picker("path", t("page.path"), ids.map((key) => /** @type {[string, string]} */ ([key, name(key)])), chosen)));
   const total = own.reduce((sum, row) => sum + row.ms, 0);
   main.append(h("p", { class: "about" }, t("path.total", { total: duration(total * 1e6) })), stack(byComponent(own), total, total), parts(own));
   const stretches = doc().critical_path_stretches ?? [];
@@ -35,12 +35,14 @@ export function render(main) {
   );
 }
 
+/** @param {import("../data.js").Row[]} rows */
 function byComponent(rows) {
   const sums = new Map();
   for (const row of rows) sums.set(row.component, (sums.get(row.component) ?? 0) + row.ms);
   return [...sums.entries()].sort((a, b) => b[1] - a[1]).map(([component, ms]) => ({ kind: colour(component), name: t(`component.${component}`), ns: ms * 1e6 }));
 }
 
+/** @param {import("../data.js").Row[]} rows */
 function parts(rows) {
   return h("div", { class: "barlist narrow" }, rows.slice(0, 14).map((row) => h("div", { class: "barrow" },
     h("span", { class: "barname" }, key(row.component), row.component === "wait" ? t("waits_for", { who: clean(row.reason) }) : `${t(`component.${row.component}`)}${row.reason ? ` (${clean(row.reason)})` : ""}`, row.across ? h("small", {}, ` rank ${row.of_rank}`) : null),
@@ -49,11 +51,12 @@ function parts(rows) {
     h("span", { class: "barparts" }, percent(row.share)))));
 }
 
+/** @param {import("../data.js").Row[]} stretches */
 function strip(stretches) {
   const first = stretches.reduce((least, row) => (BigInt(row.start_ns) < BigInt(least) ? row.start_ns : least), stretches[0].start_ns);
   const ranks = [...new Set(stretches.map((row) => row.of_rank))].sort((a, b) => a - b);
   const span = Math.max(...stretches.map((row) => since(row.start_ns, first) + row.ms * 1e6));
-  const step = doc().critical_path[0].step;
+  const step = doc().critical_path?.[0].step;
   return strips({
     label: t("path.stretches"), span,
     rows: ranks.map((rank) => ({
@@ -67,7 +70,7 @@ function strip(stretches) {
 }
 
 function free() {
-  const rows = doc().free_time;
+  const rows = doc().free_time ?? [];
   const ranks = [...new Set(rows.map((row) => `${row.rank}.${row.step}`))].slice(0, 8);
   return ranks.map((id) => {
     const own = rows.filter((row) => `${row.rank}.${row.step}` === id);

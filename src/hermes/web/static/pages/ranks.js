@@ -5,8 +5,9 @@ import { duration, percent } from "../format.js";
 import { doc, keep, param, rowsOf, splits, timelineAt, to, typical } from "../data.js";
 import { PARTS, heat, partsOf, stack } from "../charts.js";
 import { table } from "../table.js";
-import { measureText, title } from "../cells.js";
+import { matrix } from "../matrix.js";
 import { t } from "../words.js";
+import { layout } from "./layout.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
 
 const MOST = 64; // rows of a matrix; more ranks share rows
@@ -24,8 +25,11 @@ export async function render(main) {
   const missing = absent();
   if (usual.length === 1) main.append(empty(t("ranks.one", { rank: usual[0].rank }), missing));
   else if (missing) main.append(h("p", { class: "about" }, missing));
-  if (usual.length > 1) main.append(section(t("ranks.by_metric"), byMetric(usual, blamed)), section(t("ranks.by_step"), byStep(all, blamed)));
-  if (doc().rank_matrix?.rows?.length) main.append(section(t("ranks.matrix"), matrix(doc().rank_matrix)));
+  if (usual.length > 1) {
+    const placed = await layout(usual, blamed, param("of", "window"));
+    main.append(section(t("ranks.by_metric"), byMetric(usual, blamed)), placed ?? "", section(t("ranks.by_step"), byStep(all, blamed)));
+  }
+  if (doc().rank_matrix?.rows?.length) main.append(section(t("ranks.matrix"), matrix(doc().rank_matrix, into)));
   main.append(
     ...(rowsOf("rank_waits") ? [table({ table: "rank_waits", bar: "total_ms", timeline: true })] : []),
     ...(rowsOf("clocks") ? [table({ table: "clocks" })] : []),
@@ -50,6 +54,7 @@ function shared(ranks) {
   return { groups, size, whole: inside.length === ranks.length };
 }
 
+/** @param {number[]} group */
 const named = (group) => (group.length === 1 ? `${group[0]}` : `${group[0]}–${group.at(-1)}`);
 
 /** A click on a row of several ranks shows these alone; on one of them, the rank. @param {number[]} group */
@@ -59,13 +64,14 @@ function into(group) {
   window.dispatchEvent(new Event("hermes:show"));
 }
 
+/** @param {boolean} whole */
 const back = (whole) => (whole ? null : h("p", {}, h("a", { href: to("/ranks", { of: param("of") }) }, t("ranks.all"))));
 
 /** @param {import("../data.js").Split[]} usual @param {Set<number>} blamed */
 function byMetric(usual, blamed) {
   const of = new Map(usual.map((row) => [row.rank, row]));
   const { groups, size, whole } = shared(usual.map((row) => row.rank));
-  const value = (group, name) => group.map((rank) => of.get(rank)?.[name]).filter((one) => one !== null && one !== undefined).reduce((most, one) => Math.max(most, one), -1);
+  const value = (/** @type {number[]} */ group, /** @type {string} */ name) => group.map((rank) => of.get(rank)?.[name]).filter((one) => one !== null && one !== undefined).reduce((most, one) => Math.max(most, one), -1);
   const most = METRICS.map((name) => Math.max(...usual.map((row) => row[name] ?? 0)));
   const cells = groups.map((group) => METRICS.map((name) => value(group, name))).map((row) => row.map((one) => (one < 0 ? null : one)));
   return h("div", {}, h("p", { class: "about" }, size > 1 ? t("ranks.shared", { size }) : t("ranks.each")), back(whole), heat({
@@ -85,6 +91,7 @@ function byStep(all, blamed) {
   const measure = param("of", "window");
   const steps = [...new Set(all.map((row) => row.step))].sort((a, b) => (a ?? -1) - (b ?? -1));
   const wide = Math.ceil(steps.length / 96);
+  /** @type {(number | null)[][]} */
   const columns = [];
   for (let at = 0; at < steps.length; at += wide) columns.push(steps.slice(at, at + wide));
   const place = new Map(steps.map((step, at) => [step, Math.floor(at / wide)]));
@@ -100,7 +107,7 @@ function byStep(all, blamed) {
   const flat = cells.flat().filter((one) => one !== null);
   const least = Math.min(...flat);
   const most = Math.max(...flat);
-  const stepName = (c) => (columns[c].length === 1 ? `${columns[c][0] ?? "–"}` : `${columns[c][0]}–${columns[c].at(-1)}`);
+  const stepName = (/** @type {number} */ c) => (columns[c].length === 1 ? `${columns[c][0] ?? "–"}` : `${columns[c][0]}–${columns[c].at(-1)}`);
   return h("div", {},
     h("div", { class: "controls" }, picker("of", t("measure"), METRICS.map((name) => [name, t(`part.${name}`)]), measure)), back(whole),
     h("p", { class: "about" }, t("ranks.scale", { least: duration(least), most: duration(most), gap: duration(most - least) })),
@@ -115,35 +122,11 @@ function byStep(all, blamed) {
     }));
 }
 
-/** The matrix that the analysis made: metrics of ranks, with least, median and most where ranks share a row. */
-function matrix(made) {
-  const value = (cell) => (cell === null ? null : cell.most);
-  const unit = (metric, amount) => (metric.unit === "ms" ? duration(amount * 1e6) : measureText(metric.name, amount, metric.unit));
-  return heat({
-    label: t("ranks.matrix"), rowTitle: t("rank"),
-    rows: made.rows.map((row) => ({ name: row.first_rank === row.last_rank ? `${row.first_rank}` : `${row.first_rank}–${row.last_rank}` })),
-    columns: made.metrics.map((metric) => title(metric.name)),
-    kind: () => "window", cells: made.rows.map((row) => row.cells.map(value)),
-    shade: (r, c) => {
-      const own = value(made.rows[r].cells[c]);
-      const { least, most } = made.metrics[c];
-      return own === null ? null : most > least ? (own - least) / (most - least) : 0;
-    },
-    show: (r, c) => (value(made.rows[r].cells[c]) === null ? "" : unit(made.metrics[c], value(made.rows[r].cells[c])) ?? ""),
-    tell: (r, c) => {
-      const cell = made.rows[r].cells[c];
-      const name = `rank ${made.rows[r].first_rank}–${made.rows[r].last_rank}, ${title(made.metrics[c].name)}`;
-      return cell === null ? `${name}: ${t("not_measured")}` : `${name}: ${unit(made.metrics[c], cell.least)} … ${unit(made.metrics[c], cell.most)} (rank ${cell.most_rank})`;
-    },
-    pick: (r) => into(made.rows[r].first_rank === made.rows[r].last_rank ? [made.rows[r].first_rank] : [made.rows[r].first_rank, made.rows[r].last_rank]),
-  });
-}
-
 /** @param {import("../data.js").Split[]} usual @param {import("../data.js").Split[]} all @param {number} rank @param {Set<number>} blamed */
 function own(usual, all, rank, blamed) {
   const row = usual.find((one) => one.rank === rank);
   if (!row) return empty(t("ranks.not_collected", { rank }));
-  const median = (name) => usual.map((one) => one[name] ?? 0).sort((a, b) => a - b)[usual.length >> 1];
+  const median = (/** @type {string} */ name) => usual.map((one) => one[name] ?? 0).sort((a, b) => a - b)[usual.length >> 1];
   return section(
     `rank ${rank}${blamed.has(rank) ? ` · ${t("ranks.blamed")}` : ""}`,
     h("p", { class: "about" }, t("ranks.typical", { step: row.step ?? "–", window: duration(row.window), steps: all.filter((one) => one.rank === rank).length })),
@@ -155,4 +138,5 @@ function own(usual, all, rank, blamed) {
   );
 }
 
+/** @param {number} share */
 const signed = (share) => `${share >= 0 ? "+" : "−"}${percent(Math.abs(share))}`;

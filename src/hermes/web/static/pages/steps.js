@@ -1,8 +1,8 @@
 // Steps: how long each took on each rank, what of it was what, and whether it drifts.
 
 import { h } from "../dom.js";
-import { duration } from "../format.js";
-import { doc, keep, param, rowsOf, splits, timelineAt } from "../data.js";
+import { clean, clip, duration, number } from "../format.js";
+import { doc, keep, once, param, rowsOf, splits, timelineAt } from "../data.js";
 import { PARTS, legend, lines, partsOf, stack } from "../charts.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
@@ -18,7 +18,15 @@ export async function render(main) {
   const measure = param("of", "window");
   main.append(h("div", { class: "controls" }, picker("of", t("measure"), ["window", ...PARTS, "preparing"].map((name) => [name, t(`part.${name}`)]), measure)));
   const numbered = all.filter((row) => row.step !== null && row[measure] !== null);
-  main.append(new Set(numbered.map((row) => row.step)).size > 1 ? over(/** @type {Numbered[]} */ (numbered), measure) : h("p", { class: "none" }, t("steps.one")));
+  const several = new Set(numbered.map((row) => row.step)).size > 1;
+  const chart = h("div", {}, several ? over(/** @type {Numbered[]} */ (numbered), measure, []) : h("p", { class: "none" }, t("steps.one")));
+  const before = h("div");
+  main.append(chart, before);
+  // What the job logged is read when it is asked for: the page is there before.
+  once("history").then((/** @type {History} */ { changes, log }) => {
+    if (changes.length && several) chart.replaceChildren(over(/** @type {Numbered[]} */ (numbered), measure, changes), changed(changes));
+    if (log?.points.length) before.replaceChildren(job(log));
+  }, () => {});
   const chosen = all.filter((row) => String(row.rank) === param("rank") && String(row.step) === param("step", "null"));
   const own = chosen.length ? chosen[0] : null;
   if (own) main.append(one(own));
@@ -34,15 +42,47 @@ export async function render(main) {
 
 /** @typedef {Record<string, any> & {rank: number, step: number}} Numbered */
 
-/** @param {Numbered[]} rows @param {string} measure */
-function over(rows, measure) {
+/**
+ * @typedef {{rank: number, kind: string, since: number, step: number, before_ns: number, after_ns: number, cause: string | null, do: string | null}} Change
+ * @typedef {{folder: string, ranks: number, steps: number, points: [number, number, number, number][], captured: [number, number][], changes: Change[]}} Log
+ * @typedef {{changes: Change[], log: Log | null}} History
+ */
+
+const MOST_CHANGES = 6;
+
+/** The steps of the job from its log, with the captures that were taken and where it became slower. @param {Log} log */
+function job(log) {
+  return section(
+    t("steps.job"), h("p", { class: "about" }, t("steps.job_is", { steps: number(log.steps), ranks: number(log.ranks) }), " ", h("code", {}, clip(clean(log.folder), 200))),
+    lines({
+      label: t("steps.job"), xName: t("step"),
+      band: log.points.map(([step, least, , most]) => [step, least, most]),
+      lines: [{ name: t("median"), kind: "window", strong: true, points: log.points.map(([step, , median]) => /** @type {[number, number]} */ ([step, median])) }],
+      stretches: log.captured, changes: log.changes.map((one) => one.since),
+    }),
+    changed(log.changes),
+  );
+}
+
+/** @param {Change[]} rows */
+function changed(rows) {
+  if (!rows.length) return h("p", { class: "none" }, t("steps.steady"));
+  return h("ul", { class: "changelist" }, rows.slice(0, MOST_CHANGES).map((one) => h("li", {},
+    h("b", {}, t("steps.change", { rank: one.rank, since: number(one.since), before: duration(one.before_ns), after: duration(one.after_ns) })),
+    ` ${t(`live.change.${one.kind}`)}`, one.cause ? ` · ${clean(one.cause)}` : "", one.do ? ` · ${clean(one.do)}` : "")),
+  rows.length > MOST_CHANGES ? h("li", { class: "none" }, t("more_of", { count: rows.length - MOST_CHANGES })) : null);
+}
+
+/** @param {Numbered[]} rows @param {string} measure @param {Change[]} changes */
+function over(rows, measure, changes) {
+  const marked = measure === "window" ? changes.map((one) => one.since) : [];
   const ranks = [...new Set(rows.map((row) => row.rank))];
   const steps = [...new Set(rows.map((row) => row.step))].sort((a, b) => a - b);
   const kind = PARTS.some((part) => part === measure) ? measure : "window";
   /** @type {Map<number, number[]>} */
   const byStep = new Map(steps.map((step) => [step, []]));
   for (const row of rows) byStep.get(row.step)?.push(row[measure]);
-  const pick = (step) => { keep({ step, rank: param("rank") || rows.find((row) => row.step === step)?.rank }); window.dispatchEvent(new Event("hermes:show")); };
+  const pick = (/** @type {number} */ step) => { keep({ step, rank: param("rank") || rows.find((row) => row.step === step)?.rank }); window.dispatchEvent(new Event("hermes:show")); };
   const own = param("rank");
   const pointsOf = (/** @type {number} */ rank) => rows.filter((row) => row.rank === rank).map((row) => /** @type {[number, number]} */ ([row.step, row[measure]])).sort((a, b) => a[0] - b[0]);
   const values = (/** @type {number} */ step) => byStep.get(step) ?? [];
@@ -50,10 +90,10 @@ function over(rows, measure) {
     return lines({
       label: t("steps.chart", { measure: t(`part.${measure}`) }), xName: t("step"), pick,
       lines: ranks.map((rank) => ({ name: `rank ${rank}`, kind, strong: own === String(rank), points: pointsOf(rank) })),
-      marks: param("step") ? [Number(param("step"))] : [],
+      marks: param("step") ? [Number(param("step"))] : [], changes: marked,
     });
   }
-  const at = (values, share) => values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(share * values.length))];
+  const at = (/** @type {number[]} */ values, /** @type {number} */ share) => values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(share * values.length))];
   const slow = slowest(rows, measure);
   return lines({
     label: t("steps.chart", { measure: t(`part.${measure}`) }), xName: t("step"), pick,
@@ -62,9 +102,11 @@ function over(rows, measure) {
       { name: t("median"), kind, strong: true, points: steps.map((step) => [step, at(values(step), 0.5)]) },
       { name: `rank ${slow}`, kind: "wait", points: pointsOf(slow) },
     ],
+    changes: marked,
   });
 }
 
+/** @param {Numbered[]} rows @param {string} measure @returns {number} */
 function slowest(rows, measure) {
   const sums = new Map();
   for (const row of rows) sums.set(row.rank, (sums.get(row.rank) ?? 0) + row[measure]);
@@ -83,9 +125,9 @@ function one(row) {
 
 /** @param {import("../data.js").Split[]} all */
 function percentiles(all) {
-  const at = (values, share) => values[Math.min(values.length - 1, Math.floor(share * values.length))];
+  const at = (/** @type {number[]} */ values, /** @type {number} */ share) => values[Math.min(values.length - 1, Math.floor(share * values.length))];
   const rows = ["window", ...PARTS].map((name) => ({ name, values: all.map((row) => row[name]).filter((value) => value !== null).sort((a, b) => a - b) })).filter((row) => row.values.length);
-  const shares = [["least", 0], ["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["most", 1]];
+  const shares = /** @type {[string, number][]} */ ([["least", 0], ["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["most", 1]]);
   return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("steps.percentiles") }, h("table", { class: "plain" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("measure")), shares.map(([name]) => h("th", { class: "n", scope: "col" }, t(`stat.${name}`))))),
     h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row" }, h("span", { class: `key ${row.name}`, "aria-hidden": "true" }), t(`part.${row.name}`)), shares.map(([, share]) => h("td", { class: "n" }, duration(at(row.values, share)))))))));

@@ -59,12 +59,17 @@ function stepOf(all, rank, at) {
   return inside ? String(inside.step) : "";
 }
 
-/** Moves the UI to the moment, opens the rank's tracks, and selects the slice meant. */
+/**
+ * @typedef {Awaited<ReturnType<typeof chosen>>} Part
+ * @typedef {any} Foreign  an object of the Perfetto UI, which has no types here
+ */
+
+/** Moves the UI to the moment, opens the rank's tracks, and selects the slice meant. @param {HTMLIFrameElement} frame @param {Part} part @param {HTMLElement} landed */
 async function land(frame, part, landed) {
   let seen = false; // it is put into the page after this began
   for (let tries = 0; tries < 600 && (frame.isConnected || !seen); tries += 1) {
     seen ||= frame.isConnected;
-    const trace = frame.contentWindow?.app?.trace;
+    const trace = /** @type {Foreign} */ (frame.contentWindow)?.app?.trace;
     const workspace = trace?.workspaces?.currentWorkspace ?? trace?.currentWorkspace;
     if (workspace?.children?.length && trace.engine) {
       try { await place(trace, workspace, part, landed); } catch (error) { landed.textContent = `${t("timeline.not_landed")} (${/** @type {Error} */ (error).message})`; }
@@ -75,6 +80,7 @@ async function land(frame, part, landed) {
   }
 }
 
+/** @param {Foreign} trace @param {Foreign} workspace @param {Part} part @param {HTMLElement} landed */
 async function place(trace, workspace, part, landed) {
   const ranks = part.ranks.split(",");
   const many = ranks.length > 2;
@@ -97,12 +103,13 @@ async function place(trace, workspace, part, landed) {
   say(landed.textContent ?? "");
 }
 
+/** @param {Foreign} trace */
 async function count(trace) {
   const answer = await trace.engine.query("select count(*) as n from slice");
   return { count: Number(answer.firstRow({ n: 0n }).n) };
 }
 
-/** The slice meant: of that name and that moment, else the one whose stretch is most like the one meant. */
+/** The slice meant: of that name and that moment, else the one whose stretch is most like the one meant. @param {Foreign} trace @param {bigint} at @param {Part} part */
 async function nearest(trace, at, part) {
   const dur = BigInt(Math.max(0, Math.round(part.dur || 0)));
   const far = dur > 1000n ? dur : 1000n;

@@ -2,7 +2,7 @@
 
 import { ask, doc, keep, param, splits } from "../data.js";
 import { PARTS, legend, partsOf, stack, strips } from "../charts.js";
-import { button, h, say } from "../dom.js";
+import { button, h, prose, say } from "../dom.js";
 import { clean, clip, duration, percent } from "../format.js";
 import { t } from "../words.js";
 import { empty, heading, picker, section } from "./parts.js";
@@ -15,6 +15,7 @@ import { empty, heading, picker, section } from "./parts.js";
 
 const FIRST = 12;
 const AGAIN_MS = 200;
+const SOON_MS = 120; // what comes sooner needs no word
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -64,7 +65,9 @@ class Bench {
     const chosen = new URLSearchParams(location.search).getAll("set");
     this.chosen = new Set(chosen);
     this.round = 0;
+    this.going = new AbortController();
     this.result = h("div", { class: "bench" }, h("p", { class: "wait" }, t("loading")));
+    this.busy = h("p", { class: "busy", role: "status" });
     this.list = h("ul", { class: "changes" });
     this.more = param("all") === "1" || this.known.slice(FIRST).some((spec) => this.chosen.has(spec));
   }
@@ -84,12 +87,12 @@ class Bench {
     input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); add(); } });
     const ordered = ranks.length > 1 ? picker("rank", t("rank"), [["", t("whatif.busiest")], ...ranks.map((rank) => /** @type {[string, string]} */ ([String(rank), `rank ${rank}`]))], param("rank")) : null;
     this.holder.replaceChildren(
-      h("div", { class: "controls" }, ordered),
+      h("div", { class: "controls" }, ordered, this.busy),
       this.result,
       section(
         t("whatif.changes"), h("p", { class: "about" }, t("whatif.changes_is")), this.list,
         h("div", { class: "controls" }, h("label", { class: "picker" }, t("whatif.own"), input), button(t("whatif.add"), add), button(t("whatif.none"), () => { this.chosen.clear(); this.changed(); })),
-        h("p", { class: "about" }, t("whatif.own_is")),
+        h("p", { class: "about" }, prose(t("whatif.own_is"))),
       ),
     );
     this.draw();
@@ -141,9 +144,13 @@ class Bench {
 
   async ask() {
     const round = ++this.round;
+    // Of several wishes the last one counts: the others hold no connection.
+    this.going.abort();
+    this.going = new AbortController();
     this.result.setAttribute("aria-busy", "true");
+    const later = setTimeout(() => { if (round === this.round) this.busy.textContent = t(this.chosen.size > 1 ? "whatif.busy" : "whatif.busy_one", { count: this.chosen.size }); }, SOON_MS);
     try {
-      const answer = /** @type {Replayed} */ (await ask("whatif/replay", { set: [...this.chosen], rank: param("rank") }));
+      const answer = /** @type {Replayed} */ (await ask("whatif/replay", { set: [...this.chosen], rank: param("rank") }, this.going.signal));
       if (round !== this.round) return;
       this.result.replaceChildren(...this.shown(answer));
       say(this.chosen.size ? `${duration(answer.gain.step_ns)}, ${range(answer.gain)}` : "");
@@ -151,7 +158,8 @@ class Bench {
       if (round !== this.round) return;
       const wrong = /** @type {any} */ (error).wrong;
       this.result.replaceChildren(h("p", { class: "wrong", role: "alert" }, clean(/** @type {Error} */ (error).message), wrong?.hint ? h("small", {}, ` ${clean(wrong.hint)}`) : null));
-    }
+    } finally { clearTimeout(later); }
+    this.busy.textContent = "";
     this.result.removeAttribute("aria-busy");
     this.result.dataset.round = String(round);
   }

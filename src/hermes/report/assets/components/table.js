@@ -1,8 +1,8 @@
 // A table of any length: rows come a stretch at a time as one scrolls; it sorts, filters, and copies exact values.
 
-import { exact, exactTitle, numeric, spelt, text, title } from "./cells.js";
+import { Written, exact, exactTitle, numeric, spelt, text, title } from "./cells.js";
 import { copy, csv, markdown } from "./copying.js";
-import { ask, keep, param, timelineAt } from "./data.js";
+import { ask, keep, param, short, timelineAt } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { number } from "./format.js";
 import { t } from "./words.js";
@@ -10,9 +10,11 @@ import { t } from "./words.js";
 const ROW = 27; // px, as in the style
 const STRETCH = 100;
 const VIEW = 15; // rows shown before one scrolls
-const FILTER_FROM = 8;
+const BEYOND = 10; // rows drawn above and below these
+const FILTER_FROM = 6; // shorter tables are read faster than filtered
 const MOST_COPIED = 10_000;
-const SAMPLE = 40;
+const SAMPLE = 20; // rows that the widths are taken from
+const LONG = 24; // may be cut where it is shown
 const COMPONENTS = new Set(["compute", "comm", "communication", "wait", "copy", "host", "launch", "device gap", "unexplained", "other", "free"]);
 
 /**
@@ -30,8 +32,11 @@ const COMPONENTS = new Set(["compute", "comm", "communication", "wait", "copy", 
  * @property {(row: Record<string, any>) => string | null} [href]  where the first cell leads
  * @property {boolean | ((row: Record<string, any>) => Record<string, any> | null)} [timeline]  a link to the moment of a row
  * @property {Record<string, unknown>} [more]  further values of the request
- * @property {number} [view]
+ * @property {number} [view]        rows that are shown before one scrolls
+ * @property {number} [whole]       up to so many rows are all in the page, for those who search and print it
  */
+
+/** @typedef {import("./data.js").Page["columns"][number] & {at: number}} Shown  a column and its place in a row */
 
 /** @param {Options} options @returns {HTMLElement} */
 export function table(options) {
@@ -50,16 +55,18 @@ class Table {
     /** @type {Map<number, unknown[][]>} */
     this.stretches = new Map();
     this.round = 0;
-    this.columns = /** @type {{name: string, kind: string, at: number}[]} */ ([]);
+    this.columns = /** @type {Shown[]} */ ([]);
     /** Those that are not shown too: links need them. */
     this.every = this.columns;
     this.matching = 0;
+    this.moved = false;
+    this.drawn = [-1, -1]; // the first row that is there, and the one after the last
     this.title = options.title ?? t(`table.${options.table}`);
     this.status = h("span", { class: "shown" });
     this.body = h("tbody");
     this.above = h("td");
     this.below = h("td");
-    this.scroller = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.title, onscroll: () => this.draw() });
+    this.scroller = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.title, onscroll: () => { this.moved = true; this.draw(this.scroller.scrollTop); } });
     this.tools = h("div", { class: "tools" });
     this.element = h(
       "section", { class: "data", "aria-label": this.title },
@@ -71,6 +78,7 @@ class Table {
     this.load();
   }
 
+  /** @param {number} offset @param {number} limit @returns {Promise<import("./data.js").Page>} */
   request(offset, limit) {
     const { table, rank, only, more } = this.options;
     return ask("rows", { table, rank, only, sort: this.sort, desc: this.descending ? 1 : "", filter: this.filter, offset, limit, ...more });
@@ -79,24 +87,28 @@ class Table {
   async load() {
     const round = ++this.round;
     this.stretches.clear();
+    const { table, rank = null, only, more } = this.options;
+    const known = this.sort || this.filter || rank !== null || only || more ? undefined : short(table);
     let page;
     try {
-      page = await this.request(0, STRETCH);
+      page = known ?? await this.request(0, Math.max(STRETCH, this.options.whole ?? 0));
     } catch (error) {
       if (round === this.round) this.scroller.replaceChildren(h("p", { class: "wrong", role: "alert" }, /** @type {Error} */ (error).message));
       return;
     }
     if (round !== this.round) return;
     this.matching = page.matching;
-    this.stretches.set(0, page.rows);
+    for (let at = 0; at === 0 || at < page.rows.length; at += STRETCH) this.stretches.set(at / STRETCH, page.rows.slice(at, at + STRETCH));
     this.total = page.total;
     if (!this.columns.length) this.build(page);
     this.status.textContent = this.matching === page.total
       ? t(page.total === 1 ? "one_row" : "rows", { count: number(page.total) })
       : t("rows_of", { count: number(this.matching), total: number(page.total) });
-    this.scroller.scrollTop = 0;
-    this.first = -1;
-    this.draw();
+    // To ask for the place, or to set it, is to have the page laid out there and then.
+    if (this.moved) this.scroller.scrollTop = 0;
+    this.moved = false;
+    this.drawn = [-1, -1];
+    this.draw(0);
     this.element.dataset.ready = String(round);
   }
 
@@ -105,7 +117,7 @@ class Table {
     const { columns: wanted, hidden = [] } = this.options;
     const all = page.columns.map((column, at) => ({ ...column, at }));
     this.every = all;
-    const used = (column) => !hidden.includes(column.name) && page.rows.some((row) => row[column.at] !== null);
+    const used = (/** @type {Shown} */ column) => !hidden.includes(column.name) && page.rows.some((row) => row[column.at] !== null);
     this.columns = wanted ? wanted.flatMap((name) => all.filter((one) => one.name === name && (used(one) || !page.rows.length))) : all.filter(used);
     if (!page.total) {
       this.tools.replaceChildren();
@@ -130,25 +142,26 @@ class Table {
     this.marks();
   }
 
-  /** @param {{name: string, kind: string, at: number}} column @param {import("./data.js").Page} page @param {number} place */
+  /** @param {Shown} column @param {import("./data.js").Page} page @param {number} place */
   width(column, page, place) {
     const longest = Math.max(...page.rows.slice(0, SAMPLE).map((row) => (text(column.name, row[column.at]) ?? "–").length), 2);
     const bar = column.name === this.options.bar ? 70 : column.name === "component" ? 18 : 0;
-    const most = numeric(column.name, column.kind) ? 150 : place === 0 ? 400 : 280;
-    return Math.min(Math.max(longest * (numeric(column.name, column.kind) ? 8.2 : 8), title(column.name).length * 7 + 16) + 24, most) + bar;
+    const words = called(column).length * 7 + 16;
+    if (numeric(column.name, column.kind)) return Math.max(longest * 8.2 + 24, Math.min(words + 24, 250)) + bar;
+    return Math.min(Math.max(longest * 8, words) + 24, place === 0 ? 400 : 280) + bar;
   }
 
-  /** @param {{name: string, kind: string}} column */
+  /** @param {Shown} column */
   heading(column) {
-    const sorter = button(title(column.name), () => {
+    const sorter = button(called(column), () => {
       this.descending = this.sort === column.name ? !this.descending : numeric(column.name, column.kind);
       this.sort = column.name;
       keep({ [`s_${this.key}`]: `${this.sort}.${this.descending ? "d" : "a"}` });
       this.marks();
-      say(t("sorted", { column: title(column.name) }));
+      say(t("sorted", { column: called(column) }));
       this.load();
     });
-    return h("th", { class: numeric(column.name, column.kind) ? "n" : "", "data-name": column.name, scope: "col", title: column.name }, sorter);
+    return h("th", { class: numeric(column.name, column.kind) ? "n" : "", "data-name": column.name, scope: "col", title: column.exact ?? column.name }, sorter);
   }
 
   marks() {
@@ -172,30 +185,34 @@ class Table {
         this.load().then(() => say(this.status.textContent ?? ""));
       }, 40);
     });
-    const copier = (kind) => button(t(`copy_${kind}`), () => this.copied(kind), { "aria-label": t(`copy_${kind}_of`, { title: this.title }) });
+    const copier = (/** @type {string} */ kind) => button(t(`copy_${kind}`), () => this.copied(kind), { "aria-label": t(`copy_${kind}_of`, { title: this.title }) });
     this.tools.replaceChildren(
       ...(total >= FILTER_FROM || this.filter ? [h("label", {}, t("filter"), input)] : []),
       copier("markdown"), copier("csv"), this.status,
     );
   }
 
-  draw() {
+  /** @param {number} place of the scroller, in px */
+  draw(place) {
     if (!this.table) return;
     const view = this.options.view ?? VIEW;
-    const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - 10);
-    const count = view + 24;
-    if (first === this.first) return;
-    this.first = first;
-    const last = Math.min(this.matching, first + count);
+    const top = Math.floor(place / ROW);
+    // Drawn anew only where rows come into view that are not there yet.
+    if (this.drawn[0] >= 0 && this.drawn[0] <= top && Math.min(this.matching, top + view + 2) <= this.drawn[1]) return;
+    const whole = this.matching <= (this.options.whole ?? 0);
+    const first = whole ? 0 : Math.max(0, top - BEYOND);
+    const last = whole ? this.matching : Math.min(this.matching, top + view + BEYOND);
+    this.drawn = [first, last];
     this.need(first, last);
     const span = this.columns.length + (this.options.timeline ? 1 : 0);
-    const gap = (height) => h("tr", { class: "gap", "aria-hidden": "true" }, h("td", { colspan: span, style: { height: `${height}px` } }));
+    const gap = (/** @type {number} */ height) => h("tr", { class: "gap", "aria-hidden": "true" }, h("td", { colspan: span, style: { height: `${height}px` } }));
     const shown = [];
     for (let at = first; at < last; at += 1) shown.push(this.row(at));
     if (!this.matching) shown.push(h("tr", {}, h("td", { colspan: span, class: "none" }, t("no_match"))));
     this.body.replaceChildren(gap(first * ROW), ...shown, gap(Math.max(0, this.matching - last) * ROW));
   }
 
+  /** @param {number} first @param {number} last */
   need(first, last) {
     for (let at = Math.floor(first / STRETCH); at * STRETCH < last; at += 1) {
       if (this.stretches.has(at)) continue;
@@ -204,8 +221,8 @@ class Table {
       this.request(at * STRETCH, STRETCH).then((page) => {
         if (round !== this.round) return;
         this.stretches.set(at, page.rows);
-        this.first = -1;
-        this.draw();
+        this.drawn = [-1, -1];
+        this.draw(this.scroller.scrollTop);
       }, (error) => { this.stretches.delete(at); say(error.message); });
     }
   }
@@ -230,16 +247,18 @@ class Table {
     return h("a", { href: timelineAt(place), title: t("open_timeline"), "aria-label": t("open_timeline") }, "⇥");
   }
 
-  /** @param {{name: string, kind: string, at: number}} column @param {unknown} value @param {Record<string, any>} named @param {number} place */
+  /** @param {Shown} column @param {unknown} value @param {Record<string, any>} named @param {number} place */
   cell(column, value, named, place) {
     const shown = text(column.name, value);
     if (shown === null) return h("td", { class: "absent" }, "–");
+    if (value instanceof Written && value.absent) return h("td", { class: "absent" }, shown);
     const lead = place === 0 && this.options.href?.(named);
     if (column.name === "component" && COMPONENTS.has(String(value))) return h("td", {}, key(String(value)), shown);
     if (numeric(column.name, column.kind) || shown === null) {
-      return h("td", { class: "n", title: exact(column.name, value) }, column.name === this.options.bar ? this.bar(column, value) : null, lead ? h("a", { href: lead }, shown) : shown);
+      return h("td", { class: "n", title: exact(column.name, value) }, column.name === this.options.bar ? this.bar(column, value) : null, lead ? h("a", { href: lead }, shown) : value instanceof Written && value.note ? [`${value.text} `, h("small", {}, value.note)] : shown);
     }
-    const words = typeof value === "string" ? spelt(shown) : h("bdi", { class: "name", title: shown.length > 30 ? shown : null }, shown);
+    const long = shown.length > LONG;
+    const words = typeof value === "string" ? spelt(shown) : h("bdi", { class: column.kind === "words" ? null : "name", title: long ? shown : null, tabindex: long && value instanceof Written ? 0 : null }, shown);
     return h(place === 0 ? "th" : "td", { class: "t", scope: place === 0 ? "row" : null }, lead ? h("a", { href: lead }, words) : words);
   }
 
@@ -259,14 +278,18 @@ class Table {
     for (let at = 0; at < Math.min(this.matching, MOST_COPIED); at += 1000) {
       rows.push(...(await this.request(at, Math.min(1000, MOST_COPIED - at))).rows);
     }
-    const head = this.columns.map((column) => exactTitle(column.name));
+    const head = this.columns.map((column) => column.exact ?? exactTitle(column.name));
     const body = rows.map((row) => this.columns.map((column) => ({ text: exact(column.name, row[column.at]), number: numeric(column.name, column.kind) })));
     const made = kind === "csv" ? csv(head, body) : markdown(head, body, this.columns.map((column) => numeric(column.name, column.kind)));
     const done = await copy(made);
-    say(done ? t("copied", { count: rows.length }) : t("not_copied"));
-    if (done) this.status.textContent = t("copied", { count: rows.length });
+    const said = t(rows.length === 1 ? "copied_one" : "copied", { count: rows.length });
+    say(done ? said : t("not_copied"));
+    if (done) this.status.textContent = said;
   }
 }
+
+/** @param {Shown} column */
+const called = (column) => column.title ?? title(column.name);
 
 /** @param {string} component */
 export const key = (component) => h("span", { class: `key ${colour(component)}`, "aria-hidden": "true" });

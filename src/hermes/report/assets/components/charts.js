@@ -1,7 +1,7 @@
 // Charts by meaning: stacked bars, lines over steps, heat maps, curves. Each says in words what it shows.
 
 import { h, s, say } from "./dom.js";
-import { bytes, duration, percent } from "./format.js";
+import { bytes, duration, share } from "./format.js";
 import { t } from "./words.js";
 
 export const PARTS = /** @type {const} */ (["compute", "comm", "copy", "free"]);
@@ -15,22 +15,26 @@ export const legend = (kinds) =>
  * @param {{kind: string, name: string, ns: number}[]} parts @param {number} window @param {number} longest
  */
 export function stack(parts, window, longest) {
-  const said = parts.filter((part) => part.ns > 0).map((part) => `${part.name} ${duration(part.ns)} ${percent(part.ns / (window || 1))}`).join(", ");
+  const said = parts.filter((part) => part.ns > 0).map((part) => `${part.name} ${duration(part.ns)} ${share(part.ns, window)}`).join(", ");
   return h(
     "span", { class: "stack", role: "img", "aria-label": said || t("not_measured"), style: { width: `${(100 * window) / (longest || 1)}%` } },
     parts.length
       ? parts.filter((part) => part.ns > 0).map((part) =>
-          h("span", { class: `seg ${part.kind}`, title: `${part.name}: ${duration(part.ns)}, ${percent(part.ns / (window || 1))}`, style: { "flex-grow": String(part.ns) } }))
+          h("span", { class: `seg ${part.kind}`, title: `${part.name}: ${duration(part.ns)}, ${share(part.ns, window)}`, style: { "flex-grow": String(part.ns) } }))
       : h("span", { class: "seg unknown", title: t("not_measured"), style: { "flex-grow": "1" } }),
   );
 }
 
-/** @param {import("./data.js").Split} row */
+/** @param {{compute: number | null, comm: number | null, copy: number | null, free: number | null}} row times in ns */
 export function partsOf(row) {
   if (row.compute === null) return [];
   return PARTS.map((kind) => ({ kind, name: t(`part.${kind}`), ns: row[kind] ?? 0 }));
 }
 
+/** @type {Record<string, number>} */
+const ASIDE = { ArrowLeft: -1, ArrowRight: 1 };
+/** @type {Record<string, [number, number]>} */
+const AROUND = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 const WIDE = 1000;
 const TALL = 220;
 
@@ -47,28 +51,28 @@ function ticks(most, count = 4) {
 
 /**
  * Lines over steps, and a band; x are step numbers.
- * @param {{label: string, lines: {name: string, kind: string, points: [number, number][], strong?: boolean}[], band?: [number, number, number][], unit?: (value: number) => string | null, xName: string, marks?: number[], pick?: (x: number) => void}} options
+ * @param {{label: string, lines: {name: string, kind: string, points: [number, number][], strong?: boolean}[], band?: [number, number, number][], unit?: (value: number) => string | null, xName: string, marks?: number[], stretches?: [number, number][], changes?: number[], pick?: (x: number) => void}} options
  */
-export function lines({ label, lines, band = [], unit = duration, xName, marks = [], pick }) {
+export function lines({ label, lines, band = [], unit = duration, xName, marks = [], stretches = [], changes = [], pick }) {
   const every = [...lines.flatMap((line) => line.points), ...band.flatMap(([x, low, high]) => [[x, low], [x, high]])];
   if (!every.length) return h("p", { class: "none" }, t("not_measured"));
   const xs = every.map(([x]) => x);
   const least = Math.min(...xs);
   const most = Math.max(...xs);
   const top = Math.max(...every.map(([, y]) => y)) * 1.05 || 1;
-  const px = (x) => 62 + ((x - least) / (most - least || 1)) * (WIDE - 74);
-  const py = (y) => TALL - 24 - (y / top) * (TALL - 34);
-  const path = (points) => points.map(([x, y], at) => `${at ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
+  const px = (/** @type {number} */ x) => 62 + ((x - least) / (most - least || 1)) * (WIDE - 74);
+  const py = (/** @type {number} */ y) => TALL - 24 - (y / top) * (TALL - 34);
+  const path = (/** @type {number[][]} */ points) => points.map(([x, y], at) => `${at ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
   const axis = ticks(top / 1.05).map((value) => s("g", { class: "tick" }, s("line", { x1: 62, x2: WIDE - 12, y1: py(value), y2: py(value) }), s("text", { x: 56, y: py(value) + 4, "text-anchor": "end" }, unit(value) ?? "")));
   const foot = [...new Set([least, Math.round((least + most) / 2), most])].map((x) => s("text", { class: "foot", x: px(x), y: TALL - 6, "text-anchor": x === least ? "start" : x === most ? "end" : "middle" }, `${xName} ${x}`));
   const hover = s("line", { class: "hover", y1: 8, y2: TALL - 24, visibility: "hidden" });
   const read = h("p", { class: "readout" }, " ");
-  const at = (event) => {
+  const at = (/** @type {MouseEvent} */ event) => {
     const box = chart.getBoundingClientRect();
     const place = ((event.clientX - box.left) / box.width) * WIDE;
     return xs.reduce((best, x) => (Math.abs(px(x) - place) < Math.abs(px(best) - place) ? x : best), xs[0]);
   };
-  const tell = (x) => {
+  const tell = (/** @type {number} */ x) => {
     hover.setAttribute("x1", String(px(x)));
     hover.setAttribute("x2", String(px(x)));
     hover.setAttribute("visibility", "visible");
@@ -82,13 +86,15 @@ export function lines({ label, lines, band = [], unit = duration, xName, marks =
       onpointermove: (event) => tell(at(event)), onclick: (event) => pick?.(at(event)),
       onkeydown: (event) => {
         const sorted = [...new Set(xs)].sort((a, b) => a - b);
-        const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        const move = ASIDE[event.key];
         if (move) { own = sorted[Math.min(sorted.length - 1, Math.max(0, sorted.indexOf(own) + move))]; tell(own); say(read.textContent ?? ""); event.preventDefault(); }
         if (event.key === "Enter") pick?.(own);
       },
     },
     axis,
+    stretches.map(([from, until]) => s("rect", { class: "captured", x: px(Math.max(least, from)), y: 8, width: Math.max(3, px(Math.min(most, until)) - px(Math.max(least, from))), height: TALL - 32 }, s("title", {}, `${t("chart.captured")}: ${xName} ${from}–${until - 1}`))),
     band.length ? s("path", { class: "band", d: `${path(band.map(([x, , high]) => [x, high]))}${path(band.map(([x, low]) => [x, low]).reverse()).replace("M", "L")}Z` }) : null,
+    changes.map((x) => s("path", { class: "change", d: `M${px(x)} 8V${TALL - 24}M${px(x) - 5} 2h10l-5 8z` }, s("title", {}, `${t("chart.change")}: ${xName} ${x}`))),
     marks.map((x) => s("line", { class: "mark", x1: px(x), x2: px(x), y1: 8, y2: TALL - 24 })),
     lines.map((line) => (line.points.length === 1 ? s("circle", { class: `dot ${line.kind}`, cx: px(line.points[0][0]), cy: py(line.points[0][1]), r: 4 }) : s("path", { class: `line ${line.kind}${line.strong ? " strong" : ""}`, d: path(line.points) }, s("title", {}, line.name)))),
     foot, hover,
@@ -96,9 +102,11 @@ export function lines({ label, lines, band = [], unit = duration, xName, marks =
   const names = lines.length > 1 && new Set(lines.map((line) => line.kind)).size === lines.length ? lines : [];
   return h(
     "figure", { class: "lines" }, chart,
-    names.length || band.length ? h("ul", { class: "legend" },
+    names.length || band.length || stretches.length || changes.length ? h("ul", { class: "legend" },
       names.map((line) => h("li", {}, h("span", { class: `key ${line.kind}`, "aria-hidden": "true" }), line.name)),
-      band.length ? h("li", {}, h("span", { class: "key band", "aria-hidden": "true" }), t("chart.band")) : null) : null,
+      band.length ? h("li", {}, h("span", { class: "key band", "aria-hidden": "true" }), t("chart.band")) : null,
+      stretches.length ? h("li", {}, h("span", { class: "key captured", "aria-hidden": "true" }), t("chart.captured")) : null,
+      changes.length ? h("li", {}, h("span", { class: "key change", "aria-hidden": "true" }), t("chart.change")) : null) : null,
     read,
   );
 }
@@ -118,13 +126,13 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
     const much = wide || !show ? 6 + 94 * strength : 3 + 42 * strength;
     return h("td", { class: amount === null ? "cell gap" : `cell ${kind(c)}`, "data-r": r, "data-c": c, style: amount === null ? {} : { "--much": `${Math.round(much)}%` } }, show && !wide ? show(r, c) : "");
   }));
-  const mark = (r, c) => {
+  const mark = (/** @type {number} */ r, /** @type {number} */ c) => {
     for (const old of grid.querySelectorAll(".cell.on")) old.classList.remove("on");
     own = [r, c];
     boxes[r]?.[c]?.classList.add("on");
     read.textContent = tell(r, c);
   };
-  const place = (event) => {
+  const place = (/** @type {Event} */ event) => {
     const cell = event.target instanceof Element ? event.target.closest("[data-r]") : null;
     return cell instanceof HTMLElement ? [Number(cell.dataset.r), Number(cell.dataset.c)] : null;
   };
@@ -140,9 +148,9 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
     h("tbody", {}, body),
   );
   const holder = h("div", {
-    class: "heatbox", tabindex: 0, role: "group", "aria-label": `${label}. ${t("arrows")}`,
+    class: "heatbox", tabindex: 0, role: "group", "aria-label": pick ? `${label}. ${t("arrows")}` : label,
     onkeydown: (event) => {
-      const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      const move = AROUND[event.key];
       if (move) { mark(Math.min(rows.length - 1, Math.max(0, own[0] + move[0])), Math.min(columns.length - 1, Math.max(0, own[1] + move[1]))); event.preventDefault(); }
       if (event.key === "Enter") pick?.(own[0], own[1]);
     },
@@ -158,21 +166,21 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
 export function curves({ label, first, last, bucket, curves, unit = bytes, pick, picked = null }) {
   const span = Number(BigInt(last) - BigInt(first)) || 1;
   const top = Math.max(1e-9, ...curves.flatMap((curve) => curve.points.map(([, , most]) => most))) * 1.05;
-  const px = (ns) => 70 + (Math.min(ns, span) / span) * (WIDE - 82);
-  const py = (y) => TALL - 24 - (y / top) * (TALL - 34);
-  const area = (points) => {
+  const px = (/** @type {number} */ ns) => 70 + (Math.min(ns, span) / span) * (WIDE - 82);
+  const py = (/** @type {number} */ y) => TALL - 24 - (y / top) * (TALL - 34);
+  const area = (/** @type {[number, number, number][]} */ points) => {
     const up = points.map(([place, , most], at) => `${at ? "L" : "M"}${px(place * bucket).toFixed(1)} ${py(most).toFixed(1)}`).join("");
     const down = points.toReversed().map(([place, least]) => `L${px(place * bucket).toFixed(1)} ${py(least).toFixed(1)}`).join("");
     return `${up}${down}Z`;
   };
   const read = h("p", { class: "readout" }, " ");
-  const moment = (event) => {
+  const moment = (/** @type {MouseEvent} */ event) => {
     const box = chart.getBoundingClientRect();
     const share = (((event.clientX - box.left) / box.width) * WIDE - 70) / (WIDE - 82);
     return Math.min(span, Math.max(0, share * span));
   };
   const cursor = s("line", { class: "hover", y1: 8, y2: TALL - 24, visibility: picked === null ? "hidden" : "visible" });
-  const tell = (ns) => {
+  const tell = (/** @type {number} */ ns) => {
     cursor.setAttribute("visibility", "visible");
     cursor.setAttribute("x1", String(px(ns)));
     cursor.setAttribute("x2", String(px(ns)));
@@ -187,7 +195,7 @@ export function curves({ label, first, last, bucket, curves, unit = bytes, pick,
       onpointermove: (event) => tell(moment(event)),
       onclick: (event) => pick?.(BigInt(first) + BigInt(Math.round(moment(event)))),
       onkeydown: (event) => {
-        const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        const move = ASIDE[event.key];
         if (move) { own = Math.min(span, Math.max(0, own + (move * span) / 100)); tell(own); say(read.textContent ?? ""); event.preventDefault(); }
         if (event.key === "Enter") pick?.(BigInt(first) + BigInt(Math.round(own)));
       },
@@ -207,7 +215,7 @@ export function curves({ label, first, last, bucket, curves, unit = bytes, pick,
  */
 export function strips({ label, rows, span }) {
   const height = 22;
-  const px = (ns) => 90 + (ns / (span || 1)) * (WIDE - 100);
+  const px = (/** @type {number} */ ns) => 90 + (ns / (span || 1)) * (WIDE - 100);
   const read = h("p", { class: "readout", "aria-live": "polite" }, t("strip_hint"));
   const tall = rows.length * height + 22;
   const chart = s(

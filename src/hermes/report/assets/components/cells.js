@@ -10,6 +10,17 @@ const NAMES = new Set(["rank", "of_rank", "peer", "step", "device_id", "stream",
 const UNITS = { gb_per_s: "GB/s", tflops: "TFLOP/s", mhz: "MHz" };
 const LONG = 400;
 
+/** A cell that was written before: its text, the exact value behind it, and what stands small beside it. */
+export class Written {
+  /** @param {string} text @param {string} exact @param {string} note @param {boolean} absent nothing was measured */
+  constructor(text, exact, note, absent) {
+    this.text = text;
+    this.exact = exact;
+    this.note = note;
+    this.absent = absent;
+  }
+}
+
 let origin = /** @type {string | number | null} */ (null);
 
 /** Moments are told from here on. @param {string | number | null} first */
@@ -28,6 +39,7 @@ export const numeric = (name, kind) => (kind === "int" || kind === "real") && na
 /** What is shown for a value; null when there is none. @param {string} name @param {unknown} value @returns {string | null} */
 export function text(name, value) {
   if (value === null || value === undefined) return null;
+  if (value instanceof Written) return value.note ? `${value.text} ${value.note}` : value.text;
   if (Array.isArray(value)) return list(name, value);
   if (typeof value === "object") return Object.entries(value).map(([key, one]) => `${title(key)} ${text(key, one) ?? "–"}`).join(", ");
   if ((name === "verdict" || name === "component") && has(`${name}.${value}`)) return t(`${name}.${value}`);
@@ -70,7 +82,7 @@ function list(name, values) {
   if (values.every((one) => Number.isInteger(one))) return runs(/** @type {number[]} */ (values), t("to"));
   const shown = values.slice(0, 8).map((one) => {
     if (typeof one !== "object" || one === null) return text(name, one) ?? "–";
-    return thing(one);
+    return thing(/** @type {Record<string, unknown>} */ (one));
   });
   return shown.join(name.endsWith("curve") ? " " : ", ") + (values.length > 8 ? ` … (${values.length})` : "");
 }
@@ -87,6 +99,7 @@ function thing(one) {
 /** The value as text for programs: nanoseconds where the document has milliseconds. @param {string} name @param {unknown} value */
 export function exact(name, value) {
   if (value === null || value === undefined) return "";
+  if (value instanceof Written) return value.exact;
   if (typeof value === "number" && (name === "ms" || name.endsWith("_ms"))) return String(Math.round(value * 1e6));
   if (typeof value === "object") return text(name, value) ?? "";
   return String(value);

@@ -2,7 +2,7 @@
 
 /**
  * @typedef {Node | string | number | null | undefined | false} Child
- * @typedef {Record<string, unknown>} Attributes
+ * @typedef {{[name: string]: unknown, onclick?: (event: MouseEvent) => void, onkeydown?: (event: KeyboardEvent) => void, onpointermove?: (event: PointerEvent) => void, onsubmit?: (event: SubmitEvent) => void}} Attributes
  */
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -43,6 +43,9 @@ export function s(tag, attributes = {}, ...children) {
   element.append(...children.flatMap(nodes));
   return element;
 }
+
+/** A sentence whose parts in backticks are code. @param {string} text */
+export const prose = (text) => text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
 
 /** Told to screen readers. @param {string} text */
 export function say(text) {

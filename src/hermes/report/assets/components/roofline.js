@@ -1,31 +1,36 @@
 // Roofline: operators by the work of a byte and the rate they reach, where the analysis has both.
 
-import { h, s } from "../dom.js";
-import { clean, duration, number } from "../format.js";
-import { doc } from "../data.js";
-import { t } from "../words.js";
+import { h, s } from "./dom.js";
+import { clean, duration, number } from "./format.js";
+import { doc } from "./data.js";
+import { t } from "./words.js";
 
 const WIDE = 1000;
 const TALL = 320;
 
+/**
+ * @typedef {{operator: string, shapes: string, flops: number, bytes: number, tflops: number, total_ms: number, bound: string | null}} Operator
+ * @typedef {{chip: string, gb_per_s: number | null, rates: {precision: string, tflops: number}[]}} Chip
+ */
+
 /** A chart, or null where no operator has its work, its bytes and its time. */
 export function roofline() {
   const compute = doc().compute;
-  const rows = (compute?.operators ?? []).filter((row) => row.flops > 0 && row.bytes > 0 && row.tflops > 0);
+  const rows = (/** @type {Operator[]} */ (compute?.operators ?? [])).filter((row) => row.flops > 0 && row.bytes > 0 && row.tflops > 0);
   if (!rows.length) return null;
   const points = rows.map((row) => ({ x: row.flops / row.bytes, y: row.tflops, row }));
-  const chips = (compute.chips ?? []).filter((chip) => chip.gb_per_s && chip.rates?.length);
-  const roofs = chips.slice(0, 1).flatMap((chip) => chip.rates.map((rate) => ({ name: rate.precision, top: rate.tflops, slope: chip.gb_per_s / 1000 })));
+  const chips = (/** @type {Chip[]} */ (compute.chips ?? [])).filter((chip) => chip.gb_per_s && chip.rates?.length);
+  const roofs = chips.slice(0, 1).flatMap((chip) => chip.rates.map((rate) => ({ name: rate.precision, top: rate.tflops, slope: (chip.gb_per_s ?? 0) / 1000 })));
   const xs = points.map((point) => point.x);
   const ys = [...points.map((point) => point.y), ...roofs.map((roof) => roof.top)];
   const [left, right] = [Math.floor(Math.log10(Math.min(...xs))), Math.ceil(Math.log10(Math.max(...xs, 1)) + 0.3)];
   const [low, high] = [Math.floor(Math.log10(Math.min(...ys))), Math.ceil(Math.log10(Math.max(...ys)))];
-  const px = (x) => 60 + ((Math.log10(x) - left) / (right - left || 1)) * (WIDE - 76);
-  const py = (y) => TALL - 30 - ((Math.log10(y) - low) / (high - low || 1)) * (TALL - 44);
+  const px = (/** @type {number} */ x) => 60 + ((Math.log10(x) - left) / (right - left || 1)) * (WIDE - 76);
+  const py = (/** @type {number} */ y) => TALL - 30 - ((Math.log10(y) - low) / (high - low || 1)) * (TALL - 44);
   const read = h("p", { class: "readout", "aria-live": "polite" }, t("roofline.hint"));
   const most = Math.max(...rows.map((row) => row.total_ms));
-  const decades = (from, to) => Array.from({ length: to - from + 1 }, (_, at) => 10 ** (from + at));
-  const tell = (row) => `${clean(row.operator)} ${clean(row.shapes)}: ${row.tflops.toPrecision(3)} TFLOP/s, ${(row.flops / row.bytes).toPrecision(3)} FLOP/B, ${duration(row.total_ms * 1e6)}${row.bound ? `, ${row.bound}` : ""}`.slice(0, 300);
+  const decades = (/** @type {number} */ from, /** @type {number} */ to) => Array.from({ length: to - from + 1 }, (_, at) => 10 ** (from + at));
+  const tell = (/** @type {Operator} */ row) => `${clean(row.operator)} ${clean(row.shapes)}: ${row.tflops.toPrecision(3)} TFLOP/s, ${(row.flops / row.bytes).toPrecision(3)} FLOP/B, ${duration(row.total_ms * 1e6)}${row.bound ? `, ${row.bound}` : ""}`.slice(0, 300);
   const chart = s("svg", { class: "chart roof", viewBox: `0 0 ${WIDE} ${TALL}`, role: "group", tabindex: 0, "aria-label": t("roofline") },
     decades(low, high).map((y) => s("g", { class: "tick" }, s("line", { x1: 60, x2: WIDE - 16, y1: py(y), y2: py(y) }), s("text", { x: 54, y: py(y) + 4, "text-anchor": "end" }, y))),
     decades(left, right).map((x) => s("text", { class: "foot", x: px(x), y: TALL - 10, "text-anchor": x === 10 ** right ? "end" : "middle" }, x === 10 ** right ? `${x} FLOP/B` : x)),

@@ -1,10 +1,14 @@
 // Values as a page writes them: durations and sizes by scale with three digits, ranks as runs, moments from the start.
 
-/** @param {number} value three significant digits, four only from 1000 on */
-function digits(value) {
+/** Three significant digits, four only from 1000 on; halves are rounded up, as in the report. @param {number} value @param {number} factor */
+function digits(value, factor) {
   const size = Math.abs(value);
-  if (size >= 99.95) return value.toFixed(0);
-  return value.toFixed(size >= 9.995 ? 1 : 2);
+  let scaled = 0;
+  for (const decimals of [2, 1, 0]) {
+    scaled = Math.floor((size * 10 ** decimals) / factor + 0.5);
+    if (scaled < 1000 || decimals === 0) return `${value < 0 ? "-" : ""}${(scaled / 10 ** decimals).toFixed(decimals)}`;
+  }
+  return String(scaled);
 }
 
 /** @param {number | null | undefined} ns */
@@ -12,10 +16,10 @@ export function duration(ns) {
   if (ns === null || ns === undefined || Number.isNaN(ns)) return null;
   if (ns === 0) return "0";
   const size = Math.abs(ns);
-  if (size < 999.5) return `${size < 10 && !Number.isInteger(ns) ? digits(ns) : Math.round(ns)} ns`;
-  if (size < 999.5e3) return `${digits(ns / 1e3)} us`;
-  if (size < 999.5e6) return `${digits(ns / 1e6)} ms`;
-  return `${digits(ns / 1e9)} s`;
+  if (size < 999.5) return `${size < 10 && !Number.isInteger(ns) ? digits(ns, 1) : Math.round(ns)} ns`;
+  if (size < 999.5e3) return `${digits(ns, 1e3)} us`;
+  if (size < 999.5e6) return `${digits(ns, 1e6)} ms`;
+  return `${digits(ns, 1e9)} s`;
 }
 
 /** @param {number | null | undefined} bytes */
@@ -24,7 +28,14 @@ export function bytes(bytes) {
   const size = Math.abs(bytes);
   if (size < 1e3) return `${Math.round(bytes)} B`;
   const [unit, factor] = size < 999.5e3 ? ["kB", 1e3] : size < 999.5e6 ? ["MB", 1e6] : size < 999.5e9 ? ["GB", 1e9] : ["TB", 1e12];
-  return `${digits(bytes / /** @type {number} */ (factor))} ${unit}`;
+  return `${digits(bytes, /** @type {number} */ (factor))} ${unit}`;
+}
+
+/** Per cent of the whole, both whole numbers: to the digit as the report has it. @param {number} part @param {number} whole */
+export function share(part, whole) {
+  if (!(whole > 0)) return "";
+  const tenths = Math.floor((2000 * part + whole) / (2 * whole));
+  return part > 0 && tenths === 0 ? "<0.1%" : `${(tenths / 10).toFixed(1)}%`;
 }
 
 /** @param {number | null | undefined} value */

@@ -1,0 +1,127 @@
+"""Scripts, style and words that the one-file report and the web app share, and the one script of the report."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+_ASSETS = Path(__file__).parent / "assets"
+_COMPONENTS = _ASSETS / "components"
+# The report's own modules: `data.js` stands where the app has one that asks its server.
+_OWN = ("data.js", "report.js")
+
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async function|function|class|const) (\w+))", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*(?://.*|/\*\*(?:(?!\*/)[\s\S])*\*/[ \t]*)\n", re.MULTILINE)
+_ANOTHER = re.compile(r"^\s*(?:import|export)\b|\bimport\s*[(.]", re.MULTILINE)
+_WORD = re.compile(r"""\b(?:t|has)\((["`])([^"`$]+)(\$\{)?""")
+# The titles of the report's tables and columns come with its data.
+_TOLD_ELSEWHERE = {"col.", "table."}
+_CHOSEN = re.compile(r"""\bt\([^()"`]*\? "([^"]+)" : "([^"]+)\"""")
+
+
+class BundleError(ValueError):
+    """A module says something that this way of putting modules into one script cannot keep."""
+
+
+@cache
+def files() -> dict[str, bytes]:
+    """What a page that loads files is served: each shared file by its name."""
+    return {path.name: path.read_bytes() for path in sorted(_COMPONENTS.iterdir())}
+
+
+@cache
+def script() -> str:
+    """The report's script: its modules and those it shares, in one scope each, without their comments."""
+    return bundled("report.js", {**{name: body.decode() for name, body in files().items()}, **_own()})
+
+
+@cache
+def style() -> str:
+    """The style of what the shared scripts draw."""
+    return files()["components.css"].decode()
+
+
+@cache
+def words() -> dict[str, str]:
+    """The English words that the report's script may say, by their keys in the catalogue."""
+    catalogue: dict[str, list[str]] = json.loads(files()["catalogue.json"])
+    keys, prefixes = said(script())
+    return {
+        key: both[0] for key, both in catalogue.items() if key in keys or any(key.startswith(one) for one in prefixes)
+    }
+
+
+def said(text: str) -> tuple[set[str], set[str]]:
+    """Keys that a script asks the catalogue for, and beginnings of keys that it puts together."""
+    found = _WORD.findall(text)
+    keys = {key for _, key, open_ in found if not open_} | {key for pair in _CHOSEN.findall(text) for key in pair}
+    return keys, {key for _, key, open_ in found if open_} - _TOLD_ELSEWHERE
+
+
+def bundled(entry: str, modules: dict[str, str]) -> str:
+    """One module script that is what `entry` and all that it imports are, each in a scope of its own.
+
+    A module may import names of others by `import { a, b as c } from "./file.js";` and export functions, classes and
+    constants where they are made. Raises `BundleError` for all else, for a cycle, and for a name that is not there.
+    """
+    done: dict[str, tuple[str, ...]] = {}
+    parts: list[str] = []
+
+    def add(name: str, above: tuple[str, ...]) -> None:
+        if name in above:
+            raise BundleError(f"modules import each other: {' > '.join((*above, name))}")
+        if name in done:
+            return
+        if name not in modules:
+            raise BundleError(f"{above[-1] if above else 'the entry'} imports {name}, which is not there")
+        body, imports = _taken_apart(modules[name])
+        for _, other in imports:
+            add(other, (*above, name))
+        done[name] = tuple(own for _, own in _EXPORT.findall(body))
+        parts.append(_scope(name, body, imports, done))
+
+    add(entry, ())
+    text = "".join(parts)
+    if re.search(r"</script|<!--", text, re.IGNORECASE):
+        raise BundleError("a script that stands in a page may not hold the end of itself")
+    return text
+
+
+def _taken_apart(text: str) -> tuple[str, list[tuple[list[tuple[str, str]], str]]]:
+    imports = [(_names(names), other) for names, other in _IMPORT.findall(text)]
+    body = _COMMENT.sub("", _IMPORT.sub("", text))
+    if strange := _ANOTHER.search(_EXPORT.sub(r"\1", body)):
+        line = body[: strange.end()].count("\n")
+        raise BundleError(f"not a form of import or export that is known: {body.splitlines()[line][:80]}")
+    return body, imports
+
+
+def _names(text: str) -> list[tuple[str, str]]:
+    """Each name and what it is called here."""
+    pairs = [part.split(" as ") for part in text.split(",") if part.strip()]
+    return [(pair[0].strip(), pair[-1].strip()) for pair in pairs]
+
+
+def _scope(
+    name: str, body: str, imports: list[tuple[list[tuple[str, str]], str]], done: dict[str, tuple[str, ...]]
+) -> str:
+    taken = []
+    for names, other in imports:
+        if missing := [one for one, _ in names if one not in done[other]]:
+            raise BundleError(f"{name} imports {', '.join(missing)} from {other}, which has no such export")
+        said = ", ".join(one if one == here else f"{one}: {here}" for one, here in names)
+        taken.append(f"const {{ {said} }} = {_variable(other)};\n")
+    given = f"return {{ {', '.join(done[name])} }};\n" if done[name] else ""
+    bound = f"const {_variable(name)} = " if given else ""
+    return "".join((bound, "(() => {\n", *taken, _EXPORT.sub(r"\1", body), given, "})();\n"))
+
+
+def _variable(name: str) -> str:
+    return "$" + re.sub(r"\W", "_", name.removesuffix(".js"))
+
+
+def _own() -> dict[str, str]:
+    return {name: (_ASSETS / name).read_text("utf-8") for name in _OWN}

@@ -1,0 +1,81 @@
+"""What the report holds for its script: its tables and charts as JSON that cannot end the element it stands in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from hermes.report import comm_document, components
+from hermes.report.cells import LIMIT, Cell, Table
+from hermes.report.charts import StepChart
+from hermes.report.compute_document import compute_document
+from hermes.report.format import clean
+from hermes.report.model import Report
+
+# Nothing of JSON's own needs these three; a line separator is no line break in a script.
+_ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+_OF_ROOFLINE = ("operator", "shapes", "flops", "bytes", "tflops", "total_ms", "bound")
+
+
+def inlined(report: Report, tables: Sequence[Table], split: StepChart, path: StepChart) -> str:
+    """The text of the element `data`: tables with their cells as they are written, and the charts' own values."""
+    keys = {table.key for table in tables}
+    held: dict[str, object] = {
+        "words": components.words(),
+        "written": LIMIT,
+        "tables": {table.key: _table(table) for table in tables},
+        "charts": {"split": _chart(split), "path-chart": _chart(path)},
+        "document": {
+            "compute": _compute(report),
+            "rank_matrix": comm_document.blocks(report)["rank_matrix"] if "rank-matrix" in keys else None,
+        },
+    }
+    return json.dumps(held, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPED)
+
+
+def _table(table: Table) -> dict[str, object]:
+    return {
+        "columns": [
+            [heading.title, heading.unit, _kind(heading.words, [row[at] for row in table.rows])]
+            for at, heading in enumerate(table.headings)
+        ],
+        "rows": [[_cell(cell) for cell in row] for row in table.rows],
+        "about": " ".join(filter(None, (table.about, f"{table.beyond}." if table.beyond else ""))),
+    }
+
+
+def _kind(words: bool, cells: Sequence[Cell]) -> str:
+    """Numbers, names of a profile, or words of the report itself."""
+    return ("text" if any(cell.kind == "name" for cell in cells) else "words") if words else "real"
+
+
+def _cell(cell: Cell) -> object:
+    """Words as they are; a number as its text, its exact value where that is another, and its note; or nothing."""
+    text, note = clean(cell.text), clean(cell.note)
+    if cell.kind == "absent":
+        return [text, None]
+    if cell.kind != "number":
+        return text
+    value = "" if cell.value == cell.text else cell.value
+    return [text, value, note] if note else [text, value] if value else [text]
+
+
+def _chart(chart: StepChart) -> dict[str, object]:
+    return {
+        "longest": chart.longest_ns,
+        "bars": [
+            {"window": bar.window_ns, "parts": [[part.kind, clean(part.name), part.ns] for part in bar.segments]}
+            for bar in chart.bars
+        ],
+    }
+
+
+def _compute(report: Report) -> dict[str, object]:
+    """The operators that a roofline shows: those whose work, bytes and rate are known."""
+    whole = compute_document(report.compute, clean)
+    rows = [
+        {name: row[name] for name in _OF_ROOFLINE}
+        for row in whole["operators"]  # type: ignore[attr-defined]
+        if row["flops"] and row["bytes"] and row["tflops"]
+    ]
+    return {"operators": rows, "chips": whole["chips"] if rows else []}

@@ -1,0 +1,26 @@
+// The language of the pages: English or Chinese, as the browser has it until it is turned.
+
+import { current, speak } from "./words.js";
+
+/** @type {Record<string, [string, string]>} */
+let catalogue = {};
+const LANGUAGES = ["en", "zh"];
+
+/** @param {string} language */
+function use(language) {
+  const place = LANGUAGES.indexOf(language);
+  speak(Object.fromEntries(Object.entries(catalogue).map(([key, both]) => [key, both[place]])), language);
+  document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+}
+
+export async function load() {
+  const answer = await fetch("/static/catalogue.json");
+  catalogue = await answer.json();
+  use(localStorage.getItem("hermes-language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
+}
+
+export function turn() {
+  const language = current() === "en" ? "zh" : "en";
+  localStorage.setItem("hermes-language", language);
+  use(language);
+}
