@@ -19,10 +19,11 @@ from hermes.live.control import Slot
 from hermes.live.process import me
 from hermes.live.rundir import open_ring
 from hermes.workflow import thresholds
+from hermes.workflow.aside import summary
 from hermes.workflow.captures import Wish, answers, ask, cancel
 from hermes.workflow.overview import Overview
 from hermes.workflow.thresholds import FILE, Thresholds
-from hermes.workflow.watch import Watcher, summary
+from hermes.workflow.watch import Watcher
 
 # Mean 10 ms, population deviation 0.1 ms: five deviations are 10.5 ms.
 ARMED = [12.0] * 20 + [9.9, 10.1] * 10
@@ -265,4 +266,20 @@ def test_flops_that_the_rank_counted_after_its_log_began_give_the_mfu(
     seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=print)
     (view,) = seen.look()
     assert view.ranks[0].mfu == (mfu if mfu is None else pytest.approx(mfu))
+    seen.close()
+
+
+def test_what_a_rank_counted_is_read_again_when_its_file_changes_and_only_then(live_job: LiveJob) -> None:
+    live_job.ring.path.unlink()
+    open_ring(live_job.job, 0, {"flops": None}).add(record(1, step=1, wall_ns=10_000_000))
+    path = live_job.job.folder / "rank0.json"
+    path.write_text('{"flops": 4000000000}')
+    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=print)
+    assert seen.look()[0].ranks[0].mfu == pytest.approx(0.4)
+    at = path.stat().st_mtime_ns
+    path.write_text('{"flops": 6000000000}')
+    os.utime(path, ns=(at, at))
+    assert seen.look()[0].ranks[0].mfu == pytest.approx(0.4)
+    os.utime(path, ns=(at + 1, at + 1))
+    assert seen.look()[0].ranks[0].mfu == pytest.approx(0.6)
     seen.close()

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -27,6 +26,7 @@ from hermes.live.record import AT
 from hermes.live.ring import RingReader
 from hermes.live.rundir import Job, rings
 from hermes.workflow import thresholds
+from hermes.workflow.aside import analysis, outcome
 from hermes.workflow.captures import Asked, Wish, answers, ask, finished, write_manifest
 from hermes.workflow.steplogs import cause_of
 
@@ -225,19 +225,9 @@ class Watcher:
             self._analyse(asked.folder)
 
     def _analyse(self, folder: Path) -> None:
-        """In a process of its own, at the lowest priority: the job's cores are the job's."""
         out = self.job.folder / "reports" / folder.name
         with contextlib.suppress(OSError):
-            out.mkdir(parents=True, exist_ok=True)
-            script = "import os; os.nice(19); from hermes.cli import command; command()"
-            call = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(out), "--format", "json"]
-            # The job's own PYTHONPATH holds the boot: the analysis must not wait for a training.
-            environment = {**os.environ, "HERMES_CAPTURE": "0"}
-            with (out / "analysis.log").open("wb") as log:
-                child = subprocess.Popen(
-                    call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment
-                )
-            self._analyses.append((child, out, time.monotonic()))
+            self._analyses.append((analysis(folder, out), out, time.monotonic()))
 
     def _collect(self) -> None:
         for entry in list(self._analyses):
@@ -247,7 +237,7 @@ class Watcher:
                     child.kill()
                 continue
             self._analyses.remove(entry)
-            text = summary(out / "report.json") if child.returncode == 0 else f"the analysis failed: {out}/analysis.log"
+            text = outcome(child, out)
             self.findings.append(text)
             self._note("finding", text=text, report=str(out / "report.html"))
             self._say(f"finding: {text}")
@@ -293,20 +283,3 @@ def events(job: Job, most: int) -> list[dict[str, object]]:
         if len(found) == most:
             break
     return found
-
-
-def summary(report: Path) -> str:
-    """The first finding of a report in a line, or where the step goes when nothing was found."""
-    try:
-        document = json.loads(report.read_bytes())
-        if document["findings"]:
-            first = document["findings"][0]
-            action = first["actions"][0]["title"] if first["actions"] else ""
-            return f"{first['code']} {first['title']}" + (f" To do: {action}" if action else "")
-        parts = sorted(document["critical_path"], key=lambda part: -part["ms"])[:3]
-        named = ", ".join(
-            " ".join(filter(None, (part["component"], part.get("reason"), f"{part['share']:.0%}"))) for part in parts
-        )
-        return f"no rule fired; the step is {named}" if named else "no rule fired"
-    except (OSError, ValueError, KeyError, TypeError) as broken:
-        return f"the report cannot be read ({type(broken).__name__})"
