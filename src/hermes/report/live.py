@@ -27,15 +27,18 @@ class RankView:
     mfu: float | None
     split: tuple[tuple[str, float], ...]
     memory_bytes: int | None
+    score: float | None = None
+    """Of its last step, in deviations above the mean, where the preset `ksigma` looks on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """One job, and what was said about it last."""
+    """One job, what was said about it last, and its state: `baseline`, `watching` or `at risk`."""
 
     id: str
     ranks: tuple[RankView, ...]
     said: tuple[str, ...]
+    state: str = ""
 
 
 def sparkline(walls_ns: Sequence[int], width: int = _WIDTH) -> str:
@@ -61,14 +64,31 @@ def draw(jobs: Sequence[JobView]) -> RenderableType:
 
 
 def _table(job: JobView) -> Table:
-    table = Table(title=Text(_plain(job.id)), title_justify="left", expand=False)
-    for name in ("rank", "step", "ms", "baseline", "latest steps", "samples/s", "tokens/s", "MFU", "GB", "goes to"):
+    table = Table(
+        title=Text(f"{_plain(job.id)}{': ' if job.state else ''}{job.state}"), title_justify="left", expand=False
+    )
+    scored = any(rank.score is not None for rank in job.ranks)
+    scores = ("score",) if scored else ()
+    for name in (
+        "rank",
+        "step",
+        "ms",
+        "baseline",
+        *scores,
+        "latest steps",
+        "samples/s",
+        "tokens/s",
+        "MFU",
+        "GB",
+        "goes to",
+    ):
         table.add_column(name, justify="left" if name in ("latest steps", "goes to") else "right")
     for rank in job.ranks:
         walls = sorted(rank.walls_ns)
         now = walls[len(walls) // 2] if walls else None
         table.add_row(
-            str(rank.rank), str(rank.step), _ms(now), _ms(rank.baseline_ns), sparkline(rank.walls_ns),
+            str(rank.rank), str(rank.step), _ms(now), _ms(rank.baseline_ns),
+            *(["-" if rank.score is None else f"{rank.score:.1f}"] if scored else []), sparkline(rank.walls_ns),
             _rate(rank.samples_per_s), _rate(rank.tokens_per_s),
             "-" if rank.mfu is None else f"{rank.mfu:.1%}",
             "-" if rank.memory_bytes is None else f"{rank.memory_bytes / 1e9:.2f}", _shares(rank),

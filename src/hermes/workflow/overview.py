@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,8 +77,9 @@ class Overview:
 
     def _view(self, job_id: str) -> JobView:
         watcher = self._watchers[job_id]
-        ranks = [self._rank(steps, watcher.job) for steps in watcher.steps()]
-        return JobView(id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]))
+        scores = watcher.scores()
+        ranks = [replace(self._rank(steps, watcher.job), score=scores.get(steps.rank)) for steps in watcher.steps()]
+        return JobView(id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]), state=watcher.state)
 
     def _rank(self, steps: Steps, job: Job) -> RankView:
         last = steps.part(max(len(steps) - _SHOWN, 0), len(steps))

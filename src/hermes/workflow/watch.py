@@ -27,7 +27,7 @@ from hermes.live.ring import RingReader
 from hermes.live.rundir import Job, rings
 from hermes.workflow import thresholds
 from hermes.workflow.aside import analysis, outcome
-from hermes.workflow.captures import Asked, Wish, answers, ask, finished, write_manifest
+from hermes.workflow.captures import Asked, Wish, answers, ask, automatic, finished, write_manifest
 from hermes.workflow.steplogs import cause_of
 
 _KEPT = 2000
@@ -106,6 +106,23 @@ class Watcher:
         """The latest steps of every rank, as far as they are kept here."""
         return [known.steps(rank) for (rank, _), known in sorted(self._ranks.items()) if known.rows]
 
+    def scores(self) -> dict[int, float]:
+        """Rank to the score of its last step in the preset `ksigma`, once it has a baseline."""
+        found = {
+            rank: known.detector.score(known.rows[-1][AT["wall_ns"]])
+            for (rank, _), known in self._ranks.items()
+            if isinstance(known.detector, KSigma) and known.rows
+        }
+        return {rank: score for rank, score in found.items() if score is not None}
+
+    @property
+    def state(self) -> str:
+        """`baseline` until the preset `ksigma` has one for every rank, `at risk` once a capture was made by itself."""
+        made = [known.detector for known in self._ranks.values()]
+        if automatic(self.job) and self._asked is None:
+            return "at risk"
+        return "baseline" if any(isinstance(one, KSigma) and not one.armed for one in made) else "watching"
+
     @property
     def acting(self) -> bool:
         """Whether this watcher is the one that acts for the job."""
@@ -181,6 +198,7 @@ class Watcher:
             self._start(f"{alarm.kind} since step {alarm.since}, rank {alarm.rank}", now_ns)
 
     def _start(self, reason: str, now_ns: int) -> None:
+        self._policy.restore(automatic(self.job))
         refusal = self._policy.refusal(now_ns)
         if refusal:
             self._say(f"no capture: {refusal}")
