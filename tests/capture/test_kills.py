@@ -167,3 +167,41 @@ def test_a_job_outlives_its_watcher_and_the_next_run_cleans_up_after_all_were_ki
     assert after.communicate(timeout=PATIENCE_S)[1].startswith("hermes: run directory: ")
     assert list(place.memory.iterdir()) == []
     _nothing_is_lost(place, column, job, "ours")
+
+
+def test_ranks_that_outlive_their_launcher_lose_nothing_when_they_are_killed_later(
+    place: Place, column: Column
+) -> None:
+    (place.folder / "job.py").write_text(
+        """
+import os, time
+pid = os.fork()
+if pid == 0:
+    import hermes.capture as capture
+    told = os.open(f"ours-0-{os.getpid()}", os.O_CREAT | os.O_WRONLY)
+    capture.start()
+    while True:
+        time.sleep(0.002)
+        capture.step()
+        os.write(told, b".")
+open("launcher", "w").write(str(os.getpid()))
+os.waitpid(pid, 0)
+"""
+    )
+    watched = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, "job.py")
+    told = lambda: [path for path in place.folder.glob("ours-0-*") if path.stat().st_size > 50]  # noqa: E731
+    (path,) = _until(told, PATIENCE_S)
+    rank = int(path.name.split("-")[2])
+    try:
+        os.kill(int((place.folder / "launcher").read_text()), signal.SIGKILL)
+        assert watched.wait(PATIENCE_S) == 137
+        before = path.stat().st_size
+        _until(lambda: path.stat().st_size > before + 50)
+    finally:
+        os.kill(rank, signal.SIGKILL)
+        stop(watched)
+    after = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", "pass")
+    after.communicate(timeout=PATIENCE_S)
+    assert list(place.memory.iterdir()) == []
+    (job,) = [job for job in place.jobs() if any(job.folder.glob("steps-*"))]
+    assert column(job.log_path(0), "step") in ([*range(1, path.stat().st_size)], [*range(1, path.stat().st_size + 1)])

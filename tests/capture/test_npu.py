@@ -21,21 +21,30 @@ import pytest
 from hermes.capture.agent import device_name
 from hermes.capture.backends import CaptureError, choose
 from hermes.capture.backends.npu import LEVELS, NpuBackend
+from hermes.capture.device import device_clock
+from hermes.capture.probes import device_bytes
 from hermes.live.control import Request
+from hermes.live.record import NULL
 
 KNOWN = Path(__file__).with_name("torch_npu-2.13.0.json")
-FILES = {"profiler.py": ("profile", "tensorboard_trace_handler"), "experimental_config.py": ("_ExperimentalConfig",),
-         "scheduler.py": ("Schedule",)}  # fmt: skip
+FILES = {"profiler/profiler.py": ("profile", "tensorboard_trace_handler"),
+         "profiler/experimental_config.py": ("_ExperimentalConfig",), "profiler/scheduler.py": ("Schedule",),
+         "profiler/_profiler_path_creator.py": ("ProfPathCreator",), "npu/streams.py": ("Event",),
+         "npu/graphs.py": ("is_current_stream_capturing",), "npu/__init__.py": ("is_initialized", "get_device_name"),
+         "npu/memory.py": ("memory_allocated",)}  # fmt: skip
 ENUMS = ("ProfilerLevel", "AiCMetrics")
-METHODS = ("__init__", "start", "step", "stop", "add_metadata_json")
+METHODS = ("__init__", "__new__", "start", "step", "stop", "add_metadata_json",
+           "_set_step_num_offset_for_dynamic_prof", "record", "query", "elapsed_time")  # fmt: skip
+DEVICE = ("Event", "is_current_stream_capturing", "is_initialized", "get_device_name", "memory_allocated")
+"""What the capture calls of `torch.npu`, which is `torch_npu.npu`."""
 
 
 def signatures(wheel: Path) -> dict[str, Any]:
-    """Parameters of the calls that the back end makes, and the names of the enums, read from the source."""
+    """Parameters of the calls that the capture makes, and the names of the enums, read from the source."""
     found: dict[str, Any] = {}
     with zipfile.ZipFile(wheel) as archive:
         for file, names in FILES.items():
-            body = ast.parse(archive.read(f"torch_npu/profiler/{file}")).body
+            body = ast.parse(archive.read(f"torch_npu/{file}")).body
             classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
             for node in body:
                 name = getattr(node, "name", "")
@@ -47,10 +56,27 @@ def signatures(wheel: Path) -> dict[str, Any]:
                     ]
                     methods = [part for one in (*above, node) for part in one.body if isinstance(part, ast.FunctionDef)]
                     found[name] = {part.name: _parameters(part) for part in methods if part.name in METHODS}
+                    if name == "ProfPathCreator":
+                        found[name]["attributes"] = _attributes(node)
                 elif isinstance(node, ast.ClassDef) and name in ENUMS:
                     values = [part.targets[0] for part in node.body if isinstance(part, ast.Assign)]
                     found[name] = [value.id for value in values if isinstance(value, ast.Name)]
+        # Names that the package itself gives out.
+        names = ast.parse(archive.read("torch_npu/npu/__init__.py")).body
+        (listed,) = [node.value for node in names if isinstance(node, ast.Assign) and _named(node) == "__all__"]
+        found["torch_npu.npu"] = sorted(name for name in ast.literal_eval(listed) if name in DEVICE)
     return found
+
+
+def _named(node: ast.Assign) -> str:
+    return node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
+
+
+def _attributes(node: ast.ClassDef) -> list[str]:
+    """What its constructor sets."""
+    (made,) = [part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"]
+    targets = [part.targets[0] for part in made.body if isinstance(part, ast.Assign)]
+    return sorted(target.attr for target in targets if isinstance(target, ast.Attribute) and "inited" in target.attr)
 
 
 def _parameters(function: ast.FunctionDef) -> list[list[Any]]:
@@ -63,7 +89,7 @@ def _parameters(function: ast.FunctionDef) -> list[list[Any]]:
         [one.arg, True, default is not None]
         for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     ]
-    return [parameter for parameter in found if parameter[0] != "self"]
+    return [parameter for parameter in found if parameter[0] not in ("self", "cls")]
 
 
 def test_the_known_signatures_are_those_of_the_wheel() -> None:
@@ -97,6 +123,10 @@ class Stage:
         made.tensorboard_trace_handler = self._function("handler", known["tensorboard_trace_handler"])
         made.ProfilerLevel = types.SimpleNamespace(**{name: name for name in known["ProfilerLevel"]})
         made.AiCMetrics = types.SimpleNamespace(**{name: name for name in known["AiCMetrics"]})
+        self.running = False
+        self.paths: Any = types.ModuleType("torch_npu.profiler._profiler_path_creator")
+        assert known["ProfPathCreator"]["attributes"] == ["is_prof_inited"]
+        self.paths.ProfPathCreator = lambda: types.SimpleNamespace(is_prof_inited=self.running)
         made.ProfilerActivity = types.SimpleNamespace(CPU="CPU", NPU="NPU")
 
     def _function(self, name: str, parameters: list[list[Any]]) -> Any:
@@ -132,6 +162,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
     monkeypatch.setitem(sys.modules, "torch_npu", types.ModuleType("torch_npu"))
     monkeypatch.setitem(sys.modules, "torch_npu.profiler", made.module)
+    monkeypatch.setitem(sys.modules, "torch_npu.profiler._profiler_path_creator", made.paths)
     return made
 
 
@@ -154,8 +185,10 @@ def test_each_level_calls_torch_npu_as_its_wheel_defines(stage: Stage, tmp_path:
     (tmp_path / "rank3" / "profiler_info_3.json").write_text("{}")
     assert backend.save() == tmp_path / "rank3"
     assert [name for name, _ in stage.calls if name.startswith("profile.")] == [
-        "profile.start", "profile.add_metadata_json", "profile.step", "profile.step", "profile.stop",
+        "profile._set_step_num_offset_for_dynamic_prof", "profile.start", "profile.add_metadata_json",
+        "profile.step", "profile.step", "profile.stop",
     ]  # fmt: skip
+    assert stage.named("profile._set_step_num_offset_for_dynamic_prof") == {"step": 5}
     told = stage.named("profile.add_metadata_json")
     assert (told["key"], json.loads(told["value"])) == ("hermes", {"before": {"steps": 9, "step_ns": 8_000_000}})
     assert stage.named("config")["profiler_level"] == LEVELS[level]["profiler_level"]
@@ -169,6 +202,8 @@ def test_options_reach_torch_npu_and_a_metric_that_is_none_is_refused(stage: Sta
     NpuBackend(request(tmp_path, "light", mstx="yes", aic_metrics="L2Cache", stack="yes"), 0, {}).start()
     assert (stage.named("config")["mstx"], stage.named("config")["aic_metrics"]) == (True, "L2Cache")
     assert stage.named("profile")["with_stack"] is True
+    # Numbers of steps would cost the ranges of mstx.
+    assert not [name for name, _ in stage.calls if name == "profile._set_step_num_offset_for_dynamic_prof"]
     with pytest.raises(CaptureError, match="no metrics 'Rumours'"):
         NpuBackend(request(tmp_path, "light", aic_metrics="Rumours"), 0, {}).start()
 
@@ -205,3 +240,60 @@ def test_the_device_is_named_when_the_job_uses_it_and_is_left_alone_else() -> No
     torch.npu = _Device("Ascend910B2", False)
     assert device_name({"torch": torch}) is None
     assert device_name({}) is None
+
+
+def test_a_profile_of_the_job_itself_is_left_alone(stage: Stage, tmp_path: Path) -> None:
+    stage.running = True
+    with pytest.raises(CaptureError, match="another profiler is running"):
+        NpuBackend(request(tmp_path, "light"), 0, {}).start()
+    assert stage.calls == []
+
+
+class _Npu:
+    """`torch.npu` as the wheel describes it: calls with other arguments raise, and other names are not there."""
+
+    def __init__(self, known: dict[str, Any]) -> None:
+        self._known = known
+        self.times = iter(range(0, 1000, 7))
+        assert known["torch_npu.npu"] == sorted(DEVICE)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in DEVICE:
+            raise AttributeError(name)
+        parameters = self._known[name]
+        answers = {"is_initialized": True, "get_device_name": "Ascend910B2", "memory_allocated": 7}
+        return self._event if name == "Event" else lambda *args, **kwargs: self._call(
+            parameters, answers.get(name, False), args, kwargs
+        )  # fmt: skip
+
+    @staticmethod
+    def _call(parameters: list[list[Any]], answer: Any, args: Any, kwargs: Any) -> Any:
+        _signature(parameters).bind(*args, **kwargs)
+        return answer
+
+    def _event(self, *args: Any, **kwargs: Any) -> Any:
+        methods = self._known["Event"]
+        _signature(methods["__new__"]).bind(*args, **kwargs)
+        assert kwargs == {"enable_timing": True}
+        made = types.SimpleNamespace(at=None)
+
+        def record(*args: Any) -> None:
+            _signature(methods["record"]).bind(*args)
+            made.at = next(self.times)
+
+        def elapsed(*args: Any) -> float:
+            _signature(methods["elapsed_time"]).bind(*args)
+            return float(args[0].at - made.at)
+
+        made.record, made.elapsed_time = record, elapsed
+        made.query = lambda *args: self._call(methods["query"], True, args, {})
+        return made
+
+
+def test_the_device_is_asked_as_the_wheel_defines() -> None:
+    modules = {"torch": types.SimpleNamespace(npu=_Npu(json.loads(KNOWN.read_text())))}
+    clock = device_clock(modules)
+    assert clock is not None
+    assert [clock.step_ended() for _ in range(4)] == [NULL, 7_000_000, 7_000_000, 7_000_000]
+    assert device_bytes(modules) == 7
+    assert device_name(modules) == "Ascend910B2"

@@ -252,3 +252,27 @@ def test_a_compiled_model_has_no_counted_flops_and_trains_as_without_us(place: P
     ours, bare = (place.python(model(tail, start=start), warnings="ignore") for start in starts)
     assert (ours.returncode, ours.stdout) == (0, bare.stdout)
     assert "hermes: the FLOPs of a step are not counted: torch.compile hides operators" in ours.stderr
+
+
+def test_copies_to_a_device_are_timed_where_that_is_asked(place: Place, column: Column) -> None:
+    # `meta` is a device that is always there: what goes there leaves the processor.
+    script = """
+    def moving():
+        large.to("meta"), torch.ones(2).to(torch.float64), torch.empty(2, device="meta").to("meta")
+        time.sleep(0.012)
+    large = torch.ones(1000)
+    train(before=moving)
+    assert "to" in vars(torch.Tensor)
+    assert torch.compile(lambda x: x.to(torch.float64).sum(), backend="eager", fullgraph=True)(torch.ones(3)) == 3
+    capture.stop()
+    assert "to" not in vars(torch.Tensor)
+    """
+    _, log = log_of(place, model(script, start="capture.start(transfers=True)"))
+    times = column(log, "transfer_ns")
+    assert all(0 < took < 12e6 for took in times[1:]), times
+
+
+def test_copies_are_not_measured_unless_asked(place: Place, column: Column) -> None:
+    script = "    train(before=lambda: torch.ones(9).to('meta'))\n    assert 'to' not in vars(torch.Tensor)"
+    _, log = log_of(place, model(script))
+    assert set(column(log, "transfer_ns")) == {None}

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.base.errors import HermesError
-from hermes.diagnose.live import what_costs, why_slower
+from hermes.diagnose.live import split, what_costs, why_slower
 from hermes.fleet.periodic import periodic
 from hermes.fleet.steps import Steps, from_walls, read_steps
 from hermes.fleet.straggler import straggler
@@ -174,3 +174,19 @@ def test_the_whole_road_from_a_log_to_a_named_cause(tmp_path: Path) -> None:
     assert 400 <= one.alarm.step < 410
     assert one.cause is not None
     assert (one.cause.name, one.cause.share) == ("data wait", pytest.approx(1, abs=0.1))
+
+
+def test_copies_to_the_device_are_a_part_of_their_own() -> None:
+    columns = {"cpu_ns": [400] * 10, "delay_ns": [0] * 10, "data_ns": [100] * 10}
+    plain = split(from_walls([1000] * 10, **columns))
+    moved = split(from_walls([1000] * 10, **columns, transfer_ns=[600] * 10))
+    assert plain is not None
+    assert moved is not None
+    assert "copies to the device" not in plain
+    assert (plain["blocked"], plain["host compute"]) == (500, 400)
+    # A driver waits first, and computes or spins the rest.
+    assert (moved["copies to the device"], moved["blocked"], moved["host compute"]) == (600, 0, 300)
+    grown = why_slower(from_walls([1000] * 10, **columns, transfer_ns=[0] * 10),
+                       from_walls([1600] * 10, **columns, transfer_ns=[590] * 10))  # fmt: skip
+    assert grown is not None
+    assert grown.name == "copies to the device"

@@ -55,3 +55,16 @@ def test_a_sparkline_keeps_single_slow_steps() -> None:
     walls[500] = 80
     assert len(sparkline(walls)) == 24
     assert sparkline(walls).count("█") == 1
+
+
+def test_a_narrow_terminal_cuts_no_number() -> None:
+    console = Console(width=80, file=io.StringIO(), record=True)
+    shown = rank(rank=3, step=123_456, mfu=None, tokens_per_s=None, score=12.3)
+    console.print(draw((JobView(id="train-1-2", ranks=(shown,), said=(), state="watching"),)))
+    text = console.export_text()
+    assert "…" not in text
+    assert "123456" in text
+    assert "12.3" in text
+    assert "MFU" not in text
+    assert "  rank 3 goes to " in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -113,12 +113,24 @@ def test_the_command_writes_the_file_for_the_ranks_and_steps_asked(
     assert json.loads((tmp_path / FILE).read_text()) == config(wish)
 
 
-@pytest.mark.parametrize("words", [["--start-step", "9"], ["--replace"], ["--dynamic-config", ".", "train-1-2"]])
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--start-step", "9"], "--start-step is for jobs started without Hermes"),
+        (["--replace"], "--replace need --dynamic-config"),
+        (["--every", "9"], "--every --kineto-daemon"),
+        (["--dynamic-config", ".", "train-1-2"], "JOB does not go with --dynamic-config"),
+        (["--dynamic-config", ".", "--every", "9"], "--every does not go with --dynamic-config"),
+        (["--dynamic-config", ".", "--kineto-daemon"], "--kineto-daemon does not go with --dynamic-config"),
+        (["--kineto-daemon", "--cancel"], "--cancel does not go with --kineto-daemon"),
+        (["--kineto-daemon", "--memory"], "--memory does not go with --kineto-daemon"),
+    ],
+)
 def test_options_that_do_not_go_together_are_refused(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["hermes", "profile", *words])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert "need --dynamic-config" in capsys.readouterr().err
+    assert why in capsys.readouterr().err

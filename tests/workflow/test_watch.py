@@ -8,9 +8,12 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from io import StringIO
 from types import FrameType
 
 import pytest
+from rich.console import Console
 from tests.workflow.live_job import LiveJob, record
 
 from hermes.base.errors import InputError
@@ -18,11 +21,13 @@ from hermes.capture.profile import Captures
 from hermes.live.control import Slot
 from hermes.live.process import me
 from hermes.live.rundir import open_ring
+from hermes.report.live import draw
 from hermes.workflow import thresholds
-from hermes.workflow.captures import Wish, answers, ask, cancel
+from hermes.workflow.aside import summary
+from hermes.workflow.captures import Wish, answers, ask, automatic, cancel
 from hermes.workflow.overview import Overview
 from hermes.workflow.thresholds import FILE, Thresholds
-from hermes.workflow.watch import Watcher, summary
+from hermes.workflow.watch import Watcher
 
 # Mean 10 ms, population deviation 0.1 ms: five deviations are 10.5 ms.
 ARMED = [12.0] * 20 + [9.9, 10.1] * 10
@@ -266,3 +271,72 @@ def test_flops_that_the_rank_counted_after_its_log_began_give_the_mfu(
     (view,) = seen.look()
     assert view.ranks[0].mfu == (mfu if mfu is None else pytest.approx(mfu))
     seen.close()
+
+
+def test_what_a_rank_counted_is_read_again_when_its_file_changes_and_only_then(live_job: LiveJob) -> None:
+    live_job.ring.path.unlink()
+    open_ring(live_job.job, 0, {"flops": None}).add(record(1, step=1, wall_ns=10_000_000))
+    path = live_job.job.folder / "rank0.json"
+    path.write_text('{"flops": 4000000000}')
+    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=print)
+    assert seen.look()[0].ranks[0].mfu == pytest.approx(0.4)
+    at = path.stat().st_mtime_ns
+    path.write_text('{"flops": 6000000000}')
+    os.utime(path, ns=(at, at))
+    assert seen.look()[0].ranks[0].mfu == pytest.approx(0.4)
+    os.utime(path, ns=(at + 1, at + 1))
+    assert seen.look()[0].ranks[0].mfu == pytest.approx(0.6)
+    seen.close()
+
+
+def test_captures_are_counted_over_all_watchers_of_a_job(live_job: LiveJob) -> None:
+    for hour in (10, 13, 16):
+        (live_job.job.captures / f"auto_profiling_dump_20200101-{hour}0000-000").mkdir(parents=True)
+    (live_job.job.captures / "manual_profiling_dump_20200101-170000-000").mkdir()
+    assert [ns // 10**9 % 86_400 // 3600 for ns in automatic(live_job.job)] == [10, 13, 16]
+    acting = watcher(live_job, capture=True)
+    live_job.steps([*ARMED, *[11.0] * 4])
+    acting.look(time.time_ns())
+    assert live_job.said[-1] == "no capture: 3 automatic captures were made"
+    assert live_job.control.request() is None
+    acting.close(patience_s=0)
+
+
+def test_a_capture_of_an_earlier_watcher_cools_down_this_one(live_job: LiveJob) -> None:
+    hour_ago = time.strftime("%Y%m%d-%H%M%S", time.gmtime(time.time() - 3600))
+    (live_job.job.captures / f"auto_profiling_dump_{hour_ago}-000").mkdir(parents=True)
+    acting = watcher(live_job, capture=True)
+    live_job.steps([*ARMED, *[11.0] * 4])
+    acting.look(time.time_ns())
+    assert live_job.said[-1] == "no capture: the last automatic capture was 60 minutes ago"
+    acting.close(patience_s=0)
+
+
+def test_the_picture_has_the_score_and_the_state_of_the_known_algorithm(live_job: LiveJob) -> None:
+    live_job.steps(ARMED[:-1])
+    seen = Overview(live_job.environment, name="", preset="ksigma", capture=False, peak_flops=None, say=print)
+    (view,) = seen.look()
+    assert (view.state, view.ranks[0].score) == ("baseline", None)
+    live_job.steps([ARMED[-1], 10.3])
+    (view,) = seen.look()
+    assert (view.state, view.ranks[0].score) == ("watching", pytest.approx(3.0))
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(draw((view,)))
+    text = console.export_text()
+    assert f"{live_job.job.id}: watching" in text
+    assert "│   3.0 │" in text
+    (live_job.job.captures / "auto_profiling_dump_20200101-000000-000").mkdir(parents=True)
+    assert seen.look()[0].state == "at risk"
+    seen.close()
+
+
+def test_a_capture_is_asked_for_once_steps_are_known_and_its_folder_says_who_asked(live_job: LiveJob) -> None:
+    with pytest.raises(InputError, match="no step of rank any is known yet"):
+        ask(live_job.job, WISH, now_ns=NOW)
+    live_job.steps(ARMED)
+    by_hand = ask(live_job.job, WISH, now_ns=1_600_000_000_123_000_000)
+    assert by_hand.folder == live_job.job.captures / "manual_profiling_dump_20200913-122640-123"
+    cancel(live_job.job)
+    by_itself = ask(live_job.job, replace(WISH, automatic=True), now_ns=1_600_000_000_123_000_000)
+    assert by_itself.folder.name == "auto_profiling_dump_20200913-122640-123"
+    assert automatic(live_job.job) == [1_600_000_000_123_000_000]

@@ -19,14 +19,16 @@ _agent: Agent | None = None
 
 def start(
     *, flops_per_step: int | None = None, count_flops: bool = False, device_events: bool = False,
-    collectives: bool = False,
+    collectives: bool = False, transfers: bool = False,
 ) -> None:  # fmt: skip
     """Watch from the first optimizer step on. A second call does nothing.
 
     `flops_per_step` are those of the model on one rank, for MFU; `count_flops` counts them with torch's own counter, in
     two early steps, which take a few times as long. `device_events` times steps on the GPU or NPU by its own events.
     `collectives` times the calls of torch.distributed too, by wrapping them: not together with `torch.compile` over
-    such calls, which knows them by identity.
+    such calls, which knows them by identity. `transfers` times the calls that copy a tensor from the processor to a
+    device, by wrapping `Tensor.to`, `cuda` and `npu`; a copy that the call does not wait for counts as what it
+    holds the host.
     HERMES_CAPTURE=0 in the environment makes all of this do nothing.
     """
     global _agent
@@ -40,7 +42,7 @@ def start(
         from hermes.capture.agent import Agent
 
         _agent = Agent(os.environ, collectives=collectives, flops=flops_per_step, count_flops=count_flops,
-                       device_events=device_events)  # fmt: skip
+                       device_events=device_events, transfers=transfers)  # fmt: skip
     except Exception as broken:  # noqa: BLE001 - capture fails open
         say(f"capture is off: {type(broken).__name__}: {broken}")
         return

@@ -55,12 +55,13 @@ class Agent:
 
     def __init__(
         self, environment: Mapping[str, str], *, collectives: bool = False, flops: int | None = None,
-        count_flops: bool = False, device_events: bool = False,
+        count_flops: bool = False, device_events: bool = False, transfers: bool = False,
     ) -> None:  # fmt: skip
         self._environment = environment
         self._count_flops = count_flops or environment.get("HERMES_COUNT_FLOPS") == "1"
         self._device_events = device_events or environment.get("HERMES_DEVICE_EVENTS") == "1"
         self._collectives = collectives or environment.get("HERMES_COLLECTIVES") == "1"
+        self._transfers = transfers or environment.get("HERMES_TRANSFERS") == "1"
         self._flops = flops or _number(environment.get("HERMES_FLOPS_PER_STEP", ""))
         self._hooks: Hooks | None = None
         self._renew()
@@ -139,7 +140,7 @@ class Agent:
         self._meter = Meter()
         self._monitor = Monitor(ring, log, self._meter, say)
         self._patches = Patches(self._meter)
-        self._patches.install(collectives=self._collectives)
+        self._patches.install(collectives=self._collectives, transfers=self._transfers)
         self._captures = Captures(control, number, place.rank, say, self._monitor.before)
         self._job = job
         self._note(job, place.rank, about)

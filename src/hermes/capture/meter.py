@@ -34,14 +34,17 @@ class Meter:
     __slots__ = (
         "_other_step", "_others", "ahead", "anchor", "backward_ns", "batches", "comm_bytes", "comm_ns", "count",
         "data_cpu_ns", "data_ns", "depth", "due_ns", "epoch_ns", "explicit", "flags", "forward_from",
-        "forward_ns", "full_at", "gc_count", "gc_from", "gc_ns", "idle_at", "last_end", "long", "next_step",
+        "forward_ns", "full_at", "gc_count", "gc_from", "gc_ns", "idle_at", "last_end", "long", "moved_ns", "next_step",
         "optimizer_from", "optimizer_ns", "overhead_ns", "rare", "samples", "save_ns", "split", "split_at",
         "thread", "tokens", "transfer_ns", "unused", "uses_backward", "uses_collectives", "uses_loader",
+        "uses_transfers",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.thread = get_ident()
-        self.uses_loader = self.uses_backward = self.uses_collectives = False
+        self.uses_loader = self.uses_backward = self.uses_collectives = self.uses_transfers = False
+        self.moved_ns = 0
+        """Time in copies to the device since a record told it last."""
         self.depth = 0
         """1 inside a wrapped call, whose inner calls are its own."""
         self.optimizer_from = self.gc_from = self.overhead_ns = 0

@@ -59,6 +59,7 @@ class Monitor:
         """A step ended that began before the monitor did: it has no record. `step` is its number."""
         meter, now = self._meter, _now()
         self._probes.read(now)
+        meter.moved_ns = 0
         meter.next_step = step + 1
         meter.begin(now)
         meter.flags, meter.long = FLAGS["first"], False
@@ -143,13 +144,15 @@ class Monitor:
         # What a step costs between others is what it calls: the time of day is asked for here, and not in each.
         meter.epoch_ns = _time_ns() - now
         counted = probes.read(now) if now - probes.read_ns >= READ_NS else NOTHING
-        wide = meter.uses_collectives
+        wide, moved = meter.uses_collectives, meter.transfer_ns
+        if moved == NULL and meter.uses_transfers:
+            moved, meter.moved_ns = meter.moved_ns, 0
         fields = _SELDOM.pack(
             *counted,
             meter.comm_ns if wide else NULL,
             meter.comm_bytes if wide else NULL,
             NULL if device is None else device.step_ended(),
-            meter.transfer_ns,
+            moved,
         )
         meter.due_ns = (
             0 if wide or device is not None else min(probes.read_ns + READ_NS, self._last_flush + self._flush_ns)

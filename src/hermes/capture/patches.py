@@ -22,19 +22,21 @@ COLLECTIVES = (
     "all_to_all_single", "broadcast", "reduce", "barrier",
 )  # fmt: skip
 
+TRANSFERS = ("to", "cuda", "npu")
+
 
 class Patches:
     """What was replaced, so that it can be put back.
 
     Nothing is wrapped that a compiler looks up by identity, unless `collectives` asks for it: TorchDynamo rewrites
-    the functions of torch.distributed, and would not know a wrapper.
+    the functions of torch.distributed, and would not know a wrapper. Nor methods of tensors, unless `transfers` does.
     """
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
         self._undo: list[tuple[Any, str, object, object]] = []
 
-    def install(self, *, collectives: bool) -> None:
+    def install(self, *, collectives: bool, transfers: bool = False) -> None:
         """Wrap what is loaded; a module that the job has not imported is left alone."""
         meter = self._meter
         gc.callbacks.append(meter.collection)
@@ -51,12 +53,20 @@ class Patches:
             for name in COLLECTIVES:
                 if hasattr(distributed, name):
                     self._wrap(distributed, name, _collective(meter))
+        if transfers and "torch" in sys.modules:
+            tensor = sys.modules["torch"].Tensor
+            meter.uses_transfers = True
+            for name in TRANSFERS:
+                # torch_npu adds a method of its own.
+                if hasattr(tensor, name):
+                    self._wrap(tensor, name, _transfer(meter))
 
     def _wrap(self, holder: type | ModuleType, name: str, wrap: Callable[[Any], Callable[..., object]]) -> None:
         original = getattr(holder, name)
+        inherited = name not in vars(holder)
         wrapper = functools.wraps(original)(wrap(original))
         setattr(holder, name, wrapper)
-        self._undo.append((holder, name, original, wrapper))
+        self._undo.append((holder, name, None if inherited else original, wrapper))
 
     def remove(self) -> None:
         """Put everything back that nobody else has wrapped since."""
@@ -64,7 +74,8 @@ class Patches:
             gc.callbacks.remove(self._meter.collection)
         for holder, name, original, wrapper in reversed(self._undo):
             if vars(holder).get(name) is wrapper:
-                setattr(holder, name, original)
+                # What was inherited is found again where it was.
+                delattr(holder, name) if original is None else setattr(holder, name, original)
         self._undo.clear()
 
 
@@ -171,6 +182,24 @@ def _collective(meter: Meter) -> Callable[[Any], Callable[..., object]]:
             return meter.communicate(lambda: original(*args, **kwargs), _bytes_of(args))
 
         return collective
+
+    return wrap
+
+
+def _transfer(meter: Meter) -> Callable[[Any], Callable[..., object]]:
+    def wrap(original: Any) -> Callable[..., object]:
+        def move(self: Any, *args: Any, **kwargs: Any) -> Any:
+            m = meter
+            # What a loader moves is its own; a thread that prefetches holds up no step.
+            if m.depth or get_ident() != m.thread:
+                return original(self, *args, **kwargs)
+            start = _now()
+            moved = original(self, *args, **kwargs)
+            if moved is not self and self.is_cpu and not getattr(moved, "is_cpu", True):
+                m.moved_ns += _now() - start
+            return moved
+
+        return move
 
     return wrap
 

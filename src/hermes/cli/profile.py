@@ -14,6 +14,8 @@ from hermes.base.errors import InputError
 from hermes.cli.options import numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hermes.live.control import Slot
     from hermes.live.rundir import Job
 
@@ -36,18 +38,31 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Folder that torch_npu watches (PROF_CONFIG_PATH), for a job started without Hermes.",
 )
-@click.option(
-    "--start-step", type=click.IntRange(1), help="First step, as torch_npu counts; only with --dynamic-config."
-)
 @click.option("--replace", is_flag=True, help="Write over a configuration that asks for a profile already.")
+@click.option(
+    "--kineto-daemon",
+    is_flag=True,
+    help="Be the daemon that torch asks (KINETO_USE_DAEMON=1), for a job started without Hermes.",
+)
+@click.option(
+    "--socket-dir",
+    type=click.Path(path_type=Path),
+    envvar="KINETO_IPC_SOCKET_DIR",
+    help="Folder of the daemon's socket, where the job has a KINETO_IPC_SOCKET_DIR.",
+)
+@click.option(
+    "--start-step", type=click.IntRange(1), help="First step, for jobs started without Hermes; as torch counts."
+)
+@click.option("--every", type=click.IntRange(1), help="Begin at a multiple of so many steps; with --kineto-daemon.")
 def run(
     job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int,
-    dynamic_config: Path | None, start_step: int | None, *,
-    memory: bool, stack: bool, mstx: bool, status: bool, cancel: bool, replace: bool,
+    dynamic_config: Path | None, socket_dir: Path | None, start_step: int | None, every: int | None, *,
+    memory: bool, stack: bool, mstx: bool, status: bool, cancel: bool, replace: bool, kineto_daemon: bool,
 ) -> None:  # fmt: skip
     """Record some steps of a running job on all ranks at once.
 
-    JOB is its name or a part of it; not needed when only one job runs. `hermes watch` lists them.
+    JOB is its name or a part of it; not needed when only one job runs. `hermes watch` lists them. With --kineto-daemon
+    it is the number of a process, or a part of its command.
     """
     from hermes.workflow import captures
 
@@ -55,17 +70,28 @@ def run(
     options = {name: "yes" for name, asked in (("memory", memory), ("stack", stack), ("mstx", mstx)) if asked}
     if aic_metrics:
         options["aic_metrics"] = aic_metrics
-    if (job or status or cancel) if dynamic_config is not None else (start_step or replace):
-        raise InputError(
-            "--start-step and --replace need --dynamic-config, and JOB, --status and --cancel do not go with it",
-            where="hermes profile",
-        )
+    _fit(
+        {
+            "--dynamic-config": dynamic_config, "--kineto-daemon": kineto_daemon, "JOB": job, "--status": status,
+            "--cancel": cancel, "--start-step": start_step, "--replace": replace, "--every": every, "--mstx": mstx,
+            "--aic-metrics": aic_metrics, "--memory": memory,
+        }
+    )  # fmt: skip
     if dynamic_config is not None:
         _without_hermes(
             dynamic_config, replace=replace, steps=steps, level=level, ranks=chosen, out=out or dynamic_config,
             options=options, **({"start_step": start_step} if start_step else {}),
         )  # fmt: skip
         return
+    if kineto_daemon:
+        from hermes.cli.profile_kineto import record
+
+        sys.exit(
+            record(
+                socket_dir, job, steps=steps, level=level, ranks=chosen, out=out or Path(), stack=stack,
+                start_step=start_step, every=every, largest_bytes=largest * 1_000_000,
+            )
+        )  # fmt: skip
     found = captures.find_job(job, os.environ)
     if status:
         _status(found)
@@ -90,6 +116,23 @@ def run(
     if good:
         print(f"next:    hermes analyze {asked.folder}")
     sys.exit(0 if good else 3)
+
+
+def _fit(given: Mapping[str, object]) -> None:
+    """Raises `InputError` for options that do not go together: those of jobs with Hermes and of the two without."""
+    named = {name for name, value in given.items() if value}
+    alone = {
+        "--dynamic-config": {"--kineto-daemon", "JOB", "--status", "--cancel", "--every"},
+        "--kineto-daemon": {"--status", "--cancel", "--mstx", "--aic-metrics", "--replace", "--memory"},
+    }
+    mode = next((name for name in alone if name in named), "")
+    wrong = named & (alone[mode] if mode else {"--start-step", "--replace", "--every"})
+    if wrong:
+        what = f"does not go with {mode}" if mode else "is for jobs started without Hermes"
+        hint = (
+            "" if mode else "--start-step and --replace need --dynamic-config, --start-step and --every --kineto-daemon"
+        )
+        raise InputError(f"{min(wrong)} {what}", where="hermes profile", hint=hint)
 
 
 def _without_hermes(folder: Path, *, replace: bool, **asked: Any) -> None:

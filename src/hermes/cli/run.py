@@ -18,9 +18,10 @@ import click
 @click.option("--flops-per-step", type=click.IntRange(1), help="FLOPs of the model in a step of one rank, for MFU.")
 @click.option("--count-flops", is_flag=True, help="Count these FLOPs in two early steps, which take longer for it.")
 @click.option("--device-events", is_flag=True, help="Time steps on the GPU or NPU by its own events.")
+@click.option("--transfers", is_flag=True, help="Time the calls that copy tensors from the processor to a device.")
 def run(
     command: tuple[str, ...], name: str, preset: str, flops_per_step: int | None, *,
-    no_capture: bool, no_watch: bool, collectives: bool, count_flops: bool, device_events: bool,
+    no_capture: bool, no_watch: bool, collectives: bool, count_flops: bool, device_events: bool, transfers: bool,
 ) -> None:  # fmt: skip
     """Run a training, such as `python train.py …` or `torchrun --nproc-per-node 2 train.py …`, and watch its steps.
 
@@ -34,6 +35,8 @@ def run(
         environment["HERMES_COLLECTIVES"] = "1"
     if device_events:
         environment["HERMES_DEVICE_EVENTS"] = "1"
+    if transfers:
+        environment["HERMES_TRANSFERS"] = "1"
     if count_flops:
         environment["HERMES_COUNT_FLOPS"] = "1"
     if flops_per_step:

@@ -34,6 +34,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
         "move its work to a process, or let it sleep; py-spy dump shows it",
     ),
     "checkpoint": ("saving checkpoints", "write them in the background, or less often"),
+    "copies to the device": (
+        "calls that copy to the device, with what they wait for there",
+        "pin_memory=True and non_blocking=True; a wait that stays is for a busy device: a capture shows with what",
+    ),
     "host compute": ("work of the host", "a capture shows which operators and Python code"),
     "blocked": ("waiting for the device, other ranks or a lock", "a capture shows which call waits"),
     "straggler": ("waiting for one slow rank", "look at that rank: its own causes are listed under it"),
@@ -83,9 +87,23 @@ def split(steps: Steps) -> dict[str, float] | None:
         parts["blocked"] = max(blocked - parts.get("checkpoint", 0.0), 0.0)
         known = parts.get("garbage collection", 0.0) + parts.get("data work", 0.0)
         parts["host compute"] = max(cpu - known, 0.0)
+    moved = _mean(steps, "transfer_ns")
+    if moved is not None:
+        _set_apart(parts, "copies to the device", moved)
+    if cpu is not None and "blocked" in parts:
         parts["interpreter lock"] = _locked_out(steps, parts["blocked"], cpu)
         parts["blocked"] -= parts["interpreter lock"]
     return parts
+
+
+def _set_apart(parts: dict[str, float], name: str, cost: float) -> None:
+    """A part of its own for what stands in `blocked` so far, or in `host compute`: drivers wait or spin."""
+    parts[name] = cost
+    for other in ("blocked", "host compute"):
+        taken = min(parts.get(other, 0.0), cost)
+        if other in parts:
+            parts[other] -= taken
+        cost -= taken
 
 
 def _locked_out(steps: Steps, blocked: float, cpu: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -96,6 +96,11 @@ class Policy:
         if self._last_ns is not None and now_ns - self._last_ns < self._cool_down_ns:
             return f"the last automatic capture was {(now_ns - self._last_ns) / 60e9:.0f} minutes ago"
         return ""
+
+    def restore(self, started_ns: Sequence[int]) -> None:
+        """What watchers before this one started: a job's captures are counted over all who watch it."""
+        self.captures = max(self.captures, len(started_ns))
+        self._last_ns = max([*started_ns, *filter(None, [self._last_ns])], default=None)
 
     def started(self, now_ns: int) -> None:
         """A capture was started at that time; the cool-down runs from here."""

@@ -40,7 +40,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "comm_ns": "host time in calls of torch.distributed's collectives; those that DDP starts in C++ are not in it",
     "comm_bytes": "bytes handed to these calls",
     "device_ns": "time of a step on the device, from events: this one, or an earlier one when the device is behind",
-    "transfer_ns": "wait for copies from host to device, where the job measures it",
+    "transfer_ns": "host time in calls that copy a tensor to the device, where they are wrapped or the job measures it",
     "overhead_ns": "CPU time that the monitor itself took in this step",
     "check": "checksum of the fields before it",
 }

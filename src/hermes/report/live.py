@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 24
+_WIDE = 120
+"""Columns of a terminal from which on all stands in one table."""
+_TOLD = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,15 +30,18 @@ class RankView:
     mfu: float | None
     split: tuple[tuple[str, float], ...]
     memory_bytes: int | None
+    score: float | None = None
+    """Of its last step, in deviations above the mean, where the preset `ksigma` looks on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """One job, and what was said about it last."""
+    """One job, what was said about it last, and its state: `baseline`, `watching` or `at risk`."""
 
     id: str
     ranks: tuple[RankView, ...]
     said: tuple[str, ...]
+    state: str = ""
 
 
 def sparkline(walls_ns: Sequence[int], width: int = _WIDTH) -> str:
@@ -55,25 +61,48 @@ def draw(jobs: Sequence[JobView]) -> RenderableType:
         return Text("no job runs; start one with `hermes run -- python train.py`", style="dim")
     parts: list[RenderableType] = []
     for job in jobs:
-        parts.append(_table(job))
+        parts.append(_Ranks(job))
         parts += [Text(f"  {_plain(line)}") for line in job.said]
     return Group(*parts)
 
 
-def _table(job: JobView) -> Table:
-    table = Table(title=Text(_plain(job.id)), title_justify="left", expand=False)
-    for name in ("rank", "step", "ms", "baseline", "latest steps", "samples/s", "tokens/s", "MFU", "GB", "goes to"):
-        table.add_column(name, justify="left" if name in ("latest steps", "goes to") else "right")
-    for rank in job.ranks:
-        walls = sorted(rank.walls_ns)
-        now = walls[len(walls) // 2] if walls else None
-        table.add_row(
-            str(rank.rank), str(rank.step), _ms(now), _ms(rank.baseline_ns), sparkline(rank.walls_ns),
-            _rate(rank.samples_per_s), _rate(rank.tokens_per_s),
-            "-" if rank.mfu is None else f"{rank.mfu:.1%}",
-            "-" if rank.memory_bytes is None else f"{rank.memory_bytes / 1e9:.2f}", _shares(rank),
-        )  # fmt: skip
+class _Ranks:
+    """The ranks of a job: one table where the terminal is wide, else what steps go to stands below it."""
+
+    def __init__(self, job: JobView) -> None:
+        self._job = job
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.max_width >= _WIDE
+        yield _table(self._job, wide=wide)
+        if not wide:
+            slowest = sorted(self._job.ranks, key=lambda rank: -max(rank.walls_ns, default=0))[:_TOLD]
+            for rank in sorted(slowest, key=lambda rank: rank.rank):
+                yield Text(f"  rank {rank.rank} goes to {_shares(rank) or 'nothing that is measured'}")
+
+
+def _table(job: JobView, *, wide: bool) -> Table:
+    state = f": {job.state}" if job.state else ""
+    table = Table(title=Text(f"{_plain(job.id)}{state}"), title_justify="left", expand=False)
+    columns = {name: [cell(rank) for rank in job.ranks] for name, cell in _CELLS.items()}
+    columns["latest steps"] = [sparkline(rank.walls_ns, _WIDTH if wide else _WIDTH // 2) for rank in job.ranks]
+    if wide:
+        columns["goes to"] = [_shares(rank) for rank in job.ranks]
+    # Where the terminal is narrow, what no rank has takes no room; a number is never cut.
+    shown = [name for name, cells in columns.items() if wide or name not in _SPARE or set(cells) != {"-"}]
+    shown = [name for name in shown if name != "score" or set(columns[name]) != {"-"}]
+    for name in shown:
+        table.add_column(
+            name, justify="left" if name in ("latest steps", "goes to") else "right", no_wrap=name != "goes to"
+        )
+    for row in zip(*(columns[name] for name in shown), strict=True):
+        table.add_row(*row)
     return table
+
+
+def _middle(rank: RankView) -> int | None:
+    walls = sorted(rank.walls_ns)
+    return walls[len(walls) // 2] if walls else None
 
 
 def _shares(rank: RankView) -> str:
@@ -92,3 +121,18 @@ def _rate(value: float | None) -> str:
 
 def _plain(text: str) -> str:
     return "".join(character if character.isprintable() else "�" for character in text)
+
+
+_SPARE = frozenset({"samples/s", "tokens/s", "MFU", "GB"})
+_CELLS: Mapping[str, Callable[[RankView], str]] = {
+    "rank": lambda rank: str(rank.rank),
+    "step": lambda rank: str(rank.step),
+    "ms": lambda rank: _ms(_middle(rank)),
+    "baseline": lambda rank: _ms(rank.baseline_ns),
+    "score": lambda rank: "-" if rank.score is None else f"{rank.score:.1f}",
+    "latest steps": lambda _rank: "",
+    "samples/s": lambda rank: _rate(rank.samples_per_s),
+    "tokens/s": lambda rank: _rate(rank.tokens_per_s),
+    "MFU": lambda rank: "-" if rank.mfu is None else f"{rank.mfu:.1%}",
+    "GB": lambda rank: "-" if rank.memory_bytes is None else f"{rank.memory_bytes / 1e9:.2f}",
+}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError, QueryError
@@ -22,6 +23,8 @@ MANIFEST = "capture.json"
 _LEAD_NS = 500_000_000
 _LEAD_STEPS = 3
 _SLACK = 20
+_DUMP = "profiling_dump_"
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +107,7 @@ def ask(job: Job, wish: Wish, *, now_ns: int) -> Asked:
     start = max(step for step, _ in at.values()) + _LEAD_STEPS + _LEAD_NS // max(fastest, 1)
     stamp = datetime.fromtimestamp(now_ns / 1e9, timezone.utc).strftime("%Y%m%d-%H%M%S-%f")[:-3]
     kind = "auto" if wish.automatic else "manual"
-    folder = (wish.out or job.captures).absolute() / f"{kind}_profiling_dump_{stamp}"
+    folder = (wish.out or job.captures).absolute() / f"{kind}_{_DUMP}{stamp}"
     patience = _SLACK * (start - min(step for step, _ in at.values()) + wish.steps) * slowest + 60 * 10**9
     request = Request(
         action="profile", start_step=start, steps=wish.steps, level=wish.level, reason=wish.reason, out=str(folder),
@@ -122,6 +125,17 @@ def ask(job: Job, wish: Wish, *, now_ns: int) -> Asked:
     finally:
         control.close()
     return Asked(job=job, epoch=epoch, request=request, folder=folder)
+
+
+def automatic(job: Job) -> list[int]:
+    """When the automatic captures of a job were started, nanoseconds since 1970, by the names of their folders."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in job.captures.iterdir():
+            with contextlib.suppress(ValueError):
+                stamp = datetime.strptime(path.name, f"auto_{_DUMP}%Y%m%d-%H%M%S-%f").replace(tzinfo=timezone.utc)
+                found.append((stamp - _EPOCH) // timedelta(microseconds=1) * 1000)
+    return sorted(found)
 
 
 def cancel(job: Job) -> None:

@@ -14,7 +14,7 @@ import hermes.capture
 from hermes.base.errors import HermesError, InputError
 from hermes.live import process
 from hermes.live.errors import LiveError
-from hermes.live.rundir import Job, clean, default_root, enter, new_id, recover, remove_memory, shared_memory
+from hermes.live.rundir import Job, clean, default_root, enter, new_id, recover, remove_memory, running, shared_memory
 
 _HOME = Path(hermes.capture.__file__).resolve().parents[2]
 _BOOT = _HOME / "hermes" / "capture" / "boot"
@@ -96,6 +96,10 @@ def _handing_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def end(job: Job) -> None:
-    """The command has ended: save what its ranks could not write themselves, and remove the shared memory."""
+    """The command has ended: save what its ranks could not write themselves, and remove the shared memory.
+
+    Ranks that outlive a killed launcher keep theirs, and whoever comes next saves what they leave.
+    """
     recover(job)
-    remove_memory(job)
+    if not running(job):
+        remove_memory(job)

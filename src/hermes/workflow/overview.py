@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -39,6 +41,7 @@ class Overview:
         self._acts = acts
         self._watchers: dict[str, Watcher] = {}
         self._said: dict[str, deque[str]] = {}
+        self._counted: dict[Path, tuple[tuple[int, int], object]] = {}
 
     def look(self) -> tuple[JobView, ...]:
         """Look at every job; jobs that have ended leave the picture, and their memory is removed."""
@@ -46,7 +49,9 @@ class Overview:
         clean(root, shared_memory(self._environment))
         alive = [job for job in jobs(root) if self._name in job.id and running(job)]
         for gone in self._watchers.keys() - {job.id for job in alive}:
-            self._watchers.pop(gone).close(patience_s=5)
+            watcher = self._watchers.pop(gone)
+            watcher.close(patience_s=5)
+            self._forget(watcher.job)
         for job in alive:
             watcher = self._watchers.get(job.id) or self._begin(job)
             watcher.look_safely()
@@ -72,15 +77,16 @@ class Overview:
 
     def _view(self, job_id: str) -> JobView:
         watcher = self._watchers[job_id]
-        ranks = [self._rank(steps, watcher.job) for steps in watcher.steps()]
-        return JobView(id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]))
+        scores = watcher.scores()
+        ranks = [replace(self._rank(steps, watcher.job), score=scores.get(steps.rank)) for steps in watcher.steps()]
+        return JobView(id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]), state=watcher.state)
 
     def _rank(self, steps: Steps, job: Job) -> RankView:
         last = steps.part(max(len(steps) - _SHOWN, 0), len(steps))
         walls = last.columns["wall_ns"]
         seconds = float(walls.sum()) / 1e9
         flops, peak = (
-            steps.about.get("flops") or _counted(job, steps.rank),
+            steps.about.get("flops") or self._flops(job, steps.rank),
             self._peak or _peak(steps.about.get("device")),
         )
         known = isinstance(flops, int) and peak and seconds > 0
@@ -98,16 +104,34 @@ class Overview:
             memory_bytes=int(memory[-1]) if len(memory) else None,
         )
 
+    def _flops(self, job: Job, rank: int) -> object:
+        """FLOPs of a step that the rank counted after its log had begun; None when it did not.
+
+        At each look only the state of the file is asked for: it changes once, if ever.
+        """
+        path = job.folder / f"rank{rank}.json"
+        try:
+            facts = path.stat()
+        except OSError:
+            return None
+        state = (facts.st_mtime_ns, facts.st_size)
+        if self._counted.get(path, (None, None))[0] != state:
+            self._counted[path] = (state, _counted(path))
+        return self._counted[path][1]
+
+    def _forget(self, job: Job) -> None:
+        for path in [path for path in self._counted if path.parent == job.folder]:
+            del self._counted[path]
+
     def close(self) -> None:
         """Let go of all jobs."""
         for watcher in self._watchers.values():
             watcher.close(patience_s=1)
 
 
-def _counted(job: Job, rank: int) -> object:
-    """FLOPs of a step that the rank counted after its log had begun; None when it did not."""
+def _counted(path: Path) -> object:
     try:
-        about = json.loads((job.folder / f"rank{rank}.json").read_text("utf-8"))
+        about = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return None
     return about.get("flops") if isinstance(about, dict) else None

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -27,7 +26,8 @@ from hermes.live.record import AT
 from hermes.live.ring import RingReader
 from hermes.live.rundir import Job, rings
 from hermes.workflow import thresholds
-from hermes.workflow.captures import Asked, Wish, answers, ask, finished, write_manifest
+from hermes.workflow.aside import analysis, outcome
+from hermes.workflow.captures import Asked, Wish, answers, ask, automatic, finished, write_manifest
 from hermes.workflow.steplogs import cause_of
 
 _KEPT = 2000
@@ -106,6 +106,23 @@ class Watcher:
         """The latest steps of every rank, as far as they are kept here."""
         return [known.steps(rank) for (rank, _), known in sorted(self._ranks.items()) if known.rows]
 
+    def scores(self) -> dict[int, float]:
+        """Rank to the score of its last step in the preset `ksigma`, once it has a baseline."""
+        found = {
+            rank: known.detector.score(known.rows[-1][AT["wall_ns"]])
+            for (rank, _), known in self._ranks.items()
+            if isinstance(known.detector, KSigma) and known.rows
+        }
+        return {rank: score for rank, score in found.items() if score is not None}
+
+    @property
+    def state(self) -> str:
+        """`baseline` until the preset `ksigma` has one for every rank, `at risk` once a capture was made by itself."""
+        made = [known.detector for known in self._ranks.values()]
+        if automatic(self.job) and self._asked is None:
+            return "at risk"
+        return "baseline" if any(isinstance(one, KSigma) and not one.armed for one in made) else "watching"
+
     @property
     def acting(self) -> bool:
         """Whether this watcher is the one that acts for the job."""
@@ -181,6 +198,7 @@ class Watcher:
             self._start(f"{alarm.kind} since step {alarm.since}, rank {alarm.rank}", now_ns)
 
     def _start(self, reason: str, now_ns: int) -> None:
+        self._policy.restore(automatic(self.job))
         refusal = self._policy.refusal(now_ns)
         if refusal:
             self._say(f"no capture: {refusal}")
@@ -264,25 +282,14 @@ class Watcher:
 
 
 def begin_analysis(job: Job, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
-    """Analyse a capture in a process of its own, at the lowest priority: the job's cores are the job's.
-
-    Returns the process and where its report goes. Raises `OSError`.
-    """
+    """Analyse a capture beside the job. Returns the process and where its report goes. Raises `OSError`."""
     out = job.folder / "reports" / folder.name
-    out.mkdir(parents=True, exist_ok=True)
-    script = "import os; os.nice(19); from hermes.cli import command; command()"
-    call = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(out), "--format", "json"]
-    # The job's own PYTHONPATH holds the boot: the analysis must not wait for a training.
-    environment = {**os.environ, "HERMES_CAPTURE": "0"}
-    with (out / "analysis.log").open("wb") as log:
-        return subprocess.Popen(
-            call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment
-        ), out
+    return analysis(folder, out), out
 
 
 def note_finding(job: Job, child: subprocess.Popen[bytes], out: Path) -> str:
     """What the analysis that has ended found, in a line; noted among the events of the job."""
-    text = summary(out / "report.json") if child.returncode == 0 else f"the analysis failed: {out}/analysis.log"
+    text = outcome(child, out)
     _note(job, "finding", text=text, report=str(out / "report.html"))
     return text
 
@@ -321,20 +328,3 @@ def events(job: Job, most: int) -> list[dict[str, object]]:
         if len(found) == most:
             break
     return found
-
-
-def summary(report: Path) -> str:
-    """The first finding of a report in a line, or where the step goes when nothing was found."""
-    try:
-        document = json.loads(report.read_bytes())
-        if document["findings"]:
-            first = document["findings"][0]
-            action = first["actions"][0]["title"] if first["actions"] else ""
-            return f"{first['code']} {first['title']}" + (f" To do: {action}" if action else "")
-        parts = sorted(document["critical_path"], key=lambda part: -part["ms"])[:3]
-        named = ", ".join(
-            " ".join(filter(None, (part["component"], part.get("reason"), f"{part['share']:.0%}"))) for part in parts
-        )
-        return f"no rule fired; the step is {named}" if named else "no rule fired"
-    except (OSError, ValueError, KeyError, TypeError) as broken:
-        return f"the report cannot be read ({type(broken).__name__})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 from collections.abc import Mapping
@@ -32,7 +33,7 @@ class NpuBackend(Scheduled):
         self._before = before
 
     def start(self) -> None:
-        """Raises `CaptureError` for a metric that torch_npu does not have."""
+        """Raises `CaptureError` for a metric that torch_npu does not have, and while another profile of it runs."""
         profiler: Any = importlib.import_module("torch_npu.profiler")
         options = self._request.options
         level = LEVELS[self._request.level]
@@ -40,6 +41,8 @@ class NpuBackend(Scheduled):
         metrics = options.get("aic_metrics", level["aic_metrics"])
         if not hasattr(profiler.AiCMetrics, metrics):
             raise CaptureError(f"torch_npu has no metrics {metrics!r}")
+        if _runs():
+            raise CaptureError("another profiler is running in the job")
         config = profiler._ExperimentalConfig(
             profiler_level=getattr(profiler.ProfilerLevel, level["profiler_level"]),
             aic_metrics=getattr(profiler.AiCMetrics, metrics),
@@ -58,6 +61,18 @@ class NpuBackend(Scheduled):
             with_modules=False,
             experimental_config=config,
         )
+        number = getattr(self._profile, "_set_step_num_offset_for_dynamic_prof", None)
+        if number is not None and options.get("mstx") != "yes":
+            # Marks carry the job's numbers, as those of `dynamic_profile`; it leaves the steps' own ranges of mstx out.
+            number(self._request.start_step)
         self._profile.start()
         # Into profiler_metadata.json.
         self._profile.add_metadata_json("hermes", json.dumps({"before": dict(self._before)}))
+
+
+def _runs() -> bool:
+    """Whether a profile of torch_npu is under way: it has only one, and says so nowhere else."""
+    with contextlib.suppress(ImportError, AttributeError):
+        creator: Any = importlib.import_module("torch_npu.profiler._profiler_path_creator")
+        return bool(creator.ProfPathCreator().is_prof_inited)
+    return False
