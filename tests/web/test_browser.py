@@ -520,7 +520,7 @@ def test_a_job_shows_where_its_ranks_stand_and_who_waits_in_each_group(
         page = seen.open("communication")
         panels = page.locator(".multiple")
         assert panels.count() >= 4
-        assert page.locator(".multiple", has=page.get_by_role("link", name="rank 5", exact=True)).count() > 0
+        assert "rank 5" in page.locator(".multiple a").all_inner_texts()
         assert seen.barriers(axe) == []
         assert seen.faults == []
 
