@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,11 @@ from typing import Any
 import pytest
 
 from hermes.bundle.cache import Cache
-from hermes.testing import Job, generate
+from hermes.live.record import FIELDS, FLAGS, NULL, pack
+from hermes.live.rundir import JOB_FILE
+from hermes.live.steplog import LogWriter
+from hermes.testing import Fault, Job, generate
+from hermes.web import replays
 from hermes.web.front import PAGES
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -458,3 +463,100 @@ def test_a_job_is_followed_captured_and_seen_to_end(
         assert seen.overflow() <= 0
         assert seen.faults == []
         assert seen.outside == []
+
+
+def test_the_flame_view_is_walked_by_keys_and_its_address_restores_it(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.open("host?rank=1")
+    box = page.locator(".flame")
+    box.focus()
+    page.keyboard.press("ArrowDown")
+    name = page.locator(".frame.on").inner_text()
+    assert f"{name}:" in page.locator(".flametold .readout").inner_text()
+    assert page.locator(".flametold .openit").get_attribute("href").startswith("/timeline?ranks=1&")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/host?*frame=*")
+    other = visit(served)
+    other.page.goto(page.url)
+    assert other.page.locator(".frame.on").inner_text() == name
+    # The other steps have other frames.
+    other.page.locator(".block .picker select").select_option("all")
+    other.page.wait_for_url(lambda url: "step=all" in url and "frame=" not in url)
+    assert seen.faults == other.faults == []
+
+
+def test_a_job_shows_where_its_ranks_stand_and_who_waits_in_each_group(
+    tmp_path: Path, serve: Any, visit: Any, axe: str
+) -> None:
+    slow = Job(ranks=8, steps=2, layers=2, tp=2, pp=2, faults=(Fault(kind="slow_rank_host", ranks=(5,)),))
+    job = generate(tmp_path / "job", slow, formats=["kineto"])
+    with serve([job], Cache(tmp_path / "cache")) as running:
+        seen = visit(running)
+        page = seen.open("ranks")
+        place = page.locator("section.block", has=page.get_by_role("heading", name="Where each rank stands in the job"))
+        assert sorted(place.locator(".cell").all_inner_texts(), key=lambda text: int(text.split()[-1])) == [
+            f"▸ {rank}" if f"rank {rank}" in blamed(running) else str(rank) for rank in range(8)
+        ]
+        place.locator(".heatbox").focus()
+        page.keyboard.press("ArrowRight")
+        # Two ranks of a group each: by tensor, by data, by pipeline.
+        assert re.search(
+            r"rank 1: window .* ms; pp 0 \(1, 5\), dp 0 \(1, 3\), tp 1 \(0, 1\)", place.locator(".readout").inner_text()
+        )
+        page = seen.open("communication")
+        panels = page.locator(".multiple")
+        assert panels.count() >= 4
+        assert "rank 5" in page.locator(".multiple a").all_inner_texts()
+        assert seen.barriers(axe) == []
+        assert seen.faults == []
+
+
+def blamed(served: Any) -> set[str]:
+    return {name for finding in served.study.document["findings"] for name in finding["blames"]}
+
+
+def test_a_replay_that_takes_its_time_says_so_beside_the_last_answer(
+    job: Path, cache: Cache, serve: Any, visit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve([job], cache) as running:
+        seen = visit(running)
+        page = seen.open("whatif")
+        boxes = page.locator(".changes input[type=checkbox]")
+        boxes.first.wait_for()
+        go, made = threading.Event(), replays.replay
+        monkeypatch.setattr(replays, "replay", lambda *asked: (go.wait(60), made(*asked))[1])
+        boxes.nth(0).check()
+        page.wait_for_selector('.bench:not([aria-busy]) .outcome:has-text("becomes")')
+        last = page.locator(".outcome").inner_text()
+        boxes.nth(1).check()
+        boxes.nth(2).check()
+        page.locator(".busy", has_text="Replaying the step with these 3 changes").wait_for()
+        assert page.locator(".outcome").inner_text() == last
+        assert seen.open("steps").locator("h1").inner_text() == "Steps"
+        page.go_back()
+        page.locator(".busy", has_text="Replaying").wait_for()
+        go.set()
+        page.wait_for_selector('.bench:not([aria-busy]) .outcome:has-text("becomes")')
+        assert page.locator(".busy").inner_text() == ""
+        assert page.locator(".changes input:checked").count() == 3
+        assert seen.faults == []
+
+
+def test_a_capture_stands_among_the_steps_of_its_job(job: Path, tmp_path: Path, serve: Any, visit: Any) -> None:
+    (tmp_path / JOB_FILE).write_text("{}")
+    log = LogWriter(tmp_path / "steps-rank0.log", {"rank": 0})
+    for step in range(1, 701):
+        values = dict.fromkeys(FIELDS, NULL) | {
+            "index": step, "step": step, "end_ns": step * 10**9, "wall_ns": (2 if step < 400 else 4) * 10**7 + step,
+            "samples": 64, "flags": FLAGS["profiled"] if 100 <= step < 120 else 0,
+        }  # fmt: skip
+        log.append(pack(*[values[name] for name in FIELDS if name != "check"]))
+    shutil.copytree(job, tmp_path / "captures" / "one")
+    with serve([tmp_path / "captures" / "one"], Cache(tmp_path / "cache")) as running:
+        seen = visit(running)
+        page = seen.open("steps")
+        whole = page.locator("section.block", has=page.get_by_role("heading", name="The job that this was captured in"))
+        whole.wait_for()
+        assert (whole.locator("rect.captured").count(), whole.locator("path.change").count()) == (1, 1)
+        assert "Rank 0 from step 400 on: 20.0 ms becomes 40.0 ms" in whole.locator(".changelist").inner_text()
+        assert seen.faults == []

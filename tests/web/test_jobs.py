@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,6 +103,19 @@ def test_a_capture_is_asked_for_followed_and_written_down(own: Any, training: An
             break
         time.sleep(0.1)
     assert json.loads((folder / MANIFEST).read_text())["ranks"]["1"]["state"] == "finished"
+
+
+def test_a_capture_that_was_asked_for_is_analysed(own: Any, training: Any, job: Path) -> None:
+    training.begin(1)
+    with listening(own) as page:
+        page.until(lambda picture: first(picture) and first(picture)["ranks"])
+        asked = json.loads(own.post("/api/live/capture", WISH).body)
+        # What the ranks of this test do not write.
+        shutil.copytree(job, asked["folder"], dirs_exist_ok=True)
+        picture = page.until(lambda picture: any(one["kind"] == "finding" for one in first(picture)["events"]))
+        (found,) = [one for one in first(picture)["events"] if one["kind"] == "finding"]
+        assert " To do: " in found["text"]
+        assert Path(found["report"]).is_file()
 
 
 def test_a_capture_can_be_cancelled(own: Any, training: Any) -> None:

@@ -12,14 +12,16 @@ from hermes.base.errors import HermesError
 from hermes.diagnose.live import Cause
 from hermes.fleet.alarm import Alarm
 from hermes.fleet.detect import detect, detector_of
-from hermes.fleet.steps import Steps, from_walls
+from hermes.fleet.steps import Steps, from_walls, read_steps
 from hermes.live.rundir import JOB_FILE
-from hermes.workflow.steplogs import detect_in
+from hermes.workflow.steplogs import cause_of
 
 _PRESET = "robust"
 _ABOVE = 8
 """Folders between a run directory and a rank's part of a capture in it, at most."""
 _POINTS = 600
+_MOST_WATCHED = 300_000
+"""Records in which changes are looked for: a page waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +63,21 @@ def logged(paths: Sequence[Path], environment: Mapping[str, str]) -> Logged | No
     if folder is None:
         return None
     try:
-        found = detect_in(folder, preset=_PRESET, environment=environment)
+        ranks = read_steps(folder)
     except (HermesError, OSError):
         return None
-    captured = sorted({stretch for steps in found.ranks for stretch in _captured(steps)})
+    if not any(map(len, ranks)):
+        return None
+    captured = sorted({stretch for steps in ranks for stretch in _captured(steps)})
+    watched = ranks if sum(map(len, ranks)) <= _MOST_WATCHED else []
+    found = [
+        Change(alarm=alarm, cause=cause_of(steps, alarm))
+        for steps in watched
+        for alarm in detect(steps, lambda rank: detector_of(_PRESET, rank, environment))
+    ]
     return Logged(
-        folder=folder, ranks=len(found.ranks), steps=max(map(len, found.ranks)), points=_points(found.ranks),
-        captured=tuple(captured), changes=tuple(Change(alarm=one.alarm, cause=one.cause) for one in found.alarms),
+        folder=folder, ranks=len(ranks), steps=max(map(len, ranks)), points=_points(ranks), captured=tuple(captured),
+        changes=tuple(sorted(found, key=lambda one: (one.alarm.since, one.alarm.rank))),
     )  # fmt: skip
 
 

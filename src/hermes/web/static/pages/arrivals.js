@@ -37,7 +37,8 @@ export function arrivals() {
 /** @param {Arrival[]} rows @param {number} most */
 function panel(rows, most) {
   const latest = rows.reduce((best, row) => (row.last > best.last ? row : best), rows[0]);
-  const slow = latest.last > (2 * latest.operations) / rows.length;
+  // Twice as often as by chance; of two or three ranks, three times out of four.
+  const slow = latest.last > Math.min(0.75, 2 / rows.length) * latest.operations;
   const width = WIDE / rows.length;
   const bar = Math.max(0.6, Math.min(26, width - (width > 4 ? 2 : 0.4)));
   const py = (/** @type {number} */ ms) => TALL - 16 - (Math.min(ms, most) / most) * (TALL - 22);
