@@ -13,7 +13,7 @@ import pytest
 from tests.capture.conftest import PATIENCE_S, Column, Place
 from tests.capture.test_monitor import _until
 
-from hermes.live.rundir import running
+from hermes.live.rundir import recover, running
 from hermes.workflow.captures import Wish, answers, ask, finished, progress
 
 _TRAIN = """
@@ -53,4 +53,6 @@ def test_a_model_is_watched_and_captured_through_its_callback(place: Place, colu
     finally:
         process.kill()
         process.communicate()
+    # The log is written once a second: what it lacks is in the memory that the process left.
+    recover(job)
     assert column(job.log_path(0), "step")[:3] == [1, 2, 3]
