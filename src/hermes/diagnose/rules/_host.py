@@ -98,6 +98,12 @@ def counted_step(measures: Measures, counter: str) -> Callable[[StepSplit], int]
     return length
 
 
+def seen_or_counted(captured: Loss | None, earlier: Loss | None) -> tuple[Loss | None, bool]:
+    """The larger share of a loss in the capture and of one counted before it, and whether it is that one."""
+    counts = earlier is not None and (captured is None or earlier.share > captured.share)
+    return (earlier, True) if counts else (captured, False)
+
+
 def counted_fact(measures: Measures, rank: int, counter: str) -> tuple[Evidence, ...]:
     """That mean, where there is one."""
     row, ns = before_of(measures, rank), counted(measures, rank, counter)

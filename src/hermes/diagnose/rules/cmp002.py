@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from hermes.analyze.compute_measures import OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._compute import faster, longest, named, operators, shown, vendor
 from hermes.diagnose.rules._host import event_cost, has_device
 from hermes.knowledge.host_work import OPERATOR, PYTHON, RECURRENT
@@ -66,9 +66,10 @@ def find(measures: Measures) -> Iterator[Finding]:
     alone = not has_device(measures, found.worst.rank)
     if alone and _products(measures) > CHAIN.value:
         return
-    won = round(found.cost_ns * (1 - LEFT.value) * (_own(measures, found.worst.rank) if alone else 1))
-    if won < LIMIT.value * (1 - LEFT.value) * found.cost_ns / found.share:
+    own = _own(measures, found.worst.rank) if alone else 1.0
+    if not by_share(LIMIT, found.share * own):
         return
+    won = round(found.cost_ns * (1 - LEFT.value) * own)
     method = "each two of these kernels become one, and move half the bytes"
     yield Finding(
         code="CMP002",

@@ -28,11 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.analyze.compute_measures import OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._compute import longest, named, operators, shown
-from hermes.diagnose.rules._host import fact, has_device, on, setting
+from hermes.diagnose.rules._compute import named
+from hermes.diagnose.rules._host import fact, on
+from hermes.diagnose.rules._threads import cores_per_thread, threaded
 
 LIMIT = Threshold(value=0.10, unit="of window", source="docs/evidence/cpu009.md")
 FEW = Threshold(
@@ -49,25 +49,21 @@ def find(measures: Measures) -> Iterator[Finding]:
     crowded = {
         rank: cores
         for rank in measures.steps_of_rank
-        if (cores := _cores(measures, rank)) is not None and cores < FEW.value
+        if (cores := cores_per_thread(measures, rank)) is not None and cores < FEW.value
     }
-
-    def shared(row: OperatorCost) -> float:
-        return float(row.ns) if row.median_ns >= WORTH_NS.value and crowded.keys() & {*row.ranks} else 0.0
-
-    found = operators(measures, "operators on several threads", LIMIT, shared) if crowded else None
-    if found is None or found.worst.rank not in crowded:
+    shared = threaded(measures, "operators on several threads", LIMIT, WORTH_NS, crowded)
+    # One thread is no crowd, however many ranks there are.
+    if shared is None or shared.threads < 2:
         return
+    found, there, threads = shared.found, shared.cores, shared.threads
     rank = found.worst.rank
-    worst = longest(measures, shared)
-    there, threads = setting(measures, rank, "cpu.cores"), setting(measures, rank, "torch.num_threads")
     yield Finding(
         code="CPU010",
         layer="environment",
         cause="more threads than cores",
         title=f"Operators run on {threads} threads, and there are {there} cores{on(measures, found)}",
         ranks=found.ranks,
-        blames=(f"torch.num_threads={threads}", *named(worst)),
+        blames=(f"torch.num_threads={threads}", *named(shared.worst)),
         cost_ns=found.cost_ns,
         calls=found.calls,
         share=found.share,
@@ -76,7 +72,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         evidence=(
             *found.evidence,
             fact(measures, rank, "cores for each thread", round(crowded[rank], 4), "cores", FEW.value, "settings"),
-            *shown(worst, shared),
+            *shared.evidence,
         ),
         actions=(
             Action(
@@ -99,18 +95,6 @@ def _gain(cost_ns: int, cores: float) -> Gain:
         high_ns=round(cost_ns * high),
         method=f"half of these operators' time, up to {high:.0%} where threads that wait keep the cores",
     )
-
-
-def _cores(measures: Measures, rank: int) -> float | None:
-    """Cores for each thread of an operator; None with a device, on one thread, or where it is not recorded."""
-    cores = _number(measures, rank, "cpu.cores")
-    threads = _number(measures, rank, "torch.num_threads")
-    return None if has_device(measures, rank) or not cores or threads < 2 else cores / threads
-
-
-def _number(measures: Measures, rank: int, name: str) -> int:
-    value = setting(measures, rank, name)
-    return int(value) if value is not None and value.isdecimal() else 0
 
 
 RULE = Rule(code="CPU010", page=__doc__ or "", find=find, cases=("CPU-35", "CPU-38"))

@@ -27,11 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.analyze.compute_measures import OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._compute import longest, named, operators, shown
-from hermes.diagnose.rules._host import fact, has_device, on, setting
+from hermes.diagnose.rules._compute import named
+from hermes.diagnose.rules._host import fact, on
+from hermes.diagnose.rules._threads import cores_per_thread, threaded
 
 LIMIT = Threshold(value=0.30, unit="of window", source="docs/evidence/cpu009.md")
 FEW = Threshold(value=0.5, unit="threads for each core", source="PyTorch, CPU threading: a thread for each core")
@@ -43,21 +43,18 @@ SPEEDUP = Threshold(value=0.8, unit="of what twice the threads could give", sour
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
+    # Without names of hosts all ranks may share one.
     spare = {
-        rank: each
+        rank: each / len(measures.steps_of_rank)
         for rank in measures.steps_of_rank
-        if (each := _cores_per_thread(measures, rank)) is not None and each * FEW.value >= 1
+        if (each := cores_per_thread(measures, rank)) is not None
+        and each / len(measures.steps_of_rank) * FEW.value >= 1
     }
-
-    def large(row: OperatorCost) -> float:
-        return float(row.ns) if row.median_ns >= LARGE_NS.value and spare.keys() & {*row.ranks} else 0.0
-
-    found = operators(measures, "large operators", LIMIT, large) if spare else None
-    if found is None or found.worst.rank not in spare:
+    large = threaded(measures, "large operators", LIMIT, LARGE_NS, spare)
+    if large is None:
         return
+    found, cores, threads = large.found, large.cores, large.threads
     rank = found.worst.rank
-    worst = longest(measures, large)
-    cores, threads = setting(measures, rank, "cpu.cores"), setting(measures, rank, "torch.num_threads")
     share = 1 - 1 / spare[rank]
     yield Finding(
         code="CPU011",
@@ -65,7 +62,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         cause="fewer threads than cores",
         title=f"Large operators run on {threads} of {cores} cores{on(measures, found)}",
         ranks=found.ranks,
-        blames=(f"torch.num_threads={threads}", *named(worst)),
+        blames=(f"torch.num_threads={threads}", *named(large.worst)),
         cost_ns=round(found.cost_ns * share),
         calls=found.calls,
         share=found.share * share,
@@ -78,12 +75,12 @@ def find(measures: Measures) -> Iterator[Finding]:
         evidence=(
             *found.evidence,
             fact(measures, rank, "threads for each core", round(1 / spare[rank], 4), "threads", FEW.value, "settings"),
-            *shown(worst, large),
+            *large.evidence,
         ),
         actions=(
             Action(
                 title="Give each rank its share of the cores",
-                do=f"export OMP_NUM_THREADS={int(spare[rank] * int(threads or 1))}, or torch.set_num_threads of as "
+                do=f"export OMP_NUM_THREADS={int(spare[rank] * threads)}, or torch.set_num_threads of as "
                 "many, less the cores of the loader's workers.",
                 verify="Large operators take about half the time with twice the threads.",
                 risk="Where other processes need these cores, threads wait for each other (CPU010).",
@@ -91,15 +88,6 @@ def find(measures: Measures) -> Iterator[Finding]:
             ),
         ),
     )
-
-
-def _cores_per_thread(measures: Measures, rank: int) -> float | None:
-    """Cores of the host for each thread of all ranks; None with a device, or where it is not recorded."""
-    cores, threads = setting(measures, rank, "cpu.cores"), setting(measures, rank, "torch.num_threads")
-    if has_device(measures, rank) or not cores or not threads or not cores.isdecimal() or not threads.isdecimal():
-        return None
-    # Without names of hosts all ranks may share one.
-    return int(cores) / max(1, int(threads)) / max(1, len(measures.steps_of_rank))
 
 
 RULE = Rule(code="CPU011", page=__doc__ or "", find=find, cases=("CMP-28",))

@@ -34,7 +34,7 @@ from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._component import Loss
-from hermes.diagnose.rules._host import blamed, bound, counted, counted_step, fact, host_loss, on
+from hermes.diagnose.rules._host import blamed, bound, counted, counted_step, fact, host_loss, on, seen_or_counted
 from hermes.diagnose.rules._input import WAITED, fetches_of, first_waits_ns, starting
 
 _WHAT = "starting iterators of the loader"
@@ -43,10 +43,8 @@ LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    seen, earlier = _in_capture(measures), _before(measures)
     # What is left out of the steps before, as evaluations are, starts iterators of its own.
-    counts = earlier is not None and (seen is None or earlier.share > seen.share)
-    found = earlier if counts else seen
+    found, earlier = seen_or_counted(_in_capture(measures), _before(measures))
     row = fetches_of(measures, found.worst.rank) if found else None
     if found is None or row is None:
         return
@@ -58,7 +56,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
-        calls=0.0 if counts else None,
+        calls=0.0 if earlier else None,
         share=found.share,
         gain=bound(measures, found, "workers stay over epochs"),
         confidence=round(0.6 * measures.certainty, 2),

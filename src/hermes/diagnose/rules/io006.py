@@ -44,6 +44,7 @@ from hermes.diagnose.rules._host import (
     host_loss,
     of_events,
     on,
+    seen_or_counted,
     within,
 )
 from hermes.diagnose.rules._input import where_verb
@@ -57,10 +58,7 @@ LIMIT = Threshold(value=0.02, unit="of step", source="docs/evidence/host-limits.
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = _in_calls(measures)
-    before = _in_saves(measures)
-    earlier = before is not None and (found is None or before.share > found.share)
-    found = before if earlier else found
+    found, earlier = seen_or_counted(_in_calls(measures), _in_saves(measures))
     if found is None:
         return
     rank = found.worst.rank
