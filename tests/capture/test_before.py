@@ -38,6 +38,13 @@ def test_faults_that_are_read_now_and_then_are_shared_out_among_the_steps_betwee
     assert before(b"".join(rows))["minor_faults"] == 300
 
 
+def test_memory_that_is_touched_once_is_in_no_step() -> None:
+    rows = [record(minor_faults=count) for count in (20, 10, 60_000, 12)]
+    assert before(b"".join(rows))["minor_faults"] == 12
+    # Two readings, one of them with room made for a capture.
+    assert before(b"".join(rows[1:]))["minor_faults"] == 12
+
+
 @pytest.mark.parametrize("raw", [b"", b"\0" * 64, record(flags=FLAGS["profiled"]), record()[:-1]])
 def test_nothing_is_told_where_no_step_is_whole(raw: bytes) -> None:
     assert before(raw) == {}
