@@ -38,6 +38,35 @@ def test_faults_that_are_read_now_and_then_are_shared_out_among_the_steps_betwee
     assert before(b"".join(rows))["minor_faults"] == 300
 
 
+def walls(*lengths: int) -> bytes:
+    return b"".join(record(wall_ns=length) for length in lengths)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "steps"),
+    [
+        # Quick steps and then slow ones; and back; twice; nothing but noise; one of ten is long; a stall; 5 %.
+        ([10 + at % 3 for at in range(100)] + [40 + at % 5 for at in range(8)], 8),
+        ([40 + at % 5 for at in range(100)] + [10 + at % 3 for at in range(20)], 20),
+        (
+            [10 + at % 3 for at in range(60)]
+            + [20 + (at + 1) % 3 for at in range(60)]
+            + [40 + at % 3 for at in range(30)],
+            30,
+        ),
+        ([10 + (at * 7) % 5 for at in range(200)], 200),
+        ([200 if at % 10 == 9 else 10 + at % 3 for at in range(200)], 200),
+        ([10 + at % 3 for at in range(100)] + [900] + [10 + at % 3 for at in range(5)], 106),
+        ([100 + at % 3 for at in range(100)] + [105 + at % 3 for at in range(100)], 200),
+        # Too few to tell.
+        ([10] * 50 + [40] * 4, 54),
+        ([10], 1),
+    ],
+)
+def test_only_steps_since_the_last_change_are_like_those_that_are_captured(lengths: list[int], steps: int) -> None:
+    assert before(walls(*lengths))["steps"] == steps
+
+
 def test_memory_that_is_touched_once_is_in_no_step() -> None:
     rows = [record(minor_faults=count) for count in (20, 10, 60_000, 12)]
     assert before(b"".join(rows))["minor_faults"] == 12

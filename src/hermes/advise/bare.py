@@ -22,7 +22,8 @@ class Bare:
     """A step of one rank without the profiler and with it, both as means, in nanoseconds.
 
     `steps` were counted before the capture. `each_ns` is what the profiler added to each of the `calls` that it
-    recorded a step; None where the steps differ by more than a profiler adds: then they are not alike. `spread_ns` is
+    recorded a step, `alike` how long the step is beside a captured one less that: 1 unless a profiler cannot have added
+    the whole difference; then all that was captured shrinks alike. `spread_ns` is
     the median absolute deviation of the steps before; None where it was not told. `fresh_ns` is what page faults took
     in a step before, `captured_fresh_ns` in a captured one, where both are told: a profiler changes how often memory is
     new, and what is won from operators wins their share of it.
@@ -33,7 +34,8 @@ class Bare:
     step_ns: int
     captured_ns: int
     calls: int
-    each_ns: float | None
+    each_ns: float
+    alike: float = 1.0
     spread_ns: int | None = None
     fresh_ns: int = 0
     captured_fresh_ns: int = 0
@@ -54,11 +56,11 @@ class Bare:
         """The part of a finding's cost that is there without the profiler."""
         if finding.calls == 0:
             return 1.0
-        if self.each_ns is None or finding.calls is None or not finding.cost_ns:
+        if finding.calls is None or not finding.cost_ns:
             return min(1 + self.fresh_ns / self.captured_ns, self.step_ns / self.captured_ns)
         old = 1 - self.captured_fresh_ns / self.captured_ns
         new = self.step_ns / (self.step_ns - self.fresh_ns)
-        return max(_LEFT, old - self.each_ns * finding.calls / finding.cost_ns) * new
+        return max(_LEFT, old - self.each_ns * finding.calls / finding.cost_ns) * self.alike * new
 
 
 def bare(before: Sequence[Before], splits: Sequence[StepSplit]) -> Bare | None:
@@ -75,14 +77,16 @@ def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Bare | None:
     if not captured:
         return None
     fresh, captured_fresh = _fresh(row, captured)
-    each = max(0.0, (captured - captured_fresh - row.step_ns + fresh) / max(1, row.calls))
+    own, step = captured - captured_fresh, row.step_ns - fresh
+    added = max(0.0, min(own - step, MOST_NS.value * row.calls))
     return Bare(
         rank=row.rank,
         steps=row.steps,
         step_ns=row.step_ns,
         captured_ns=captured,
         calls=row.calls,
-        each_ns=each if each <= MOST_NS.value else None,
+        each_ns=added / max(1, row.calls),
+        alike=min(1.0, step / (own - added)) if own > added else 1.0,
         spread_ns=row.spread_ns,
         fresh_ns=fresh,
         captured_fresh_ns=captured_fresh,

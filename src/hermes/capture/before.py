@@ -1,8 +1,12 @@
-"""What steps were like before a capture began, without its profiler: means over the last records of the ring."""
+"""What steps were like before a capture began, without its profiler: means over the last records of the ring.
+
+A capture that begins by itself follows a change: only the records since it are steps like those that are captured.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 import mmap
 import time
 from collections.abc import Iterator
@@ -12,7 +16,8 @@ from hermes.live.record import AT, FLAGS, NULL, SIZE, unpack
 RECORDS = 256
 """So many records are looked at, a millisecond's work, once for each capture."""
 _OTHER = FLAGS["first"] | FLAGS["profiled"] | FLAGS["evaluation"] | FLAGS["foreign_profiler"]
-_PAGES, _TRIES = 32, 3
+_FEWEST, _SURE, _CHANGED = 5, 4.0, 0.1
+_PAGES, _TRIES = 256, 3
 _MEANS = {"step_ns": "wall_ns"} | {
     name: name for name in ("gc_ns", "data_ns", "data_cpu_ns", "save_ns", "optimizer_ns")
 }
@@ -20,7 +25,7 @@ _MEANS = {"step_ns": "wall_ns"} | {
 
 
 def before(records: bytes) -> dict[str, int]:
-    """Means by name over packed records, as integers; what no record has is absent.
+    """Means by name over packed records since their last change, as integers; what no record has is absent.
 
     `steps` counts the records, `step_ns` is a step's length and `spread_ns` the median absolute deviation of it,
     `gc_ns` its time in collections, `data_ns` its time in data loaders, `data_cpu_ns` what it computed
@@ -35,7 +40,36 @@ def before(records: bytes) -> dict[str, int]:
     ]
     if not rows:
         return {}
+    rows = rows[_changed_at([row[AT["wall_ns"]] for row in rows]) :]
     return {"steps": len(rows), **dict(_means(rows)), "fault_ns": fault_ns()}
+
+
+def _changed_at(walls: list[int]) -> int:
+    """Where the last stretch of steps begins that are longer or shorter than those before it; 0 where none does.
+
+    The rank sum of Mann and Whitney at each cut, in standard deviations: stalls and steps that are long by turns, as
+    checkpoints are, change no ranks of many. The medians of both sides must differ by a tenth, too.
+    """
+    begin = 0
+    while cut := _cut(walls[begin:]):
+        begin += cut
+    return begin
+
+
+def _cut(walls: list[int]) -> int:
+    count, above, best, at = len(walls), 0.0, _SURE, 0
+    order = {place: rank for rank, place in enumerate(sorted(range(count), key=walls.__getitem__))}
+    for cut in range(1, count - _FEWEST + 1):
+        above += 2 * order[cut - 1] - (count - 1)
+        score = abs(above) / math.sqrt(cut * (count - cut) * (count + 1) / 3)
+        if cut >= _FEWEST and score > best:
+            best, at = score, cut
+    before, since = _middle(walls[:at] or walls), _middle(walls[at:])
+    return at if abs(since - before) > _CHANGED * before else 0
+
+
+def _middle(values: list[int]) -> int:
+    return sorted(values)[len(values) // 2]
 
 
 def _means(rows: list[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
@@ -43,9 +77,9 @@ def _means(rows: list[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
         known = [row[AT[field]] for row in rows if row[AT[field]] != NULL]
         if known:
             yield name, sum(known) // len(known)
-    walls = sorted(row[AT["wall_ns"]] for row in rows)
-    middle = walls[len(walls) // 2]
-    yield "spread_ns", sorted(abs(wall - middle) for wall in walls)[len(walls) // 2]
+    walls = [row[AT["wall_ns"]] for row in rows]
+    middle = _middle(walls)
+    yield "spread_ns", _middle([abs(wall - middle) for wall in walls])
     # Read four times a second only, for all steps since: the first may count what was before these records.
     faults = [(at, row[AT["minor_faults"]]) for at, row in enumerate(rows) if row[AT["minor_faults"]] != NULL]
     rates = sorted(count // (at - last) for (last, _), (at, count) in itertools.pairwise(faults))
@@ -55,15 +89,18 @@ def _means(rows: list[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
 
 
 def fault_ns() -> int:
-    """What the first touch of a page costs here: the least of three tries, 100 us in all, more in a virtual machine."""
-    best = 0
-    for _ in range(_TRIES):
-        with mmap.mmap(-1, _PAGES * mmap.PAGESIZE) as memory:
-            first = _touched_ns(memory)
-            # The second time it is Python's own part of it.
-            spent = first - _touched_ns(memory)
-        best = min(best, spent) if best else spent
-    return max(best, 0)
+    """What it costs here to touch a page first and to give it back: the least of three tries, 2 ms in all."""
+    return min(_page_ns() for _ in range(_TRIES))
+
+
+def _page_ns() -> int:
+    with mmap.mmap(-1, _PAGES * mmap.PAGESIZE) as memory:
+        # The second time it is Python's own part of it.
+        touched = _touched_ns(memory) - _touched_ns(memory)
+        start = time.perf_counter_ns()
+        memory.close()
+        # What is touched anew in each step was given back in the one before.
+        return max(touched, 0) + (time.perf_counter_ns() - start) // _PAGES
 
 
 def _touched_ns(memory: mmap.mmap) -> int:

@@ -43,6 +43,8 @@ PATTERNS: dict[str, str] = {
         r"torch[./]serialization|torch\.save|save_checkpoint|state_dict|torch/distributed/checkpoint/|safetensors/"
         r"|torch/utils/tensorboard/|tensorboardx?/|wandb/|mlflow/|swanlab/|logging/__init__\.py|tqdm/"
         r"|<built-in function (print|fsync|fdatasync)>|<built-in method (write|writelines|flush) of _io\."
+        # A file takes the place of another: file systems write the new one to disk before.
+        r"|<built-in function (replace|rename)>"
         # Trackers of metrics that are not known by name: the thread that trains talks to a server.
         r"|method '?(sendall|send|recv|recv_into)'? of '?(_socket\.)?socket|http/client\.py"
     ),

@@ -75,7 +75,7 @@ def _bare(one: Bare | None) -> dict[str, object] | None:
         "step_ms": ms(one.step_ns),
         "captured_ms": ms(one.captured_ns),
         "calls": one.calls,
-        "us_a_call": None if one.each_ns is None else finite(round(one.each_ns / 1e3, 3)),
+        "us_a_call": finite(round(one.each_ns / 1e3, 3)),
     }
 
 
