@@ -213,8 +213,8 @@ def test_an_optimizer_of_small_operators_has_a_fused_form(
     assert (finding.gain.low_ns, finding.gain.high_ns) == (3_500_000, 7_000_000)
 
 
-def test_calls_of_collectives_and_recurrent_layers_are_no_calls_of_small_operators(
-    judged: Make, blind: Make, event: Make, host_step: Make
+def test_calls_of_collectives_waits_and_recurrent_layers_are_no_calls_of_small_operators(
+    judged: Make, blind: Make, event: Make, host_step: Make, wait: Make
 ) -> None:
     small = operator("aten::add", "elementwise", 100_000, calls=900, median_ns=1_000, **PLAIN)
     host = HostSide(steps=(host_step({"operators": 8_000_000, "python": 2_000_000}),))
@@ -223,6 +223,8 @@ def test_calls_of_collectives_and_recurrent_layers_are_no_calls_of_small_operato
     for kind in ("calls of collectives", "recurrent layers"):
         rows = (event(kind, 7_500_000),)
         assert silent(cpu009.RULE, replace(given, host=replace(host, events=rows)))
+    late = wait(0, 1, 7_500_000, collected=True, disjoint=True)
+    assert silent(cpu009.RULE, replace(given, waits=(late,)))
 
 
 def test_gradients_of_pieces_are_part_of_the_loop_that_takes_them(
@@ -463,3 +465,20 @@ def test_ranks_that_share_cores_wait_by_turns(
     rows = [wait(1, 0, waited, collected=True, disjoint=True)]
     (finding,) = com002.RULE.find(judged([blind(0), blind(1)], waits=rows))
     assert finding.confidence == confidence
+
+
+@pytest.mark.parametrize(
+    # Calls of the awaited rank, and time in operators that the other lacks: the same work, its own, as many calls.
+    ("calls", "own_ns", "gain"),
+    [(200, 100, 200), (200, 300, 400), (110, 100, 400)],
+)
+def test_a_rank_with_more_of_the_same_work_is_awaited_until_it_is_dealt_out(
+    judged: Make, blind: Make, wait: Make, calls: int, own_ns: int, gain: int
+) -> None:
+    rows = [wait(1, 0, 400, collected=True, disjoint=True)]
+    (told,) = earlier()
+    host = HostSide(before=(replace(told, calls=calls), replace(told, rank=1, calls=100)))
+    compute = computing(operator("aten::mm", "matmul", 900, ranks=(0, 1)), operator("aten::tanh", "x", own_ns))
+    (finding,) = com002.RULE.find(judged([blind(0), blind(1)], compute, waits=rows, host=host))
+    assert (finding.gain.expected_ns, finding.cost_ns, finding.calls) == (gain, 400, calls - 100)
+    assert (finding.actions[0].title == "Deal the work out evenly") is (gain == 200)

@@ -19,6 +19,9 @@ A chain of waits can pass a delay on: the awaited rank may itself have waited fo
 Ranks that compute on the cores of one host slow each other by turns: without a device, waits of less than a quarter of
 the step are told with little confidence.
 
+Where, without a device, the awaited rank makes more calls than the waiting one, and of the same operators, it has the
+larger part of the work: dealt out evenly, the others get theirs of it, and the step wins less than the wait.
+
 Within a pipeline, stages wait for each other by design: waits for ranks of another stage are left to the PAR rules.
 
 ## What to do
@@ -38,7 +41,7 @@ from collections.abc import Iterator
 from hermes.analyze.measures import PeerWait
 from hermes.diagnose.finding import Action, Evidence, Finding, Moment
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
-from hermes.diagnose.rules._host import has_device, won
+from hermes.diagnose.rules._host import before_of, has_device, won
 from hermes.diagnose.rules._slow import Beside, beside
 
 LIMIT = Threshold(
@@ -57,6 +60,7 @@ SHARED = Threshold(
     unit="of window may be ranks that take turns on the cores of their host, without a device",
     source="docs/evidence/noise.md",
 )
+MORE = Threshold(value=1.25, unit="times the recorded calls of the rank that waits", source="docs/evidence/noise.md")
 _SHOWN = 4
 _BY_TURNS = 0.4
 _COMPUTES = "which computes longer than its peers"
@@ -107,6 +111,7 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
     collected = worst.peer_collected
     apart = beside(measures, peer) if collected else None
     why = _why(apart, cost)
+    uneven = _has_more_of_it(measures, peer, worst.rank, cost)
     tail = (f", {why}" if why else "") if collected else ", which was not collected"
     return Finding(
         code="COM002",
@@ -116,9 +121,12 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         ranks=tuple(sorted(wait.rank for _, _, wait, _ in slow)),
         blames=(f"rank {peer}",),
         cost_ns=cost,
-        calls=worst.waits / max(1, measures.steps_of_rank.get(worst.rank, 1)),
+        # A profiler lengthens the rank that makes more calls, and the others wait for that, too.
+        calls=max(worst.waits / _steps(measures, worst.rank), float(_more_calls(measures, peer, worst.rank))),
         share=share,
-        gain=won(measures, worst.rank, cost, "the awaited rank arrives with the others"),
+        gain=won(measures, worst.rank, round(cost * (1 - 1 / (len(slow) + 1))), "its work is dealt out to all evenly")
+        if uneven
+        else won(measures, worst.rank, cost, "the awaited rank arrives with the others"),
         confidence=round(
             (_BY_TURNS if _shared(measures, worst.rank, share) else 0.8 if collected else 0.7) * measures.certainty, 2
         ),
@@ -145,14 +153,34 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
             ),
             *_beside(apart),
         ),
-        replay=(f"rank:{peer}=median",),
-        actions=(_action(peer, worst.rank, why, collected=collected),),
+        replay=() if uneven else (f"rank:{peer}=median",),
+        actions=((_DEAL,) if uneven else ()) + (_action(peer, worst.rank, why, collected=collected),),
     )
 
 
 def _shared(measures: Measures, rank: int, share: float) -> bool:
     """Whether so short a wait may come of ranks that compute on the same cores."""
     return not has_device(measures, rank) and not by_share(SHARED, share)
+
+
+def _steps(measures: Measures, rank: int) -> int:
+    return max(1, measures.steps_of_rank.get(rank, 1))
+
+
+def _more_calls(measures: Measures, peer: int, waiting: int) -> int:
+    """How many more calls of the awaited rank were recorded a step than of the one that waits; 0 where not told."""
+    own, other = before_of(measures, peer), before_of(measures, waiting)
+    return max(0, own.calls - other.calls) if own and other else 0
+
+
+def _has_more_of_it(measures: Measures, peer: int, waiting: int, cost_ns: int) -> bool:
+    """Whether the awaited rank makes more calls, and no half of the wait is operators that the other lacks."""
+    more, other = _more_calls(measures, peer, waiting), before_of(measures, waiting)
+    if has_device(measures, waiting) or other is None or not by_share(MORE, 1 + more / max(1, other.calls)):
+        return False
+    alone = (row for row in measures.compute.operators if peer in row.ranks and waiting not in row.ranks)
+    apart_ns = sum(row.ns / sum(_steps(measures, rank) for rank in row.ranks) for row in alone)
+    return apart_ns <= HALF.value * cost_ns
 
 
 def _why(apart: Beside | None, cost_ns: int) -> str:
@@ -210,4 +238,15 @@ def _action(peer: int, waiting: int, why: str, *, collected: bool) -> Action:
     )
 
 
-RULE = Rule(code="COM002", page=__doc__ or "", find=find, cases=("COM-21", "COM-22", "PAR-13", "PAR-18", "ENV-06"))
+_DEAL = Action(
+    title="Deal the work out evenly",
+    do="Shuffle samples over all ranks (DistributedSampler(shuffle=True)), or sort them by length and deal them out in "
+    "turn: order[rank::world_size]; batches by tokens, not by samples.",
+    verify="The ranks make as many calls a step, and none is awaited by the others.",
+    risk="Other batches: the loss takes another path.",
+    source="case PAR-05; PyTorch documentation of torch.utils.data.distributed",
+)
+
+RULE = Rule(
+    code="COM002", page=__doc__ or "", find=find, cases=("COM-21", "COM-22", "PAR-05", "PAR-13", "PAR-18", "ENV-06")
+)

@@ -4,8 +4,9 @@
 
 Time of the typical step in which the host is in operators or Python, less the operators that last at least 10 us, and
 at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the processor itself,
-where most calls of operators are shorter than that. Checks of numbers (ENV004), conversions of lists (IO007) and calls
-of collectives do not count, nor do recurrent layers of the framework, which are loops of small operators themselves.
+where most calls of operators are shorter than that. Checks of numbers (ENV004), conversions of lists (IO007), calls
+of collectives and waits for other ranks do not count, nor do recurrent layers of the framework, which are loops of small
+operators themselves.
 Gradients of pieces taken out of a tensor in a loop count whole: each is as large as the tensor.
 Where the optimizer makes most of these calls, what it takes is what can be won: it has a fused form.
 
@@ -116,7 +117,10 @@ def _cost(measures: Measures, split: StepSplit) -> int | None:
     calls = sum(row.calls / _steps(measures, row) for row in rows if _is_small(row))
     pieces = _pieces(measures, rank)
     # Other Python of the step is no fault of its operators.
-    other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, COLLECTIVES, RECURRENT))
+    other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, RECURRENT))
+    # DistributedDataParallel waits for other ranks inside of its backward pass, and not in calls of collectives.
+    waits = (measures.waited_per_step(wait) for wait in measures.waits if wait.rank == rank)
+    other += max(event_cost(measures, rank, COLLECTIVES) or 0, *waits, 0)
     own = max(host.of(OPERATOR, PYTHON) - max(round(large) - pieces, 0) - other, 0)
     return min(own, round(calls * CALL_NS.value) + pieces)
 
