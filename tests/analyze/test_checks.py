@@ -1,4 +1,4 @@
-"""Calls that check numbers, the functions around them, and batches that are padded."""
+"""Calls that check numbers, the functions around them, batches that are padded, and tables with dense gradients."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from hermes.analyze.checks import checks
+from hermes.analyze.dense_tables import dense_tables
 from hermes.analyze.padding import by_rank, padding, wasted
 
 SCHEMA = {"kind": pl.String, "name": pl.String, "pid": pl.Int64, "tid": pl.Int64, "start_ns": pl.Int64,
@@ -78,3 +79,38 @@ def test_images_that_are_padded_are_no_tokens() -> None:
     table = lookups(("aten::constant_pad_nd", "4,30;;", "float;ScalarList;Scalar"),
                     ("aten::embedding", "100,8;4,40;;;", "float;long int;Scalar;Scalar;Scalar"))  # fmt: skip
     assert list(padding(0, table)) == []
+
+
+# Tables and their gradients -----------------------------------------------------------------------------------------
+
+
+def test_a_table_is_dense_where_its_lookup_has_a_dense_backward() -> None:
+    table = lookups(
+        ("aten::embedding", "9000,8;4,16;;;", "float;long int;Scalar;Scalar;Scalar"),
+        ("aten::embedding", "9000,8;4,8;;;", "float;long int;Scalar;Scalar;Scalar"),
+        ("aten::embedding", "7000,4;64;;;", "float;long int;Scalar;Scalar;Scalar"),
+        ("aten::embedding_dense_backward", "4,16,8;4,16;;;", "float;long int;Scalar;Scalar;Scalar"),
+        ("aten::embedding_dense_backward", "4,8,8;4,8;;;", "float;long int;Scalar;Scalar;Scalar"),
+        ("aten::embedding_sparse_backward", "64,4;64;;;", "float;long int;Scalar;Scalar;Scalar"),
+    )
+    (row,) = dense_tables(0, table)
+    assert (row.rows, row.width, row.used) == (9000, 8, 48.0)
+
+
+def test_bags_of_rows_have_tables_too() -> None:
+    table = lookups(
+        ("aten::_embedding_bag", "9000,8;320;64;;;;;;", "float;long int;long int;Scalar;Scalar;Scalar;;Scalar;Scalar"),
+        ("aten::_embedding_bag_dense_backward", "64,8;320;320;64;64;;;;;", "float;long int;long int;long int"),
+    )
+    (row,) = dense_tables(0, table)
+    assert (row.rows, row.width, row.used) == (9000, 8, 320.0)
+
+
+def test_lookups_without_shapes_or_without_a_backward_are_no_dense_tables() -> None:
+    table = lookups(
+        ("aten::embedding", "", ""),
+        ("aten::embedding_dense_backward", "", ""),
+        ("aten::embedding", "9000,8;64;;;", "float;long int;Scalar;Scalar;Scalar"),
+        ("aten::embedding_dense_backward", "64,16;64;;;", "float;long int;Scalar;Scalar;Scalar"),
+    )
+    assert list(dense_tables(0, table)) == []

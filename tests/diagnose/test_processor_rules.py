@@ -11,7 +11,7 @@ from tests.diagnose.rows import computing, group_op, only, operator, silent, ste
 
 from hermes.analyze.comm_measures import Communication, GroupOp
 from hermes.analyze.compute_measures import NO_COMPUTE, Compute
-from hermes.analyze.host_measures import Before, HostSide, OverlapPart, Padding, SettingValues, StepOverlap
+from hermes.analyze.host_measures import Before, DenseTable, HostSide, OverlapPart, Padding, SettingValues, StepOverlap
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.rule import Measures
 from hermes.diagnose.rules import (
@@ -20,6 +20,7 @@ from hermes.diagnose.rules import (
     cmp013,
     cmp014,
     cmp015,
+    cmp016,
     com002,
     com004,
     com010,
@@ -286,6 +287,85 @@ def test_rows_that_are_only_read_or_take_little_are_no_finding(judged: Make, bli
     assert silent(cmp015.RULE, by_index(judged, blind, ("aten::index_select", "indexing", 400_000)))
     few = (("aten::index", "indexing", 50_000), ("aten::index_add_", "indexing", 50_000))
     assert silent(cmp015.RULE, by_index(judged, blind, *few))
+
+
+# Gradients as large as their tables ---------------------------------------------------------------------------------
+
+PEOPLE, THINGS = "160000,32", "40000,32"
+
+
+def of_tables(judged: Make, blind: Make, *rows: tuple[str, str, str, int], **given: Any) -> Measures:
+    """A step of a millisecond; `given` are two tables by their rows, and the indices of a lookup."""
+    made = [operator(name, kind, ns, **PLAIN, shapes=shapes) for name, kind, shapes, ns in rows]
+    used = given.pop("used", 500.0)
+    tables = tuple(DenseTable(rank=0, rows=n, width=32, used=used) for n in given.pop("tables", (160_000, 40_000)))
+    splits = [blind(step=step, host=1_000_000) for step in range(given.pop("steps", 1))]
+    found: Measures = judged(splits, compute=computing(*made), host=HostSide(tables=tables))
+    return found
+
+
+DENSE = (
+    ("aten::fill_", "elementwise", f"{PEOPLE};", 100_000),
+    ("aten::add_", "elementwise", f"{PEOPLE};{PEOPLE};", 200_000),
+    ("aten::add_", "elementwise", f"{THINGS};{THINGS};", 100_000),
+    ("aten::index_select", "indexing", f"{PEOPLE};;500", 50_000),
+    ("aten::select", "other", f"{PEOPLE};;", 50_000),
+    ("aten::mm", "matmul", "500,64;64,256", 500_000),
+)
+
+
+def test_gradients_as_large_as_their_tables_could_be_sparse(judged: Make, blind: Make) -> None:
+    finding = only(cmp016.RULE, of_tables(judged, blind, *DENSE))
+    # At most an index costs as much as 32 rows (a tenth of the larger table, four tenths of the smaller one), and the
+    # calls as much as 262,144 numbers (a twentieth, a fifth).
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (400_000, 294_160, 396_000)
+    assert finding.blames == ("aten::add_", "aten::fill_")
+    assert finding.replay == ("op:aten::add_=0.3024", "op:aten::fill_=0.1512")
+    assert "500 of 160,000 rows" in finding.title
+    assert finding.calls == 3.0
+
+
+def test_a_call_with_lists_of_tensors_counts_by_what_is_of_tables(judged: Make, blind: Make) -> None:
+    # Of each list 5,120,000 numbers are of the table, 1,280,000 are not.
+    lists = f"{PEOPLE};40,32000;;{PEOPLE};40,32000;;"
+    rows = (("aten::_fused_adam_", "optimizer", lists, 500_000), ("aten::mm", "matmul", "500,64;64,256", 500_000))
+    finding = only(cmp016.RULE, of_tables(judged, blind, *rows))
+    assert (finding.cost_ns, finding.calls) == (400_000, 0.8)
+
+
+def test_more_steps_alike_change_nothing_about_tables(judged: Make, blind: Make) -> None:
+    one = only(cmp016.RULE, of_tables(judged, blind, *DENSE))
+    thrice = of_tables(judged, blind, *[(*row[:3], 3 * row[3]) for row in DENSE], steps=3)
+    steps = tuple(step_compute(step=step, kernels=1_000_000) for step in range(3))
+    again = only(cmp016.RULE, replace(thrice, compute=replace(thrice.compute, steps=steps)))
+    assert (again.cost_ns, again.gain, again.replay) == (one.cost_ns, one.gain, one.replay)
+
+
+def test_sparse_small_or_well_read_tables_are_no_finding(judged: Make, blind: Make) -> None:
+    assert silent(cmp016.RULE, of_tables(judged, blind, *DENSE, tables=()))
+    assert silent(cmp016.RULE, of_tables(judged, blind, *DENSE, used=5_000.0))
+    small = [(name, kind, shapes.replace("160000", "8192"), ns) for name, kind, shapes, ns in DENSE]
+    assert silent(cmp016.RULE, of_tables(judged, blind, *small, tables=(8_192,), used=16.0))
+
+
+def test_tables_that_take_little_of_the_step_are_no_finding(judged: Make, blind: Make) -> None:
+    assert silent(cmp016.RULE, of_tables(judged, blind, ("aten::fill_", "elementwise", f"{PEOPLE};", 50_000)))
+    assert only(cmp016.RULE, of_tables(judged, blind, ("aten::fill_", "elementwise", f"{PEOPLE};", 50_100)))
+
+
+@pytest.mark.parametrize("head", ["32,160000", "160000,32"])
+def test_a_table_that_a_product_reads_has_a_dense_gradient_anyway(judged: Make, blind: Make, head: str) -> None:
+    layer = ("aten::mm", "matmul", f"500,32;{head}", 100_000)
+    finding = only(cmp016.RULE, of_tables(judged, blind, *DENSE, layer))
+    assert finding.cost_ns == 100_000
+    assert silent(cmp016.RULE, of_tables(judged, blind, *DENSE[:2], layer, tables=(160_000,)))
+
+
+def test_tables_count_on_devices_too(judged: Make, split: Make) -> None:
+    made = [operator("ForeachAddcmul", "optimizer", 600_000, shapes=f"{PEOPLE};{PEOPLE}", dtypes="FLOAT;FLOAT")]
+    host = HostSide(tables=(DenseTable(rank=0, rows=160_000, width=32, used=500.0),))
+    found = judged([split(window=1_000_000)], compute=computing(*made), host=host, vendors={0: "ascend"})
+    assert only(cmp016.RULE, found).cost_ns == 600_000
 
 
 def test_large_operators_on_half_of_the_cores_could_have_the_others(judged: Make, blind: Make) -> None:

@@ -385,6 +385,16 @@ class Padding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DenseTable:
+    """Tables of `rows` of `width` numbers with dense gradients; `used` is the mean number of indices of a lookup."""
+
+    rank: int
+    rows: int
+    width: int
+    used: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
     """What steps of a rank were like before the capture, without its profiler, as Hermes' monitor counted them.
 
@@ -433,4 +443,5 @@ class HostSide:
     recompute: tuple[Recompute, ...] = ()
     holders: tuple[Holder, ...] = ()
     padding: tuple[Padding, ...] = ()
+    tables: tuple[DenseTable, ...] = ()
     before: tuple[Before, ...] = ()

@@ -8,12 +8,13 @@ from functools import cached_property
 
 import polars as pl
 
-from hermes.analyze import checks, dispatch, host_events, input_pipeline, memory, padding
+from hermes.analyze import checks, dense_tables, dispatch, host_events, input_pipeline, memory, padding
 from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.calls import spans, within
 from hermes.analyze.host_measures import (
     Before,
     Contention,
+    DenseTable,
     Dispatch,
     Fetches,
     Holder,
@@ -74,6 +75,7 @@ class Gathered:
     recompute: list[Recompute] = field(default_factory=list)
     holders: list[Holder] = field(default_factory=list)
     padded: list[Padding] = field(default_factory=list)
+    tables: list[DenseTable] = field(default_factory=list)
     before: list[Before] = field(default_factory=list)
 
     def side(self) -> HostSide:
@@ -97,6 +99,7 @@ class Gathered:
             recompute=tuple(self.recompute),
             holders=tuple(self.holders),
             padding=tuple(self.padded),
+            tables=tuple(self.tables),
             before=tuple(self.before),
         )
 
@@ -175,8 +178,10 @@ def gather(rank: Tables, into: Gathered) -> None:
     into.contention.extend([cores] if cores else [])
     found = host_events.shapes(data.rank, data.table("kernel", "component", "type", "input_shapes", "op_state", "step"))
     into.shapes.extend([found] if found else [])
-    calls = data.where("host_op", ("name", "shapes", "dtypes"), pl.col("name").is_in((*padding.PADS, padding.LOOKUP)))
+    wanted = {*padding.PADS, padding.LOOKUP, *dense_tables.LOOKUPS, *dense_tables.BACKWARDS}
+    calls = data.where("host_op", ("name", "shapes", "dtypes"), pl.col("name").is_in(sorted(wanted)))
     into.padded.extend(padding.padding(data.rank, calls))
+    into.tables.extend(dense_tables.dense_tables(data.rank, calls))
     _input(rank, notable, cores, into)
     _memory(rank, notable, into)
     if rank.typical is not None and rank.typical.window_ns > 0:

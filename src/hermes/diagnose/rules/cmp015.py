@@ -18,7 +18,8 @@ When the indices change the rows themselves, as the dispatch of tokens to expert
 ## What to do
 
 Sum on a graph by a product with the sparse matrix of its edges: it reads each row where it is and writes the sum once.
-Sort indices before they are scattered; give an embedding sparse gradients where few rows of many are used.
+Sort indices before they are scattered. Where a batch reads few rows of a large table, its gradient costs more than
+the sums do: CMP016.
 
 ## How to check
 
@@ -78,13 +79,6 @@ def find(measures: Measures) -> Iterator[Finding]:
                 verify="aten::_sparse_mm or addmm of a sparse matrix takes the place of index and scatter_add.",
                 risk="Only where a message is the row of its node times a number; sums in another order.",
                 source="PyTorch Geometric: memory-efficient aggregations; documentation of torch.sparse",
-            ),
-            Action(
-                title="Make the gradient of an embedding sparse",
-                do="nn.Embedding(n, d, sparse=True) with torch.optim.SparseAdam, where a batch uses few of the rows.",
-                verify="The backward pass of the embedding takes about as long as its forward pass.",
-                risk="Few optimizers take sparse gradients.",
-                source="PyTorch documentation of torch.nn.Embedding",
             ),
         ),
     )
