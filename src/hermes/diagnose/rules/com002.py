@@ -60,7 +60,7 @@ SHARED = Threshold(
     unit="of window may be ranks that take turns on the cores of their host, without a device",
     source="docs/evidence/noise.md",
 )
-MORE = Threshold(value=1.25, unit="times the recorded calls of the rank that waits", source="docs/evidence/noise.md")
+MORE = Threshold(value=0.25, unit="more recorded calls than the rank that waits", source="docs/evidence/noise.md")
 _SHOWN = 4
 _BY_TURNS = 0.4
 _COMPUTES = "which computes longer than its peers"
@@ -176,7 +176,7 @@ def _more_calls(measures: Measures, peer: int, waiting: int) -> int:
 def _has_more_of_it(measures: Measures, peer: int, waiting: int, cost_ns: int) -> bool:
     """Whether the awaited rank makes more calls, and no half of the wait is operators that the other lacks."""
     more, other = _more_calls(measures, peer, waiting), before_of(measures, waiting)
-    if has_device(measures, waiting) or other is None or not by_share(MORE, 1 + more / max(1, other.calls)):
+    if has_device(measures, waiting) or other is None or not by_share(MORE, more / max(1, other.calls)):
         return False
     alone = (row for row in measures.compute.operators if peer in row.ranks and waiting not in row.ranks)
     apart_ns = sum(row.ns / sum(_steps(measures, rank) for rank in row.ranks) for row in alone)

@@ -4,10 +4,9 @@
 
 Time of the typical step in which the host is in operators or Python, less the operators that last at least 10 us, and
 at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the processor itself,
-where most calls of operators are shorter than that. Checks of numbers (ENV004), conversions of lists (IO007), calls
-of collectives and waits for other ranks do not count, nor do recurrent layers of the framework, which are loops of small
-operators themselves.
-Gradients of pieces taken out of a tensor in a loop count whole: each is as large as the tensor.
+where most calls of operators are shorter than that. Checks of numbers (ENV004), conversions of lists (IO007), calls of
+collectives and waits for other ranks do not count, nor do recurrent layers of the framework, which are loops of small
+operators themselves. Gradients of pieces taken out of a tensor in a loop count whole: each is as large as the tensor.
 Where the optimizer makes most of these calls, what it takes is what can be won: it has a fused form.
 
 ## Why it costs you
