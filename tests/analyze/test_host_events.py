@@ -110,6 +110,29 @@ def test_a_recurrent_layer_is_itself_and_the_backward_of_what_ran_in_it() -> Non
     assert found.select("name", "dur_ns").rows() == [("aten::gru", 100), ("TanhBackward0", 30)]
 
 
+def test_lists_belong_to_the_tensor_that_is_made_of_them() -> None:
+    tensor, comprehension = "<built-in method tensor of type object at 0x7f>", "train.py(9): <listcomp>"
+    rows = [
+        # The list, and the rows in it; the tensor that it becomes.
+        ("python", comprehension, 0, 500_000),
+        ("python", comprehension, 10_000, 200_000),
+        ("python", comprehension, 300_000, 199_000),
+        ("python", tensor, 510_000, 90_000),
+        # One that calls operators, another that is for something else, and one of another thread.
+        ("python", comprehension, 1_000_000, 50_000),
+        ("op", "aten::sum", 1_010_000, 9_000),
+        ("python", tensor, 1_060_000, 9_000),
+        ("python", "train.py(20): <genexpr>", 2_000_000, 50_000),
+    ]
+    schema = ("kind", "name", "start_ns", "dur_ns")
+    calls = pl.DataFrame(rows, schema=schema, orient="row").with_columns(pid=pl.lit(1), tid=pl.lit(9))
+    loop = calls.select("pid", "tid").unique()
+    other = calls.with_columns(tid=pl.lit(10))
+    found = host_events.made_into_tensors(pl.concat([calls, other]), calls.filter(pl.col("kind") == "op"), loop)
+    assert found.select("start_ns", "dur_ns", "tid").rows() == [(0, 500_000, 9), (300_000, 199_000, 9)]
+    assert not host_events.made_into_tensors(calls.head(3), calls.clear(), loop).height
+
+
 def told(**means: object) -> pl.DataFrame:
     rows = {"rank": 0, "source": "before the capture"}
     return pl.DataFrame([rows | {"name": name, "value": value} for name, value in means.items()], schema=SETTING.schema)

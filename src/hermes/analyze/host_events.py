@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import polars as pl
 
 from hermes.analyze.calls import named, of_threads, outermost, spans
@@ -22,6 +23,7 @@ from hermes.knowledge.host_work import (
     DATA,
     EVENTS,
     GC,
+    LISTS,
     OPTIMIZER,
     PIECES,
     RECURRENT,
@@ -33,6 +35,8 @@ from hermes.knowledge.measure_names import BEFORE
 
 _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
 _NAMES = 8
+_BESIDE_NS = 100_000
+"""Between the end of a list and the call that it is an argument of: some calls, and what a profiler adds to them."""
 _MODULE = r"^nn\.module: "
 # Settings that differ between ranks by what they are.
 _OWN = frozenset({"rank", "rank_id", "trace_id", "global_rank", "local_rank", "device_id"})
@@ -48,7 +52,18 @@ def notable(host_op: pl.DataFrame) -> pl.DataFrame:
         for pattern in (
             *(
                 EVENTS[reason]
-                for reason in (DATA, CONVERSION, UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES, *_KINDS)
+                for reason in (
+                    DATA,
+                    CONVERSION,
+                    LISTS,
+                    UNPICKLING,
+                    OPTIMIZER,
+                    REDUCING,
+                    COLLECTIVES,
+                    BUCKETS,
+                    PIECES,
+                    *_KINDS,
+                )
             ),
             FRAMES,
             _MODULE,
@@ -70,11 +85,12 @@ def host_events(
     checks: pl.DataFrame,
     rank: int,
     layers: pl.DataFrame | None = None,
+    lists: pl.DataFrame | None = None,
 ) -> Iterator[HostEvents]:
     """One row for each kind; `calls` are those of `notable`, `busy` is when the device worked (None: not recorded).
 
     `loop` holds `pid`, `tid` of the thread that runs the training loop, `checks` the calls of `analyze.checks`,
-    `layers` those of `recurrent`.
+    `layers` those of `recurrent`, `lists` those of `made_into_tensors`.
     """
     count = max(1, len(splits))
     for reason in _KINDS:
@@ -86,6 +102,7 @@ def host_events(
     converted = calls.filter(named(CONVERSION))
     # A batch that workers or datasets make is input, whatever it is made of.
     own = outermost(of_threads(converted, loop) if loop.height else converted)
+    own = own if lists is None else outermost(pl.concat([own, lists]))
     made = spans(own) - spans(calls.filter(named(DATA)))
     yield _events(rank, CONVERSION, _cut(own, made), own, step, count, busy, "Python frames")
     for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES):
@@ -115,6 +132,23 @@ def recurrent(layers: pl.DataFrame, numbered: pl.DataFrame) -> pl.DataFrame:
     inside = forward.filter(enclosing(layers, forward).is_not_null())["sequence"].unique()
     backward = numbered.filter(pl.col("forward_tid").is_not_null() & pl.col("sequence").is_in(inside.implode()))
     return outermost(pl.concat([layers, backward]))
+
+
+def made_into_tensors(calls: pl.DataFrame, ops: pl.DataFrame, loop: pl.DataFrame) -> pl.DataFrame:
+    """Comprehensions on the loop's threads that end where a conversion begins: they made what it turns into a tensor.
+
+    `calls` are those of `notable`, `ops` all operators: a comprehension that calls some computes with tensors.
+    """
+    lists = of_threads(calls.filter(named(LISTS)), loop)
+    starts = of_threads(calls.filter(named(CONVERSION)), loop)["start_ns"].sort().to_numpy()
+    if not lists.height or not len(starts):
+        return lists.clear()
+    ends = (lists["start_ns"] + lists["dur_ns"]).to_numpy()
+    place = np.searchsorted(starts, ends)
+    gap = starts[np.minimum(place, len(starts) - 1)] - ends
+    begun = of_threads(ops, loop)["start_ns"].sort().to_numpy()
+    inside = np.searchsorted(begun, ends) - np.searchsorted(begun, lists["start_ns"].to_numpy())
+    return lists.filter(pl.Series((gap >= 0) & (gap <= _BESIDE_NS) & (inside == 0), dtype=pl.Boolean))
 
 
 def _cut(rows: pl.DataFrame, when: Intervals) -> pl.DataFrame:

@@ -55,6 +55,7 @@ PATTERNS: dict[str, str] = {
 
 CHECKS = "checks of numbers"
 CONVERSION = "conversion of lists"
+LISTS = "making of lists"
 UNPICKLING = "unpickling"
 OPTIMIZER = "optimizer steps"
 REDUCING = "forward passes of DistributedDataParallel"
@@ -70,6 +71,7 @@ EVENTS: dict[str, str] = PATTERNS | {
         r"|(^|/)traceback\.py\(\d+\): (format_stack|extract_stack)$"
     ),
     CONVERSION: r"^<built-in method (tensor|as_tensor|asarray) of type object|^<built-in function array>$",
+    LISTS: r"<(list|dict|set)comp>$|<genexpr>$",
     UNPICKLING: r"^<built-in function loads>$",
     OPTIMIZER: r"^optimizer\.step#",
     REDUCING: r"^distributeddataparallel\.forward$",

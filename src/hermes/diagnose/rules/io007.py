@@ -3,8 +3,9 @@
 ## What it detects
 
 Time a step in which the training thread makes tensors or arrays of Python objects (`torch.tensor`, `torch.as_tensor`,
-`numpy.array`) outside of the loader, with what it takes there to unpickle what workers sent: free time of the device
-meanwhile, or the host's own time where there is no device.
+`numpy.array`) outside of the loader, with the comprehensions that make these objects just before, as far as they call
+no operators (Python up to 3.11 has frames of them), and with what it takes there to unpickle what workers sent: free
+time of the device meanwhile, or the host's own time where there is no device.
 
 ## Why it costs you
 
@@ -74,6 +75,14 @@ def find(measures: Measures) -> Iterator[Finding]:
                 source="PyTorch documentation: torch.as_tensor and torch.from_numpy; multiprocessing: tensors are "
                 "passed in shared memory, other objects are pickled",
             ),
+            Action(
+                title="Compute masks and indices with tensors",
+                do="mask = torch.arange(n, device=x.device) < lengths[:, None] in place of lists of lists; what is the "
+                "same in each step is a buffer: self.register_buffer('mask', ...).",
+                verify="The comprehensions and torch.tensor are gone from the step.",
+                risk="none",
+                source="PyTorch performance tuning guide: create tensors directly on the target device",
+            ),
         ),
     )
 
@@ -82,4 +91,4 @@ def _converted(measures: Measures, rank: int) -> int | None:
     return event_cost(measures, rank, CONVERSION)
 
 
-RULE = Rule(code="IO007", page=__doc__ or "", find=find, cases=("IO-13",))
+RULE = Rule(code="IO007", page=__doc__ or "", find=find, cases=("IO-13", "CPU-20"))
