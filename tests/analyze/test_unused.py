@@ -107,6 +107,12 @@ def test_each_backward_pass_of_a_step_is_looked_at_alone() -> None:
     assert taken(calls(*micro, *micro, UPDATE)) == (8, 4, 120, 0)
 
 
+def test_a_step_that_is_repeated_wastes_what_it_wastes_alone() -> None:
+    alone = calls(FORWARD, *STUDENT, *TEACHER, UPDATE)
+    again = alone + calls(FORWARD, *STUDENT, *TEACHER, UPDATE, at=500)
+    assert measured(again, until=400) == measured(alone)
+
+
 def test_what_optimizers_of_other_steps_use_is_used() -> None:
     turns = calls(FORWARD, *STUDENT, *TEACHER, UPDATE) + calls(f"={LARGE}", at=500)
     found = measured(turns, until=400)
@@ -144,6 +150,7 @@ def test_a_head_on_a_large_frozen_network_has_few_of_the_gradients() -> None:
 def test_the_loop_may_run_inside_the_optimizer_as_a_closure() -> None:
     rows = calls(FORWARD, *STUDENT, *TEACHER)
     rows[0]["shapes"] = LARGE
+    rows.append(row("aten::detach", 103, 2, shapes=LARGE))
     behind = row("aten::_fused_adamw_", 120, 5, shapes=f"{SMALL};{BIAS}")
     step = row(f"{OPTIMIZER}AdamW.step", 0, 200, kind="mark")
     assert taken([*rows, step, behind]) == (4, 2, 60, 0)

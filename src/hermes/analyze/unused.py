@@ -126,8 +126,8 @@ def _updated(marks: pl.DataFrame, rows: pl.DataFrame, gradients: Counter[str]) -
 def _worked_on(marks: pl.DataFrame, rows: pl.DataFrame) -> list[set[str]]:
     """Shapes of the operators of each optimizer's step; what it runs before them may be the loop's own (a closure)."""
     rows = rows.with_columns(enclosing(marks, rows).alias("mark")).drop_nulls("mark")
-    closure = pl.col("start_ns").filter(pl.col("name") == _GRADIENT).max().over("mark")
-    rows = rows.filter(closure.is_null() | (pl.col("start_ns") > closure))
+    kept = (pl.col("start_ns") + pl.col("dur_ns")).filter(pl.col("name") == _GRADIENT)
+    rows = rows.filter(pl.col("start_ns") >= kept.max().over("mark").fill_null(0))
     found: list[set[str]] = [set() for _ in range(marks.height)]
     for mark, text in rows.drop_nulls("shapes").select("mark", "shapes").unique().iter_rows():
         found[mark].update(shape for shape in text.split(";") if shape)
