@@ -138,6 +138,13 @@ def test_flat_or_sharded_parameters_have_other_shapes_than_gradients() -> None:
     assert measured(calls(FORWARD, *STUDENT, *TEACHER, f"=40;{BIAS}")) is None
 
 
+def test_an_optimizer_that_is_shared_out_updates_more_than_a_rank_sees() -> None:
+    rows = calls(FORWARD, *STUDENT, *TEACHER, UPDATE)
+    for one in rows:
+        one["name"] = str(one["name"]).replace("AdamW.step", "ZeroRedundancyOptimizer.step")
+    assert measured(rows) is None
+
+
 def test_an_optimizer_that_is_not_seen_to_work_may_use_any_gradient() -> None:
     assert measured(calls(FORWARD, *STUDENT, *TEACHER, UPDATE, "=")) is None
 

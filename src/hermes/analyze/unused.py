@@ -28,6 +28,8 @@ _MATCHED_OF_FEW = 0.9
 _OTHERS = 5
 """How many optimizers' steps on either side are asked whether they use what those of this step do not."""
 _SHOWN = 3
+# Each rank updates some of the parameters, and gets the others.
+_SHARED_OUT = r"(?i)#(\w*(zero|shard|distributed)\w*|oss)\."
 # A gradient of a matrix that is used transposed passes through these.
 _PASSES_ON = re.compile(
     r"\b(T|Transpose|Permute|View|UnsafeView|Reshape\w*|ToCopy|Expand|(Uns|S)queeze|Sum)Backward\d*$"
@@ -64,7 +66,7 @@ def unused_gradients(
     first, last = int(begun.min()), int(begun.max())
     marks = outermost(marks)
     own = marks.filter(pl.col("start_ns").is_between(first, last))
-    if not own.height:
+    if not own.height or own["name"].str.contains(_SHARED_OUT).any():
         return None
     rows = shaped(first, last + 1)
     gradients = _gradients(calls, rows)

@@ -10,8 +10,8 @@ where keeping activations adds about a third.
 
 A gradient is told by its shape, which no operator inside an optimizer's step has. So a network whose parameters have
 the shapes of the trained one is not told, and one that shares some of them is told in part. Nothing is said where a
-step has no optimizer (gradients are still gathered), where shapes were not recorded, or where optimizers work on flat
-or sharded parameters.
+step has no optimizer (gradients are still gathered), where shapes were not recorded, where optimizers work on flat or
+sharded parameters, or where each rank updates some of them.
 
 ## Why it costs you
 
