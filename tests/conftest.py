@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from hermes.analyze.host_measures import (
+    BackwardPart,
     Contention,
     Dispatch,
     Fetches,
@@ -33,6 +34,7 @@ from hermes.analyze.host_measures import (
     StepHost,
     StepOverlap,
     SyncCall,
+    UnusedGradients,
 )
 
 # The length of one example says nothing on a machine that does other work too.
@@ -140,6 +142,13 @@ def _host_side(text: str) -> HostSide:
             ),
         ),
         growth=(MemoryGrowth(rank=0, component=text, device_id=0, steps=4, bytes_per_step=bad, r2=1.0),),
+        unused=(
+            UnusedGradients(
+                rank=0, step=50, gradients=9, unused=4, shapes=((text, 2),), compute_ns=None,
+                whole=BackwardPart(host_ns=7, device_ns=None, calls=3),
+                partly=BackwardPart(host_ns=5, device_ns=4, calls=2),
+            ),
+        ),
         recompute=(Recompute(rank=0, step=50, ops=3, host_ns=7, device_ns=None, compute_ns=None),),
         holders=(Holder(rank=0, module=text, operator=text, blocks=1, bytes=150_995_456, share=0.26),),
     )  # fmt: skip

@@ -11,7 +11,17 @@ from tests.diagnose.rows import computing, group_op, only, operator, silent, ste
 
 from hermes.analyze.comm_measures import Communication, GroupOp
 from hermes.analyze.compute_measures import NO_COMPUTE, Compute
-from hermes.analyze.host_measures import Before, DenseTable, HostSide, OverlapPart, Padding, SettingValues, StepOverlap
+from hermes.analyze.host_measures import (
+    BackwardPart,
+    Before,
+    DenseTable,
+    HostSide,
+    OverlapPart,
+    Padding,
+    SettingValues,
+    StepOverlap,
+    UnusedGradients,
+)
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.rule import Measures
 from hermes.diagnose.rules import (
@@ -21,6 +31,7 @@ from hermes.diagnose.rules import (
     cmp014,
     cmp015,
     cmp016,
+    cmp017,
     com002,
     com004,
     com010,
@@ -562,3 +573,42 @@ def test_a_rank_with_more_of_the_same_work_is_awaited_until_it_is_dealt_out(
     (finding,) = com002.RULE.find(judged([blind(0), blind(1)], compute, waits=rows, host=host))
     assert (finding.gain.expected_ns, finding.cost_ns, finding.calls) == (gain, 400, calls - 100)
     assert (finding.actions[0].title == "Deal the work out evenly") is (gain == 200)
+
+
+# Gradients that no optimizer uses -----------------------------------------------------------------------------------
+
+
+def idle(whole: int = 0, partly: int = 0, whole_device: int | None = None) -> HostSide:
+    row = UnusedGradients(
+        rank=0, step=0, gradients=16, unused=9, shapes=(("32,32,3,3", 3), ("32", 4)), compute_ns=None,
+        whole=BackwardPart(host_ns=whole, device_ns=whole_device, calls=100),
+        partly=BackwardPart(host_ns=partly, device_ns=None if whole_device is None else 50, calls=10),
+    )  # fmt: skip
+    return HostSide(unused=(row,))
+
+
+def test_a_network_that_no_optimizer_updates_needs_no_backward(measures: Make, blind: Make) -> None:
+    finding = only(cmp017.RULE, measures([blind(host=1_000)], host=idle(whole=400)))
+    # Activations that nobody keeps are won on top of the backward pass.
+    assert (finding.gain.low_ns, finding.gain.high_ns, finding.cost_ns) == (400, 540, 540)
+    assert finding.calls == 110
+    assert finding.blames == ("gradients of 32,32,3,3", "gradients of 32")
+    assert ("gradients that no optimizer uses", 9.0) in [(one.what, one.value) for one in finding.evidence]
+
+
+def test_a_frozen_network_between_trained_ones_wins_a_part(measures: Make, blind: Make) -> None:
+    finding = only(cmp017.RULE, measures([blind(host=1_000)], host=idle(partly=500)))
+    assert (finding.gain.low_ns, finding.gain.high_ns) == (200, 500)
+    whole = only(cmp017.RULE, measures([blind(host=1_000)], host=idle(whole=900)))
+    assert whole.cost_ns == 1_000
+
+
+def test_on_a_device_unused_gradients_cost_their_kernels(measures: Make, split: Make) -> None:
+    finding = only(cmp017.RULE, measures([split()], host=idle(whole=10, partly=20, whole_device=300)))
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (350, 320, 350)
+    assert silent(cmp017.RULE, measures([split()], host=idle(whole=900, partly=100)))
+
+
+def test_few_unused_gradients_are_no_finding(measures: Make, blind: Make) -> None:
+    assert silent(cmp017.RULE, measures([blind(host=1_000)], host=idle(whole=20, partly=10)))
+    assert silent(cmp017.RULE, measures([blind(host=1_000)], host=HostSide()))

@@ -360,6 +360,35 @@ class Recompute:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackwardPart:
+    """Nodes of the backward pass of a step: their time on the host, that of kernels that they launched, and the calls
+    recorded in them.
+    """
+
+    host_ns: int
+    device_ns: int | None
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnusedGradients:
+    """Gradients of a step that no optimizer uses: `unused` of `gradients`, and the `shapes` that hold most, how often.
+
+    `whole` are the nodes of the backward pass that lead to such gradients alone, `partly` those that compute one and
+    may lead to others that are used. `compute_ns` is all compute of the window.
+    """
+
+    rank: int
+    step: int | None
+    gradients: int
+    unused: int
+    shapes: tuple[tuple[str, int], ...]
+    whole: BackwardPart
+    partly: BackwardPart
+    compute_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
     """Who held memory at the moment at which the blocks taken during the capture were most.
 
@@ -441,6 +470,7 @@ class HostSide:
     peaks: tuple[MemoryPeak, ...] = ()
     growth: tuple[MemoryGrowth, ...] = ()
     recompute: tuple[Recompute, ...] = ()
+    unused: tuple[UnusedGradients, ...] = ()
     holders: tuple[Holder, ...] = ()
     padding: tuple[Padding, ...] = ()
     tables: tuple[DenseTable, ...] = ()

@@ -16,7 +16,8 @@ from hermes.tables import RUNTIME_KINDS
 
 _HOLDERS = 200
 _LEAST_STEPS = 3
-_BACKWARD = "autograd::engine::evaluate_function"
+BACKWARD = "autograd::engine::evaluate_function"
+"""How the names of nodes of the backward pass begin."""
 
 
 def peaks(rank: int, memory: pl.DataFrame, step: pl.DataFrame) -> Iterator[MemoryPeak]:
@@ -103,14 +104,14 @@ def recompute(split: StepSplit, calls: pl.DataFrame, kernel: pl.DataFrame, flow:
     pass that is so when activations are computed again (or when the backward pass itself is to be differentiated).
     None where no backward pass is recorded, or no such numbers.
     """
-    nodes = calls.filter(pl.col("name").str.starts_with(_BACKWARD))
+    nodes = calls.filter(pl.col("name").str.starts_with(BACKWARD))
     if not nodes.height or not calls["sequence"].is_not_null().any():
         return None
     ops = calls.filter((pl.col("kind") == "op") & (pl.col("sequence") >= 0) & pl.col("forward_tid").is_null())
     inside = ops.filter(enclosing(nodes, ops).is_not_null())
-    again = _by_thread(inside)
+    again = by_thread(inside)
     host_ns = sum(when.total for when in again.values())
-    launched, known = _launched(again, calls, kernel, flow)
+    device, known = launched(again, calls, kernel, flow)
     compute = kernel.filter(pl.col("component") == "compute")
     end = split.start_ns + split.window_ns
     return Recompute(
@@ -118,17 +119,18 @@ def recompute(split: StepSplit, calls: pl.DataFrame, kernel: pl.DataFrame, flow:
         step=split.step,
         ops=inside.height,
         host_ns=host_ns,
-        device_ns=launched.total if known else None,
+        device_ns=device.total if known else None,
         compute_ns=spans(compute).clip(split.start_ns, end).total if compute.height else None,
     )
 
 
-def _by_thread(rows: pl.DataFrame) -> dict[tuple[int | None, int | None], Intervals]:
+def by_thread(rows: pl.DataFrame) -> dict[tuple[int | None, int | None], Intervals]:
+    """When each thread (`pid`, `tid`) was in one of these rows."""
     parts = rows.partition_by("pid", "tid", as_dict=True)
     return {(pid, tid): spans(own) for (pid, tid), own in parts.items()}
 
 
-def _launched(
+def launched(
     again: dict[tuple[int | None, int | None], Intervals], calls: pl.DataFrame, kernel: pl.DataFrame, flow: pl.DataFrame
 ) -> tuple[Intervals, bool]:
     """When the device computed what was launched in these stretches, and whether launches are linked at all.
@@ -145,15 +147,16 @@ def _launched(
         if not len(when):
             continue
         leave = arrows.filter(pl.col("src_pid").eq_missing(pid) & pl.col("src_tid").eq_missing(tid))
-        leave = leave.filter(pl.Series(_inside(when, leave["src_ns"]), dtype=pl.Boolean))
+        leave = leave.filter(pl.Series(inside(when, leave["src_ns"]), dtype=pl.Boolean))
         chosen.append(compute.join(leave.select("start_ns", "stream"), on=["start_ns", "stream"], how="semi"))
         own = runtime.filter(pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid))
-        own = own.filter(pl.Series(_inside(when, own["start_ns"]), dtype=pl.Boolean))
+        own = own.filter(pl.Series(inside(when, own["start_ns"]), dtype=pl.Boolean))
         chosen.append(compute.join(own.select("correlation"), on="correlation", how="semi"))
     return spans(pl.concat(chosen)), bool(arrows.height or runtime.height)
 
 
-def _inside(when: Intervals, moments: pl.Series) -> list[bool]:
+def inside(when: Intervals, moments: pl.Series) -> list[bool]:
+    """Whether each moment lies in one of these stretches, of which there is at least one."""
     at = moments.to_numpy()
     place = np.searchsorted(when.starts, at, side="right") - 1
     inside = (place >= 0) & (at < when.ends[np.maximum(place, 0)])

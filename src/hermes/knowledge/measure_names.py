@@ -117,6 +117,8 @@ _ROWS: tuple[MeasureName, ...] = (
     _row("shapes.dynamic_share", "share", "kernels built for any shape", "host.shapes[].dynamic host.shapes[].known"),
     _row("shapes.new_share", "share", "operators with shapes first seen after the first step",
          "host.shapes[].new host.shapes[].distinct"),
+    _row("backward.unused_share", "share", "gradients of parameters that no optimizer has, of all",
+         "host.unused_gradients[].unused host.unused_gradients[].gradients"),
     _row("cores.usage", "share", "mean load of the host's cores", "host.contention[].usage"),
     _row("cores.busiest", "share", "mean load of the busiest core", "host.contention[].busiest"),
     _row("setting", "text", "value of a setting of a rank; `unset` where it is known to have none",

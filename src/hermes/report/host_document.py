@@ -13,6 +13,7 @@ from hermes.analyze.host_measures import (
     StepHost,
     StepOverlap,
     SyncCall,
+    UnusedGradients,
 )
 from hermes.knowledge.host_work import ALLOCATION
 from hermes.report.values import finite, maybe, ms, text_of, texts
@@ -153,6 +154,7 @@ def _host(host: HostSide) -> dict[str, object]:
             {"rank": row.rank, "cores": row.cores, "usage": finite(row.usage), "busiest": finite(row.busiest)}
             for row in host.contention
         ],
+        "unused_gradients": [_unused(row) for row in host.unused],
         "settings": [_setting(row) for row in host.settings],
     }
 
@@ -220,6 +222,21 @@ def _events(row: HostEvents) -> dict[str, object]:
         "device_free_ms": ms(row.device_free_ns),
         "names": [{"name": text_of(name), "calls": calls, "ms": ms(ns)} for name, calls, ns in row.names],
         "source": text_of(row.source),
+    }
+
+
+def _unused(row: UnusedGradients) -> dict[str, object]:
+    return {
+        "rank": row.rank,
+        "step": row.step,
+        "gradients": row.gradients,
+        "unused": row.unused,
+        "shapes": [{"shape": text_of(shape), "gradients": count} for shape, count in row.shapes],
+        "whole_host_ms": ms(row.whole.host_ns),
+        "whole_device_ms": ms(row.whole.device_ns),
+        "partly_host_ms": ms(row.partly.host_ns),
+        "partly_device_ms": ms(row.partly.device_ns),
+        "compute_ms": ms(row.compute_ns),
     }
 
 

@@ -25,6 +25,7 @@ from hermes.analyze.host_measures import (
     StepHost,
     StepOverlap,
     SyncCall,
+    UnusedGradients,
 )
 from hermes.report.cells import (
     Cell,
@@ -112,6 +113,9 @@ def _host_tables(report: Report) -> tuple[Table, ...]:
         table("shapes", "Host: shapes", "Shapes of kernels over the capture.", _SHAPES, host.shapes),
         table("host-cores", "Host: cores", "Load of the host's processors, where it was sampled.", _CONTENTION,
               host.contention),
+        table("unused-gradients", "Host: gradients that no optimizer uses", "Of a typical step, and what its backward "
+              "pass took for them: nodes that lead to these alone, and nodes that compute one on the way to others.",
+              _UNUSED, host.unused),
         table(
             "settings", "Host: settings that differ", "Settings whose values are not the same on all ranks; all others "
             "are in report.json.",
@@ -291,6 +295,16 @@ _CONTENTION: tuple[Column[Contention], ...] = (
     Column(title="Cores", cell=lambda row: whole(row.cores)),
     Column(title="Mean load", cell=lambda row: fraction_cell(row.usage)),
     Column(title="Busiest core", cell=lambda row: fraction_cell(row.busiest)),
+)
+_UNUSED: tuple[Column[UnusedGradients], ...] = (
+    Column(title="Rank", cell=lambda row: whole(row.rank)),
+    Column(title="Step", cell=lambda row: whole(row.step)),
+    Column(title="Gradients", cell=lambda row: whole(row.gradients)),
+    Column(title="Unused", cell=lambda row: whole(row.unused)),
+    Column(title="Alone, host", cell=lambda row: time(row.whole.host_ns), unit="ns"),
+    Column(title="Alone, device", cell=lambda row: time(row.whole.device_ns, row.compute_ns or 0), unit="ns"),
+    Column(title="On the way, host", cell=lambda row: time(row.partly.host_ns), unit="ns"),
+    Column(title="On the way, device", cell=lambda row: time(row.partly.device_ns, row.compute_ns or 0), unit="ns"),
 )
 _SETTINGS: tuple[Column[SettingValues], ...] = (
     Column(title="Setting", cell=lambda row: name(row.name), words=True),

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import polars as pl
 
-from hermes.analyze import checks, dense_tables, dispatch, host_events, input_pipeline, memory, padding
+from hermes.analyze import checks, dense_tables, dispatch, host_events, input_pipeline, memory, padding, unused
 from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.calls import spans, within
 from hermes.analyze.host_measures import (
@@ -32,6 +32,7 @@ from hermes.analyze.host_measures import (
     StepHost,
     StepOverlap,
     SyncCall,
+    UnusedGradients,
 )
 from hermes.analyze.measures import StepSplit
 from hermes.analyze.overlap import step_overlap
@@ -45,6 +46,7 @@ HOST_OP = ("pid", "tid")
 _CALLS = (
     "kind", "name", "pid", "tid", "start_ns", "dur_ns", "forward_tid", "stack_id", "sequence", "correlation",
 )  # fmt: skip
+_SHAPED = ("name", "pid", "tid", "start_ns", "dur_ns", "shapes")
 _NODES = ("pid", "tid", "start_ns", "dur_ns", "sequence", "forward_tid")
 # A call at the end of a step leaves the device free behind it.
 _AFTER_NS = 1_000_000_000
@@ -73,6 +75,7 @@ class Gathered:
     peaks: list[MemoryPeak] = field(default_factory=list)
     growth: list[MemoryGrowth] = field(default_factory=list)
     recompute: list[Recompute] = field(default_factory=list)
+    unused: list[UnusedGradients] = field(default_factory=list)
     holders: list[Holder] = field(default_factory=list)
     padded: list[Padding] = field(default_factory=list)
     tables: list[DenseTable] = field(default_factory=list)
@@ -97,6 +100,7 @@ class Gathered:
             peaks=tuple(self.peaks),
             growth=tuple(self.growth),
             recompute=tuple(self.recompute),
+            unused=tuple(self.unused),
             holders=tuple(self.holders),
             padding=tuple(self.padded),
             tables=tuple(self.tables),
@@ -278,8 +282,15 @@ def _step(rank: Tables, split: StepSplit, setting: pl.DataFrame, gc: pl.DataFram
     into.depths.extend(dispatch.queue_depths(rows))
     into.syncs.extend(dispatch.sync_calls(rows))
     arrows = rank.data.between("flow", _FLOW, first, last)
-    again = memory.recompute(split, calls, _reaching(rank.kernel, first, last), arrows)
+    kernel = _reaching(rank.kernel, first, last)
+    again = memory.recompute(split, calls, kernel, arrows)
     into.recompute.extend([again] if again else [])
+    begun = calls.filter((pl.col("start_ns") >= first) & (pl.col("start_ns") < last))
+    marks = rank.host_op.filter(pl.col("name").str.starts_with(unused.OPTIMIZER))
+    idle = unused.unused_gradients(
+        split, begun, marks, lambda since, until: rank.data.between("host_op", _SHAPED, since, until), kernel, arrows
+    )
+    into.unused.extend([idle] if idle else [])
 
 
 def _reaching(device: pl.DataFrame, first_ns: int, last_ns: int) -> pl.DataFrame:
