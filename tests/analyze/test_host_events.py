@@ -128,7 +128,7 @@ def test_lists_belong_to_the_tensor_that_is_made_of_them() -> None:
     calls = pl.DataFrame(rows, schema=schema, orient="row").with_columns(pid=pl.lit(1), tid=pl.lit(9))
     loop = calls.select("pid", "tid").unique()
     other = calls.with_columns(tid=pl.lit(10))
-    found = host_events.made_into_tensors(pl.concat([calls, other]), calls.filter(pl.col("kind") == "op"), loop)
+    found = host_events.made_into_tensors(pl.concat([calls, other]), calls, loop)
     assert found.select("start_ns", "dur_ns", "tid").rows() == [(0, 500_000, 9), (300_000, 199_000, 9)]
     assert not host_events.made_into_tensors(calls.head(3), calls.clear(), loop).height
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hermes.capture.before import before, fault_ns
+from hermes.capture.profile import Captures
+from hermes.live.control import Control, Request
 from hermes.live.record import FIELDS, FLAGS, NULL, pack
 
 
@@ -45,7 +49,7 @@ def walls(*lengths: int) -> bytes:
 @pytest.mark.parametrize(
     ("lengths", "steps"),
     [
-        # Quick steps and then slow ones; and back; twice; nothing but noise; one of ten is long; a stall; 5 %.
+        # Quick steps and then slow ones; and back; twice; nothing but noise; one of ten is long; a stall; 15 %.
         ([10 + at % 3 for at in range(100)] + [40 + at % 5 for at in range(8)], 8),
         ([40 + at % 5 for at in range(100)] + [10 + at % 3 for at in range(20)], 20),
         (
@@ -57,7 +61,7 @@ def walls(*lengths: int) -> bytes:
         ([10 + (at * 7) % 5 for at in range(200)], 200),
         ([200 if at % 10 == 9 else 10 + at % 3 for at in range(200)], 200),
         ([10 + at % 3 for at in range(100)] + [900] + [10 + at % 3 for at in range(5)], 106),
-        ([100 + at % 3 for at in range(100)] + [105 + at % 3 for at in range(100)], 200),
+        ([100 + at % 3 for at in range(100)] + [115 + at % 3 for at in range(100)], 200),
         # Too few to tell.
         ([10] * 50 + [40] * 4, 54),
         ([10], 1),
@@ -81,3 +85,20 @@ def test_nothing_is_told_where_no_step_is_whole(raw: bytes) -> None:
 
 def test_a_first_touch_of_memory_costs_something() -> None:
     assert 0 < fault_ns() < 10**6
+
+
+def test_steps_are_counted_before_a_capture_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    control = Control.create(tmp_path / "control", {"job": "a"})
+    number = control.claim(0)
+    captures = Captures(control, number, 0, done.append, lambda: done.append("counted") or {})
+    monkeypatch.setattr(captures, "_make_room", lambda: done.append("made room"))
+    control.ask(Request(action="profile", start_step=9, steps=2, level="light", reason="", out=str(tmp_path)))
+    captures.poll(3)
+    assert done == ["counted", "made room"]
+    # What counting raises is no reason to refuse.
+    broken = Captures(control, number, 0, done.append, lambda: {}["none"])
+    monkeypatch.setattr(broken, "_make_room", lambda: done.append("made room again"))
+    broken._seen = 0
+    broken.poll(4)
+    assert done[2:] == ["made room again"]

@@ -134,10 +134,10 @@ def recurrent(layers: pl.DataFrame, numbered: pl.DataFrame) -> pl.DataFrame:
     return outermost(pl.concat([layers, backward]))
 
 
-def made_into_tensors(calls: pl.DataFrame, ops: pl.DataFrame, loop: pl.DataFrame) -> pl.DataFrame:
+def made_into_tensors(calls: pl.DataFrame, host_op: pl.DataFrame, loop: pl.DataFrame) -> pl.DataFrame:
     """Comprehensions on the loop's threads that end where a conversion begins: they made what it turns into a tensor.
 
-    `calls` are those of `notable`, `ops` all operators: a comprehension that calls some computes with tensors.
+    `calls` are those of `notable`, of all in `host_op`: a comprehension that calls operators computes with tensors.
     """
     lists = of_threads(calls.filter(named(LISTS)), loop)
     starts = of_threads(calls.filter(named(CONVERSION)), loop)["start_ns"].sort().to_numpy()
@@ -146,7 +146,7 @@ def made_into_tensors(calls: pl.DataFrame, ops: pl.DataFrame, loop: pl.DataFrame
     ends = (lists["start_ns"] + lists["dur_ns"]).to_numpy()
     place = np.searchsorted(starts, ends)
     gap = starts[np.minimum(place, len(starts) - 1)] - ends
-    begun = of_threads(ops, loop)["start_ns"].sort().to_numpy()
+    begun = of_threads(host_op.filter(pl.col("kind") == "op"), loop)["start_ns"].sort().to_numpy()
     inside = np.searchsorted(begun, ends) - np.searchsorted(begun, lists["start_ns"].to_numpy())
     return lists.filter(pl.Series((gap >= 0) & (gap <= _BESIDE_NS) & (inside == 0), dtype=pl.Boolean))
 

@@ -16,7 +16,7 @@ from hermes.live.record import AT, FLAGS, NULL, SIZE, unpack
 RECORDS = 256
 """So many records are looked at, a millisecond's work, once for each capture."""
 _OTHER = FLAGS["first"] | FLAGS["profiled"] | FLAGS["evaluation"] | FLAGS["foreign_profiler"]
-_FEWEST, _SURE, _CHANGED = 5, 4.0, 0.1
+_FEWEST, _SURE, _CHANGED = 5, 4.0, 0.2
 _PAGES, _TRIES = 256, 3
 _MEANS = {"step_ns": "wall_ns"} | {
     name: name for name in ("gc_ns", "data_ns", "data_cpu_ns", "save_ns", "optimizer_ns")
@@ -48,7 +48,7 @@ def _changed_at(walls: list[int]) -> int:
     """Where the last stretch of steps begins that are longer or shorter than those before it; 0 where none does.
 
     The rank sum of Mann and Whitney at each cut, in standard deviations: stalls and steps that are long by turns, as
-    checkpoints are, change no ranks of many. The medians of both sides must differ by a tenth, too.
+    checkpoints are, change no ranks of many. The medians of both sides must differ by a fifth, too.
     """
     begin = 0
     while cut := _cut(walls[begin:]):

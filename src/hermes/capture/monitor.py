@@ -194,7 +194,7 @@ class Monitor:
         self._flush_ns = min(2 * self._flush_ns, _LONGEST_FLUSH_NS) if slow else _FLUSH_NS
 
     def before(self) -> dict[str, int]:
-        """What the last steps were like, for a capture that begins now: see `capture.before`."""
+        """What the last steps were like, for a capture that was accepted now: see `capture.before`."""
         self._ring.count = self._meter.count
         records, _ = self._ring.since(max(self._ring.count - RECORDS, 0))
         return before(records)

@@ -44,6 +44,7 @@ class Captures:
         self._state = "none"
         self._request: Request | None = None
         self._backend: Backend | None = None
+        self._told: dict[str, int] = {}
         self._began_ns = 0
         self._headroom: Headroom | None = None
         self._slowed = False
@@ -95,6 +96,9 @@ class Captures:
             return
         self._request = request
         self._answer("accepted", f"at step {step}")
+        # With room in the heap steps may be quicker than they are without.
+        with contextlib.suppress(Exception):
+            self._told = self._before()
         self._make_room()
 
     def _make_room(self) -> None:
@@ -130,7 +134,7 @@ class Captures:
     def _start(self, request: Request) -> None:
         def begin() -> None:
             room(Path(request.out), request.largest_bytes)
-            self._backend = choose(request, self._rank, sys.modules, self._before())
+            self._backend = choose(request, self._rank, sys.modules, self._told)
             self._began_ns = time.monotonic_ns()
             self._backend.start()
             self._backend.mark(request.start_step)
