@@ -59,7 +59,7 @@ def shared_norms(*, slow: bool) -> Iterator[None]:
     """The norm of each layer waits for the mean and variance of all ranks; the cure takes those of its own batch."""
     blocks = [
         part
-        for _ in range(14)
+        for _ in range(10)
         for part in (torch.nn.Linear(64, 64), BatchNorm(64, of_all=slow), torch.nn.ReLU())
     ]  # fmt: skip
     model = parallel.DistributedDataParallel(torch.nn.Sequential(*blocks, torch.nn.Linear(64, 10)))
@@ -125,7 +125,7 @@ def expert_of_all(*, slow: bool) -> Iterator[None]:
         distributed.broadcast(one.data, 0)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     # Each rank has tokens of its own.
-    x = torch.randn(world, 288, 256)[distributed.get_rank()]
+    x = torch.randn(world, 384, 256)[distributed.get_rank()]
     while True:
         out, counts = model(x)
         optimizer.zero_grad()
