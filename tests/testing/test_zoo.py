@@ -19,7 +19,7 @@ from hermes.testing.zoo.runner import Nursery, Variant
 from hermes.testing.zoo.score import Named, Result, Times, summary
 from hermes.testing.zoo.store import save, stored
 
-FRESH = [entry for entry in ENTRIES if entry.file.startswith(("fresh", "unseen"))]
+FRESH = [entry for entry in ENTRIES if entry.file.startswith(("fresh", "unseen", "third"))]
 CAUSE = Entry(
     name="planted", file="host", program="tiny_ops", layer="cpu", causes=("CPU-29",), also=("CPU-12",),
     monitor=("data work",), cure="one operator",
@@ -73,7 +73,7 @@ def test_what_was_written_without_knowing_the_rules_is_held_out() -> None:
     assert [entry.name for entry in FRESH if entry.half != "held-out"] == []
     assert {"io", "cpu", "compute", "communication", "memory", "parallelism"} <= {entry.layer for entry in FRESH}
     healthy = [entry.kind for entry in FRESH if not entry.causes]
-    assert (healthy.count("control"), healthy.count("decoy")) == (3, 3)
+    assert (healthy.count("control"), healthy.count("decoy")) == (4, 5)
 
 
 def test_gain_and_noise_are_middles_over_pairs() -> None:
@@ -244,3 +244,18 @@ def test_a_cure_of_the_second_round_computes_what_the_cause_computed() -> None:
         torch.optim.SGD(taste.parameters(), lr=0.1).step()
         steps.append(torch.cat([taste.people.weight, taste.things.weight]).detach())
     assert torch.allclose(*steps, atol=1e-6)
+
+
+def test_a_cure_of_the_third_round_computes_what_the_cause_computed() -> None:
+    models = _programs("third_models")
+    torch = models.torch
+    torch.manual_seed(0)
+    x = torch.randn(6, 5)
+    assert torch.allclose(models._likeness(x, spread=True), models._likeness(x, spread=False), atol=1e-6)
+    found = []
+    for ready in (False, True):
+        torch.manual_seed(0)
+        found.append(models.Adapted(5, 2, ready=ready)(x))
+    assert torch.allclose(*found, atol=1e-6)
+    centres = [[(3.5, 7.0, 1.5), (9.0, 2.0, 3.0)], [(0.0, 11.0, 1.0), (5.0, 5.0, 2.0)]]
+    assert torch.allclose(models._heat_of_each(centres, 12), models._heat_of_all(centres, 12), atol=1e-6)

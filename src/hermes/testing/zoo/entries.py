@@ -56,7 +56,7 @@ class Entry:
     @property
     def unseen(self) -> bool:
         """Whether it was written by somebody who did not know the rules, and nothing was tuned on it."""
-        return self.file.startswith("unseen")
+        return self.file.startswith("third")
 
     @property
     def path(self) -> Path:
@@ -458,4 +458,42 @@ _UNSEEN = (
 )  # fmt: skip
 """Another round by somebody who knew neither the rules nor what became of the first."""
 
-ENTRIES: tuple[Entry, ...] = (*_INPUT, *_HOST, *_COMPUTE, *_COMMUNICATION, *_REST, *_FRESH, *_UNSEEN)
+_THIRD = (
+    Entry(
+        name="boxes-apart", file="third_input", program="boxes_apart", layer="io", causes=("IO-13",),
+        also=("IO-01",), monitor=("data wait", "data work"), cure="a few tensors for each batch"),
+    Entry(
+        name="archive-reopened", file="third_input", program="archive_reopened", layer="io", causes=("IO-02",),
+        also=("IO-01", "IO-04", "IO-20"), monitor=("data wait", "data work"), cure="keep the archive open"),
+    Entry(
+        name="heat-by-object", file="third_models", program="heat_by_object", layer="cpu", causes=("CPU-29",),
+        also=("CPU-12", "CPU-14", "CPU-11", "CPU-20"), cure="draw all objects at once"),
+    Entry(
+        name="actors-in-turn", file="third_models", program="actors_in_turn", layer="cpu", causes=("CPU-29",),
+        also=("CPU-12", "CPU-14", "CPU-11", "CPU-26"), cure="ask the policy once for all actors"),
+    Entry(
+        name="pairs-of-views", file="third_models", program="pairs_of_views", layer="compute",
+        causes=("CMP-23",), also=("CMP-39", "CMP-37", "MEM-14"), cure="normalize, and one product"),
+    Entry(
+        name="weights-unpacked", file="third_models", program="weights_unpacked", layer="compute",
+        causes=("CMP-08",), also=("CMP-06", "CMP-07"), cure="unpack once, before training"),
+    Entry(
+        name="activations-parked", file="third_models", program="activations_parked", layer="memory",
+        causes=("MEM-15",), cure="keep activations in memory"),
+    Entry(
+        name="shared-norms", file="third_ranks", program="shared_norms", layer="communication", ranks=2,
+        causes=("CMP-29",), also=("COM-01", "COM-02", "COM-09", "COM-25", "COM-33"), cure="plain batch norm"),
+    Entry(
+        name="expert-of-all", file="third_ranks", program="expert_of_all", layer="parallelism", ranks=2,
+        causes=("PAR-06",), also=("PAR-05", "COM-21"), monitor=("straggler",), cure="a router that balances"),
+    Entry(name="pixels-by-class", file="third_models", program="pixels_by_class", layer="compute", kind="control"),
+    Entry(
+        name="cheap-gates", file="third_models", program="cheap_gates", layer="compute", kind="decoy",
+        never=("CMP-43", "MEM-06")),
+    Entry(
+        name="state-aside", file="third_input", program="state_aside", layer="io", kind="decoy", period=10,
+        profiled=10, never=("IO-16", "IO-17", "CPU-39")),
+)  # fmt: skip
+"""A third round by somebody who knew neither the rules nor what became of the others."""
+
+ENTRIES: tuple[Entry, ...] = (*_INPUT, *_HOST, *_COMPUTE, *_COMMUNICATION, *_REST, *_FRESH, *_UNSEEN, *_THIRD)
