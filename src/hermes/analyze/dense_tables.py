@@ -5,12 +5,12 @@ A lookup and its backward belong together where their rows are as wide and their
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import polars as pl
 
 from hermes.analyze.host_measures import DenseTable
+from hermes.cost.tensors import elements_of, shape_of
 
 LOOKUPS = ("aten::embedding", "aten::_embedding_bag")
 BACKWARDS = ("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward")
@@ -32,11 +32,7 @@ def dense_tables(rank: int, calls: pl.DataFrame) -> Iterator[DenseTable]:
             yield DenseTable(rank=rank, rows=rows, width=width, used=sum(own) / len(own))
 
 
-def _shapes(text: str) -> tuple[list[int], int]:
+def _shapes(text: str) -> tuple[tuple[int, ...], int]:
     """The shape of the first tensor, and the elements of the second."""
     first, second = [*text.split(";"), ""][:2]
-    sizes = second.split(",")
-    return (
-        [int(size) for size in first.split(",") if size.isdecimal()],
-        math.prod(map(int, sizes)) if all(size.isdecimal() for size in sizes) else 1,
-    )
+    return shape_of(first) or (), elements_of(second) if second else 1

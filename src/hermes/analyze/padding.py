@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from hermes.analyze.host_measures import Padding
+from hermes.cost.tensors import shape_of
 
 PADS = ("aten::constant_pad_nd", "aten::pad_sequence")
 LOOKUP = "aten::embedding"
@@ -43,8 +44,7 @@ def _padded(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, int]:
 
 
 def _shapes(text: str) -> list[tuple[int, ...]]:
-    parts = (part.split(",") for part in text.split(";"))
-    return [tuple(map(int, part)) if all(size.isdecimal() for size in part) else () for part in parts]
+    return [shape_of(part) or () for part in text.split(";")]
 
 
 def _mean(counts: list[int]) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hermes.analyze.compute_measures import OperatorCost
+from hermes.cost.tensors import shape_of
 
 Shape = tuple[int, ...]
 Layer = Literal["RMSNorm", "rotary embedding", "SwiGLU", "attention"]
@@ -90,8 +91,7 @@ def _name(row: OperatorCost) -> str:
 
 
 def _parsed(text: str) -> tuple[Shape, ...]:
-    parts = (part.split(",") for part in text.split(";"))
-    return tuple(tuple(map(int, part)) for part in parts if all(size.isdecimal() for size in part))
+    return tuple(shape for part in text.split(";") if (shape := shape_of(part)))
 
 
 def _rms_norm(row: OperatorCost, rows: _Rows) -> list[OperatorCost]:

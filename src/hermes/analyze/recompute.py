@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import polars as pl
 
+from hermes.analyze.memory import BACKWARD
 from hermes.base.intervals import EMPTY, Intervals, flat
 
 _FRAME = r"torch/utils/checkpoint\.py\(\d+\): (recompute_fn|unpack_hook)"
 _NODE = "CheckpointFunctionBackward"
-_EVALUATED = "autograd::engine::evaluate_function"
 _SCOPE = "recompute_"
 
 
@@ -29,7 +29,7 @@ def recomputed(host_op: pl.DataFrame) -> Intervals:
     if nodes.height:
         inner = host_op.filter(
             (pl.col("kind") == "op")
-            & pl.col("name").str.starts_with(_EVALUATED)
+            & pl.col("name").str.starts_with(BACKWARD)
             & ~pl.col("name").str.contains(_NODE, literal=True)
         )
         found = found | (_spans(nodes) - _spans(inner))

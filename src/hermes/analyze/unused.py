@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from hermes.analyze.measures import StepSplit
 from hermes.analyze.memory import BACKWARD, by_thread, inside, launched
 from hermes.base.intervals import Intervals
 from hermes.base.nesting import enclosing
+from hermes.cost.tensors import elements_of
 
 OPTIMIZER = "Optimizer.step#"
 _GRADIENT = "torch::autograd::AccumulateGrad"
@@ -89,7 +89,7 @@ def unused_gradients(
         step=split.step,
         gradients=shapes.total(),
         unused=unused.total(),
-        shapes=tuple(sorted(unused.items(), key=lambda one: (-_elements(one[0]), one[0]))[:_SHOWN]),
+        shapes=tuple(sorted(unused.items(), key=lambda one: (-elements_of(one[0]), one[0]))[:_SHOWN]),
         whole=part(wasted.whole),
         partly=part(wasted.partly - wasted.whole),
         compute_ns=spans(compute).clip(split.start_ns, end).total if compute.height else None,
@@ -120,9 +120,9 @@ def _updated(marks: pl.DataFrame, rows: pl.DataFrame, gradients: Counter[str]) -
         return None
     found = set[str]().union(*each)
     few = sum(gradients[shape] for shape in found) < _KNOWN_SHARE * gradients.total()
-    matched = sum(_elements(shape) for shape in found.intersection(gradients))
+    matched = sum(elements_of(shape) for shape in found.intersection(gradients))
     least = _MATCHED_OF_FEW if few else _MATCHED_SHARE
-    return found if matched >= least * sum(map(_elements, found)) else None
+    return found if matched >= least * sum(map(elements_of, found)) else None
 
 
 def _worked_on(marks: pl.DataFrame, rows: pl.DataFrame) -> list[set[str]]:
@@ -144,11 +144,6 @@ def _used_elsewhere(marks: pl.DataFrame, first_ns: int, last_ns: int, shaped: Sh
     for mark in pl.concat([before, after]).iter_slices(1):
         found.update(*_worked_on(mark, shaped(*_reach(mark))))
     return found
-
-
-def _elements(shape: str) -> int:
-    sizes = shape.split(",")
-    return math.prod(int(size) for size in sizes) if all(size.isdecimal() for size in sizes) else 0
 
 
 def _forward(calls: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:

@@ -62,7 +62,7 @@ def tensors(shapes: str | None, dtypes: str | None, formats: str | None = None) 
         return ()
     found = []
     for at, text in enumerate(dims):
-        shape = _shape(text)
+        shape = shape_of(text)
         if shape is None:
             return ()
         known = element_type(kinds[at]) if len(kinds) == len(dims) else None
@@ -70,7 +70,14 @@ def tensors(shapes: str | None, dtypes: str | None, formats: str | None = None) 
     return tuple(found)
 
 
-def _shape(text: str) -> tuple[int, ...] | None:
+def elements_of(text: str) -> int:
+    """Elements of a shape as texts write it; 0 where there is none, or it is not numbers."""
+    shape = shape_of(text)
+    return math.prod(shape) if shape else 0
+
+
+def shape_of(text: str) -> tuple[int, ...] | None:
+    """The shape that `2,3` is; empty for an empty text, None for what is not numbers, or more than a tensor has."""
     if not text:
         return ()
     parts = text.split(",")

@@ -33,10 +33,10 @@ on the size of the table is among the longest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 
 from hermes.analyze.compute_measures import OperatorCost
 from hermes.analyze.host_measures import DenseTable
+from hermes.cost.tensors import elements_of
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._compute import faster, longest, named, operators, shown
@@ -155,14 +155,9 @@ def _of_tables(row: OperatorCost, weights: Mapping[int, Mapping[str, float]]) ->
     own = {size: weight for rank in row.ranks for size, weight in weights.get(rank, {}).items()}
     if row.kind not in _KINDS or not own:
         return 0.0
-    elements = [(shape, _elements(shape)) for shape in row.shapes.split(";")]
+    elements = [(shape, elements_of(shape)) for shape in row.shapes.split(";")]
     whole = sum(count for _, count in elements)
     return sum(count * own.get(shape, 0.0) for shape, count in elements) / whole if whole else 0.0
-
-
-def _elements(shape: str) -> int:
-    sizes = shape.split(",")
-    return prod(map(int, sizes)) if all(size.isdecimal() for size in sizes) else 0
 
 
 RULE = Rule(code="CMP016", page=__doc__ or "", find=find, cases=("CMP-44", "CMP-42"))
