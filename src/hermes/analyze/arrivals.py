@@ -6,12 +6,14 @@ transfer. Where the last to arrive was not collected, the waits that name their 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from hermes.analyze.measures import PeerWait
+from hermes.base.intervals import flat
 from hermes.tables.collective import ROOTED, keyed, synchronising
 
 # Shorter waits are part of any transfer.
@@ -205,7 +207,7 @@ def by_peer(comm_task: pl.DataFrame, collected: Collection[int]) -> dict[int, Ar
 def rank_waits(
     comm_op: Mapping[int, pl.DataFrame], arrivals: Arrivals, collected: Collection[int]
 ) -> tuple[PeerWait, ...]:
-    """How long each rank waited in collectives for each other, the longest first; one wait a collective."""
+    """How long each rank waited in collectives for each other, the longest first; what waits at once counts once."""
     parts: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for rank, own in arrivals.items():
         starts = dict(comm_op[rank].select("comm_id", "start_ns").iter_rows()) if own else {}
@@ -218,7 +220,7 @@ def rank_waits(
             peer=peer,
             peer_collected=peer in collected,
             waits=len(waits),
-            total_ns=sum(length for length, _ in waits),
+            total_ns=_union(waits),
             longest_ns=max(waits)[0],
             longest_at_ns=min(start for length, start in waits if length == max(waits)[0]),
             source="starts of collectives on all ranks",
@@ -227,6 +229,15 @@ def rank_waits(
         for (rank, peer), waits in parts.items()
     ]
     return tuple(sorted(found, key=lambda wait: (-wait.total_ns, wait.rank, wait.peer)))
+
+
+def _union(waits: Sequence[tuple[int, int]]) -> int:
+    """Nanoseconds in which at least one of these waits, as `(length, start)`, goes on.
+
+    Gradients in buckets are reduced side by side: a rank waits for the last member of several at once.
+    """
+    lengths, starts = np.array(waits, dtype=np.int64).T
+    return flat(starts, starts + lengths).total
 
 
 def meetings(comm_op: Mapping[int, pl.DataFrame]) -> list[dict[int, int]]:

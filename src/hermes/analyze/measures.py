@@ -107,7 +107,7 @@ class PeerWait:
     """How long one rank waited for one other inside communication.
 
     Either the sum of `Notify_Wait` tasks that name the peer, over all planes; or, with `disjoint`, one wait a
-    collective for the last of its members to arrive: no two run at once, so that their sum is time that passed.
+    collective for the last of its members to arrive, and of those that run at once the union: time that passed.
     `longest_at_ns` is the start of the longest wait, or of its collective, the first of equals; `source` says what it
     was taken from.
     """
