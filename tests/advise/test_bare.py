@@ -89,6 +89,20 @@ def test_memory_that_was_new_before_and_not_in_the_capture_belongs_to_what_used_
     assert found.of(claim(6, 100.0)).low_ns == pytest.approx(5.8 * MS * 10 / 8, abs=1)
 
 
+@pytest.mark.parametrize(("fresh", "left_ms"), [(0.0, 5.8), (0.5, 6.8), (1.0, 7.8)])
+def test_operators_that_make_large_tensors_win_the_memory_of_these(claim: Make, fresh: float, left_ms: float) -> None:
+    found = bare([before(minor_faults=1_000, fault_ns=2_000, captured_faults=0)], [split()])
+    assert found is not None
+    assert found.of(replace(claim(6, 100.0), fresh=fresh)).low_ns == pytest.approx(left_ms * MS, abs=1)
+
+
+def test_memory_that_was_new_in_the_capture_is_taken_from_what_made_it(claim: Make) -> None:
+    found = bare([before(minor_faults=0, fault_ns=1_000, captured_faults=1_000)], [split()])
+    assert found is not None
+    # 2 ms more, of which 1 is new memory; the other is 2,000 calls.
+    assert found.of(replace(claim(6, 100.0), fresh=0.5)).low_ns == pytest.approx((6 - 0.05 - 0.5) * MS, abs=1)
+
+
 def test_memory_that_only_the_profiler_made_new_is_left_out(claim: Make) -> None:
     found = bare([before(minor_faults=0, fault_ns=1_000, captured_faults=1_200)], [split()])
     assert found is not None

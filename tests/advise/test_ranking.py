@@ -109,6 +109,9 @@ def test_without_a_replay_a_wait_is_explained_by_what_takes_most_of_it(
     assert codes(rank([wait, less], lambda _: None, floor).findings) == ["COM002", "CPU002"]
     found = rank([wait, half], lambda _: None, floor)
     assert [one.explained_by for one in found.findings if one.code == "COM002"] == [("CPU002",)]
+    # What is hardly likely explains nothing.
+    found = rank([wait, replace(half, confidence=0.4)], lambda _: None, floor)
+    assert [one.explained_by for one in found.findings if one.code == "COM002"] == [()]
 
 
 def test_what_ends_the_job_comes_first_and_is_no_noise(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:

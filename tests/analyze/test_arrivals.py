@@ -143,3 +143,15 @@ def test_without_members_a_group_keeps_its_name_and_its_peers() -> None:
     (rows,) = comm("rank0.comm:pp  ####").values()
     told = identified(0, rows, groups())
     assert told.select("group", "peer").rows() == [("pp", None)]
+
+
+def test_waits_for_several_operations_at_once_pass_once() -> None:
+    # Rank 0 begins one at 0 and one at 20 us; rank 1 begins both at 60 us.
+    found = {0: [(0, 0), (1, 20_000)], 1: [(0, 60_000), (1, 60_000)]}
+    ranks = {
+        rank: pl.DataFrame([{"comm_id": number, "start_ns": start} for number, start in rows])
+        for rank, rows in found.items()
+    }
+    late = {0: {number: Arrival(at_ns=60_000, rank=1, comm_id=number) for number in (0, 1)}, 1: {}}
+    (wait,) = rank_waits(ranks, late, {0, 1})
+    assert (wait.waits, wait.total_ns, wait.longest_ns, wait.longest_at_ns) == (2, 60_000, 60_000, 0)

@@ -255,6 +255,13 @@ def test_casts_transpositions_and_formats_are_told_apart() -> None:
     assert (row.cast_ns, row.transpose_ns, row.conversion_ns, row.losses.layout_ns) == (100, 200, 400, 700)
 
 
+@pytest.mark.parametrize(("shapes", "kind", "cast_ns"), [("", "other", 0), ("1;", "cast", 100), ("4,8;", "cast", 100)])
+def test_a_number_that_is_converted_is_no_cast_of_a_tensor(shapes: str, kind: str, cast_ns: int) -> None:
+    row = {"type": "aten::_to_copy", "input_shapes": shapes, "input_dtypes": "double;Scalar", "dur_ns": 100}
+    found = compute(kernels(row))
+    assert (only(found).kind, first(found).cast_ns) == (kind, cast_ns)
+
+
 def test_products_off_the_tile_are_counted() -> None:
     odd = {"type": "aten::mm", "input_shapes": "64,1021;1021,64", "input_dtypes": "c10::BFloat16;c10::BFloat16"}
     found = compute(kernels(MM | {"dur_ns": 80_000}, odd | {"dur_ns": 3_000}))

@@ -17,6 +17,11 @@ NAMES = {
     "T": "Torch-Compiled Region: 0/0",
     "M": "aclMallocMemInner",
     "L": "tqdm/_monitor.py(60): run",
+    "R": "torch/serialization.py(1315): load",
+    "S": "torch/serialization.py(944): save",
+    "D": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+    "A": "torch/distributed/c10d_logger.py(79): wrapper",
+    "B": "c10d::allreduce_",
 }
 SETTING = empty(TABLES["setting"])
 
@@ -29,7 +34,9 @@ def events(text: str, setting: pl.DataFrame = SETTING) -> dict[str, HostEvents]:
     loop = pl.DataFrame({"pid": [1], "tid": [100]})
     notable = host_events.notable(host)
     checked = checks(host)
-    rows = host_events.host_events(splits, tables["step"], notable, tables["gc"], setting, busy, loop, checked, 0)
+    rows = host_events.host_events(
+        splits, tables["step"], notable, tables["gc"], setting, busy, loop, checked, 0, every=host
+    )
     return {row.what: row for row in rows}
 
 
@@ -63,6 +70,35 @@ def test_a_thread_of_a_progress_bar_that_waits_all_the_time_is_no_logging() -> N
         rank0.compute  .AA...
     """)
     assert (rows["checkpoint or logging"].calls, rows["checkpoint or logging"].ns) == (0, 0)
+
+
+def test_files_that_are_read_again_count_as_loading_too_and_samples_of_a_dataset_as_neither() -> None:
+    rows = events("""
+        rank0.step     [########]
+        rank0.python   .SS.RRR...
+        rank0.compute  .........A
+    """)
+    assert (rows["checkpoint or logging"].ns, rows["loading of files"].ns) == (5_000, 3_000)
+    assert (rows["loading of files"].calls, rows["loading of files"].steps_hit) == (1, 1)
+    rows = events("""
+        rank0.step      [########]
+        rank0.host      .DDDDD....
+        rank0.call@100  ..RRR.....
+        rank0.compute   .........A
+    """)
+    assert (rows["checkpoint or logging"].ns, rows["loading of files"].ns) == (0, 0)
+
+
+def test_calls_within_collectives_are_counted_on_the_thread_of_the_loop() -> None:
+    found = events("""
+        rank0.step      [########]
+        rank0.host      ..B.......
+        rank0.python    .AAAA.AA..
+        rank0.host@7    ..BB......
+        rank0.compute   .........A
+    """)["calls of collectives"]
+    # Two calls, one that they make, and none of another thread.
+    assert (found.calls, found.inside) == (2, 3)
 
 
 def test_collections_that_nobody_recorded_are_not_measured() -> None:

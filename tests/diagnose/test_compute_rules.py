@@ -26,6 +26,7 @@ from hermes.diagnose.rules import (
     cmp012,
     cmp013,
 )  # fmt: skip
+from hermes.diagnose.rules._compute import fresh, new_bytes
 
 Make = Callable[..., Measures]
 Split = Callable[..., StepSplit]
@@ -291,3 +292,32 @@ def test_a_clock_that_is_low_everywhere_is_no_part_of_a_slow_rank(one: Measures)
 def test_a_clock_that_was_not_sampled_or_hardly_fell_is_no_finding(one: Measures) -> None:
     assert silent(cmp008.RULE, having(one, steps=[step_compute(frequency=None)]))
     assert silent(cmp008.RULE, having(one, steps=[step_compute(frequency=50)]))
+
+
+# Memory of large tensors ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "shapes", "size"),
+    [
+        ("aten::mul", "elementwise", "256,1024;1024", 1_048_576),
+        ("aten::mul_", "elementwise", "256,1024;1024", 0),
+        ("aten::_to_copy", "cast", "32768;", 131_072),
+        ("aten::_to_copy", "cast", "32767;", 0),
+        ("aten::mm", "matmul", "256,64;64,512", 524_288),
+        ("aten::addmm", "matmul", "512;256,64;64,512", 524_288),
+        ("aten::transpose", "other", "1024,1024", 0),
+        ("aten::mul", "elementwise", "", 0),
+    ],
+)
+def test_what_an_operator_writes_to_memory_of_its_own(name: str, kind: str, shapes: str, size: int) -> None:
+    assert new_bytes(operator(name, kind, 100, shapes=shapes, precision="fp32")) == size
+
+
+def test_numbers_of_eight_bytes_take_twice_as_much(measures: Make, split: Make) -> None:
+    doubles = operator("aten::mul", "elementwise", 100, shapes="32768", precision="fp64", calls=2)
+    floats = operator("aten::add", "elementwise", 100, shapes="65536", precision="fp32", calls=2)
+    views = operator("aten::view", "other", 100, shapes="65536", precision="fp32")
+    given = replace(measures([split()]), compute=computing(doubles, floats, views))
+    assert fresh(given, 0, lambda row: row.ns / 2 if row is doubles else 0.0) == 0.25
+    assert fresh(replace(given, compute=computing(views)), 0, lambda row: 1.0) is None

@@ -26,7 +26,8 @@ class Bare:
     the whole difference; then all that was captured shrinks alike. `spread_ns` is
     the median absolute deviation of the steps before; None where it was not told. `fresh_ns` is what page faults took
     in a step before, `captured_fresh_ns` in a captured one, where both are told: a profiler changes how often memory is
-    new, and what is won from operators wins their share of it.
+    new, and what is won from operators wins their share of it: by the bytes of large tensors that they make, else like
+    all of the step.
     """
 
     rank: int
@@ -58,9 +59,14 @@ class Bare:
             return 1.0
         if finding.calls is None or not finding.cost_ns:
             return min(1 + self.fresh_ns / self.captured_ns, self.step_ns / self.captured_ns)
+        added = self.each_ns * finding.calls
+        if finding.fresh is not None:
+            # What makes large tensors is what the system hands memory out for.
+            own = finding.cost_ns - added - finding.fresh * self.captured_fresh_ns
+            return (max(_LEFT * finding.cost_ns, own) * self.alike + finding.fresh * self.fresh_ns) / finding.cost_ns
         old = 1 - self.captured_fresh_ns / self.captured_ns
         new = self.step_ns / (self.step_ns - self.fresh_ns)
-        return max(_LEFT, old - self.each_ns * finding.calls / finding.cost_ns) * self.alike * new
+        return max(_LEFT, old - added / finding.cost_ns) * self.alike * new
 
 
 def bare(before: Sequence[Before], splits: Sequence[StepSplit]) -> Bare | None:

@@ -16,6 +16,8 @@ Replay = Callable[[tuple[str, ...]], Prediction | None]
 
 MOSTLY = 0.5
 """A finding of whose cost others explain more than this part only describes them."""
+LIKELY = 0.5
+"""What is less likely than this explains no other finding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ def _is_part(part: Finding, broad: Finding, least: float) -> bool:
         waits = broad.layer in ("communication", "parallelism")
         return waits or not broad.ranks or bool({*part.ranks} & {*broad.ranks})
     late = awaited(broad)
-    if part.gain.expected_ns < least * broad.cost_ns:
+    if part.gain.expected_ns < least * broad.cost_ns or part.confidence < LIKELY:
         return False
     return late is not None and awaited(part) is None and part.layer != "communication" and _strikes(part, late, broad)
 

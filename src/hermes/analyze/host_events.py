@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,7 @@ from hermes.knowledge.host_work import (
     EVENTS,
     GC,
     LISTS,
+    LOADING,
     OPTIMIZER,
     PIECES,
     RECURRENT,
@@ -86,19 +88,22 @@ def host_events(
     rank: int,
     layers: pl.DataFrame | None = None,
     lists: pl.DataFrame | None = None,
+    every: pl.DataFrame | None = None,
 ) -> Iterator[HostEvents]:
     """One row for each kind; `calls` are those of `notable`, `busy` is when the device worked (None: not recorded).
 
     `loop` holds `pid`, `tid` of the thread that runs the training loop, `checks` the calls of `analyze.checks`,
-    `layers` those of `recurrent`, `lists` those of `made_into_tensors`.
+    `layers` those of `recurrent`, `lists` those of `made_into_tensors`. `every` are all calls of the host.
     """
     count = max(1, len(splits))
-    for reason in _KINDS:
-        every = calls.filter(named(reason))
-        if reason == CHECKPOINT and loop.height:
+    for reason in (*_KINDS, LOADING):
+        found = calls.filter(named(reason))
+        if reason in (CHECKPOINT, LOADING) and loop.height:
             # Progress bars and loggers have threads of their own, which wait all the time.
-            every = of_threads(every, loop)
-        yield _events(rank, reason, outermost(every), every, step, count, busy, "names of host calls")
+            found = of_threads(found, loop)
+            # What a dataset reads for its samples is input.
+            found = _cut(found, spans(found) - spans(calls.filter(named(DATA))))
+        yield _events(rank, reason, outermost(found), found, step, count, busy, "names of host calls")
     converted = calls.filter(named(CONVERSION))
     # A batch that workers or datasets make is input, whatever it is made of.
     own = outermost(of_threads(converted, loop) if loop.height else converted)
@@ -108,7 +113,8 @@ def host_events(
     for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES):
         found = calls.filter(named(reason))
         found = outermost(of_threads(found, loop) if loop.height else found)
-        yield _events(rank, reason, found, found, step, count, busy, "names of host calls")
+        row = _events(rank, reason, found, found, step, count, busy, "names of host calls")
+        yield replace(row, inside=_inside(_in_steps(found, step), every, loop)) if reason == COLLECTIVES else row
     if layers is not None:
         yield _events(rank, RECURRENT, layers, layers, step, count, busy, "names of host calls")
     yield _events(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
@@ -202,6 +208,16 @@ def _events(
         names=tuple(top.select("name", "calls", "ns").iter_rows()),
         source=source,
     )
+
+
+def _inside(rows: pl.DataFrame, every: pl.DataFrame | None, loop: pl.DataFrame) -> int | None:
+    """How many calls on the loop's threads begin within these; None where these threads are not known."""
+    if every is None or not loop.height:
+        return None
+    starts = of_threads(every, loop)["start_ns"].sort().to_numpy()
+    begin = rows["start_ns"].to_numpy()
+    end = begin + rows["dur_ns"].to_numpy()
+    return int((np.searchsorted(starts, end) - np.searchsorted(starts, begin)).sum())
 
 
 def _in_steps(rows: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:

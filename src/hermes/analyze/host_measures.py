@@ -263,6 +263,7 @@ class HostEvents:
     names: tuple[tuple[str, int, int], ...]
     source: str
     longest_at_ns: int | None = None
+    inside: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from hermes.cost.operator import ALIGNMENT, BOUND, Roof, classified, inner_bytes
 from hermes.cost.tensors import Call, tensors
 from hermes.cost.work import Work
 from hermes.knowledge.chips import Chip, by_counters, is_family
+from hermes.knowledge.dtypes import element_type
 from hermes.knowledge.operators import LAYOUT, MATRIX, kind_of_kernel
 
 _LOOKED_AT = 4_000
@@ -145,6 +146,9 @@ def _look(
     kind = classified(call).kind
     if kind == "other":
         return kind_of_kernel(kernel), None, ()
+    if kind == "cast" and element_type(call.dtypes[0]) is not None and not (shapes or "").strip(";"):
+        # Types are recorded and no shape: a number on its way to Python, or a counter. What it costs is the call.
+        return "other", None, ()
     return (kind, work_of(call), inner_bytes(call)) if formula else (kind, None, ())
 
 

@@ -79,6 +79,8 @@ class Finding:
     the codes of the parts of this one that were found: `gain` is then what is left beyond them. `at` is the moment that
     shows it. `endangers`: it ends the job in time, whatever it costs a step. `calls` is how many recorded calls a step
     lie in `cost_ns`, which a profiler lengthens; None: like the rest of the step; 0: it was not counted in the capture.
+    `fresh` is the part of the large tensors of a step, by bytes, that what costs makes: so much of the time in which
+    the system hands out memory goes with it; None: it is not known, and all share that alike.
     """
 
     code: str
@@ -99,3 +101,4 @@ class Finding:
     at: Moment | None = None
     endangers: bool = False
     calls: float | None = None
+    fresh: float | None = None

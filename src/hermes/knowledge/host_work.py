@@ -61,6 +61,7 @@ OPTIMIZER = "optimizer steps"
 REDUCING = "forward passes of DistributedDataParallel"
 PIECES = "gradients of pieces"
 COLLECTIVES = "calls of collectives"
+LOADING = "loading of files"
 BUCKETS = "copies between gradients and buckets"
 RECURRENT = "recurrent layers"
 LAYERS = ("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu")
@@ -73,6 +74,8 @@ EVENTS: dict[str, str] = PATTERNS | {
     CONVERSION: r"^<built-in method (tensor|as_tensor|asarray) of type object|^<built-in function array>$",
     LISTS: r"<(list|dict|set)comp>$|<genexpr>$",
     UNPICKLING: r"^<built-in function loads>$",
+    # Of the calls that are told as a checkpoint those that read one.
+    LOADING: r"torch/serialization\.py\(\d+\): load$",
     OPTIMIZER: r"^optimizer\.step#",
     REDUCING: r"^distributeddataparallel\.forward$",
     # Of each piece that is taken out of a tensor the gradient is as large as the tensor.

@@ -177,6 +177,7 @@ def gather(rank: Tables, into: Gathered) -> None:
         splits, step, notable, gc, setting, rank.busy, loop, checked, data.rank,
         _recurrent(data) if alone else None,
         host_events.made_into_tensors(notable, host_op, loop),
+        host_op,
     )  # fmt: skip
     into.events.extend(events)
     cores = host_events.contention(data.rank, data.table("counter", "source", "name", "value"))

@@ -15,7 +15,8 @@ from hermes.diagnose.rule import Measures, Threshold, by_share
 class Loss:
     """The ranks on which something costs more than its limit, the worst of them, and what it costs every rank.
 
-    `calls` is how many recorded calls a step the cost holds on the worst rank; None where it is not counted.
+    `calls` is how many recorded calls a step the cost holds on the worst rank, `fresh` the part of the bytes of large
+    new tensors that these make there; None where it is not counted.
     """
 
     ranks: tuple[int, ...]
@@ -25,6 +26,7 @@ class Loss:
     costs: Mapping[int, int]
     evidence: tuple[Evidence, ...]
     calls: float | None = None
+    fresh: float | None = None
 
 
 def loss(

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from math import prod
 
 from hermes.analyze.compute_measures import OperatorCost, StepCompute
 from hermes.analyze.measures import StepSplit
 from hermes.base.globs import literal
+from hermes.cost.tensors import shape_of
 from hermes.diagnose.finding import Evidence
 from hermes.diagnose.rule import Measures, Threshold, by_share
 from hermes.diagnose.rules._component import Loss, loss, place
+from hermes.knowledge.operators import MATRIX
 
 _SHOWN = 3
 _MOST_CHANGES = 8
 _LONGEST_NAME = 60
+_MAKING = ("elementwise", "copy", "cast", "transpose", "indexing", "softmax", "normalisation", "pooling", *MATRIX)
+_KEPT = 131_072
+"""Below, malloc of glibc gives no block back to the system by itself: mallopt(3), M_MMAP_THRESHOLD."""
 
 
 def lost(
@@ -88,7 +94,34 @@ def operators(measures: Measures, what: str, limit: Threshold, ns: Callable[[Ope
     if found is None:
         return None
     calls = per_step(measures, lambda row: row.calls * ns(row) / row.ns if row.ns else 0.0)
-    return replace(found, calls=calls.get(found.worst.rank))
+    return replace(found, calls=calls.get(found.worst.rank), fresh=fresh(measures, found.worst.rank, ns))
+
+
+def fresh(measures: Measures, rank: int, ns: Callable[[OperatorCost], float]) -> float | None:
+    """The part of the bytes of large new tensors that some part of the time of operators makes on a rank.
+
+    None where no operator is known to make one.
+    """
+    rows = [(row, row.calls * new_bytes(row)) for row in measures.compute.operators if rank in row.ranks and row.ns]
+    every = sum(size for _, size in rows)
+    return sum(size * ns(row) / row.ns for row, size in rows) / every if every else None
+
+
+def new_bytes(row: OperatorCost) -> int:
+    """What a call of an operator writes to memory of its own, where that is so much that no heap keeps it.
+
+    In bytes, as far as shapes tell: of operators that work on each number, as many numbers as their largest input has,
+    of products those of their result. 0 for what works in place or makes views.
+    """
+    if row.kind not in _MAKING or row.operator.endswith("_"):
+        return 0
+    shapes = [shape for text in row.shapes.split(";") if (shape := shape_of(text))]
+    if row.kind in MATRIX:
+        elements = prod(shapes[-2][:-1]) * shapes[-1][-1] if len(shapes) > 1 else 0
+    else:
+        elements = max(map(prod, shapes), default=0)
+    size = elements * (8 if row.precision == "fp64" else 4)
+    return size if size >= _KEPT else 0
 
 
 def longest(measures: Measures, ns: Callable[[OperatorCost], float]) -> list[OperatorCost]:

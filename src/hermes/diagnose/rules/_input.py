@@ -7,10 +7,13 @@ from collections.abc import Collection, Iterator
 from hermes.analyze.host_measures import Fetches
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Evidence
-from hermes.diagnose.rule import Measures, Threshold
+from hermes.diagnose.rule import Measures, Threshold, by_share
 from hermes.diagnose.rules._component import Loss
-from hermes.diagnose.rules._host import counted, counted_fact, counted_step, fact, has_device, host_loss
+from hermes.diagnose.rules._host import before_of, counted, counted_fact, counted_step, fact, has_device, host_loss
 
+RECEIVED = Threshold(
+    value=0.2, unit="of step computed by the loop itself to receive batches", source="docs/evidence/host-limits.md"
+)
 WAITED = "data_ns"
 _LONG = 4
 
@@ -37,8 +40,19 @@ def _without_profiler(measures: Measures, split: StepSplit, kinds: Collection[st
     if row is None or row.kind not in kinds or waited is None or not row.wait_ns:
         return fetch_cost(measures, split, kinds)
     # Batches of workers must be received, ready or not.
-    own = counted(measures, split.rank, "data_cpu_ns") or 0 if row.kind == "workers" else 0
+    own = 0 if row.kind != "workers" or receives(measures, split.rank) else received_ns(measures, split.rank)
     return max(0, round(waited * (1 - starting(row))) - own)
+
+
+def received_ns(measures: Measures, rank: int) -> int:
+    """What the loop itself computed in a step to receive batches of workers, counted before the capture; 0 if not."""
+    return counted(measures, rank, "data_cpu_ns") or 0
+
+
+def receives(measures: Measures, rank: int) -> bool:
+    """Whether receiving a batch takes the loop so long that it is a loss of its own: few tensors take no time."""
+    row = before_of(measures, rank)
+    return row is not None and by_share(RECEIVED, received_ns(measures, rank) / row.step_ns)
 
 
 def starting(row: Fetches) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hermes.analyze.compute_measures import OperatorCost, StepCompute
 from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Threshold
-from hermes.diagnose.rules._compute import faster, longest, lost, named, per_step, shown, vendor
+from hermes.diagnose.rules._compute import faster, fresh, longest, lost, named, per_step, shown, vendor
 from hermes.diagnose.rules._host import bound
 from hermes.diagnose.rules._limits import NOISE
 from hermes.knowledge.operators import LAYOUT
@@ -50,6 +50,7 @@ def found_layout(measures: Measures, layout: Layout) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         calls=per_step(measures, lambda row: row.calls * own(row) / row.ns if row.ns else 0.0).get(found.worst.rank),
+        fresh=fresh(measures, found.worst.rank, own),
         share=found.share,
         gain=bound(measures, found, "none of them is left"),
         confidence=round(0.8 * measures.certainty, 2),

@@ -80,6 +80,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         calls=found.calls,
+        fresh=found.fresh,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: these operators reach 80 % of their roof"),
         confidence=round((0.6 if counted else 0.5) * measures.certainty, 2),

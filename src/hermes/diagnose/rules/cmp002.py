@@ -80,6 +80,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         calls=found.calls,
+        fresh=found.fresh,
         share=found.share,
         gain=Gain(low_ns=won, high_ns=won, method=f"the host's own time: {method}", replayed=True)
         if alone

@@ -65,6 +65,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=tuple(dict.fromkeys(row.shapes for row in worst))[:3],
         cost_ns=found.cost_ns,
         calls=found.calls,
+        fresh=found.fresh,
         share=found.share,
         gain=Gain(
             low_ns=0, high_ns=found.cost_ns, method="bound: they reach the share of the roof of aligned products"

@@ -5,7 +5,8 @@
 The time that products, convolutions and attention in float32 or float64 would save in the next faster type that the
 chip has: TF32 or HF32 for float32, else 16 bits; bytes still have to be moved. Summed per step, from shapes, types and
 peaks. On a processor it is half of the time of all operators in float64, and half of the time of products in float32
-where the capture says that it multiplies bfloat16 (AVX-512 BF16, AMX, Arm BF16).
+where the capture says that it multiplies bfloat16 (AVX-512 BF16, Arm BF16), seven tenths where it has tiles for that
+(AMX).
 
 ## Why it costs you
 
@@ -44,6 +45,9 @@ SHORT = Threshold(
     unit="of products in float32, on a processor with instructions for bfloat16",
     source="docs/evidence/cpu-roofline.md",
 )
+TILES = Threshold(
+    value=0.7, unit="of products in float32, on a processor with AMX", source="docs/evidence/cpu-roofline.md"
+)
 WORTH_NS = Threshold(
     value=100_000,
     unit="ns a product, below which conversions take what it wins",
@@ -64,7 +68,7 @@ def find(measures: Measures) -> Iterator[Finding]:
     def saved(row: OperatorCost) -> float:
         if _is_double(measures, row):
             return 0.0
-        return row.ns * SHORT.value if _is_long(measures, row) else _saved(row, chips.get(row.chip))
+        return row.ns * _short(measures, row) if _is_long(measures, row) else _saved(row, chips.get(row.chip))
 
     yield from _found(measures, double, _SINGLE)
     yield from _found(measures, saved, None)
@@ -87,6 +91,7 @@ def _found(measures: Measures, saved: Callable[[OperatorCost], float], action: A
         blames=named(worst),
         cost_ns=found.cost_ns,
         calls=found.calls,
+        fresh=found.fresh,
         share=found.share,
         gain=bound(measures, found, "they keep their share of the roof in the next faster type"),
         confidence=round(_confidence(measures, worst[0]) * measures.certainty, 2),
@@ -118,6 +123,12 @@ def _is_long(measures: Measures, row: OperatorCost) -> bool:
     ):
         return False
     return all(setting(measures, rank, "cpu.bf16") in _FIRST for rank in row.ranks)
+
+
+def _short(measures: Measures, row: OperatorCost) -> float:
+    """The part of a product in float32 that bfloat16 saves on the processor it ran on."""
+    tiled = all(setting(measures, rank, "cpu.bf16") == "amx" for rank in row.ranks)
+    return TILES.value if tiled else SHORT.value
 
 
 def _saved(row: OperatorCost, chip: ChipUsed | None) -> float:

@@ -70,6 +70,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         calls=found.calls,
+        fresh=found.fresh,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: every core has work, and one of its pipes is busy"),
         confidence=round(0.5 * measures.certainty, 2),

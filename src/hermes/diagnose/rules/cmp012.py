@@ -63,6 +63,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         calls=found.calls,
+        fresh=found.fresh,
         share=found.share,
         gain=Gain(
             low_ns=0, high_ns=round(found.cost_ns * (1 - LEFT.value)), method="bound: the fused form takes half as long"

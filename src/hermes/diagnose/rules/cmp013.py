@@ -68,6 +68,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         calls=found.calls,
+        fresh=found.fresh,
         share=found.share,
         gain=bound(measures, found, "one kernel takes as long as the longest part, of attention as the products"),
         confidence=round(0.6 * measures.certainty, 2),

@@ -68,6 +68,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=(),
         cost_ns=found.cost_ns,
         calls=found.calls,
+        fresh=found.fresh,
         share=found.share,
         gain=bound(measures, found, "no padded position is computed"),
         confidence=round(0.8 * measures.certainty, 2),

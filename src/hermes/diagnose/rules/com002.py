@@ -17,10 +17,10 @@ Around checkpoints and evaluation, and in the first steps after a start, ranks a
 A chain of waits can pass a delay on: the awaited rank may itself have waited for another.
 
 Ranks that compute on the cores of one host slow each other by turns: without a device, waits of less than a quarter of
-the step are told with little confidence.
+the step are told with little confidence, and so are those for a rank that waits at least half as long itself.
 
-Where, without a device, the awaited rank makes more calls than the waiting one, and of the same operators, it has the
-larger part of the work: dealt out evenly, the others get theirs of it, and the step wins less than the wait.
+Where, without a device, the awaited rank makes more calls, and of the same operators, or as many on larger tensors, it
+has the larger part of the work: dealt out evenly, the others get theirs of it, and the step wins less than the wait.
 
 Within a pipeline, stages wait for each other by design: waits for ranks of another stage are left to the PAR rules.
 
@@ -36,9 +36,10 @@ Profile the awaited rank together with a waiting one: the awaited one must no lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hermes.analyze.measures import PeerWait
+from hermes.cost.tensors import elements_of
 from hermes.diagnose.finding import Action, Evidence, Finding, Moment
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._host import before_of, has_device, won
@@ -60,8 +61,16 @@ SHARED = Threshold(
     unit="of window may be ranks that take turns on the cores of their host, without a device",
     source="docs/evidence/noise.md",
 )
-MORE = Threshold(value=0.25, unit="more recorded calls than the rank that waits", source="docs/evidence/noise.md")
+RETURNED = Threshold(
+    value=0.5, unit="of a wait that the awaited rank waits itself: then none of the two is slow",
+    source="docs/evidence/noise.md",
+)  # fmt: skip
+MORE = Threshold(
+    value=0.25, unit="more recorded calls, or numbers in them, than the rank that waits",
+    source="docs/evidence/noise.md",
+)  # fmt: skip
 _SHOWN = 4
+_AS_MANY = 0.1
 _BY_TURNS = 0.4
 _COMPUTES = "which computes longer than its peers"
 _STARVES = "whose host keeps its device waiting"
@@ -128,7 +137,7 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         if uneven
         else won(measures, worst.rank, cost, "the awaited rank arrives with the others"),
         confidence=round(
-            (_BY_TURNS if _shared(measures, worst.rank, share) else 0.8 if collected else 0.7) * measures.certainty, 2
+            (_BY_TURNS if _shared(measures, worst, share) else 0.8 if collected else 0.7) * measures.certainty, 2
         ),
         evidence=(
             *(
@@ -158,9 +167,12 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
     )
 
 
-def _shared(measures: Measures, rank: int, share: float) -> bool:
-    """Whether so short a wait may come of ranks that compute on the same cores."""
-    return not has_device(measures, rank) and not by_share(SHARED, share)
+def _shared(measures: Measures, wait: PeerWait, share: float) -> bool:
+    """Whether a wait may come of ranks that compute on the same cores: so short a one, or one that is returned."""
+    if has_device(measures, wait.rank):
+        return False
+    back = (other.total_ns for other in measures.waits if (other.rank, other.peer) == (wait.peer, wait.rank))
+    return not by_share(SHARED, share) or sum(back) >= RETURNED.value * wait.total_ns
 
 
 def _steps(measures: Measures, rank: int) -> int:
@@ -174,13 +186,33 @@ def _more_calls(measures: Measures, peer: int, waiting: int) -> int:
 
 
 def _has_more_of_it(measures: Measures, peer: int, waiting: int, cost_ns: int) -> bool:
-    """Whether the awaited rank makes more calls, and no half of the wait is operators that the other lacks."""
-    more, other = _more_calls(measures, peer, waiting), before_of(measures, waiting)
-    if has_device(measures, waiting) or other is None or not by_share(MORE, more / max(1, other.calls)):
+    """Whether the awaited rank calls the same operators more often, or on more numbers.
+
+    No half of the wait may be operators that the other rank has none of: then it has something else to do.
+    """
+    if has_device(measures, waiting):
         return False
-    alone = (row for row in measures.compute.operators if peer in row.ranks and waiting not in row.ranks)
-    apart_ns = sum(row.ns / sum(_steps(measures, rank) for rank in row.ranks) for row in alone)
-    return apart_ns <= HALF.value * cost_ns
+    own, other = _by_name(measures, peer), _by_name(measures, waiting)
+    if sum(own[name][0] for name in own if name not in other) > HALF.value * cost_ns:
+        return False
+    more, before = _more_calls(measures, peer, waiting), before_of(measures, waiting)
+    if before is not None and by_share(MORE, more / max(1, before.calls)):
+        return True
+    alike = [name for name in own if name in other and abs(own[name][2] - other[name][2]) <= _AS_MANY * own[name][2]]
+    here, there = (sum(rank[name][1] for name in alike) for rank in (own, other))
+    return there > 0 and by_share(MORE, here / there - 1)
+
+
+def _by_name(measures: Measures, rank: int) -> Mapping[str, tuple[float, float, float]]:
+    """Nanoseconds, numbers and calls a step of the operators of a rank, by name."""
+    found: dict[str, tuple[float, float, float]] = {}
+    for row in measures.compute.operators:
+        if rank in row.ranks:
+            steps = sum(_steps(measures, one) for one in row.ranks)
+            ns, numbers, calls = found.get(row.operator, (0.0, 0.0, 0.0))
+            each, own = sum(map(elements_of, row.shapes.split(";"))), row.calls / steps
+            found[row.operator] = ns + row.ns / steps, numbers + own * each, calls + own
+    return found
 
 
 def _why(apart: Beside | None, cost_ns: int) -> str:

@@ -30,13 +30,14 @@ Profile the same step again: fewer operations move the same bytes, and exposed c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from hermes.analyze.comm_measures import GroupOp, LatencyFit
 from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._comm import exposed_loss, steps_of
 from hermes.diagnose.rules._component import Loss, loss
-from hermes.diagnose.rules._host import bound, event_cost, has_device
+from hermes.diagnose.rules._host import before_of, bound, event_cost, events_of, has_device
 from hermes.diagnose.rules._limits import NOISE
 from hermes.knowledge.host_work import COLLECTIVES
 
@@ -131,18 +132,35 @@ def _by_calls(measures: Measures, small: Sequence[GroupOp]) -> Finding | None:
     found = loss(
         measures, "calls of small collectives but one", FLOOR, lambda split: _called(measures, split.rank, small)
     )
-    return _of_small(measures, small, found) if found else None
+    return replace(_of_small(measures, small, found), calls=_held(measures, found, small)) if found else None
+
+
+def _held(measures: Measures, found: Loss, small: Sequence[GroupOp]) -> float | None:
+    """Recorded calls a step that lengthen those of small collectives but one; None where they are not told.
+
+    The rank's own lie within them. It waits there for others, too, whose calls are lengthened as all of its step is:
+    how much of it is waiting is not known, and the middle of both is taken.
+    """
+    rank = found.worst.rank
+    row, before = events_of(measures, rank, COLLECTIVES), before_of(measures, rank)
+    if row is None or row.inside is None or before is None:
+        return None
+    inside = row.inside / max(1, row.steps) * _part(measures, rank, small)
+    return (inside + before.calls * found.share) / 2
 
 
 def _called(measures: Measures, rank: int, small: Sequence[GroupOp]) -> int | None:
     """Nanoseconds a step of a rank in calls of small collectives but one; None with a device, or without calls."""
     called = None if has_device(measures, rank) else event_cost(measures, rank, COLLECTIVES)
+    share = _part(measures, rank, small)
+    return round(max(0, called - _late(measures, rank)) * share) if called is not None and share else None
+
+
+def _part(measures: Measures, rank: int, small: Sequence[GroupOp]) -> float:
+    """The share of small operations but one in the time of all collectives of a rank."""
     every = sum(group.transfer_ns or 0 for group in measures.communication.groups if rank in group.ranks)
-    if called is None or not every:
-        return None
     own = [group for group in small if rank in group.ranks]
-    share = sum((group.transfer_ns or 0) * (1 - 1 / _each(measures, group)) for group in own) / every
-    return round(max(0, called - _late(measures, rank)) * share)
+    return sum((group.transfer_ns or 0) * (1 - 1 / _each(measures, group)) for group in own) / every if every else 0.0
 
 
 def _late(measures: Measures, rank: int) -> int:

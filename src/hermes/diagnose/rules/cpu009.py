@@ -2,12 +2,15 @@
 
 ## What it detects
 
-Time of the typical step in which the host is in operators or Python, less the operators that last at least 10 us, and
-at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the processor itself,
-where most calls of operators are shorter than that. Checks of numbers (ENV004), conversions of lists (IO007), calls of
-collectives and waits for other ranks do not count, nor do recurrent layers of the framework, which are loops of small
-operators themselves. Gradients of pieces taken out of a tensor in a loop count whole: each is as large as the tensor.
-Where the optimizer makes most of these calls, what it takes is what can be won: it has a fused form.
+Time of a step, as a mean over the capture, in which the host is in operators or Python, less the operators that last at
+least 10 us, and at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the
+processor itself, where most calls of operators are shorter than that. Checks of numbers (ENV004), conversions of lists
+(IO007), calls of collectives and waits for them do not count, nor do recurrent layers of the framework, which are loops
+of small operators themselves. Gradients of pieces taken out of a tensor in a loop count whole: each is as large as the
+tensor. Where the optimizer makes most of these calls, what it takes is what can be won: it has a fused form.
+
+Where less than half of these calls come from a loop, which is an operator on the same shapes 16 times a step or more,
+the finding has little confidence: a small model has many operators, and no two of them can be put together.
 
 ## Why it costs you
 
@@ -31,12 +34,11 @@ Profile again: fewer calls of operators a step, and a shorter step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from hermes.analyze.compute_measures import OperatorCost
-from hermes.analyze.measures import StepSplit
 from hermes.diagnose.finding import Action, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._component import Loss
 from hermes.diagnose.rules._compute import named
 from hermes.diagnose.rules._host import (
@@ -51,7 +53,19 @@ from hermes.diagnose.rules._host import (
     on,
     step_ns,
 )
-from hermes.knowledge.host_work import CHECKS, COLLECTIVES, CONVERSION, OPERATOR, OPTIMIZER, PIECES, PYTHON, RECURRENT
+from hermes.knowledge.host_work import (
+    CHECKPOINT,
+    CHECKS,
+    COLLECTIVES,
+    COMPILATION,
+    CONVERSION,
+    GC,
+    OPERATOR,
+    OPTIMIZER,
+    PIECES,
+    PYTHON,
+    RECURRENT,
+)
 
 LIMIT = Threshold(value=0.3, unit="of step", source="docs/evidence/cpu009.md")
 SMALL_NS = Threshold(value=10_000, unit="ns", source="docs/evidence/cpu009.md")
@@ -60,17 +74,26 @@ LEFT = Threshold(value=0.5, unit="of it is left at most", source="docs/evidence/
 ONE = Threshold(
     value=0.125, unit="of the pieces of a step is one of them: then they are a loop", source="docs/evidence/cpu009.md"
 )
+LOOP = Threshold(
+    value=0.0625,
+    unit="of the calls of an operator on the same shapes in a step is one of them: then they are a loop",
+    source="docs/evidence/cpu009.md",
+)
+LOOPS = Threshold(value=0.5, unit="of calls under 10 us are in loops", source="docs/evidence/cpu009.md")
 CALL_NS = Threshold(value=30_000, unit="ns a call", source="docs/evidence/cpu009.md")
+
+_MODEL = 0.4
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    found = host_loss(measures, "between small operators", LIMIT, lambda split: _cost(measures, split), step_ns)
+    found = host_loss(measures, "between small operators", LIMIT, lambda split: _cost(measures, split.rank))
     if found is None:
         return
     rank = found.worst.rank
     steps_ns, earlier = _optimizer(measures, found)
     small = [row for row in _rows(measures, rank) if _is_small(row)]
+    looped = _looped(measures, small)
     most = sorted(small, key=lambda row: (-row.calls, row.operator, row.shapes))
     yield Finding(
         code="CPU009",
@@ -85,10 +108,11 @@ def find(measures: Measures) -> Iterator[Finding]:
         if steps_ns
         else _gain(found.cost_ns, "what small operators do is"),
         calls=0.0 if earlier else None,
-        confidence=round(0.7 * measures.certainty, 2),
+        confidence=round((0.7 if by_share(LOOPS, looped) else _MODEL) * measures.certainty, 2),
         evidence=(
             *found.evidence,
             fact(measures, rank, "calls under 10 us", _share(measures, rank), "of calls", MOST.value),
+            fact(measures, rank, "of these in loops", looped, LOOPS.unit, LOOPS.value),
             *(fact(measures, rank, f"median call of {row.operator}", row.median_ns, "ns") for row in most[:3]),
         ),
         actions=(
@@ -105,23 +129,42 @@ def find(measures: Measures) -> Iterator[Finding]:
     )
 
 
-def _cost(measures: Measures, split: StepSplit) -> int | None:
-    """Nanoseconds of the step in calls beside operators that are worth theirs; None where none is recorded."""
-    rank = split.rank
-    host = next((step for step in measures.host.steps if step.rank == rank and step.step == split.step), None)
-    rows = _rows(measures, rank)
-    if has_device(measures, rank) or host is None or not rows or _share(measures, rank) <= MOST.value:
+def _cost(measures: Measures, rank: int) -> int | None:
+    """Nanoseconds of a step in calls beside operators that are worth theirs; None where none is recorded."""
+    host_ns, rows = _host_ns(measures, rank), _rows(measures, rank)
+    if has_device(measures, rank) or host_ns is None or not rows or _share(measures, rank) <= MOST.value:
         return None
     large = sum(row.ns / _steps(measures, row) for row in rows if not _is_small(row))
     calls = sum(row.calls / _steps(measures, row) for row in rows if _is_small(row))
     pieces = _pieces(measures, rank)
     # Other Python of the step is no fault of its operators.
     other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, RECURRENT))
-    # DistributedDataParallel waits for other ranks inside of its backward pass, and not in calls of collectives.
+    # DistributedDataParallel waits for its buckets inside of its backward pass, and not in calls of collectives.
     waits = (measures.waited_per_step(wait) for wait in measures.waits if wait.rank == rank)
-    other += max(event_cost(measures, rank, COLLECTIVES) or 0, *waits, 0)
-    own = max(host.of(OPERATOR, PYTHON) - max(round(large) - pieces, 0) - other, 0)
+    other += max(event_cost(measures, rank, COLLECTIVES) or 0, _idle(measures, rank), *waits, 0)
+    own = max(host_ns - max(round(large) - pieces, 0) - other, 0)
     return min(own, round(calls * CALL_NS.value) + pieces)
+
+
+def _idle(measures: Measures, rank: int) -> int:
+    """How long a typical step communicates while the host calls no operator."""
+    rows = (row.parts for row in measures.host.overlap if row.rank == rank)
+    return sum(part.alone_ns for parts in rows for part in parts if part.component == "communication")
+
+
+def _host_ns(measures: Measures, rank: int) -> int | None:
+    """What a step is in operators or Python, as a mean: of the typical one, and what others are longer for no other
+    reason. A loop may play in one step what it learns from in four.
+    """
+    split = measures.median_of(rank)
+    host = next((step for step in measures.host.steps if step.rank == rank), None)
+    if split is None or host is None:
+        return None
+    lengths = [step_ns(one) for one in measures.splits if one.rank == rank]
+    known = sum(event_cost(measures, rank, kind) or 0 for kind in (GC, COMPILATION, CHECKPOINT))
+    fetches = (row for row in measures.host.fetches if row.rank == rank)
+    known += sum((row.wait_ns + (row.epoch_ns or 0)) // max(1, row.steps) for row in fetches)
+    return host.of(OPERATOR, PYTHON) + max(sum(lengths) // len(lengths) - step_ns(split) - known, 0)
 
 
 def _pieces(measures: Measures, rank: int) -> int:
@@ -153,6 +196,13 @@ def _rows(measures: Measures, rank: int) -> list[OperatorCost]:
 
 def _is_small(row: OperatorCost) -> bool:
     return row.median_ns < SMALL_NS.value
+
+
+def _looped(measures: Measures, small: Collection[OperatorCost]) -> float:
+    """The share of small calls that an operator makes again and again on the same shapes."""
+    calls = sum(row.calls for row in small)
+    again = sum(row.calls for row in small if row.calls * LOOP.value >= _steps(measures, row))
+    return again / calls if calls else 0.0
 
 
 def _steps(measures: Measures, row: OperatorCost) -> int:

@@ -4,7 +4,8 @@
 
 Time in which the device has nothing to do while the loop waits for its workers (or for a pipeline of which the profile
 does not tell who works in it), per step, as a share of the step. On a job without a device it is the time of the
-waiting itself. Demand is how many batches a second the step would take if none made it wait, supply how many come.
+waiting itself, and of receiving batches where the loop computes a fifth of the step or more to do so. Demand is how
+many batches a second the step would take if none made it wait, supply how many come.
 
 ## Why it costs you
 
@@ -18,7 +19,8 @@ queue. A wait for one slow sample while others are ready is IO004.
 ## What to do
 
 With cores free, raise the number of workers by demand over supply. With none free more workers make it worse: make a
-batch cheaper instead, do work offline, or decode on the device.
+batch cheaper instead, do work offline, or decode on the device. Where batches are long to receive, hand them over as
+few tensors: each comes by a piece of shared memory of its own, and lists of numbers are unpickled one by one.
 
 ## How to check
 
@@ -34,8 +36,17 @@ from collections.abc import Iterator
 from hermes.analyze.host_measures import InputQueue, InputRates
 from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._host import blamed, bound, fact, has_device, on, within
-from hermes.diagnose.rules._input import fetch_loss, fetches_of, loop_facts, one_long_fetch, recorded_calls, where_verb
+from hermes.diagnose.rules._host import BEFORE_IT, blamed, bound, fact, has_device, on, within
+from hermes.diagnose.rules._input import (
+    fetch_loss,
+    fetches_of,
+    loop_facts,
+    one_long_fetch,
+    received_ns,
+    receives,
+    recorded_calls,
+    where_verb,
+)
 from hermes.knowledge.host_work import DATA
 
 LIMIT = Threshold(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
@@ -55,12 +66,13 @@ def find(measures: Measures) -> Iterator[Finding]:
     rates = next((one for one in measures.host.rates if one.rank == rank), None)
     full = _full(rates)
     slow = _slow_operation(measures, rank)
+    apart = receives(measures, rank)
     yield Finding(
         code="IO002",
         layer="io",
-        cause="workers too slow, cores full" if full else "too few workers",
-        title=f"Waiting for batches {where_verb(measures, found)}{on(measures, found)}"
-        f"{', and no core is free for more workers' if full else ''}",
+        cause="batches of many tensors" if apart else "workers too slow, cores full" if full else "too few workers",
+        title=f"Waiting for batches{' and receiving them' if apart else ''} {where_verb(measures, found)}"
+        f"{on(measures, found)}{', and no core is free for more workers' if full else ''}",
         ranks=found.ranks,
         blames=blamed(measures, found, *((slow.name,) if slow else ())),
         cost_ns=found.cost_ns,
@@ -68,11 +80,22 @@ def find(measures: Measures) -> Iterator[Finding]:
         share=found.share,
         gain=bound(measures, found, "a batch is always ready"),
         confidence=round((0.5 if one_long_fetch(row) else 0.85) * measures.certainty, 2),
-        evidence=(*found.evidence, *loop_facts(measures, row), *_queue(measures, slow)),
+        evidence=(
+            *found.evidence,
+            *_received(measures, rank, apart),
+            *loop_facts(measures, row),
+            *_queue(measures, slow),
+        ),
         replay=("host:data-loading=0",) if has_device(measures, rank) else (),
         within=within(measures, rank, {DATA}),
-        actions=(_cheaper(),) if full else (_more(rates), _cheaper()),
+        actions=(*((_FEWER,) if apart else ()), *(() if full else (_more(rates),)), _cheaper()),
     )
+
+
+def _received(measures: Measures, rank: int, apart: bool) -> Iterator[Evidence]:
+    if apart:
+        yield fact(measures, rank, "of it computed by the loop itself", received_ns(measures, rank), "ns",
+                   source=BEFORE_IT)  # fmt: skip
 
 
 def _full(rates: InputRates | None) -> bool:
@@ -106,6 +129,17 @@ def _more(rates: InputRates | None) -> Action:
         risk="Host memory for every worker; beyond the free cores workers slow the thread that feeds the device.",
         source="PyTorch documentation of torch.utils.data; MindStudio's advisor on slow data loaders",
     )
+
+
+_FEWER = Action(
+    title="Hand batches over as few tensors",
+    do="Join in collate_fn, which workers run, what belongs to a batch: torch.stack, "
+    "torch.nn.utils.rnn.pad_sequence(boxes, batch_first=True) with a mask, or torch.cat with the lengths beside it; no "
+    "lists of tensors or of numbers.",
+    verify="Receiving a batch takes less than a millisecond.",
+    risk="Padding takes room; the loss needs the mask.",
+    source="PyTorch documentation of torch.utils.data: collate_fn; case IO-13",
+)
 
 
 def _cheaper() -> Action:

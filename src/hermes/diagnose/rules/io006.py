@@ -4,7 +4,8 @@
 
 Time in which the device has nothing to do while the training thread saves a checkpoint, writes metrics or prints, per
 step, as a share of the step. On a job without a device it is the time of these calls. They are known by their Python
-frames and ranges.
+frames and ranges. Where torch.load takes a quarter of it or more, tensors are written to files and read again within
+training. Samples that a dataset loads are input, and do not count.
 
 ## Why it costs you
 
@@ -17,7 +18,8 @@ When the capture happens to hold one of few checkpoints: the interval between tw
 
 ## What to do
 
-Save in the background and less often; keep metrics on the device, and let a thread write them every fifty steps.
+Save in the background and less often; keep metrics on the device, and let a thread write them every fifty steps. Keep
+in memory what is read again.
 
 ## How to check
 
@@ -30,7 +32,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hermes.diagnose.finding import Action, Finding, Gain
-from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._component import Loss
 from hermes.diagnose.rules._host import (
     blamed,
@@ -48,11 +50,12 @@ from hermes.diagnose.rules._host import (
     within,
 )
 from hermes.diagnose.rules._input import where_verb
-from hermes.knowledge.host_work import CHECKPOINT
+from hermes.knowledge.host_work import CHECKPOINT, LOADING
 
 SAVED = "save_ns"
 _WHAT = "saving and logging"
 COPY = Threshold(value=0.3, unit="of a save is left at most", source="docs/evidence/host-limits.md")
+BACK = Threshold(value=0.25, unit="of saving and logging is torch.load", source="docs/evidence/host-limits.md")
 LIMIT = Threshold(value=0.02, unit="of step", source="docs/evidence/host-limits.md")
 
 
@@ -63,17 +66,18 @@ def find(measures: Measures) -> Iterator[Finding]:
         return
     rank = found.worst.rank
     row = events_of(measures, rank, CHECKPOINT)
+    back = _reads_back(measures, rank)
     yield Finding(
         code="IO006",
         layer="io",
-        cause="checkpoint or logging",
-        title=f"Saving or logging {where_verb(measures, found)}{on(measures, found)}",
+        cause="tensors in files" if back else "checkpoint or logging",
+        title=f"{_TITLES[back]} {where_verb(measures, found)}{on(measures, found)}",
         ranks=found.ranks,
         blames=blamed(measures, found, *(name for name, _, _ in (row.names[:1] if row else ()))),
         cost_ns=found.cost_ns,
         calls=0.0 if earlier else None,
         share=found.share,
-        gain=_gain(measures, found, earlier),
+        gain=_gain(measures, found, saved=earlier and not back),
         confidence=round(0.7 * measures.certainty, 2),
         evidence=(
             *found.evidence,
@@ -82,31 +86,49 @@ def find(measures: Measures) -> Iterator[Finding]:
         ),
         replay=("host:checkpoint-or-logging=0",) if has_device(measures, rank) else (),
         within=within(measures, rank, {CHECKPOINT}),
-        actions=(
-            Action(
-                title="Save in the background",
-                do="torch.distributed.checkpoint.async_save(state, checkpoint_id=path), on Ascend also "
-                "torch_npu.utils.save_async(state, path); save less often.",
-                verify="Steps that save are as long as the others.",
-                risk="Host memory for one copy of the state; a crash before the end loses that checkpoint.",
-                source="PyTorch documentation of torch.distributed.checkpoint",
-            ),
-            Action(
-                title="Write metrics rarely and from another thread",
-                do="values.append(loss.detach()); every 50 steps hand torch.stack(values).cpu() to a thread that "
-                "writes.",
-                verify="No writer or printing call is left in most steps.",
-                risk="The last values are lost when the job dies.",
-                source="PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",
-            ),
-        ),
+        actions=(_KEEP,) if back else (_BACKGROUND, _RARELY),
     )
 
 
-def _gain(measures: Measures, found: Loss, earlier: bool) -> Gain:
+_TITLES = {False: "Saving or logging", True: "Writing tensors to files and reading them again"}
+_BACKGROUND = Action(
+    title="Save in the background",
+    do="torch.distributed.checkpoint.async_save(state, checkpoint_id=path), on Ascend also "
+    "torch_npu.utils.save_async(state, path); save less often.",
+    verify="Steps that save are as long as the others.",
+    risk="Host memory for one copy of the state; a crash before the end loses that checkpoint.",
+    source="PyTorch documentation of torch.distributed.checkpoint",
+)
+_RARELY = Action(
+    title="Write metrics rarely and from another thread",
+    do="values.append(loss.detach()); every 50 steps hand torch.stack(values).cpu() to a thread that writes.",
+    verify="No writer or printing call is left in most steps.",
+    risk="The last values are lost when the job dies.",
+    source="PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",
+)
+_KEEP = Action(
+    title="Keep in memory what is read again",
+    do="Leave out the hooks that write activations to files; where memory has no room for them, "
+    "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) computes them again, and "
+    "torch.autograd.graph.save_on_cpu(pin_memory=True) keeps them on the host.",
+    verify="Neither torch.save nor torch.load is left in a step.",
+    risk="Memory for what is kept.",
+    source="PyTorch documentation of torch.autograd.graph.saved_tensors_hooks",
+)
+
+
+def _reads_back(measures: Measures, rank: int) -> bool:
+    """Whether much of it is torch.load."""
+    loads, every = (events_of(measures, rank, kind) for kind in (LOADING, CHECKPOINT))
+    if loads is None or every is None or not every.ns:
+        return False
+    return by_share(BACK, (loads.ns or 0) / every.ns)
+
+
+def _gain(measures: Measures, found: Loss, *, saved: bool) -> Gain:
     """All of it, and of saves less what copying the state takes before a thread can write it."""
-    gain = bound(measures, found, "all of it runs in the background")
-    return replace(gain, low_ns=round(gain.low_ns * (1 - COPY.value)), replayed=False) if earlier else gain
+    gain = bound(measures, found, "all of it runs in the background, or is left out")
+    return replace(gain, low_ns=round(gain.low_ns * (1 - COPY.value)), replayed=False) if saved else gain
 
 
 def _in_calls(measures: Measures) -> Loss | None:
@@ -120,4 +142,4 @@ def _in_saves(measures: Measures) -> Loss | None:
     return host_loss(measures, _WHAT, LIMIT, lambda split: counted(measures, split.rank, SAVED) or None, length)
 
 
-RULE = Rule(code="IO006", page=__doc__ or "", find=find, cases=("IO-16", "IO-17", "IO-24"))
+RULE = Rule(code="IO006", page=__doc__ or "", find=find, cases=("IO-27", "IO-16", "IO-17", "IO-24", "MEM-15"))
