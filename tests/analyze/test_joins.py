@@ -1,11 +1,11 @@
-"""What a join makes, told by shapes, and which joins gradients flow through."""
+"""What a join makes, told by shapes, and which joins append nothing."""
 
 from __future__ import annotations
 
 import polars as pl
 import pytest
 
-from hermes.analyze.joins import joined, trained_joins
+from hermes.analyze.joins import joined, kept_joins
 
 
 @pytest.mark.parametrize("operator", ["aten::cat", "aten::_cat", "Concat", "ConcatD", "ConcatV2", "ConcatV2D"])
@@ -25,8 +25,8 @@ def test_other_operators_join_nothing() -> None:
     assert joined("aten::catenate", "4,8;2,8") is None
 
 
-def test_the_backward_of_a_join_tells_its_shape() -> None:
+def test_the_backward_of_a_join_and_what_is_rolled_tell_its_shape() -> None:
     rows = [("CatBackward0", "4,197,8"), ("CatBackward0", "4,197,8"), ("CatBackward0", ""), ("CatBackward0", None),
-            ("AddBackward0", "4,8")]  # fmt: skip
+            ("AddBackward0", "4,8"), ("aten::roll", "9,8;;")]  # fmt: skip
     calls = pl.DataFrame(rows, schema={"name": pl.String, "shapes": pl.String}, orient="row")
-    assert [(one.rank, one.shape) for one in trained_joins(3, calls)] == [(3, "4,197,8")]
+    assert [(one.rank, one.shape) for one in kept_joins(3, calls)] == [(3, "4,197,8"), (3, "9,8")]

@@ -482,5 +482,6 @@ class HostSide:
     holders: tuple[Holder, ...] = ()
     padding: tuple[Padding, ...] = ()
     tables: tuple[DenseTable, ...] = ()
-    trained_joins: tuple[RankShape, ...] = ()
+    kept_joins: tuple[RankShape, ...] = ()
+    spread: tuple[RankShape, ...] = ()
     before: tuple[Before, ...] = ()

@@ -1,4 +1,4 @@
-"""Tensors that are joined into one: how large the result is, and which joins gradients flow through."""
+"""Tensors that are joined into one: how large the result is, and which joins append nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import polars as pl
 from hermes.analyze.host_measures import RankShape
 from hermes.cost.tensors import shape_of
 
-BACKWARD = "CatBackward0"
+KEEPING = ("CatBackward0", "aten::roll")
+"""What tells, by its first shape, that a join keeps its tensors: gradients flow through it, or it turns one around."""
 _JOIN = re.compile(r"aten::_?cat|concat(d|v2|v2d)?(v\d+)?", re.IGNORECASE)
 
 
@@ -51,9 +52,9 @@ def joined(operator: str, shapes: str) -> Joined | None:
     return Joined(shape=(*most[:axis], whole, *most[axis + 1 :]), largest=math.prod(most))
 
 
-def trained_joins(rank: int, calls: pl.DataFrame) -> Iterator[RankShape]:
-    """Shapes of joins that gradients flow through; `calls` are the rows `name, shapes`, others than `BACKWARD` too."""
-    own = calls.filter(pl.col("name") == BACKWARD)["shapes"].drop_nulls().unique().sort()
+def kept_joins(rank: int, calls: pl.DataFrame) -> Iterator[RankShape]:
+    """Shapes of joins that append nothing; `calls` are the rows `name, shapes`, others than of `KEEPING` too."""
+    own = calls.filter(pl.col("name").is_in(KEEPING))["shapes"].drop_nulls().unique().sort()
     for text in own:
         shape = text.split(";")[0]
         if shape_of(shape):

@@ -4,8 +4,8 @@
 
 Joins (`torch.cat`) of which one tensor has nine tenths of the result or more, where the result has 262,144 numbers or
 more: memory banks and queues of contrastive learning, caches of keys and values, replay buffers, histories. Together
-more than a twentieth of the step. Joins that gradients flow through do not count. It needs shapes; on a device they
-are those of kernels, or of the framework's operators.
+more than a twentieth of the step. Joins that gradients flow through, and those of torch.roll, do not count. It needs
+shapes; on a device they are those of kernels, or of the framework's operators.
 
 On a job without a device the pages of the new tensor count with the join, where Hermes' monitor counted as many page
 faults in a step before the capture, and those of the captured steps: then it is a share of a step before the capture.
@@ -129,12 +129,12 @@ _ACTIONS = (
 
 
 def _grown(measures: Measures, row: OperatorCost) -> Joined | None:
-    """What a row of operators joins, where that is a large tensor and little else, and no gradient flows through it."""
+    """What a row of operators joins, where a little is appended to a large tensor and no gradient flows through it."""
     one = joined(row.operator, row.shapes)
     if one is None or one.elements < _LARGE or one.largest < GROWN.value * one.elements:
         return None
-    trained = any(own.rank in row.ranks and own.shape == one.text for own in measures.host.trained_joins)
-    return None if trained else one
+    kept = any(own.rank in row.ranks and own.shape == one.text for own in measures.host.kept_joins)
+    return None if kept else one
 
 
 def _won(one: Joined) -> float:
