@@ -204,7 +204,8 @@ def test_pairs_that_are_not_reduced_to_one_number_each_are_no_finding(shaped: Ma
 @pytest.mark.parametrize(
     ("rows", "made"),
     [
-        ("64,8,1,256;64,1,256,256;", "64,8,256,256"),  # a mask over keys
+        ("64,8,256,256;64,1,1,256;", "64,8,256,256"),  # a mask over keys
+        ("64,1,1,256;1,1,256,256;", "64,1,256,256"),  # masks of two kinds
         ("64,1,512;64,256,512;", "64,256,512"),  # a token beside all
         ("64,256,512;1,256,512;", "64,256,512"),  # places
         ("4096,1,64;1,4,64;", "4096,4,64"),  # few on one side
