@@ -425,6 +425,14 @@ class DenseTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankShape:
+    """The shape of a tensor on a rank, as tables write it."""
+
+    rank: int
+    shape: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
     """What steps of a rank were like before the capture, without its profiler, as Hermes' monitor counted them.
 
@@ -475,4 +483,6 @@ class HostSide:
     holders: tuple[Holder, ...] = ()
     padding: tuple[Padding, ...] = ()
     tables: tuple[DenseTable, ...] = ()
+    kept_joins: tuple[RankShape, ...] = ()
+    spread: tuple[RankShape, ...] = ()
     before: tuple[Before, ...] = ()

@@ -8,7 +8,18 @@ from functools import cached_property
 
 import polars as pl
 
-from hermes.analyze import checks, dense_tables, dispatch, host_events, input_pipeline, memory, padding, unused
+from hermes.analyze import (
+    checks,
+    dense_tables,
+    dispatch,
+    host_events,
+    input_pipeline,
+    joins,
+    memory,
+    padding,
+    spread_pairs,
+    unused,
+)
 from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.calls import spans, within
 from hermes.analyze.host_measures import (
@@ -27,6 +38,7 @@ from hermes.analyze.host_measures import (
     MemoryPeak,
     Padding,
     QueueDepth,
+    RankShape,
     Recompute,
     Shapes,
     StepHost,
@@ -79,6 +91,8 @@ class Gathered:
     holders: list[Holder] = field(default_factory=list)
     padded: list[Padding] = field(default_factory=list)
     tables: list[DenseTable] = field(default_factory=list)
+    kept_joins: list[RankShape] = field(default_factory=list)
+    spread: list[RankShape] = field(default_factory=list)
     before: list[Before] = field(default_factory=list)
 
     def side(self) -> HostSide:
@@ -104,6 +118,8 @@ class Gathered:
             holders=tuple(self.holders),
             padding=tuple(self.padded),
             tables=tuple(self.tables),
+            kept_joins=tuple(self.kept_joins),
+            spread=tuple(self.spread),
             before=tuple(self.before),
         )
 
@@ -184,10 +200,20 @@ def gather(rank: Tables, into: Gathered) -> None:
     into.contention.extend([cores] if cores else [])
     found = host_events.shapes(data.rank, data.table("kernel", "component", "type", "input_shapes", "op_state", "step"))
     into.shapes.extend([found] if found else [])
-    wanted = {*padding.PADS, padding.LOOKUP, *dense_tables.LOOKUPS, *dense_tables.BACKWARDS}
+    wanted = {
+        *padding.PADS,
+        padding.LOOKUP,
+        *dense_tables.LOOKUPS,
+        *dense_tables.BACKWARDS,
+        *joins.KEEPING,
+        spread_pairs.COSINE,
+        spread_pairs.EXPAND,
+    }
     calls = data.where("host_op", ("name", "shapes", "dtypes"), pl.col("name").is_in(sorted(wanted)))
     into.padded.extend(padding.padding(data.rank, calls))
     into.tables.extend(dense_tables.dense_tables(data.rank, calls))
+    into.kept_joins.extend(joins.kept_joins(data.rank, calls))
+    into.spread.extend(spread_pairs.spread_pairs(data.rank, calls))
     _input(rank, notable, cores, into)
     _memory(rank, notable, into)
     if rank.typical is not None and rank.typical.window_ns > 0:
