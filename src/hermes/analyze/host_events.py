@@ -21,6 +21,7 @@ from hermes.knowledge.host_work import (
     COMPILATION,
     CONVERSION,
     DATA,
+    ENDING,
     EVENTS,
     GC,
     LISTS,
@@ -28,6 +29,8 @@ from hermes.knowledge.host_work import (
     PIECES,
     RECURRENT,
     REDUCING,
+    RESULTS,
+    STARTING,
     UNPICKLING,
 )
 from hermes.knowledge.input_work import FRAMES
@@ -62,6 +65,9 @@ def notable(host_op: pl.DataFrame) -> pl.DataFrame:
                     COLLECTIVES,
                     BUCKETS,
                     PIECES,
+                    STARTING,
+                    ENDING,
+                    RESULTS,
                     *_KINDS,
                 )
             ),
@@ -98,24 +104,24 @@ def host_events(
         if reason == CHECKPOINT and loop.height:
             # Progress bars and loggers have threads of their own, which wait all the time.
             every = of_threads(every, loop)
-        yield _events(rank, reason, outermost(every), every, step, count, busy, "names of host calls")
+        yield summed(rank, reason, outermost(every), every, step, count, busy, "names of host calls")
     converted = calls.filter(named(CONVERSION))
     # A batch that workers or datasets make is input, whatever it is made of.
     own = outermost(of_threads(converted, loop) if loop.height else converted)
     own = own if lists is None else outermost(pl.concat([own, lists]))
     made = spans(own) - spans(calls.filter(named(DATA)))
-    yield _events(rank, CONVERSION, _cut(own, made), own, step, count, busy, "Python frames")
+    yield summed(rank, CONVERSION, cut(own, made), own, step, count, busy, "Python frames")
     for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES):
         found = calls.filter(named(reason))
         found = outermost(of_threads(found, loop) if loop.height else found)
-        yield _events(rank, reason, found, found, step, count, busy, "names of host calls")
+        yield summed(rank, reason, found, found, step, count, busy, "names of host calls")
     if layers is not None:
-        yield _events(rank, RECURRENT, layers, layers, step, count, busy, "names of host calls")
-    yield _events(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
+        yield summed(rank, RECURRENT, layers, layers, step, count, busy, "names of host calls")
+    yield summed(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
     recorded, source = _collector(gc, setting)
     if recorded:
         rows = gc.with_columns(pl.lit(GC).alias("name"))
-        yield _events(rank, GC, rows, rows, step, count, busy, source)
+        yield summed(rank, GC, rows, rows, step, count, busy, source)
     else:
         yield HostEvents(
             rank=rank, what=GC, steps=count, steps_hit=None, calls=None, ns=None, longest_ns=None,
@@ -151,7 +157,7 @@ def made_into_tensors(calls: pl.DataFrame, host_op: pl.DataFrame, loop: pl.DataF
     return lists.filter(pl.Series((gap >= 0) & (gap <= _BESIDE_NS) & (inside == 0), dtype=pl.Boolean))
 
 
-def _cut(rows: pl.DataFrame, when: Intervals) -> pl.DataFrame:
+def cut(rows: pl.DataFrame, when: Intervals) -> pl.DataFrame:
     """The rows that do not lie outside of `when`."""
     start = rows["start_ns"].to_numpy()
     return rows.filter(pl.Series(when.lasted(start + rows["dur_ns"].to_numpy()) > when.lasted(start)))
@@ -167,7 +173,7 @@ def _collector(gc: pl.DataFrame, setting: pl.DataFrame) -> tuple[bool, str]:
     return False, "the profiler was not asked to record collections"
 
 
-def _events(
+def summed(
     rank: int,
     what: str,
     rows: pl.DataFrame,
@@ -177,7 +183,8 @@ def _events(
     busy: Intervals | None,
     source: str,
 ) -> HostEvents:
-    rows, every = _in_steps(rows, step), _in_steps(every, step)
+    """The measure of one kind: `rows` are its outermost calls, `every` all of them."""
+    rows, every = in_steps(rows, step), in_steps(every, step)
     when = spans(rows)
     longest = rows.sort("dur_ns", "start_ns", descending=[True, False]).select("start_ns", "dur_ns").head(1).rows()
     longest_at, longest_ns = longest[0] if longest else (None, None)
@@ -204,7 +211,7 @@ def _events(
     )
 
 
-def _in_steps(rows: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
+def in_steps(rows: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
     """The rows as far as they lie between the first step and the last; as they are where no step is marked.
 
     A capture may end within a call, which then lasts until all is written.

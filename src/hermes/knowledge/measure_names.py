@@ -18,7 +18,7 @@ BEFORE = "before the capture"
 """Source of the settings in which a capture of Hermes says what steps were like without its profiler."""
 
 _HOST = tuple(dict.fromkeys((*REASONS, "checkpoint or logging")))
-_EVENTS = ("compilation", "garbage collection", "checkpoint or logging")
+_EVENTS = ("compilation", "garbage collection", "checkpoint or logging", "starting of threads and processes")
 _QUEUES = ("data", "host", "device")
 _CLASSES = (
     "matmul", "batched matmul", "convolution", "attention", "attention backward", "normalisation", "softmax",

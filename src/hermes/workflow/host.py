@@ -8,7 +8,7 @@ from functools import cached_property
 
 import polars as pl
 
-from hermes.analyze import checks, dense_tables, dispatch, host_events, input_pipeline, memory, padding, unused
+from hermes.analyze import checks, dense_tables, dispatch, host_events, input_pipeline, memory, padding, starts, unused
 from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.calls import spans, within
 from hermes.analyze.host_measures import (
@@ -179,6 +179,7 @@ def gather(rank: Tables, into: Gathered) -> None:
         host_events.made_into_tensors(notable, host_op, loop),
     )  # fmt: skip
     into.events.extend(events)
+    into.events.append(starts.starts(data.rank, notable, host_op, loop, step, max(1, len(splits)), rank.busy))
     cores = host_events.contention(data.rank, data.table("counter", "source", "name", "value"))
     into.contention.extend([cores] if cores else [])
     found = host_events.shapes(data.rank, data.table("kernel", "component", "type", "input_shapes", "op_state", "step"))

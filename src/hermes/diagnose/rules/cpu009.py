@@ -49,9 +49,22 @@ from hermes.diagnose.rules._host import (
     has_device,
     host_loss,
     on,
+    outside,
     step_ns,
 )
-from hermes.knowledge.host_work import CHECKS, COLLECTIVES, CONVERSION, OPERATOR, OPTIMIZER, PIECES, PYTHON, RECURRENT
+from hermes.knowledge.host_work import (
+    CHECKPOINT,
+    CHECKS,
+    COLLECTIVES,
+    CONVERSION,
+    DATA,
+    OPERATOR,
+    OPTIMIZER,
+    PIECES,
+    PYTHON,
+    RECURRENT,
+    STARTING,
+)
 
 LIMIT = Threshold(value=0.3, unit="of step", source="docs/evidence/cpu009.md")
 SMALL_NS = Threshold(value=10_000, unit="ns", source="docs/evidence/cpu009.md")
@@ -117,6 +130,7 @@ def _cost(measures: Measures, split: StepSplit) -> int | None:
     pieces = _pieces(measures, rank)
     # Other Python of the step is no fault of its operators.
     other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, RECURRENT))
+    other += outside(measures, rank, STARTING, (DATA, CHECKPOINT))
     # DistributedDataParallel waits for other ranks inside of its backward pass, and not in calls of collectives.
     waits = (measures.waited_per_step(wait) for wait in measures.waits if wait.rank == rank)
     other += max(event_cost(measures, rank, COLLECTIVES) or 0, *waits, 0)
