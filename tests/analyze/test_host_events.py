@@ -97,8 +97,8 @@ def test_calls_within_collectives_are_counted_on_the_thread_of_the_loop() -> Non
         rank0.host@7    ..BB......
         rank0.compute   .........A
     """)["calls of collectives"]
-    # Two calls, one that they make, and none of another thread.
-    assert (found.calls, found.inside) == (2, 3)
+    # The two, and one that they make; none of another thread.
+    assert (found.calls, found.recorded) == (2, 3)
 
 
 def test_collections_that_nobody_recorded_are_not_measured() -> None:

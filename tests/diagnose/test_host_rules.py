@@ -31,9 +31,11 @@ from hermes.diagnose.rules import (
     cpu007,
     cpu008,
     cpu009,
+    cpu012,
     env001,
     env002,
     env003,
+    io001,
     mem002,
     mem003,
     mem004,
@@ -445,3 +447,53 @@ def test_recomputation_is_found_by_the_time_of_its_kernels(measures: Make, split
     # Nothing runs beside the host: it wins all of it.
     alone = found(mem005.RULE, measures([blind()], host=recompute(None, host_ns=300)))
     assert (alone.cost_ns, alone.gain.expected_ns) == (300, 300)
+
+
+# Threads and processes that are started anew -------------------------------------------------------------------------
+
+STARTING = "starting of threads and processes"
+
+
+def test_starting_threads_in_each_step_costs_its_own_time_without_a_device(
+    measures: Make, blind: Make, event: Make
+) -> None:
+    row = event(STARTING, 400, recorded=60)
+    finding = found(cpu012.RULE, measures([blind()], host=HostSide(events=(row,))))
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (400, 200, 400)
+    assert (finding.calls, finding.within) == (60.0, "")
+    assert "takes 40% of the step" in finding.title
+
+
+def test_starting_threads_behind_which_the_device_works_is_no_finding(measures: Make, split: Make, event: Make) -> None:
+    row = event(STARTING, 400, device_free_ns=40)
+    assert silent(cpu012.RULE, measures([split()], host=HostSide(events=(row,))))
+
+
+def test_a_pool_that_is_made_once_in_many_steps_is_no_finding(measures: Make, blind: Make, event: Make) -> None:
+    rows = [blind(step=step) for step in range(10)]
+    hit = event(STARTING, 4_000, steps=10, steps_hit=4)
+    assert silent(cpu012.RULE, measures(rows, host=HostSide(events=(hit,))))
+    often = replace(hit, steps_hit=5)
+    assert found(cpu012.RULE, measures(rows, host=HostSide(events=(often,)))).cost_ns == 400
+
+
+@pytest.mark.parametrize(("inside", "wait", "within"), [(400, 700, "IO001"), (400, 900, ""), (150, 250, "")])
+def test_threads_for_each_batch_are_the_cause_of_most_of_making_it(
+    inside: int, wait: int, within: str, measures: Make, blind: Make, event: Make, fetches: Make
+) -> None:
+    host = HostSide(
+        events=(event(STARTING, 400, inside=(("data loading", inside),)),), fetches=(fetches("main process", wait),)
+    )
+    given = measures([blind()], host=host)
+    assert found(cpu012.RULE, given).within == within
+    assert found(io001.RULE, given).cost_ns == wait
+
+
+def test_threads_that_write_logs_are_the_cause_of_most_of_writing(measures: Make, blind: Make, event: Make) -> None:
+    host = HostSide(
+        events=(
+            event(STARTING, 400, inside=(("data loading", 0), ("checkpoint or logging", 400))),
+            event("checkpoint or logging", 500),
+        )
+    )
+    assert found(cpu012.RULE, measures([blind()], host=host)).within == "IO006"

@@ -604,7 +604,7 @@ def test_a_profiler_lengthens_calls_within_collectives_and_those_that_others_com
 ) -> None:
     given = calling(judged, blind, event, [])
     assert only(com004.RULE, given).calls is None
-    host = replace(given.host, events=tuple(replace(row, inside=100) for row in given.host.events), before=earlier())
+    host = replace(given.host, events=tuple(replace(row, recorded=100) for row in given.host.events), before=earlier())
     finding = only(com004.RULE, replace(given, host=replace(host, before=(replace(earlier()[0], calls=1_000),))))
     (row,) = given.host.events
     inside = 100 * finding.cost_ns / row.ns

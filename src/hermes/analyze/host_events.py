@@ -22,6 +22,7 @@ from hermes.knowledge.host_work import (
     COMPILATION,
     CONVERSION,
     DATA,
+    ENDING,
     EVENTS,
     GC,
     LISTS,
@@ -30,6 +31,8 @@ from hermes.knowledge.host_work import (
     PIECES,
     RECURRENT,
     REDUCING,
+    RESULTS,
+    STARTING,
     UNPICKLING,
 )
 from hermes.knowledge.input_work import FRAMES
@@ -64,6 +67,9 @@ def notable(host_op: pl.DataFrame) -> pl.DataFrame:
                     COLLECTIVES,
                     BUCKETS,
                     PIECES,
+                    STARTING,
+                    ENDING,
+                    RESULTS,
                     *_KINDS,
                 )
             ),
@@ -102,26 +108,28 @@ def host_events(
             # Progress bars and loggers have threads of their own, which wait all the time.
             found = of_threads(found, loop)
             # What a dataset reads for its samples is input.
-            found = _cut(found, spans(found) - spans(calls.filter(named(DATA))))
-        yield _events(rank, reason, outermost(found), found, step, count, busy, "names of host calls")
+            found = cut(found, spans(found) - spans(calls.filter(named(DATA))))
+        yield summed(rank, reason, outermost(found), found, step, count, busy, "names of host calls")
     converted = calls.filter(named(CONVERSION))
     # A batch that workers or datasets make is input, whatever it is made of.
     own = outermost(of_threads(converted, loop) if loop.height else converted)
     own = own if lists is None else outermost(pl.concat([own, lists]))
     made = spans(own) - spans(calls.filter(named(DATA)))
-    yield _events(rank, CONVERSION, _cut(own, made), own, step, count, busy, "Python frames")
+    yield summed(rank, CONVERSION, cut(own, made), own, step, count, busy, "Python frames")
     for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES):
         found = calls.filter(named(reason))
         found = outermost(of_threads(found, loop) if loop.height else found)
-        row = _events(rank, reason, found, found, step, count, busy, "names of host calls")
-        yield replace(row, inside=_inside(_in_steps(found, step), every, loop)) if reason == COLLECTIVES else row
+        row = summed(rank, reason, found, found, step, count, busy, "names of host calls")
+        if every is not None and reason == COLLECTIVES:
+            row = replace(row, recorded=recorded_in(spans(in_steps(found, step)), every, loop))
+        yield row
     if layers is not None:
-        yield _events(rank, RECURRENT, layers, layers, step, count, busy, "names of host calls")
-    yield _events(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
+        yield summed(rank, RECURRENT, layers, layers, step, count, busy, "names of host calls")
+    yield summed(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
     recorded, source = _collector(gc, setting)
     if recorded:
         rows = gc.with_columns(pl.lit(GC).alias("name"))
-        yield _events(rank, GC, rows, rows, step, count, busy, source)
+        yield summed(rank, GC, rows, rows, step, count, busy, source)
     else:
         yield HostEvents(
             rank=rank, what=GC, steps=count, steps_hit=None, calls=None, ns=None, longest_ns=None,
@@ -157,7 +165,7 @@ def made_into_tensors(calls: pl.DataFrame, host_op: pl.DataFrame, loop: pl.DataF
     return lists.filter(pl.Series((gap >= 0) & (gap <= _BESIDE_NS) & (inside == 0), dtype=pl.Boolean))
 
 
-def _cut(rows: pl.DataFrame, when: Intervals) -> pl.DataFrame:
+def cut(rows: pl.DataFrame, when: Intervals) -> pl.DataFrame:
     """The rows that do not lie outside of `when`."""
     start = rows["start_ns"].to_numpy()
     return rows.filter(pl.Series(when.lasted(start + rows["dur_ns"].to_numpy()) > when.lasted(start)))
@@ -173,7 +181,7 @@ def _collector(gc: pl.DataFrame, setting: pl.DataFrame) -> tuple[bool, str]:
     return False, "the profiler was not asked to record collections"
 
 
-def _events(
+def summed(
     rank: int,
     what: str,
     rows: pl.DataFrame,
@@ -183,7 +191,8 @@ def _events(
     busy: Intervals | None,
     source: str,
 ) -> HostEvents:
-    rows, every = _in_steps(rows, step), _in_steps(every, step)
+    """The measure of one kind: `rows` are its outermost calls, `every` all of them."""
+    rows, every = in_steps(rows, step), in_steps(every, step)
     when = spans(rows)
     longest = rows.sort("dur_ns", "start_ns", descending=[True, False]).select("start_ns", "dur_ns").head(1).rows()
     longest_at, longest_ns = longest[0] if longest else (None, None)
@@ -210,17 +219,13 @@ def _events(
     )
 
 
-def _inside(rows: pl.DataFrame, every: pl.DataFrame | None, loop: pl.DataFrame) -> int | None:
-    """How many calls on the loop's threads begin within these; None where these threads are not known."""
-    if every is None or not loop.height:
-        return None
-    starts = of_threads(every, loop)["start_ns"].sort().to_numpy()
-    begin = rows["start_ns"].to_numpy()
-    end = begin + rows["dur_ns"].to_numpy()
-    return int((np.searchsorted(starts, end) - np.searchsorted(starts, begin)).sum())
+def recorded_in(when: Intervals, calls: pl.DataFrame, loop: pl.DataFrame) -> int:
+    """How many calls begin in these times, on the loop's threads where these are known."""
+    moments = (of_threads(calls, loop) if loop.height else calls)["start_ns"].to_numpy()
+    return int((when.lasted(moments + 1) > when.lasted(moments)).sum())
 
 
-def _in_steps(rows: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
+def in_steps(rows: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
     """The rows as far as they lie between the first step and the last; as they are where no step is marked.
 
     A capture may end within a call, which then lasts until all is written.

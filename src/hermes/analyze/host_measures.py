@@ -249,7 +249,8 @@ class HostEvents:
     `calls` are those that lie in no other of the kind, in `steps_hit` of `steps` steps; `ns` is their union, `names`
     the calls that take most, each with how many and how long. `longest_at_ns` is the start of the longest call, the
     first of equals. `device_free_ns` is the part in which the device had nothing to do. All None: it was not recorded.
-    `source` says what it was taken from, or why it was not.
+    `source` says what it was taken from, or why it was not. Where it is told, `recorded` counts all calls recorded in
+    them, and `inside` is by kind how much of `ns` was in calls of others.
     """
 
     rank: int
@@ -263,7 +264,8 @@ class HostEvents:
     names: tuple[tuple[str, int, int], ...]
     source: str
     longest_at_ns: int | None = None
-    inside: int | None = None
+    recorded: int | None = None
+    inside: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

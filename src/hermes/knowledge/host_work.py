@@ -64,6 +64,9 @@ COLLECTIVES = "calls of collectives"
 LOADING = "loading of files"
 BUCKETS = "copies between gradients and buckets"
 RECURRENT = "recurrent layers"
+STARTING = "starting of threads and processes"
+ENDING = "ending of pools"
+RESULTS = "waiting for results of a pool"
 LAYERS = ("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu")
 """Operators that are loops of small ones over time themselves: `RECURRENT` is what they and their backward take."""
 EVENTS: dict[str, str] = PATTERNS | {
@@ -81,6 +84,20 @@ EVENTS: dict[str, str] = PATTERNS | {
     # Of each piece that is taken out of a tensor the gradient is as large as the tensor.
     PIECES: r"^aten::(select|slice)_backward$",
     BUCKETS: r"^torch(::distributed::|\.distributed\.ddp\.)reducer::(mul_out|copy_)",
+    # No pool that is kept starts anything; what one does for each task has frames of its own.
+    STARTING: (
+        r"(^|/)threading\.py\(\d+\): start$|multiprocessing/process\.py\(\d+\): start$"
+        r"|(^|/)subprocess\.py\(\d+\): _execute_child$"
+        r"|<built-in function (start_new_thread|start_joinable_thread|fork|forkpty|fork_exec|posix_spawnp?)>"
+    ),
+    ENDING: (
+        r"concurrent/futures/(thread|process)\.py\(\d+\): shutdown$"
+        r"|multiprocessing/pool\.py\(\d+\): (terminate|join)$"
+    ),
+    RESULTS: (
+        r"concurrent/futures/_base\.py\(\d+\): (result|result_iterator|_result_or_cancel|wait|as_completed)$"
+        r"|multiprocessing/pool\.py\(\d+\): (get|wait|next)$"
+    ),
     # With their wrapper, which checks and logs, and the wait of those that are not asynchronous.
     COLLECTIVES: (
         r"torch/distributed/c10d_logger\.py\(\d+\): wrapper$"

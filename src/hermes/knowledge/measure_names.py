@@ -18,7 +18,10 @@ BEFORE = "before the capture"
 """Source of the settings in which a capture of Hermes says what steps were like without its profiler."""
 
 _HOST = tuple(dict.fromkeys((*REASONS, "checkpoint or logging")))
-_EVENTS = ("compilation", "garbage collection", "checkpoint or logging", "loading of files")
+_EVENTS = (
+    "compilation", "garbage collection", "checkpoint or logging", "loading of files",
+    "starting of threads and processes",
+)  # fmt: skip
 _QUEUES = ("data", "host", "device")
 _CLASSES = (
     "matmul", "batched matmul", "convolution", "attention", "attention backward", "normalisation", "softmax",

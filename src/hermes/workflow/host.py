@@ -18,6 +18,7 @@ from hermes.analyze import (
     memory,
     padding,
     spread_pairs,
+    starts,
     unused,
 )
 from hermes.analyze.breakdown import median_split, middle_split
@@ -196,6 +197,7 @@ def gather(rank: Tables, into: Gathered) -> None:
         host_op,
     )  # fmt: skip
     into.events.extend(events)
+    into.events.append(starts.starts(data.rank, notable, host_op, loop, step, max(1, len(splits)), rank.busy))
     cores = host_events.contention(data.rank, data.table("counter", "source", "name", "value"))
     into.contention.extend([cores] if cores else [])
     found = host_events.shapes(data.rank, data.table("kernel", "component", "type", "input_shapes", "op_state", "step"))

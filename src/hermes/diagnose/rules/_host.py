@@ -168,6 +168,13 @@ def event_cost(measures: Measures, rank: int, what: str) -> int | None:
     return None if lost is None else lost // max(1, row.steps)
 
 
+def outside(measures: Measures, rank: int, what: str, kinds: Collection[str]) -> int:
+    """What calls of one kind take a step beside those of other kinds, as far as it is told."""
+    row = events_of(measures, rank, what)
+    inside = sum(ns for kind, ns in row.inside if kind in kinds) if row else 0
+    return max((row.ns or 0) - inside, 0) // max(1, row.steps) if row else 0
+
+
 def held_cost(measures: Measures, rank: int, cause: str) -> int | None:
     """Free device time a step in calls of one cause and until the next task; None where there are none."""
     rows = [row.idle_ns for row in measures.held if row.rank == rank and row.cause == cause]

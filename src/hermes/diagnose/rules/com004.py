@@ -143,9 +143,9 @@ def _held(measures: Measures, found: Loss, small: Sequence[GroupOp]) -> float | 
     """
     rank = found.worst.rank
     row, before = events_of(measures, rank, COLLECTIVES), before_of(measures, rank)
-    if row is None or row.inside is None or before is None:
+    if row is None or row.recorded is None or before is None:
         return None
-    inside = row.inside / max(1, row.steps) * _part(measures, rank, small)
+    inside = row.recorded / max(1, row.steps) * _part(measures, rank, small)
     return (inside + before.calls * found.share) / 2
 
 

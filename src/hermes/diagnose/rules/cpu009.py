@@ -51,6 +51,7 @@ from hermes.diagnose.rules._host import (
     has_device,
     host_loss,
     on,
+    outside,
     step_ns,
 )
 from hermes.knowledge.host_work import (
@@ -59,12 +60,14 @@ from hermes.knowledge.host_work import (
     COLLECTIVES,
     COMPILATION,
     CONVERSION,
+    DATA,
     GC,
     OPERATOR,
     OPTIMIZER,
     PIECES,
     PYTHON,
     RECURRENT,
+    STARTING,
 )
 
 LIMIT = Threshold(value=0.3, unit="of step", source="docs/evidence/cpu009.md")
@@ -139,6 +142,7 @@ def _cost(measures: Measures, rank: int) -> int | None:
     pieces = _pieces(measures, rank)
     # Other Python of the step is no fault of its operators.
     other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, RECURRENT))
+    other += outside(measures, rank, STARTING, (DATA, CHECKPOINT))
     # DistributedDataParallel waits for its buckets inside of its backward pass, and not in calls of collectives.
     waits = (measures.waited_per_step(wait) for wait in measures.waits if wait.rank == rank)
     other += max(event_cost(measures, rank, COLLECTIVES) or 0, _idle(measures, rank), *waits, 0)
