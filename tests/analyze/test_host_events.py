@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
 from hermes.analyze import host_events
 from hermes.analyze.breakdown import device_busy, step_splits
@@ -180,6 +181,29 @@ def test_what_the_monitor_counted_before_a_capture_is_told_and_is_no_setting() -
     assert (found.rank, found.steps, found.step_ns, found.gc_ns, found.calls) == (3, 90, 12_000, 40, 55)
     assert (found.minor_faults, found.fault_ns, found.spread_ns) == (None, None, None)
     assert host_events.settings({0: told(steps="90", step_ns="12000")}) == ()
+
+
+@pytest.mark.parametrize(
+    # Faults in a captured step and its length; steps before take 25 us with ten faults of at least 1 us.
+    ("captured_faults", "captured_ns", "fault_ns"),
+    [
+        (0, 10_000, 1_500),  # 15 us less, and 10 of them by the cost that was measured
+        (4, 13_000, 2_000),
+        (0, 4_000, 1_000),  # 21 us less: most of it has another reason
+        (0, 30_000, 1_000),
+        (10, 10_000, 1_000),
+        (0, 0, 1_000),
+    ],
+)
+def test_steps_that_are_shorter_without_page_faults_tell_what_these_cost(
+    captured_faults: int, captured_ns: int, fault_ns: int
+) -> None:
+    rows = told(
+        steps="90", step_ns="25000", minor_faults="10", fault_ns="1000", captured_minor_faults=str(captured_faults)
+    )
+    found = host_events.before(0, rows, 5, captured_ns)
+    assert found is not None
+    assert found.fault_ns == fault_ns
 
 
 def test_means_of_no_step_are_none() -> None:

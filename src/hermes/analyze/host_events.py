@@ -40,6 +40,8 @@ from hermes.knowledge.measure_names import BEFORE
 
 _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
 _NAMES = 8
+_MOSTLY = 0.5
+"""So much of what captured steps are shorter by must be page faults at their measured cost: `profiler-cost.md`."""
 _BESIDE_NS = 100_000
 """Between the end of a list and the call that it is an argument of: some calls, and what a profiler adds to them."""
 _MODULE = r"^nn\.module: "
@@ -272,8 +274,12 @@ def contention(rank: int, counter: pl.DataFrame) -> Contention | None:
     return Contention(rank=rank, cores=len(means), usage=usage / 100, busiest=busiest / 100)
 
 
-def before(rank: int, setting: pl.DataFrame, calls: int) -> Before | None:
-    """What the capture says of the steps before it; `calls` were recorded a step. None where it says nothing."""
+def before(rank: int, setting: pl.DataFrame, calls: int, captured_ns: int = 0) -> Before | None:
+    """What the capture says of the steps before it; None where it says nothing.
+
+    `calls` were recorded a step, which took `captured_ns` (0: not known): where steps before were longer, most of that
+    by page faults that captured ones did not have, these cost at least as much as is missing.
+    """
     told = dict(setting.filter(pl.col("source") == BEFORE).select("name", "value").iter_rows())
     known = {name: int(value) for name, value in told.items() if value is not None and value.isdecimal()}
     if not known.get("steps") or not known.get("step_ns"):
@@ -288,11 +294,21 @@ def before(rank: int, setting: pl.DataFrame, calls: int) -> Before | None:
         save_ns=known.get("save_ns"),
         optimizer_ns=known.get("optimizer_ns"),
         minor_faults=known.get("minor_faults"),
-        fault_ns=known.get("fault_ns"),
+        fault_ns=_fault_ns(known, captured_ns),
         spread_ns=known.get("spread_ns"),
         captured_faults=known.get("captured_minor_faults"),
         calls=calls,
     )
+
+
+def _fault_ns(known: Mapping[str, int], captured_ns: int) -> int | None:
+    """What a page fault costs: as measured, or as steps without them tell. Large tensors lose their place in caches."""
+    told = known.get("fault_ns")
+    fewer = known.get("minor_faults", 0) - known.get("captured_minor_faults", known.get("minor_faults", 0))
+    shorter = known["step_ns"] - captured_ns
+    if told is None or not captured_ns or fewer <= 0 or fewer * told < _MOSTLY * shorter:
+        return told
+    return max(told, shorter // fewer)
 
 
 def settings(by_rank: Mapping[int, pl.DataFrame]) -> tuple[SettingValues, ...]:

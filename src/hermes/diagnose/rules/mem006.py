@@ -3,7 +3,8 @@
 ## What it detects
 
 On a job without a device: page faults without input a step, as Hermes' monitor counted them before the capture, times
-what one costs on that machine, measured when the capture began; as a share of the step.
+what one costs on that machine, measured when the capture began, or told by captured steps that are shorter without
+them; as a share of the step.
 
 ## Why it costs you
 
@@ -73,7 +74,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         evidence=(
             *found.evidence,
             fact(measures, row.rank, "page faults a step", row.minor_faults, "faults", source=BEFORE_IT),
-            fact(measures, row.rank, "one of them", row.fault_ns or 0, "ns", source="measured when the capture began"),
+            fact(measures, row.rank, "one of them", row.fault_ns or 0, "ns", source="measured there"),
             fact(measures, row.rank, "fresh memory a step", row.minor_faults * _PAGE, "bytes", source=BEFORE_IT),
         ),
         actions=(
