@@ -321,3 +321,25 @@ def test_numbers_of_eight_bytes_take_twice_as_much(measures: Make, split: Make) 
     given = replace(measures([split()]), compute=computing(doubles, floats, views))
     assert fresh(given, 0, lambda row: row.ns / 2 if row is doubles else 0.0) == 0.25
     assert fresh(replace(given, compute=computing(views)), 0, lambda row: 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "calls", "shapes", "cost"),
+    [
+        ("float;signed char;Scalar", 4, "64,64;64,1", 300),
+        ("float;int8", 4, "64,64;64,1", 300),
+        # Pictures, as often but of other shapes, and of the same but not as often.
+        ("float;unsigned char;Scalar", 4, "64,64;64,1", 200),
+        ("float;signed char;Scalar", 4, "64,32;64,1", 200),
+        ("float;signed char;Scalar", 5, "64,64;64,1", 200),
+    ],
+)
+def test_what_scales_unpacked_weights_belongs_to_unpacking_them(
+    one: Measures, dtypes: str, calls: int, shapes: str, cost: int
+) -> None:
+    cast = operator("aten::_to_copy", "cast", 200, shapes="64,64;64,64;", dtypes=dtypes, calls=4)
+    scaled = operator("aten::mul", "elementwise", 100, shapes=shapes, calls=calls)
+    given = having(one, cast, scaled, operator("aten::mm", "matmul", 500), steps=[step_compute(cast_ns=200)])
+    finding = only(cmp005.RULE, given)
+    assert (finding.cost_ns, finding.gain.high_ns) == (cost, cost)
+    assert (finding.actions[0].title == "Unpack weights that do not learn once") is (cost == 300)

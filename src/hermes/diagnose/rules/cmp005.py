@@ -3,7 +3,8 @@
 ## What it detects
 
 The time of casts (Cast on Ascend, copies between types on CUDA) per step, against the window and against the time of
-all kernels.
+all kernels. Where int8 is made into floating point, as of weights that are kept in 8 bits, products by scales on the
+same shape that are called as often belong to it.
 
 ## Why it costs you
 
@@ -12,12 +13,13 @@ float32 between others in bfloat16 make pairs of them.
 
 ## When it is not a problem
 
-Casts of weights once a step are part of mixed precision with float32 master weights.
+Casts of weights once a step are part of mixed precision with float32 master weights. Where memory has no room for
+unpacked weights, unpacking is what one pays for it.
 
 ## What to do
 
 Keep one type within a module, use fused operators that convert inside, and keep buffers and constants in the type they
-are used in.
+are used in. Unpack weights that do not learn once, before training.
 
 ## How to check
 
@@ -26,10 +28,14 @@ Profile the same step again: time of casts per step falls; the loss stays the sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
+from hermes.analyze.compute_measures import OperatorCost
 from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._compute import fresh, longest, named, per_step, shown
 from hermes.diagnose.rules._layout import Layout, found_layout
 from hermes.diagnose.rules._limits import NOISE
 
@@ -41,7 +47,56 @@ FLOOR = NOISE
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    return found_layout(measures, _LAYOUT)
+    for found in found_layout(measures, _LAYOUT):
+        yield _with_scales(measures, found)
+
+
+def _with_scales(measures: Measures, found: Finding) -> Finding:
+    """The finding with what scales numbers that were just unpacked from int8."""
+    codes = {
+        (row.ranks, row.calls, row.shapes.split(";")[0])
+        for row in measures.compute.operators
+        if row.kind == "cast" and not _INT8.isdisjoint(row.dtypes.lower().split(";"))
+    }
+
+    def scales(row: OperatorCost) -> float:
+        own = (row.ranks, row.calls, row.shapes.split(";")[0])
+        return float(row.ns) if row.kind == "elementwise" and _SCALES.search(row.operator) and own in codes else 0.0
+
+    rank = min(found.ranks)
+    rows, extra = longest(measures, scales), round(per_step(measures, scales).get(rank, 0.0))
+    if not extra:
+        return found
+    more = per_step(measures, lambda row: row.calls if scales(row) else 0.0).get(rank, 0.0)
+    part = fresh(measures, rank, scales)
+    return replace(
+        found,
+        cause="unpacking of 8-bit numbers",
+        blames=(*found.blames, *named(rows)),
+        cost_ns=found.cost_ns + extra,
+        share=found.share * (1 + extra / found.cost_ns),
+        calls=None if found.calls is None else found.calls + more,
+        fresh=None if found.fresh is None or part is None else min(1.0, found.fresh + part),
+        gain=replace(
+            found.gain,
+            low_ns=found.gain.low_ns + (extra if found.gain.low_ns else 0),
+            high_ns=found.gain.high_ns + extra,
+        ),
+        evidence=(*found.evidence, *shown(rows, scales)),
+        actions=(_ONCE, *found.actions),
+    )
+
+
+_INT8 = frozenset(("signed char", "int8", "torch.int8"))
+_SCALES = re.compile(r"(^|::)(mul|div|muls|realdiv)_?$", re.IGNORECASE)
+_ONCE = Action(
+    title="Unpack weights that do not learn once",
+    do="self.weight = codes.to(dtype) * scales in __init__, or after loading, and F.linear(x, self.weight) in forward; "
+    "where memory has no room for all, keep some layers unpacked.",
+    verify="Neither the casts nor the products by scales are left in a step.",
+    risk="Two to four times the memory of the packed weights.",
+    source="case CMP-08",
+)
 
 
 _LAYOUT = Layout(
@@ -70,4 +125,4 @@ _LAYOUT = Layout(
     ),
 )
 
-RULE = Rule(code="CMP005", page=__doc__ or "", find=find, cases=("CMP-06", "CMP-17", "CMP-20"))
+RULE = Rule(code="CMP005", page=__doc__ or "", find=find, cases=("CMP-06", "CMP-17", "CMP-20", "CMP-08"))
