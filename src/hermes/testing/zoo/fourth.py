@@ -41,8 +41,8 @@ FOURTH: tuple[Entry, ...] = (
         cure="lerp_ in place",
     ),
     Entry(
-        name="one-micro-batch", file="fourth_ranks", program="one_micro_batch", layer="parallelism", ranks=2,
-        causes=("PAR-01",), also=("PAR-02", "COM-36"), cure="four micro-batches",
+        name="layers-in-halves", file="fourth_ranks", program="layers_in_halves", layer="parallelism", ranks=2,
+        causes=("PAR-07",), also=("COM-19", "PAR-15"), cure="cut the batch, with DDP",
     ),
     Entry(
         name="needless-shards", file="fourth_ranks", program="needless_shards", layer="parallelism", ranks=2,

@@ -106,9 +106,9 @@ def undetached_painter(*, slow: bool) -> Iterator[None]:
     The painter's gradients of that pass are dropped before it learns by itself.
     """
     painter = torch.nn.Sequential(
-        torch.nn.Linear(32, 64 * 16), torch.nn.Unflatten(1, (64, 4, 4)),
-        torch.nn.ConvTranspose2d(64, 48, 4, stride=2, padding=1), torch.nn.BatchNorm2d(48), torch.nn.ReLU(),
-        torch.nn.ConvTranspose2d(48, 32, 4, stride=2, padding=1), torch.nn.BatchNorm2d(32), torch.nn.ReLU(),
+        torch.nn.Linear(32, 96 * 16), torch.nn.Unflatten(1, (96, 4, 4)),
+        torch.nn.ConvTranspose2d(96, 64, 4, stride=2, padding=1), torch.nn.BatchNorm2d(64), torch.nn.ReLU(),
+        torch.nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1), torch.nn.BatchNorm2d(32), torch.nn.ReLU(),
         torch.nn.Conv2d(32, 32, 3, padding=1), torch.nn.ReLU(),
         torch.nn.ConvTranspose2d(32, 3, 4, stride=2, padding=1), torch.nn.Tanh(),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Programs of two ranks over gloo as others write them: a pipeline that is not filled, and shards that none needs."""
+"""Programs of two ranks over gloo as others write them: layers cut in two, and shards that none needs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ distributed: Any = importlib.import_module("torch.distributed")
 fsdp: Any = importlib.import_module("torch.distributed.fsdp")
 functional: Any = importlib.import_module("torch.nn.functional")
 parallel: Any = importlib.import_module("torch.nn.parallel")
-
-WIDTH = 96
 
 
 def _adam(model: Any) -> Any:
@@ -32,47 +30,69 @@ class Residual(torch.nn.Module):  # type: ignore[misc]
         return x + self.second(functional.gelu(self.first(self.norm(x))))
 
 
-def _first_half(model: Any, x: Any, count: int) -> None:
-    """Forward of all micro-batches, and then backward of each as its gradient comes."""
-    given, sent = [], []
-    for part in x.chunk(count):
-        given.append(model(part))
-        sent.append(distributed.isend(given[-1].detach(), 1))
-    for out in given:
-        grad = torch.empty_like(out)
-        distributed.recv(grad, 1)
-        out.backward(grad)
-    for one in sent:
-        one.wait()
+class Summed(torch.autograd.Function):  # type: ignore[misc]
+    """The sum over ranks; the gradient is the same on all of them."""
+
+    @staticmethod
+    def forward(_context: Any, x: Any) -> Any:
+        """Of the shape of `x`."""
+        total = x.clone()
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_context: Any, grad: Any) -> Any:
+        """As it is."""
+        return grad
 
 
-def _second_half(model: Any, y: Any, count: int) -> None:
-    """Forward and backward of each micro-batch as it comes."""
-    sent = []
-    for wanted in y.chunk(count):
-        x = torch.empty(len(wanted), WIDTH)
-        distributed.recv(x, 0)
-        x.requires_grad_()
-        (functional.cross_entropy(model(x), wanted) / count).backward()
-        sent.append(distributed.isend(x.grad, 0))
-    for one in sent:
-        one.wait()
+class Spread(torch.autograd.Function):  # type: ignore[misc]
+    """What all ranks have, of whose gradient each has a part."""
+
+    @staticmethod
+    def forward(_context: Any, x: Any) -> Any:
+        """As it is."""
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(_context: Any, grad: Any) -> Any:
+        """The sum of all parts."""
+        total = grad.clone()
+        distributed.all_reduce(total)
+        return total
 
 
-def one_micro_batch(*, slow: bool) -> Iterator[None]:
-    """Half of the layers is on each rank, and one waits while the other computes; the cure is four micro-batches."""
-    rank, count = distributed.get_rank(), 1 if slow else 4
-    model = torch.nn.Sequential(*(Residual(WIDTH, 4 * WIDTH) for _ in range(4)))
-    if rank:
-        model.append(torch.nn.Linear(WIDTH, 10))
+class Cut(torch.nn.Module):  # type: ignore[misc]
+    """A block whose inner channels are dealt out to all ranks."""
+
+    def __init__(self, whole: Residual) -> None:
+        super().__init__()
+        world, rank = distributed.get_world_size(), distributed.get_rank()
+        self.norm, self.bias = whole.norm, whole.second.bias
+        first, second = whole.first, whole.second.weight.detach().chunk(world, 1)[rank]
+        self.inner = torch.nn.Parameter(first.weight.detach().chunk(world)[rank].clone())
+        self.inner_bias = torch.nn.Parameter(first.bias.detach().chunk(world)[rank].clone())
+        self.outer = torch.nn.Parameter(second.clone())
+
+    def forward(self, x: Any) -> Any:
+        """Of the shape of `x`."""
+        inner = functional.linear(Spread.apply(self.norm(x)), self.inner, self.inner_bias)
+        return x + Summed.apply(functional.linear(functional.gelu(inner), self.outer)) + self.bias
+
+
+def layers_in_halves(*, slow: bool) -> Iterator[None]:
+    """Each layer of a small model is cut in two, one half on each rank; the cure cuts the batch instead, with DDP."""
+    blocks = [Residual(96, 192) for _ in range(8)]
+    x, y = torch.randn(256, 96), torch.arange(256) % 10
+    if slow:
+        model: Any = torch.nn.Sequential(*(Cut(block) for block in blocks), torch.nn.Linear(96, 10))
+    else:
+        model = parallel.DistributedDataParallel(torch.nn.Sequential(*blocks, torch.nn.Linear(96, 10)))
+        x, y = (part.chunk(distributed.get_world_size())[distributed.get_rank()] for part in (x, y))
     optimizer = _adam(model)
-    x, y = torch.randn(1024, WIDTH), torch.arange(1024) % 10
     while True:
         optimizer.zero_grad()
-        if rank:
-            _second_half(model, y, count)
-        else:
-            _first_half(model, x, count)
+        functional.cross_entropy(model(x), y).backward()
         optimizer.step()
         yield
 
