@@ -30,6 +30,12 @@ def test_means_are_of_steps_that_nothing_else_made_different() -> None:
     assert "minor_faults" not in told
 
 
+def test_time_on_a_core_is_read_now_and_then_for_all_steps_since() -> None:
+    told = before(b"".join([record(cpu_ns=8, delay_ns=0), record(), record(cpu_ns=16, delay_ns=6)]))
+    assert (told["cpu_ns"], told["delay_ns"]) == (8, 2)
+    assert "delay_ns" not in before(record())
+
+
 def test_faults_that_are_read_now_and_then_are_shared_out_among_the_steps_between() -> None:
     rows = [
         record(minor_faults=9_000),

@@ -496,6 +496,24 @@ def test_a_save_counts_whether_the_capture_holds_one_or_not(judged: Make, blind:
     assert silent(io006.RULE, judged([blind()], host=HostSide(before=earlier(save_ns=0))))
 
 
+@pytest.mark.parametrize(
+    # A loop of 1,000 ns that waits 300 for batches: for a core, too, as far as it is on none.
+    ("delay", "cpu", "cost"),
+    [(110, 200, 410), (600, 200, 800), (100, 200, 300), (110, None, 410), (600, 900, 300)],
+)
+def test_workers_that_take_the_cores_cost_the_loop_more_than_the_wait_for_batches(
+    judged: Make, blind: Make, fetches: Make, delay: int, cpu: int | None, cost: int
+) -> None:
+    (told,) = earlier(data_ns=300, step_ns=1_000)
+    host = HostSide(fetches=(fetches("workers", 900),), before=(replace(told, delay_ns=delay, cpu_ns=cpu),))
+    finding = only(io002.RULE, judged([blind()], host=host))
+    assert (finding.cost_ns, finding.cause) == (
+        cost,
+        "workers too slow, cores full" if delay > 100 else "too few workers",
+    )
+    assert [action.title for action in finding.actions][-1] == "Make a batch cheaper"
+
+
 @pytest.mark.parametrize(("loads", "cause"), [(76, "tensors in files"), (75, "checkpoint or logging")])
 def test_what_is_written_and_read_again_is_no_checkpoint(
     judged: Make, blind: Make, event: Make, loads: int, cause: str

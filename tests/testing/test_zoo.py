@@ -12,7 +12,8 @@ import pytest
 
 from hermes.knowledge.cases import case
 from hermes.testing.zoo.__main__ import main
-from hermes.testing.zoo.entries import ENTRIES, PROGRAMS, Entry
+from hermes.testing.zoo.entries import ENTRIES
+from hermes.testing.zoo.entry import PROGRAMS, Entry
 from hermes.testing.zoo.measure import measure
 from hermes.testing.zoo.page import into_page, line, summary_lines
 from hermes.testing.zoo.runner import Nursery, Variant

@@ -298,6 +298,8 @@ def before(rank: int, setting: pl.DataFrame, calls: int, captured_ns: int = 0) -
         spread_ns=known.get("spread_ns"),
         captured_faults=known.get("captured_minor_faults"),
         calls=calls,
+        cpu_ns=known.get("cpu_ns"),
+        delay_ns=known.get("delay_ns"),
     )
 
 

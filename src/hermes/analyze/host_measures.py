@@ -442,8 +442,8 @@ class Before:
     was its own work, in torch.save and in optimizers' steps, its page faults without input, and what such a fault costs
     on that machine; None where it was not counted. `spread_ns` is the median absolute deviation of their lengths.
     `captured_faults` are the page faults of a captured step. `calls` is how many calls of the host the capture recorded
-    a step: a
-    profiler lengthens each.
+    a step: a profiler lengthens each. `cpu_ns` is the time of the stepping thread on a core, `delay_ns` that in which
+    it could have run and waited for one.
     """
 
     rank: int
@@ -459,6 +459,8 @@ class Before:
     spread_ns: int | None
     captured_faults: int | None
     calls: int
+    cpu_ns: int | None = None
+    delay_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ def before(records: bytes) -> dict[str, int]:
 
     `steps` counts the records, `step_ns` is a step's length and `spread_ns` the median absolute deviation of it,
     `gc_ns` its time in collections, `data_ns` its time in data loaders, `data_cpu_ns` what it computed
-    there itself, `save_ns` its time in torch.save, `optimizer_ns` its time in optimizers' steps, `minor_faults` the
+    there itself, `save_ns` its time in torch.save, `optimizer_ns` its time in optimizers' steps, `cpu_ns` its time on a
+    core and `delay_ns` that in which it waited for one, `minor_faults` the
     page faults without input of the middle step, `fault_ns` what one costs, measured now. Steps that another profiler,
     an evaluation or the start made different are left out; none is left: nothing is told.
     """
@@ -80,6 +81,11 @@ def _means(rows: list[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
     walls = [row[AT["wall_ns"]] for row in rows]
     middle = _middle(walls)
     yield "spread_ns", _middle([abs(wall - middle) for wall in walls])
+    # Read each 10 ms at most, for all steps since.
+    for name in ("cpu_ns", "delay_ns"):
+        known = [row[AT[name]] for row in rows if row[AT[name]] != NULL]
+        if known:
+            yield name, sum(known) // len(rows)
     # Read four times a second only, for all steps since: the first may count what was before these records.
     faults = [(at, row[AT["minor_faults"]]) for at, row in enumerate(rows) if row[AT["minor_faults"]] != NULL]
     rates = sorted(count // (at - last) for (last, _), (at, count) in itertools.pairwise(faults))

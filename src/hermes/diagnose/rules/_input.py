@@ -14,6 +14,7 @@ from hermes.diagnose.rules._host import before_of, counted, counted_fact, counte
 RECEIVED = Threshold(
     value=0.2, unit="of step computed by the loop itself to receive batches", source="docs/evidence/host-limits.md"
 )
+CROWDED = Threshold(value=0.1, unit="of step in which the loop waits for a core", source="docs/evidence/host-limits.md")
 WAITED = "data_ns"
 _LONG = 4
 
@@ -41,7 +42,22 @@ def _without_profiler(measures: Measures, split: StepSplit, kinds: Collection[st
         return fetch_cost(measures, split, kinds)
     # Batches of workers must be received, ready or not.
     own = 0 if row.kind != "workers" or receives(measures, split.rank) else received_ns(measures, split.rank)
-    return max(0, round(waited * (1 - starting(row))) - own)
+    wait = max(0, round(waited * (1 - starting(row))) - own)
+    return wait if row.kind != "workers" else _with_delay(measures, split.rank, wait)
+
+
+def _with_delay(measures: Measures, rank: int, wait_ns: int) -> int:
+    """The wait, and where workers leave the loop no core what it waits for one: no more than it is on none."""
+    before, delay = before_of(measures, rank), crowded_ns(measures, rank)
+    if before is None or not delay:
+        return wait_ns
+    return max(wait_ns, min(wait_ns + delay, before.step_ns - (before.cpu_ns or 0)))
+
+
+def crowded_ns(measures: Measures, rank: int) -> int:
+    """What the loop could have run in a step and waited for a core, where that is much; counted before the capture."""
+    before, delay = before_of(measures, rank), counted(measures, rank, "delay_ns")
+    return delay if before and delay and by_share(CROWDED, delay / before.step_ns) else 0
 
 
 def received_ns(measures: Measures, rank: int) -> int:

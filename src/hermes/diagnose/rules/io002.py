@@ -4,7 +4,8 @@
 
 Time in which the device has nothing to do while the loop waits for its workers (or for a pipeline of which the profile
 does not tell who works in it), per step, as a share of the step. On a job without a device it is the time of the
-waiting itself, and of receiving batches where the loop computes a fifth of the step or more to do so. Demand is how
+waiting itself, of receiving batches where the loop computes a fifth of the step or more to do so, and of waiting for a
+core where that is a tenth or more: workers with several threads each take them all. Demand is how
 many batches a second the step would take if none made it wait, supply how many come.
 
 ## Why it costs you
@@ -38,6 +39,7 @@ from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._host import BEFORE_IT, blamed, bound, fact, has_device, on, within
 from hermes.diagnose.rules._input import (
+    crowded_ns,
     fetch_loss,
     fetches_of,
     loop_facts,
@@ -66,7 +68,8 @@ def find(measures: Measures) -> Iterator[Finding]:
     rates = next((one for one in measures.host.rates if one.rank == rank), None)
     full = _full(rates)
     slow = _slow_operation(measures, rank)
-    apart = receives(measures, rank)
+    apart, crowded = receives(measures, rank), crowded_ns(measures, rank)
+    full = full or bool(crowded)
     yield Finding(
         code="IO002",
         layer="io",
@@ -83,6 +86,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         evidence=(
             *found.evidence,
             *_received(measures, rank, apart),
+            *_crowded(measures, rank, crowded),
             *loop_facts(measures, row),
             *_queue(measures, slow),
         ),
@@ -96,6 +100,11 @@ def _received(measures: Measures, rank: int, apart: bool) -> Iterator[Evidence]:
     if apart:
         yield fact(measures, rank, "of it computed by the loop itself", received_ns(measures, rank), "ns",
                    source=BEFORE_IT)  # fmt: skip
+
+
+def _crowded(measures: Measures, rank: int, delay_ns: int) -> Iterator[Evidence]:
+    if delay_ns:
+        yield fact(measures, rank, "the loop could run and waited for a core", delay_ns, "ns", source=BEFORE_IT)
 
 
 def _full(rates: InputRates | None) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes.base.errors import HermesError
-from hermes.testing.zoo.entries import ENTRIES, Entry
+from hermes.testing.zoo.entries import ENTRIES
+from hermes.testing.zoo.entry import Entry
 from hermes.testing.zoo.measure import measure
 from hermes.testing.zoo.page import into_page, line, summary_lines
 from hermes.testing.zoo.runner import Nursery

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes.testing.zoo.entries import Entry
+from hermes.testing.zoo.entry import Entry
 
 FOURTH: tuple[Entry, ...] = (
     Entry(

@@ -13,7 +13,7 @@ from hermes.diagnose.live import Cause
 from hermes.diagnose.rules import ALL
 from hermes.live.rundir import Job, jobs
 from hermes.report.model import Report
-from hermes.testing.zoo.entries import Entry
+from hermes.testing.zoo.entry import Entry
 from hermes.testing.zoo.runner import Nursery, Variant, ZooError
 from hermes.testing.zoo.score import Named, Result, Times
 from hermes.workflow.analyze import analyze

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.base.errors import HermesError
-from hermes.testing.zoo.entries import Entry
+from hermes.testing.zoo.entry import Entry
 
 _CHILD = Path(__file__).with_name("child.py")
 _PATIENCE_S = 240.0

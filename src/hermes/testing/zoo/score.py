@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from hermes.testing.zoo.entries import Entry
+from hermes.testing.zoo.entry import Entry
 
 CONFIDENT = 0.5
 """A finding on a healthy program counts as a false alarm from this confidence on."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hermes.testing.zoo.entries import Entry
+from hermes.testing.zoo.entry import Entry
 from hermes.testing.zoo.score import Named, Result, Times
 
 
