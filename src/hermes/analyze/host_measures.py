@@ -427,6 +427,19 @@ class DenseTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MixedOrders:
+    """Calls of one operator whose inputs lie in different orders, and their time beyond that of inputs that agree."""
+
+    rank: int
+    operator: str
+    shapes: str
+    steps: int
+    calls: int
+    ns: int
+    beyond_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
     """What steps of a rank were like before the capture, without its profiler, as Hermes' monitor counted them.
 
@@ -477,4 +490,5 @@ class HostSide:
     holders: tuple[Holder, ...] = ()
     padding: tuple[Padding, ...] = ()
     tables: tuple[DenseTable, ...] = ()
+    orders: tuple[MixedOrders, ...] = ()
     before: tuple[Before, ...] = ()

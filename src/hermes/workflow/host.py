@@ -8,7 +8,18 @@ from functools import cached_property
 
 import polars as pl
 
-from hermes.analyze import checks, dense_tables, dispatch, host_events, input_pipeline, memory, padding, starts, unused
+from hermes.analyze import (
+    checks,
+    dense_tables,
+    dispatch,
+    host_events,
+    input_pipeline,
+    memory,
+    orders,
+    padding,
+    starts,
+    unused,
+)
 from hermes.analyze.breakdown import median_split, middle_split
 from hermes.analyze.calls import spans, within
 from hermes.analyze.host_measures import (
@@ -25,6 +36,7 @@ from hermes.analyze.host_measures import (
     InputRates,
     MemoryGrowth,
     MemoryPeak,
+    MixedOrders,
     Padding,
     QueueDepth,
     Recompute,
@@ -79,6 +91,7 @@ class Gathered:
     holders: list[Holder] = field(default_factory=list)
     padded: list[Padding] = field(default_factory=list)
     tables: list[DenseTable] = field(default_factory=list)
+    orders: list[MixedOrders] = field(default_factory=list)
     before: list[Before] = field(default_factory=list)
 
     def side(self) -> HostSide:
@@ -104,6 +117,7 @@ class Gathered:
             holders=tuple(self.holders),
             padding=tuple(self.padded),
             tables=tuple(self.tables),
+            orders=tuple(self.orders),
             before=tuple(self.before),
         )
 
@@ -188,6 +202,9 @@ def gather(rank: Tables, into: Gathered) -> None:
     calls = data.where("host_op", ("name", "shapes", "dtypes"), pl.col("name").is_in(sorted(wanted)))
     into.padded.extend(padding.padding(data.rank, calls))
     into.tables.extend(dense_tables.dense_tables(data.rank, calls))
+    if alone:
+        wide = data.where("host_op", orders.COLUMNS, (pl.col("kind") == "op") & pl.col("shapes").str.contains(";"))
+        into.orders.extend(orders.mixed_orders(data.rank, wide, max(1, len(splits))))
     _input(rank, notable, cores, into)
     _memory(rank, notable, into)
     if rank.typical is not None and rank.typical.window_ns > 0:
