@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from tests.diagnose.rows import CHIP, computing, only, operator, silent, step_compute
 
+from hermes.analyze.host_measures import HostSide
 from hermes.analyze.measures import PeerWait, StepSplit
+from hermes.analyze.tensor_measures import MixedOrders
 from hermes.diagnose.rule import Measures, Rule
 from hermes.diagnose.rules import (
     cmp001,
@@ -102,6 +104,24 @@ def test_a_kernel_without_an_operator_is_not_replayed_since_others_share_its_sym
     rows = [operator("void copy<int>(int*)", "cast", 60), operator("aten::to", "cast", 30)]
     finding = only(cmp005.RULE, having(one, *rows, steps=[step_compute(cast_ns=90)]))
     assert finding.replay == ("op:aten::to=0",)
+
+
+def mixed(beyond: int) -> MixedOrders:
+    shapes = "4,64,32,32;4,64,32,32"
+    return MixedOrders(rank=0, operator="aten::mul", shapes=shapes, steps=1, calls=3, ns=200, beyond_ns=beyond)
+
+
+def test_operators_whose_inputs_lie_in_different_orders_cost_beside_copies(one: Measures) -> None:
+    given = having(one, operator("aten::contiguous", "transpose", 60), steps=[step_compute(transpose_ns=60)])
+    finding = only(cmp006.RULE, replace(given, host=HostSide(orders=(mixed(90), mixed(0)))))
+    assert (finding.cost_ns, finding.blames) == (150, ("aten::contiguous", "aten::mul"))
+    assert finding.evidence[-1].value == 90
+    assert "different orders" in finding.title
+
+
+def test_inputs_in_different_orders_that_take_little_are_no_finding(one: Measures) -> None:
+    given = having(one, operator("aten::mul", "elementwise", 900), steps=[step_compute()])
+    assert silent(cmp006.RULE, replace(given, host=HostSide(orders=(mixed(50),))))
 
 
 # Roofs -------------------------------------------------------------------------------------------------------------

@@ -14,15 +14,14 @@ from hermes.analyze.compute_measures import NO_COMPUTE, Compute
 from hermes.analyze.host_measures import (
     BackwardPart,
     Before,
-    DenseTable,
     HostSide,
     OverlapPart,
-    Padding,
     SettingValues,
     StepOverlap,
     UnusedGradients,
 )
 from hermes.analyze.measures import StepSplit
+from hermes.analyze.tensor_measures import DenseTable, Padding
 from hermes.diagnose.rule import Measures
 from hermes.diagnose.rules import (
     cmp002,

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.diagnose.rows import computing, only, operator, silent
 
-from hermes.analyze.host_measures import Before, HostSide, RankShape
+from hermes.analyze.host_measures import Before, HostSide
+from hermes.analyze.tensor_measures import RankShape
 from hermes.diagnose.rule import Measures
 from hermes.diagnose.rules import cmp018, cmp019
 

@@ -482,6 +482,19 @@ def test_only_launches_carry_the_correlation(read: Read) -> None:
     assert host["correlation"].to_list() == [None, None, 77]
 
 
+def test_strides_are_kept_of_inputs_that_do_not_lie_in_the_order_of_their_axes(read: Read) -> None:
+    sizes = {"Input Dims": [[2, 3], [2, 3], []], "Input type": ["float", "float", "Scalar"]}
+    orders = {"aten::add": [[3, 1], [1, 2], []], "aten::mul": [[3, 1], [3, 1], []], "aten::sub": [[0, 0], [3, 1], []]}
+    spans = [
+        _span("cpu_op", name, at, 1, **sizes, **{"Input Strides": strides})
+        for at, (name, strides) in enumerate(orders.items())
+    ]
+    rows = read(spans).read("host_op")
+    assert dict(rows.select("name", "strides").iter_rows()) == {
+        "aten::add": "3,1;1,2;", "aten::mul": None, "aten::sub": None,
+    }  # fmt: skip
+
+
 def test_an_operator_has_shapes_types_and_its_sequence(read: Read) -> None:
     row = read(ALL_KINDS).read("host_op").row(1, named=True)
     assert (row["shapes"], row["dtypes"], row["sequence"], row["forward_tid"]) == (

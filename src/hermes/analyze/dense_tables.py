@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from hermes.analyze.host_measures import DenseTable
+from hermes.analyze.tensor_measures import DenseTable
 from hermes.cost.tensors import elements_of, shape_of
 
 LOOKUPS = ("aten::embedding", "aten::_embedding_bag")

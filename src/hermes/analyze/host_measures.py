@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hermes.analyze.tensor_measures import DenseTable, MixedOrders, Padding, RankShape
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapPart:
@@ -407,34 +409,6 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Padding:
-    """Batches of `samples` that were padded: mean tokens of one `before`, and `after`, where an embedding got them."""
-
-    rank: int
-    samples: int
-    before: float
-    after: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DenseTable:
-    """Tables of `rows` of `width` numbers with dense gradients; `used` is the mean number of indices of a lookup."""
-
-    rank: int
-    rows: int
-    width: int
-    used: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankShape:
-    """The shape of a tensor on a rank, as tables write it."""
-
-    rank: int
-    shape: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
     """What steps of a rank were like before the capture, without its profiler, as Hermes' monitor counted them.
 
@@ -489,4 +463,5 @@ class HostSide:
     tables: tuple[DenseTable, ...] = ()
     kept_joins: tuple[RankShape, ...] = ()
     spread: tuple[RankShape, ...] = ()
+    orders: tuple[MixedOrders, ...] = ()
     before: tuple[Before, ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hermes.analyze.host_measures import RankShape
+from hermes.analyze.tensor_measures import RankShape
 from hermes.cost.tensors import shape_of
 
 KEEPING = ("CatBackward0", "aten::roll")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from hermes.analyze.host_measures import Padding
+from hermes.analyze.tensor_measures import Padding
 from hermes.cost.tensors import shape_of
 
 PADS = ("aten::constant_pad_nd", "aten::pad_sequence")

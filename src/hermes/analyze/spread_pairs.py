@@ -7,7 +7,7 @@ from itertools import islice, product
 
 import polars as pl
 
-from hermes.analyze.host_measures import RankShape
+from hermes.analyze.tensor_measures import RankShape
 from hermes.cost.tensors import shape_of
 
 COSINE = "aten::cosine_similarity"

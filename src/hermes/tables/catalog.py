@@ -70,6 +70,12 @@ _HOST_OP = Table(
         Column("correlation", "int", "Equal in a launching call and the kernels it launched.", null="no link"),
         Column("shapes", "text", "Input shapes, `;` between tensors and `,` between dimensions.", null="not recorded"),
         Column("dtypes", "text", "Input types, `;` between tensors.", null="not recorded"),
+        Column(
+            "strides",
+            "text",
+            "Input strides, `;` between tensors and `,` between dimensions.",
+            null="all inputs lie in the order of their dimensions, or not recorded",
+        ),
         Column("sequence", "int", "Autograd sequence number, equal in forward and backward.", null="none"),
         Column("forward_tid", "int", "Thread of the forward operator, on backward rows.", null="not a backward row"),
         Column("stack_id", "int", "Python stack, a row of `stack`.", null="not recorded"),

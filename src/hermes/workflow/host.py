@@ -16,6 +16,7 @@ from hermes.analyze import (
     input_pipeline,
     joins,
     memory,
+    orders,
     padding,
     spread_pairs,
     starts,
@@ -26,7 +27,6 @@ from hermes.analyze.calls import spans, within
 from hermes.analyze.host_measures import (
     Before,
     Contention,
-    DenseTable,
     Dispatch,
     Fetches,
     Holder,
@@ -37,9 +37,7 @@ from hermes.analyze.host_measures import (
     InputRates,
     MemoryGrowth,
     MemoryPeak,
-    Padding,
     QueueDepth,
-    RankShape,
     Recompute,
     Shapes,
     StepHost,
@@ -49,6 +47,7 @@ from hermes.analyze.host_measures import (
 )
 from hermes.analyze.measures import StepSplit
 from hermes.analyze.overlap import step_overlap
+from hermes.analyze.tensor_measures import DenseTable, MixedOrders, Padding, RankShape
 from hermes.base.intervals import Intervals
 from hermes.knowledge.host_work import LAYERS
 from hermes.workflow.load import RankData
@@ -94,6 +93,7 @@ class Gathered:
     tables: list[DenseTable] = field(default_factory=list)
     kept_joins: list[RankShape] = field(default_factory=list)
     spread: list[RankShape] = field(default_factory=list)
+    orders: list[MixedOrders] = field(default_factory=list)
     before: list[Before] = field(default_factory=list)
 
     def side(self) -> HostSide:
@@ -121,6 +121,7 @@ class Gathered:
             tables=tuple(self.tables),
             kept_joins=tuple(self.kept_joins),
             spread=tuple(self.spread),
+            orders=tuple(self.orders),
             before=tuple(self.before),
         )
 
@@ -217,6 +218,9 @@ def gather(rank: Tables, into: Gathered) -> None:
     into.tables.extend(dense_tables.dense_tables(data.rank, calls))
     into.kept_joins.extend(joins.kept_joins(data.rank, calls))
     into.spread.extend(spread_pairs.spread_pairs(data.rank, calls))
+    if alone:
+        wide = data.where("host_op", orders.COLUMNS, (pl.col("kind") == "op") & pl.col("shapes").str.contains(";"))
+        into.orders.extend(orders.mixed_orders(data.rank, wide, max(1, len(splits))))
     _input(rank, notable, cores, into)
     _memory(rank, notable, into)
     if rank.typical is not None and rank.typical.window_ns > 0:

@@ -1,13 +1,18 @@
-"""Transposed or strided tensors are copied into order.
+"""Tensors are copied into another order, or read beside others that lie in one.
 
 ## What it detects
 
 The time of kernels that only change the order of a tensor's elements (Transpose, AsStrided, ViewCopy on Ascend; copies
-within one type on CUDA) per step, against the window and against the time of all kernels.
+within one type on CUDA) per step, against the window and against the time of all kernels. On a processor, where the
+profiler records strides, also what operators element by element take because their inputs lie in different orders, such
+as a product of a permuted view and a contiguous tensor: their time beyond that of the same operator, or another of as
+many inputs, on tensors about as large that lie in one order. Inputs that all share an order, channels last among
+them, and expanded ones cost nothing here.
 
 ## Why it costs you
 
-Such a copy reads with strides, far below the bandwidth of memory, writes a whole tensor and computes nothing.
+Such a copy reads with strides, far below the bandwidth of memory, writes a whole tensor and computes nothing. An
+operator whose inputs disagree reads one of them in the same way, without vector instructions.
 
 ## When it is not a problem
 
@@ -20,27 +25,62 @@ entrance, and fuse permute with view.
 
 ## How to check
 
-Profile the same step again: time of transpositions and strided copies per step falls.
+Profile the same step again: time of transpositions and strided copies per step falls, and operators on views take as
+long as on contiguous tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
-from hermes.diagnose.finding import Action, Finding
+from hermes.analyze.compute_measures import StepCompute
+from hermes.analyze.tensor_measures import MixedOrders
+from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
+from hermes.diagnose.rules._compute import short
+from hermes.diagnose.rules._host import fact
 from hermes.diagnose.rules._layout import Layout, found_layout
 from hermes.diagnose.rules._limits import NOISE
 
-LIMIT = Threshold(
-    value=0.05, unit="of the time of all kernels", source="case CMP-09; priority `high` of msprof-analyze"
-)
+LIMIT = Threshold(value=0.05, unit="of the time of all kernels", source="docs/evidence/cmp006.md")
 FLOOR = NOISE
+_SHOWN = 3
 
 
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
-    return found_layout(measures, _LAYOUT)
+
+    def part(row: StepCompute) -> int:
+        return row.transpose_ns + sum(one.beyond_ns // one.steps for one in _mixed(measures, row.rank))
+
+    for finding in found_layout(measures, replace(_LAYOUT, part=part)):
+        mixed = _mixed(measures, _worst(measures, finding.ranks))
+        if not mixed:
+            yield finding
+            continue
+        yield replace(
+            finding,
+            title=f"{finding.share:.0%} of the step is spent on strided copies, and on inputs in different orders",
+            blames=tuple(dict.fromkeys((*finding.blames, *(short(one.operator) for one in mixed[:_SHOWN])))),
+            calls=(finding.calls or 0.0) + sum(one.calls / one.steps for one in mixed),
+            evidence=(*finding.evidence, *(_beyond(measures, one) for one in mixed[:_SHOWN])),
+        )
+
+
+def _mixed(measures: Measures, rank: int) -> list[MixedOrders]:
+    """The operators of a rank that lose by the orders of their inputs, the most first."""
+    rows = (one for one in measures.host.orders if one.rank == rank and one.beyond_ns)
+    return sorted(rows, key=lambda one: (-one.beyond_ns, one.operator, one.shapes))
+
+
+def _worst(measures: Measures, ranks: Collection[int]) -> int:
+    return max(ranks, key=lambda rank: (sum(one.beyond_ns for one in _mixed(measures, rank)), -rank))
+
+
+def _beyond(measures: Measures, one: MixedOrders) -> Evidence:
+    what = f"{one.operator} {short(one.shapes)}, beyond inputs in one order"
+    return fact(measures, one.rank, what, one.beyond_ns / one.steps, "ns a step")
 
 
 _LAYOUT = Layout(
@@ -62,7 +102,8 @@ _LAYOUT = Layout(
     others=Action(
         title="Choose layouts that need no turning",
         do="Find the copies by stack (with_stack=True), and drop contiguous() where the next operator takes strides; "
-        "give attention its tensors as the projection leaves them; torch.compile fuses many into their neighbours.",
+        "bring tensors that meet in one operator into one order once, before the first layer; give attention its "
+        "tensors as the projection leaves them; torch.compile fuses many into their neighbours.",
         verify="aten::copy_ within one type, and contiguous, take less time.",
         risk="Some operators are slower on strided inputs: compare the step.",
         source="PyTorch performance tuning guide; case CMP-09",

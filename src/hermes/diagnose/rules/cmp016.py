@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hermes.analyze.compute_measures import OperatorCost
-from hermes.analyze.host_measures import DenseTable
+from hermes.analyze.tensor_measures import DenseTable
 from hermes.cost.tensors import elements_of
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share

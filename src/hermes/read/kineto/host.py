@@ -16,7 +16,7 @@ IS_STEP = f"starts_with(name, 'ProfilerStep#') AND regexp_matches(name, '{_STEP_
 """SQL: whether an event is named like a step. A look at the beginning spares nearly all the regular expression."""
 # Doubling: chains of 2^64 frames; a chain that closes on itself stops here.
 _LONGEST_CHAIN = 64
-_TEXTS = ("name", "shapes", "dtypes")
+_TEXTS = ("name", "shapes", "dtypes", "strides")
 
 
 def write_steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
@@ -40,7 +40,7 @@ def host_rows(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) ->
         "OR name = '<built-in function collect>') ORDER BY start_ns",
     )  # fmt: skip
     _stacks(con, sink)
-    rows = with_signatures(con.sql(_query()).pl(), shapes="shapes", dtypes="dtypes")
+    rows = with_signatures(con.sql(_query()).pl(), shapes="shapes", dtypes="dtypes", strides="strides")
     texts = rows.select(_TEXTS)
     nested = _nested(rows.drop(_TEXTS).with_row_index("row"))
     del rows
@@ -67,7 +67,7 @@ def _query() -> str:
             ts_ns AS start_ns, dur_ns, CASE WHEN what IN ('runtime', 'driver') THEN correlation END AS correlation,
             CASE WHEN {unknown} THEN TRY_CAST(args."Python id" AS BIGINT) END AS lane,
             CASE WHEN {unknown} THEN TRY_CAST(args."Python parent id" AS BIGINT) END AS parent,
-            args."Input Dims" AS shapes, args."Input type" AS dtypes,
+            args."Input Dims" AS shapes, args."Input type" AS dtypes, strides,
             TRY_CAST(args."Sequence number" AS BIGINT) AS sequence,
             nullif(TRY_CAST(args."Fwd thread id" AS BIGINT), 0) AS forward_tid, stack_id
         FROM event LEFT JOIN stack ON stack.call = args."Call stack"

@@ -68,13 +68,18 @@ _GIVEN = (
     """CASE WHEN args."Concrete Inputs" IS NOT NULL AND (contains(name, 'conv') OR contains(name, 'attention') """
     """OR name = 'aten::index_select') THEN args."Concrete Inputs" END"""
 )
+# Strides tell whether several inputs lie in one order; rows with a single tensor need none.
+_STRIDES = (
+    """CASE WHEN starts_with(name, 'aten::') AND contains(args."Input Strides", '],') """
+    """THEN args."Input Strides" END"""
+)
 
 
 class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
@@ -85,7 +90,8 @@ class KinetoReader:
         path = source.files[0]
         events = scan(
             path, (*_ARGUMENTS, *_SPARSE), sink, _SPELLINGS, integers=_INTEGERS, sparse=_SPARSE,
-            helpers=("Concrete Inputs",), derived={"what": _WHAT, "given": _GIVEN}, memory_mb=600,
+            helpers=("Concrete Inputs", "Input Strides"),
+            derived={"what": _WHAT, "given": _GIVEN, "strides": _STRIDES}, memory_mb=600,
         )  # fmt: skip
         try:
             _sort_out(events.con, events)
@@ -118,7 +124,7 @@ def _sort_out(con: duckdb.DuckDBPyConnection, events: Scan) -> None:
     """The view `event`: the events with numbers for the keys that every table needs."""
     con.execute(
         "CREATE TEMP VIEW event AS "
-        "SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, sparse, what, given, "
+        "SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, sparse, what, given, strides, "
         "TRY_CAST(pid AS BIGINT) AS pid_number, TRY_CAST(tid AS BIGINT) AS tid_number, "
         'args."External id" AS external, nullif(args.correlation, 0) AS correlation '
         f"FROM {events.events}"

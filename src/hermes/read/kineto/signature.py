@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+
 import polars as pl
 
+# No tensor has strides that need more; broken files do.
+_LONGEST = 1_000
 
-def with_signatures(rows: pl.DataFrame, *, shapes: str, dtypes: str, values: str | None = None) -> pl.DataFrame:
+
+def with_signatures(
+    rows: pl.DataFrame, *, shapes: str, dtypes: str, values: str | None = None, strides: str | None = None
+) -> pl.DataFrame:
     """The rows with `[[2, 3], [4]]` as `2,3;4` and `["float", "int"]` as `float;int`; null where nothing is named.
 
-    Values, such as `["", "[1, 1]", "True"]`, become `;[1, 1];True`.
+    Values, such as `["", "[1, 1]", "True"]`, become `;[1, 1];True`. Strides become `3,1;1` like shapes, and null where
+    all tensors lie in the order of their axes.
 
     A trace repeats few signatures often: each distinct one is rewritten once.
     """
     rules = [(shapes, _shape(pl.col("raw"))), (dtypes, _type(pl.col("raw")))]
     if values is not None:
         rules.append((values, _value(pl.col("raw"))))
+    if strides is not None:
+        rules.append((strides, _shape(pl.col("raw")).map_elements(_turned, return_dtype=pl.String)))
     for column, rewritten in rules:
         distinct = rows.select(pl.col(column).unique().alias("raw")).drop_nulls()
         spelt = distinct.with_columns(rewritten.alias("spelt"))
@@ -28,6 +38,15 @@ def with_signatures(rows: pl.DataFrame, *, shapes: str, dtypes: str, values: str
 def _shape(raw: pl.Expr) -> pl.Expr:
     tensors = raw.str.replace_all(" ", "", literal=True).str.replace_all("],[", ";", literal=True)
     return tensors.str.replace_all(r'[\[\]"]', "")
+
+
+def _turned(text: str) -> str | None:
+    """The strides, if those of some tensor do not fall from axis to axis."""
+    for tensor in text.split(";"):
+        steps = [int(step) if step.isdecimal() else 0 for step in tensor[:_LONGEST].split(",")]
+        if any(after > before for before, after in itertools.pairwise(steps)):
+            return text
+    return None
 
 
 def _type(raw: pl.Expr) -> pl.Expr:
