@@ -37,7 +37,7 @@ zoo: $(VENV)/.dev ## train programs with planted causes, compare what Hermes nam
 	@$(bin)/python -m hermes.testing.zoo --page docs/accuracy.md
 
 test: $(VENV)/.dev chromium tsc ## run the tests
-	@$(bin)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	@$(bin)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-torch: $(VENV)/.dev ## install PyTorch, and run the tests of capture with it
 	@$(torch_here)

@@ -42,6 +42,21 @@ settings.register_profile("hermes", deadline=None)
 settings.load_profile("hermes")
 
 
+_LONGEST = ("web", "docs/test_demo", "testing", "workflow", "capture", "bad_input")
+"""What takes longest begins first: files are dealt out whole, and one that comes last has the other cores wait."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files of browsers and whole jobs first, all others as they come."""
+    here = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(here).as_posix()
+        return next((at for at, start in enumerate(_LONGEST) if path.startswith(start)), len(_LONGEST))
+
+    items.sort(key=place)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real profiles beside the repository; skips where there is none."""

@@ -25,7 +25,7 @@ def proc(tmp_path: Path, maps: str = "", environ: bytes = b"RANK=1\0LOCAL_WORLD_
     folder.mkdir(parents=True)
     (folder / "environ").write_bytes(environ)
     (folder / "cmdline").write_bytes(b"python\0train.py\0--lr\0")
-    (folder / "stat").write_text("10 (a ) b) S 5 " + " ".join(map(str, range(5, 53))))
+    (folder / "stat").write_text("10 (a ) b) S 5 " + " ".join(map(str, range(1_000_005, 1_000_053))))
     (folder / "maps").write_text(maps)
     return tmp_path / "proc"
 
@@ -46,7 +46,7 @@ def test_a_process_is_what_the_system_says(tmp_path: Path) -> None:
     made = with_torch(tmp_path, "from x import y\n__version__ = '2.13.0+cpu'\ndebug = False\n")
     found = facts(10, made)
     assert found == Facts(
-        pid=10, started=22, parent=5, command="python train.py --lr", torch="2.13.0+cpu", rank=1, here=2, world=4
+        pid=10, started=1_000_022, parent=5, command="python train.py --lr", torch="2.13.0+cpu", rank=1, here=2, world=4
     )
     assert not found.alive
     assert (found.job, replace(found, rank=None).job) == (5, 10)
