@@ -340,6 +340,8 @@ def test_numbers_of_eight_bytes_take_twice_as_much(measures: Make, split: Make) 
     views = operator("aten::view", "other", 100, shapes="65536", precision="fp32")
     given = replace(measures([split()]), compute=computing(doubles, floats, views))
     assert fresh(given, 0, lambda row: row.ns / 2 if row is doubles else 0.0) == 0.25
+    # What no input tells counts by itself: 524,288 bytes of each twice, and as many again.
+    assert fresh(given, 0, lambda row: row.ns / 2 if row is doubles else 0.0, more=1_048_576) == 0.625
     assert fresh(replace(given, compute=computing(views)), 0, lambda row: 1.0) is None
 
 

@@ -260,3 +260,29 @@ def test_a_cure_of_the_third_round_computes_what_the_cause_computed() -> None:
     assert torch.allclose(*found, atol=1e-6)
     centres = [[(3.5, 7.0, 1.5), (9.0, 2.0, 3.0)], [(0.0, 11.0, 1.0), (5.0, 5.0, 2.0)]]
     assert torch.allclose(models._heat_of_each(centres, 12), models._heat_of_all(centres, 12), atol=1e-6)
+
+
+def test_a_cure_of_the_fourth_round_computes_what_the_cause_computed() -> None:
+    models, inputs = _programs("fourth_models"), _programs("fourth_input")
+    torch = models.torch
+    rows = torch.stack([torch.arange(6) % 2, torch.arange(6) % 3], 1)
+    for made, x in (
+        (lambda slow: models.Fields([2, 3], 4, apart=slow), rows),
+        (lambda slow: models.Block(8, 2, masks=slow), torch.randn(2, 5, 8)),
+    ):
+        found = []
+        for slow in (True, False):
+            torch.manual_seed(0)
+            found.append(made(slow)(x))
+        assert torch.allclose(*found, atol=1e-6)
+    torch.manual_seed(0)
+    whole, cut = inputs.Scans(whole=True), inputs.Scans(whole=False)
+    cut._scans = whole._scans
+    assert torch.allclose(whole[1], cut[1], atol=1e-6)
+    moves = [inputs.Move([0.5] * 32, 3, -1.0, [0.25] * 32)] * 4
+    for tuples in (True, False):
+        kept = inputs.Kept(4, tuples=tuples)
+        for move in moves:
+            kept.put(move)
+        state, action, earned, after = kept.some(2, inputs.random.Random(0))
+        assert [float(part.sum()) for part in (state, action, earned, after)] == [32.0, 6.0, -2.0, 16.0]

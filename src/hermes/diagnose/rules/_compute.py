@@ -97,14 +97,22 @@ def operators(measures: Measures, what: str, limit: Threshold, ns: Callable[[Ope
     return replace(found, calls=calls.get(found.worst.rank), fresh=fresh(measures, found.worst.rank, ns))
 
 
-def fresh(measures: Measures, rank: int, ns: Callable[[OperatorCost], float]) -> float | None:
+def fresh(measures: Measures, rank: int, ns: Callable[[OperatorCost], float], more: float = 0.0) -> float | None:
     """The part of the bytes of large new tensors that some part of the time of operators makes on a rank.
 
-    None where no operator is known to make one.
+    `more` are bytes a step that it makes beside those that shapes of inputs tell. None where no operator is known to
+    make any.
     """
-    rows = [(row, row.calls * new_bytes(row)) for row in measures.compute.operators if rank in row.ranks and row.ns]
-    every = sum(size for _, size in rows)
-    return sum(size * ns(row) / row.ns for row, size in rows) / every if every else None
+    rows = [
+        (row, new_bytes(row) * _each_step(measures, row)) for row in measures.compute.operators if rank in row.ranks
+    ]
+    every = sum(size for _, size in rows) + more
+    return (sum(size * ns(row) / row.ns for row, size in rows if row.ns) + more) / every if every else None
+
+
+def _each_step(measures: Measures, row: OperatorCost) -> float:
+    """Calls a step of each of its ranks."""
+    return row.calls / max(1, sum(measures.steps_of_rank.get(rank, 0) for rank in row.ranks))
 
 
 def new_bytes(row: OperatorCost) -> int:

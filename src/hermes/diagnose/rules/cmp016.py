@@ -39,7 +39,7 @@ from hermes.analyze.tensor_measures import DenseTable
 from hermes.cost.tensors import elements_of
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
-from hermes.diagnose.rules._compute import faster, longest, named, operators, shown
+from hermes.diagnose.rules._compute import faster, fresh, longest, named, operators, shown
 from hermes.knowledge.operators import MATRIX
 
 LIMIT = Threshold(value=0.05, unit="of window", source="docs/evidence/cmp016.md")
@@ -80,6 +80,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         blames=named(worst),
         cost_ns=found.cost_ns,
         calls=found.calls,
+        fresh=fresh(measures, found.worst.rank, part, sum(_gradient(one) for one in tables[found.worst.rank])),
         share=found.share,
         gain=Gain(
             low_ns=round(found.cost_ns * least),
@@ -132,6 +133,11 @@ _ACTIONS = (
 def _won(table: DenseTable) -> float:
     """What is won at least of what a table costs; below 0, more may be lost than won."""
     return 1 - _INDEX * table.used / table.rows - _CALLS / (table.rows * table.width)
+
+
+def _gradient(table: DenseTable) -> float:
+    """Bytes of a dense gradient, as numbers of four bytes, where they are not kept from step to step."""
+    return float(table.rows * table.width * 4)
 
 
 def _size(table: DenseTable) -> str:

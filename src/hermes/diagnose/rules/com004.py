@@ -92,6 +92,7 @@ def _by_fit(measures: Measures) -> Finding | None:
         ranks=found.ranks,
         blames=tuple(sorted({f"{fit.op} of {', '.join(fit.groups)}" for fit in own})),
         cost_ns=found.cost_ns,
+        calls=_late_calls(measures, found),
         share=found.share,
         gain=bound(measures, found, "one operation in place of all, and none of it hidden"),
         confidence=round(0.6 * measures.certainty, 2),
@@ -147,6 +148,12 @@ def _held(measures: Measures, found: Loss, small: Sequence[GroupOp]) -> float | 
         return None
     inside = row.recorded / max(1, row.steps) * _part(measures, rank, small)
     return (inside + before.calls * found.share) / 2
+
+
+def _late_calls(measures: Measures, found: Loss) -> float | None:
+    """The same of collectives that the host does not call itself: it only waits for others there."""
+    before = None if has_device(measures, found.worst.rank) else before_of(measures, found.worst.rank)
+    return None if before is None else before.calls * found.share / 2
 
 
 def _called(measures: Measures, rank: int, small: Sequence[GroupOp]) -> int | None:
