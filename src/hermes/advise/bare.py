@@ -79,7 +79,7 @@ def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Bare | None:
     if not splits:
         return None
     # As rules of the host count: the window of a device begins only with its first task.
-    captured = sum(max(split.window_ns, split.host_ns or 0) for split in splits) // len(splits)
+    captured = sum(split.whole_ns for split in splits) // len(splits)
     if not captured:
         return None
     fresh, captured_fresh = _fresh(row, captured)

@@ -104,19 +104,20 @@ def host_events(
     `layers` those of `recurrent`, `lists` those of `made_into_tensors`. `every` are all calls of the host.
     """
     count = max(1, len(splits))
+    fetched = spans(calls.filter(named(DATA)))
     for reason in (*_KINDS, LOADING):
         found = calls.filter(named(reason))
         if reason in (CHECKPOINT, LOADING) and loop.height:
             # Progress bars and loggers have threads of their own, which wait all the time.
             found = of_threads(found, loop)
             # What a dataset reads for its samples is input.
-            found = cut(found, spans(found) - spans(calls.filter(named(DATA))))
+            found = cut(found, spans(found) - fetched)
         yield summed(rank, reason, outermost(found), found, step, count, busy, "names of host calls")
     converted = calls.filter(named(CONVERSION))
     # A batch that workers or datasets make is input, whatever it is made of.
     own = outermost(of_threads(converted, loop) if loop.height else converted)
     own = own if lists is None else outermost(pl.concat([own, lists]))
-    made = spans(own) - spans(calls.filter(named(DATA)))
+    made = spans(own) - fetched
     yield summed(rank, CONVERSION, cut(own, made), own, step, count, busy, "Python frames")
     for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES):
         found = calls.filter(named(reason))

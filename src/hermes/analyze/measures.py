@@ -31,6 +31,11 @@ class StepSplit:
     preparing_ns: int | None
     host_ns: int | None
 
+    @property
+    def whole_ns(self) -> int:
+        """How long the step takes from the host's view: a window of the device begins only with its first task."""
+        return max(self.window_ns, self.host_ns or 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AscendSplit:

@@ -185,7 +185,7 @@ def gather(rank: Tables, into: Gathered) -> None:
     data, splits, step, host_op = rank.data, rank.splits, rank.step, rank.host_op
     setting, gc = data.table("setting"), data.table("gc")
     into.settings[data.rank] = setting
-    captured = sum(max(split.window_ns, split.host_ns or 0) for split in splits) // max(1, len(splits))
+    captured = sum(split.whole_ns for split in splits) // max(1, len(splits))
     earlier = host_events.before(data.rank, setting, host_op.height // max(1, len(splits)), captured)
     into.before.extend([earlier] if earlier else [])
     notable = host_events.notable(host_op)

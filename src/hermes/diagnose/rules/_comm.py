@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from hermes.analyze.comm_measures import GroupOp, LinkPair
 from hermes.analyze.measures import StepSplit
 from hermes.diagnose.rule import Measures, Threshold
-from hermes.diagnose.rules._component import Loss, loss
+from hermes.diagnose.rules._component import Loss, loss, steps_of
 
 SLOWER = Threshold(
     value=0.05,
@@ -34,11 +34,6 @@ def slow_link(link: LinkPair) -> bool:
         return False
     far = link.ratio > 1 + FAR.value and link.slower == link.compared >= _LEAST
     return far or (link.p_value is not None and link.p_value < CHANCE.value)
-
-
-def steps_of(measures: Measures, ranks: Sequence[int]) -> int:
-    """Steps of these ranks together, at least 1."""
-    return max(1, sum(measures.steps_of_rank.get(rank, 0) for rank in ranks))
 
 
 def exposed_transfer(measures: Measures, group: GroupOp) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes.analyze.breakdown import median_split, middle_split
@@ -64,6 +64,11 @@ def loss(
             Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=where, at=at),
         ),
     )
+
+
+def steps_of(measures: Measures, ranks: Sequence[int]) -> int:
+    """Steps of these ranks together, at least 1."""
+    return max(1, sum(measures.steps_of_rank.get(rank, 0) for rank in ranks))
 
 
 def typical(measures: Measures) -> list[StepSplit]:

@@ -12,7 +12,7 @@ from hermes.base.globs import literal
 from hermes.cost.tensors import shape_of
 from hermes.diagnose.finding import Evidence
 from hermes.diagnose.rule import Measures, Threshold, by_share
-from hermes.diagnose.rules._component import Loss, loss, place
+from hermes.diagnose.rules._component import Loss, loss, place, steps_of
 from hermes.knowledge.operators import MATRIX
 
 _SHOWN = 3
@@ -104,15 +104,12 @@ def fresh(measures: Measures, rank: int, ns: Callable[[OperatorCost], float], mo
     make any.
     """
     rows = [
-        (row, new_bytes(row) * _each_step(measures, row)) for row in measures.compute.operators if rank in row.ranks
+        (row, new_bytes(row) * row.calls / steps_of(measures, row.ranks))
+        for row in measures.compute.operators
+        if rank in row.ranks
     ]
     every = sum(size for _, size in rows) + more
     return (sum(size * ns(row) / row.ns for row, size in rows if row.ns) + more) / every if every else None
-
-
-def _each_step(measures: Measures, row: OperatorCost) -> float:
-    """Calls a step of each of its ranks."""
-    return row.calls / max(1, sum(measures.steps_of_rank.get(rank, 0) for rank in row.ranks))
 
 
 def new_bytes(row: OperatorCost) -> int:

@@ -21,8 +21,8 @@ LAUNCHING = (LAUNCH, OPERATOR, PYTHON)
 
 
 def step_ns(split: StepSplit) -> int:
-    """How long the step takes from the host's view: a window of the device begins only with its first task."""
-    return max(split.window_ns, split.host_ns or 0)
+    """How long the step takes from the host's view."""
+    return split.whole_ns
 
 
 def bound(measures: Measures, found: Loss, method: str) -> Gain:

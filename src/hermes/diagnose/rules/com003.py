@@ -30,7 +30,8 @@ from collections.abc import Iterator
 from hermes.analyze.comm_measures import LinkPair
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule
-from hermes.diagnose.rules._comm import CHANCE, SLOWER, exposed_loss, slow_link, steps_of
+from hermes.diagnose.rules._comm import CHANCE, SLOWER, exposed_loss, slow_link
+from hermes.diagnose.rules._component import steps_of
 from hermes.diagnose.rules._limits import NOISE
 
 FLOOR = NOISE

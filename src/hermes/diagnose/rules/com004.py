@@ -35,8 +35,8 @@ from dataclasses import replace
 from hermes.analyze.comm_measures import GroupOp, LatencyFit
 from hermes.diagnose.finding import Action, Evidence, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._comm import exposed_loss, steps_of
-from hermes.diagnose.rules._component import Loss, loss
+from hermes.diagnose.rules._comm import exposed_loss
+from hermes.diagnose.rules._component import Loss, loss, steps_of
 from hermes.diagnose.rules._host import before_of, bound, event_cost, events_of, has_device
 from hermes.diagnose.rules._limits import NOISE
 from hermes.knowledge.host_work import COLLECTIVES

@@ -31,7 +31,8 @@ from collections.abc import Iterator
 from hermes.analyze.comm_measures import Alignment
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._comm import exposed_loss, steps_of
+from hermes.diagnose.rules._comm import exposed_loss
+from hermes.diagnose.rules._component import steps_of
 from hermes.diagnose.rules._limits import NOISE
 
 LIMIT = Threshold(

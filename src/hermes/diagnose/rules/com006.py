@@ -30,8 +30,7 @@ from collections.abc import Iterator
 from hermes.base.globs import literal
 from hermes.diagnose.finding import Action, Evidence, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold
-from hermes.diagnose.rules._comm import steps_of
-from hermes.diagnose.rules._component import loss
+from hermes.diagnose.rules._component import loss, steps_of
 from hermes.diagnose.rules._compute import short
 from hermes.diagnose.rules._limits import NOISE
 

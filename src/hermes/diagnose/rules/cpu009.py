@@ -39,7 +39,7 @@ from collections.abc import Collection, Iterator
 from hermes.analyze.compute_measures import OperatorCost
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
-from hermes.diagnose.rules._component import Loss
+from hermes.diagnose.rules._component import Loss, steps_of
 from hermes.diagnose.rules._compute import named
 from hermes.diagnose.rules._host import (
     before_of,
@@ -137,8 +137,8 @@ def _cost(measures: Measures, rank: int) -> int | None:
     host_ns, rows = _host_ns(measures, rank), _rows(measures, rank)
     if has_device(measures, rank) or host_ns is None or not rows or _share(measures, rank) <= MOST.value:
         return None
-    large = sum(row.ns / _steps(measures, row) for row in rows if not _is_small(row))
-    calls = sum(row.calls / _steps(measures, row) for row in rows if _is_small(row))
+    large = sum(row.ns / steps_of(measures, row.ranks) for row in rows if not _is_small(row))
+    calls = sum(row.calls / steps_of(measures, row.ranks) for row in rows if _is_small(row))
     pieces = _pieces(measures, rank)
     # Other Python of the step is no fault of its operators.
     other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, RECURRENT))
@@ -205,12 +205,8 @@ def _is_small(row: OperatorCost) -> bool:
 def _looped(measures: Measures, small: Collection[OperatorCost]) -> float:
     """The share of small calls that an operator makes again and again on the same shapes."""
     calls = sum(row.calls for row in small)
-    again = sum(row.calls for row in small if row.calls * LOOP.value >= _steps(measures, row))
+    again = sum(row.calls for row in small if row.calls * LOOP.value >= steps_of(measures, row.ranks))
     return again / calls if calls else 0.0
-
-
-def _steps(measures: Measures, row: OperatorCost) -> int:
-    return max(1, sum(measures.steps_of_rank.get(rank, 0) for rank in row.ranks))
 
 
 def _share(measures: Measures, rank: int) -> float:

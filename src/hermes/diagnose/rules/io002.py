@@ -66,10 +66,9 @@ def find(measures: Measures) -> Iterator[Finding]:
         return
     rank = row.rank
     rates = next((one for one in measures.host.rates if one.rank == rank), None)
-    full = _full(rates)
     slow = _slow_operation(measures, rank)
     apart, crowded = receives(measures, rank), crowded_ns(measures, rank)
-    full = full or bool(crowded)
+    full = bool(crowded) or _full(rates)
     yield Finding(
         code="IO002",
         layer="io",
