@@ -13,6 +13,8 @@ from hermes.diagnose.rule import Threshold
 MOST_NS = Threshold(
     value=3_000, unit="ns a recorded call: more is no profiler's doing", source="docs/evidence/profiler-cost.md"
 )
+_MOSTLY = 0.5
+"""A wait for another rank is most of a captured step from this part of it on: `docs/evidence/profiler-cost.md`."""
 _LEFT = 0.1
 """At least this part of a cost is its own, whatever its calls would account for."""
 
@@ -48,10 +50,21 @@ class Bare:
             return gain
         return replace(
             gain,
-            low_ns=min(round(gain.low_ns * left), self.step_ns),
-            high_ns=min(round(gain.high_ns * left), self.step_ns),
+            low_ns=min(round(gain.low_ns * left), self._most(finding)),
+            high_ns=min(round(gain.high_ns * left), self._most(finding)),
             method=f"{gain.method}; less what the profiler added",
         )
+
+    def _most(self, finding: Finding) -> int:
+        """What a step can win: all of it, or, where most of it waits for another rank, all but its own work.
+
+        How much the profiler lengthens the other rank no call of this one tells: its own work in the capture, less the
+        most that a profiler adds to its calls, was there before.
+        """
+        if not finding.awaits or finding.calls is None or finding.cost_ns < _MOSTLY * self.captured_ns:
+            return self.step_ns
+        own = self.captured_ns - finding.cost_ns - self.each_ns * (self.calls - finding.calls)
+        return max(0, self.step_ns - round(max(0.0, own)))
 
     def _left(self, finding: Finding) -> float:
         """The part of a finding's cost that is there without the profiler."""

@@ -40,7 +40,7 @@ from hermes.knowledge.measure_names import BEFORE
 
 _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
 _NAMES = 8
-_MOSTLY = 0.5
+_MOSTLY = 0.33
 """So much of what captured steps are shorter by must be page faults at their measured cost: `profiler-cost.md`."""
 _BESIDE_NS = 100_000
 """Between the end of a list and the call that it is an argument of: some calls, and what a profiler adds to them."""

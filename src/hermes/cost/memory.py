@@ -27,16 +27,22 @@ _ADAM_LISTS = 4
 
 
 def elementwise(call: Call) -> Work | None:
-    """Reads all tensors, writes one of their broadcast shape; an in-place operator writes its first."""
-    parts = _real(call.inputs)
+    """Reads all tensors, writes one of their broadcast shape; an in-place operator writes its first.
+
+    It computes in the widest type that it reads: a float32 less a float64 is one in float64. A tensor for the result
+    that is still empty (`out=`) is not read.
+    """
+    parts = [part for part in _real(call.inputs) if part.elements]
     if not parts:
         return None
     shape = parts[0].shape if call.name.endswith("_") else _broadcast(parts)
     if shape is None:
         return None
-    kind = _BOOL if _COMPARISONS.search(call.name) else parts[0].kind if call.name.endswith("_") else _promoted(parts)
+    computed = _promoted(parts)
+    kind = _BOOL if _COMPARISONS.search(call.name) else parts[0].kind if call.name.endswith("_") else computed
     out = Tensor(shape=shape, kind=kind)
-    return _work(out.elements, total_bytes([*parts, out]), parts)
+    widest = [part for part in parts if part.kind == computed]
+    return _work(out.elements, total_bytes([*parts, out]), widest or parts)
 
 
 def fill(call: Call) -> Work | None:

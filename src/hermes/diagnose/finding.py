@@ -80,7 +80,8 @@ class Finding:
     shows it. `endangers`: it ends the job in time, whatever it costs a step. `calls` is how many recorded calls a step
     lie in `cost_ns`, which a profiler lengthens; None: like the rest of the step; 0: it was not counted in the capture.
     `fresh` is the part of the large tensors of a step, by bytes, that what costs makes: so much of the time in which
-    the system hands out memory goes with it; None: it is not known, and all share that alike.
+    the system hands out memory goes with it; None: it is not known, and all share that alike. `awaits`: what costs is
+    waiting for another rank, which a profiler lengthens by what that one calls.
     """
 
     code: str
@@ -102,3 +103,4 @@ class Finding:
     endangers: bool = False
     calls: float | None = None
     fresh: float | None = None
+    awaits: bool = False

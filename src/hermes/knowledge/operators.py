@@ -78,7 +78,7 @@ _ATEN: tuple[tuple[str, str, str], ...] = (
     ("softmax", "softmax", "_softmax _log_softmax softmax log_softmax _masked_softmax"),
     ("softmax", "softmax backward", "_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward"),
     ("elementwise", "elementwise", """
-        add sub rsub mul div floor_divide fmod remainder pow neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt
+        add sub rsub mul div floor_divide fmod remainder pow neg abs sign sgn exp exp2 expm1 log log2 log10 log1p sqrt
         rsqrt reciprocal sin cos tan tanh asin acos atan atan2 sinh cosh erf erfc erfinv sigmoid logit relu relu6
         leaky_relu elu selu celu silu gelu mish softplus hardtanh hardswish hardsigmoid threshold prelu
         _prelu_kernel glu clamp clamp_min clamp_max maximum minimum fmax fmin where masked_fill lerp addcmul addcdiv

@@ -131,6 +131,7 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         blames=(f"rank {peer}",),
         cost_ns=cost,
         # A profiler lengthens the rank that makes more calls, and the others wait for that, too.
+        awaits=True,
         calls=max(worst.waits / _steps(measures, worst.rank), float(_more_calls(measures, peer, worst.rank))),
         share=share,
         gain=won(measures, worst.rank, round(cost * (1 - 1 / (len(slow) + 1))), "its work is dealt out to all evenly")

@@ -4,7 +4,7 @@
 
 Over the sizes of an operation among the same ranks, its time is a fixed part and a part by size. The rule takes the
 fixed part of all of them per step, where it is more than a fifth of their time, and no more than what nothing hides.
-Where the sizes are too alike to tell, operations of 64 KB and less count whole, but for one, from eight a step on.
+Operations of 64 KB and less, whose sizes are too alike to tell, count whole, but for one, from eight a step on.
 On a job without a device, where Python's frames are recorded, it is the host's time in their calls, but for one of them
 and for what a rank is late on the whole.
 
@@ -64,13 +64,20 @@ def find(measures: Measures) -> Iterator[Finding]:
     small = [
         group for group in measures.communication.groups if _each(measures, group) > 1 / ONE.value and _light(group)
     ]
-    found = [one for one in (_by_calls(measures, small), _by_fit(measures) or _by_size(measures, small)) if one]
+    tried = (_by_calls(measures, small), _by_fit(measures, small), _by_size(measures, small))
+    found = [one for one in tried if one]
     if found:
         yield max(found, key=lambda one: one.cost_ns)
 
 
-def _by_fit(measures: Measures) -> Finding | None:
-    fits = [fit for fit in measures.communication.fits if fit.fixed_share > LIMIT.value]
+def _by_fit(measures: Measures, small: Sequence[GroupOp]) -> Finding | None:
+    # Of operations that are all small no fit tells more: what it takes for the time of their bytes is noise.
+    counted = {(group.op, group.group) for group in small}
+    fits = [
+        fit
+        for fit in measures.communication.fits
+        if fit.fixed_share > LIMIT.value and not {(fit.op, group) for group in fit.groups} <= counted
+    ]
     costs: dict[int, float] = {}
     for fit in fits:
         for rank in _ranks(measures, fit):
@@ -125,7 +132,7 @@ def _by_size(measures: Measures, small: Sequence[GroupOp]) -> Finding | None:
             # The waits go, too: where each operation begins late, one begins late once.
             costs[rank] = costs.get(rank, 0.0) + (group.transfer_ns or 0) / steps_of(measures, group.ranks) * left
     found = exposed_loss(measures, "time of small collectives but one", FLOOR, costs)
-    return _of_small(measures, small, found) if found else None
+    return replace(_of_small(measures, small, found), calls=_late_calls(measures, found)) if found else None
 
 
 def _by_calls(measures: Measures, small: Sequence[GroupOp]) -> Finding | None:

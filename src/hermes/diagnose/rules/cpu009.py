@@ -4,7 +4,9 @@
 
 Time of a step, as a mean over the capture, in which the host is in operators or Python, less the operators that last at
 least 10 us, and at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the
-processor itself, where most calls of operators are shorter than that. Checks of numbers (ENV004), conversions of lists
+processor itself, where most calls of operators are shorter than that. On a slow
+processor a call of a loop lasts longer and computes no more: up to 30 us, on 16,384 numbers at most, it counts as a
+shorter one. Checks of numbers (ENV004), conversions of lists
 (IO007), calls of collectives and waits for them do not count, nor do recurrent layers of the framework, which are loops
 of small operators themselves. Gradients of pieces taken out of a tensor in a loop count whole: each is as large as the
 tensor. Where the optimizer makes most of these calls, what it takes is what can be won: it has a fused form.
@@ -35,8 +37,10 @@ Profile again: fewer calls of operators a step, and a shorter step.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from math import prod
 
 from hermes.analyze.compute_measures import OperatorCost
+from hermes.cost.tensors import shape_of
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._component import Loss, steps_of
@@ -85,6 +89,8 @@ LOOP = Threshold(
 LOOPS = Threshold(value=0.5, unit="of calls under 10 us are in loops", source="docs/evidence/cpu009.md")
 CALL_NS = Threshold(value=30_000, unit="ns a call", source="docs/evidence/cpu009.md")
 
+_TINY = 16_384
+"""Numbers of a call that costs more than what it computes, however long it lasts: `docs/evidence/cpu009.md`."""
 _MODEL = 0.4
 
 
@@ -137,8 +143,9 @@ def _cost(measures: Measures, rank: int) -> int | None:
     host_ns, rows = _host_ns(measures, rank), _rows(measures, rank)
     if has_device(measures, rank) or host_ns is None or not rows or _share(measures, rank) <= MOST.value:
         return None
-    large = sum(row.ns / steps_of(measures, row.ranks) for row in rows if not _is_small(row))
-    calls = sum(row.calls / steps_of(measures, row.ranks) for row in rows if _is_small(row))
+    cheap = [row for row in rows if _is_small(row) or _is_tiny(measures, row)]
+    large = sum(row.ns / steps_of(measures, row.ranks) for row in rows if row not in cheap)
+    calls = sum(row.calls / steps_of(measures, row.ranks) for row in cheap)
     pieces = _pieces(measures, rank)
     # Other Python of the step is no fault of its operators.
     other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, RECURRENT))
@@ -202,10 +209,22 @@ def _is_small(row: OperatorCost) -> bool:
     return row.median_ns < SMALL_NS.value
 
 
+def _is_tiny(measures: Measures, row: OperatorCost) -> bool:
+    """Whether a loop calls it with so few numbers that it lasts no longer for what it computes."""
+    if row.median_ns >= CALL_NS.value or not _in_loop(measures, row):
+        return False
+    sizes = [prod(shape) for text in row.shapes.split(";") if (shape := shape_of(text))]
+    return bool(sizes) and max(sizes) <= _TINY
+
+
+def _in_loop(measures: Measures, row: OperatorCost) -> bool:
+    return row.calls * LOOP.value >= steps_of(measures, row.ranks)
+
+
 def _looped(measures: Measures, small: Collection[OperatorCost]) -> float:
     """The share of small calls that an operator makes again and again on the same shapes."""
     calls = sum(row.calls for row in small)
-    again = sum(row.calls for row in small if row.calls * LOOP.value >= steps_of(measures, row.ranks))
+    again = sum(row.calls for row in small if _in_loop(measures, row))
     return again / calls if calls else 0.0
 
 
