@@ -6,6 +6,7 @@ The truth is what was planted. `EXPECTED` is the one table of what each fault sh
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -216,9 +217,7 @@ def _alone(lab: _Lab, base: Job, fault: Fault, form: str) -> CauseRow:
 
 
 def _words(fault: Fault, job: Job) -> str:
-    amount = f", {fault.amount} {KINDS[fault.kind].unit.split(';')[0].split(' of ')[0][:12].strip()}" * bool(
-        fault.amount
-    )
+    amount = f", {fault.amount} {re.split('[;,]', KINDS[fault.kind].unit)[0]}" * bool(fault.amount)
     ranks = f", rank {', '.join(map(str, fault.ranks))}" if fault.ranks else ""
     return f"`{fault.kind}`{amount}{ranks}"
 

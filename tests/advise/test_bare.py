@@ -74,6 +74,24 @@ def test_steps_that_differ_by_more_than_a_profiler_adds_keep_their_shares(claim:
     assert found.of(claim(6, None)).low_ns == 5 * MS
 
 
+@pytest.mark.parametrize(
+    ("awaits", "calls", "cost_ms", "won_ms"),
+    [
+        (True, 100.0, 20, 8.0),  # 24 ms less the wait are 4, of which 2 are 3 us of each call at most
+        (True, 766.0, 20, 6.0),  # all calls lie in the wait: the other 4 ms are the rank's own
+        (False, 100.0, 20, 10 * (20 - 0.3) / 21.7),
+        (True, 100.0, 11, 10 * (11 - 0.3) / 21.7),  # less than half of the step: nobody knows whose the rest is
+    ],
+)
+def test_who_waits_for_another_rank_keeps_its_own_work(
+    claim: Make, awaits: bool, calls: float, cost_ms: int, won_ms: float
+) -> None:
+    found = bare([before(calls=766)], [split(ms=24)])
+    assert found is not None
+    gain = found.of(replace(claim(cost_ms, calls), awaits=awaits))
+    assert gain.low_ns == gain.high_ns == pytest.approx(won_ms * MS, rel=2e-3)
+
+
 def test_a_capture_that_is_not_slower_takes_nothing_away(claim: Make) -> None:
     found = bare([before(ms=15)], [split()])
     assert found is not None

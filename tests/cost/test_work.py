@@ -223,6 +223,8 @@ CASES = [
     ),
     # Float32 out of two types, a byte out of a comparison, the first tensor out of an in-place one.
     ("elementwise", call("aten::add", "8,8;8,8;", f"{F};{BF};Scalar"), 64, 64 * (4 + 2 + 4)),
+    # A tensor for the result that has no numbers yet is not read.
+    ("elementwise", call("aten::abs", "8,8;0", "double;double"), 64, 2 * 64 * 8),
     ("elementwise", call("aten::eq", "16,559;", "long int;Scalar"), 16 * 559, 16 * 559 * 9),
     ("elementwise", call("aten::add_", "8;8;", f"{BF};{F};Scalar"), 8, 8 * (2 + 4 + 2)),
     ("fill", call("aten::fill_", "100;", f"{F};Scalar"), 0, 400),
@@ -324,6 +326,23 @@ def test_the_work_of_a_call_is_what_a_hand_finds(formula: str, one: Call, flops:
     work = work_of(one)
     assert work is not None
     assert (work.flops, work.bytes) == (flops, size)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtypes", "precision"),
+    [
+        ("8,8;8,8;", "float;double;Scalar", "fp64"),
+        ("8,8;8,8;", f"{BF};{F};Scalar", "fp32"),
+        ("8,8;;", "float;double;Scalar", "fp32"),  # one number of a wider type widens nothing
+        ("8,8;8,8;", "long int;float;Scalar", "fp32"),
+    ],
+)
+def test_an_elementwise_operator_computes_in_the_widest_type_that_it_reads(
+    shapes: str, dtypes: str, precision: str
+) -> None:
+    work = work_of(call("aten::sub", shapes, dtypes))
+    assert work is not None
+    assert work.precision == precision
 
 
 def test_every_formula_and_every_class_has_a_case() -> None:

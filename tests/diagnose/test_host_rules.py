@@ -261,10 +261,10 @@ def test_a_capture_without_any_call_says_nothing_of_the_host(
     assert silent(cpu007.RULE, measures([split()], free=[free({"outside any call": 900})], host=host))
 
 
-def operators(calls: int, median: int = 500, ns: int = 0, name: str = "aten::add") -> OperatorCost:
+def operators(calls: int, median: int = 500, ns: int = 0, name: str = "aten::add", shapes: str = "8,8") -> OperatorCost:
     none = Losses(frequency_ns=None, blocks_ns=None, pipe_ns=None, layout_ns=0)
     return OperatorCost(
-        kind="elementwise", operator=name, shapes="8,8", dtypes="", chip=None, ranks=(0,), calls=calls,
+        kind="elementwise", operator=name, shapes=shapes, dtypes="", chip=None, ranks=(0,), calls=calls,
         kernels=calls, ns=ns, share=0.0, median_ns=median, flops=None, bytes=None, precision="", tflops=None,
         gb_per_s=None, limit=None, roof_share=None, bound=None, losses=none, aligned=None, note="",
     )  # fmt: skip
@@ -292,6 +292,23 @@ def test_the_time_between_small_operators_of_a_job_without_a_device_is_found(on_
 def test_a_small_call_is_charged_with_30_us_at_most(on_a_cpu: Make) -> None:
     assert found(cpu009.RULE, on_a_cpu(operators(110))).cost_ns == 110 * 30_000
     assert silent(cpu009.RULE, on_a_cpu(operators(100)))
+
+
+@pytest.mark.parametrize(
+    ("calls", "median", "shapes", "cost"),
+    [
+        (200, 20_000, "32,32", 6_000_000),  # a slow processor, and a loop over few numbers
+        (200, 30_000, "32,32", 4_000_000),
+        (200, 20_000, "32,32;64,512", 4_000_000),  # numbers enough to compute with
+        (200, 20_000, "", 4_000_000),
+        (15, 20_000, "32,32", 4_000_000),  # no loop
+    ],
+)
+def test_calls_of_a_loop_that_compute_next_to_nothing_are_small_however_long_they_last(
+    on_a_cpu: Make, calls: int, median: int, shapes: str, cost: int
+) -> None:
+    given = on_a_cpu(operators(900), operators(calls, median, 2_000_000, "aten::mm", shapes))
+    assert found(cpu009.RULE, given).cost_ns == cost
 
 
 def test_large_operators_are_worth_their_calls(on_a_cpu: Make, split: Make) -> None:

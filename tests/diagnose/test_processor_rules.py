@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.diagnose.rows import computing, group_op, only, operator, silent, step_compute
+from tests.diagnose.rows import computing, fit, group_op, only, operator, silent, step_compute
 
 from hermes.analyze.comm_measures import Communication, GroupOp
 from hermes.analyze.compute_measures import NO_COMPUTE, Compute
@@ -586,6 +586,13 @@ def reducing(judged: Make, blind: Make, rows: int, size: int) -> Measures:
 
 def test_many_small_collectives_of_one_size_cost_all_but_one(judged: Make, blind: Make) -> None:
     assert only(com004.RULE, reducing(judged, blind, 100, 4_000)).cost_ns == 495
+
+
+def test_no_fit_takes_the_bytes_of_collectives_that_are_all_small_for_their_time(judged: Make, blind: Make) -> None:
+    light, heavy = reducing(judged, blind, 100, 4_000), reducing(judged, blind, 100, 70_000)
+    fits = (fit(0.3, 150, members=(0,)),)
+    assert only(com004.RULE, replace(light, communication=replace(light.communication, fits=fits))).cost_ns == 495
+    assert only(com004.RULE, replace(heavy, communication=replace(heavy.communication, fits=fits))).cost_ns == 150
 
 
 @pytest.mark.parametrize(("rows", "size"), [(8, 4_000), (100, 70_000)])
