@@ -590,9 +590,10 @@ def test_many_small_collectives_of_one_size_cost_all_but_one(judged: Make, blind
 
 def test_no_fit_takes_the_bytes_of_collectives_that_are_all_small_for_their_time(judged: Make, blind: Make) -> None:
     light, heavy = reducing(judged, blind, 100, 4_000), reducing(judged, blind, 100, 70_000)
-    fits = (fit(0.3, 150, members=(0,)),)
-    assert only(com004.RULE, replace(light, communication=replace(light.communication, fits=fits))).cost_ns == 495
-    assert only(com004.RULE, replace(heavy, communication=replace(heavy.communication, fits=fits))).cost_ns == 150
+    for fixed in (150, 499):
+        fits = (fit(fixed / 500, fixed, members=(0,)),)
+        assert only(com004.RULE, replace(light, communication=replace(light.communication, fits=fits))).cost_ns == 495
+        assert only(com004.RULE, replace(heavy, communication=replace(heavy.communication, fits=fits))).cost_ns == fixed
 
 
 @pytest.mark.parametrize(("rows", "size"), [(8, 4_000), (100, 70_000)])
