@@ -130,8 +130,8 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         ranks=tuple(sorted(wait.rank for _, _, wait, _ in slow)),
         blames=(f"rank {peer}",),
         cost_ns=cost,
-        # A profiler lengthens the rank that makes more calls, and the others wait for that, too.
         awaits=True,
+        # A profiler lengthens the rank that makes more calls, and the others wait for that, too.
         calls=max(worst.waits / _steps(measures, worst.rank), float(_more_calls(measures, peer, worst.rank))),
         share=share,
         gain=won(measures, worst.rank, round(cost * (1 - 1 / (len(slow) + 1))), "its work is dealt out to all evenly")

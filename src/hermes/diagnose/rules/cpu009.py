@@ -37,10 +37,9 @@ Profile again: fewer calls of operators a step, and a shorter step.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from math import prod
 
 from hermes.analyze.compute_measures import OperatorCost
-from hermes.cost.tensors import shape_of
+from hermes.cost.tensors import elements_of
 from hermes.diagnose.finding import Action, Finding, Gain
 from hermes.diagnose.rule import Measures, Rule, Threshold, by_share
 from hermes.diagnose.rules._component import Loss, steps_of
@@ -143,9 +142,13 @@ def _cost(measures: Measures, rank: int) -> int | None:
     host_ns, rows = _host_ns(measures, rank), _rows(measures, rank)
     if has_device(measures, rank) or host_ns is None or not rows or _share(measures, rank) <= MOST.value:
         return None
-    cheap = [row for row in rows if _is_small(row) or _is_tiny(measures, row)]
-    large = sum(row.ns / steps_of(measures, row.ranks) for row in rows if row not in cheap)
-    calls = sum(row.calls / steps_of(measures, row.ranks) for row in cheap)
+    large = calls = 0.0
+    for row in rows:
+        steps = steps_of(measures, row.ranks)
+        if _is_small(row) or _is_tiny(measures, row):
+            calls += row.calls / steps
+        else:
+            large += row.ns / steps
     pieces = _pieces(measures, rank)
     # Other Python of the step is no fault of its operators.
     other = sum(event_cost(measures, rank, kind) or 0 for kind in (CHECKS, CONVERSION, RECURRENT))
@@ -213,8 +216,7 @@ def _is_tiny(measures: Measures, row: OperatorCost) -> bool:
     """Whether a loop calls it with so few numbers that it lasts no longer for what it computes."""
     if row.median_ns >= CALL_NS.value or not _in_loop(measures, row):
         return False
-    sizes = [prod(shape) for text in row.shapes.split(";") if (shape := shape_of(text))]
-    return bool(sizes) and max(sizes) <= _TINY
+    return 0 < max(map(elements_of, row.shapes.split(";"))) <= _TINY
 
 
 def _in_loop(measures: Measures, row: OperatorCost) -> bool:
