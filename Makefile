@@ -5,6 +5,8 @@ VENV ?= .venv
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 demo := out/demo
+# One more than there are cores: browsers and processes of training are waited for.
+workers := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 torch := 2.13.0
 # The CPU build where pip finds it; what PyPI calls torch brings gigabytes of CUDA on x86-64.
 torch_here = $(bin)/python -c 'import torch' 2>/dev/null || $(pip) install torch==$(torch)+cpu numpy 2>/dev/null || \
@@ -37,7 +39,7 @@ zoo: $(VENV)/.dev ## train programs with planted causes, compare what Hermes nam
 	@$(bin)/python -m hermes.testing.zoo --page docs/accuracy.md
 
 test: $(VENV)/.dev chromium tsc ## run the tests
-	@$(bin)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	@$(bin)/python -m pytest --numprocesses $(workers) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-torch: $(VENV)/.dev ## install PyTorch, and run the tests of capture with it
 	@$(torch_here)

@@ -6,17 +6,24 @@ import json
 
 from tests.capture.conftest import Place
 
-BUDGET_NS = 50_000_000
+MOST_CALLS = 65_000
+"""Of functions, from the import to the end of the first step; a busy or a slow machine counts the same. The budget is
+time, 50 ms of CPU, and is measured by `benchmarks/capture.py`: 46 000 calls took 29 ms there (docs/benchmarks.md)."""
 _LOADED = """
-    import json, sys, time
-    before, cpu = set(sys.modules), time.process_time_ns()
+    import json, sys
+    calls = 0
+    def count(frame, event, argument):
+        global calls
+        calls += event in ("call", "c_call")
+    before = set(sys.modules)
+    sys.setprofile(count)
     import hermes.capture
     bare = set(sys.modules) - before
     hermes.capture.start()
     hermes.capture.step()
-    spent = time.process_time_ns() - cpu
+    sys.setprofile(None)
     hermes.capture.step()
-    print(json.dumps([sorted(bare), sorted(set(sys.modules) - before), spent, sorted(sys.stdlib_module_names)]))
+    print(json.dumps([sorted(bare), sorted(set(sys.modules) - before), calls, sorted(sys.stdlib_module_names)]))
 """
 
 
@@ -34,9 +41,7 @@ def test_capture_loads_the_standard_library_and_two_rooms(place: Place) -> None:
 
 
 def test_importing_starting_and_joining_is_cheap(place: Place) -> None:
-    # The least of a few: other work on the machine only ever adds.
-    spent = min(json.loads(place.python(_LOADED).stdout)[2] for _ in range(5))
-    assert spent < 2 * BUDGET_NS
+    assert 10_000 < json.loads(place.python(_LOADED).stdout)[2] < MOST_CALLS
 
 
 def test_capture_can_be_switched_off_from_outside(place: Place) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.jobs import Jobs
 
 from hermes.analyze.structure_measures import Structure
 from hermes.bundle.cache import Cache
@@ -22,7 +23,7 @@ from hermes.workflow.load import load
 
 CHROMIUM = Path("/usr/bin/chromium")
 # Of rows that are alike axe looks at the first ones.
-SAMPLE = "{exclude: [['tbody tr:nth-child(n+7)'], ['li:nth-child(n+14)']]}"
+SAMPLE = "{exclude: [['tbody tr:nth-child(n+5)'], ['li:nth-child(n+14)']]}"
 # The text of every cell as the file has it, and as the script has drawn it, by table; of long tables the rows in view.
 WRITTEN = """html => Object.fromEntries(
   [...new DOMParser().parseFromString(html, "text/html").querySelectorAll(".data")].map(one => [one.id,
@@ -41,7 +42,7 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
     with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
         yield chromium
         chromium.close()
 
@@ -234,10 +235,10 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return analyze(load([folder], Cache(tmp_path_factory.mktemp("html-cache"))))
 
 
-@pytest.fixture(scope="module")
-def profiled(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
+@pytest.fixture
+def profiled(jobs: Jobs) -> Report:
     """Two ranks that an Ascend profiler recorded."""
-    return analyze(load([shared / "ascend" / "alexnet_text_level2"], Cache(tmp_path_factory.mktemp("html-real"))))
+    return jobs.real_report("ascend/alexnet_text_level2")
 
 
 def test_bars_are_drawn_from_the_numbers_that_they_are_written_with(visit: object, any_report: Report) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 import pytest
+from tests.jobs import Jobs
 
 from hermes.analyze.net import starts
 from hermes.base.errors import InputError
-from hermes.bundle.cache import Cache
-from hermes.testing import Fault, FaultKind, Job, generate
+from hermes.testing import Fault, FaultKind, Job
 from hermes.whatif.changes import State, parse
 from hermes.whatif.job import JobStep
 from hermes.whatif.replay import Prediction, predict, predictions
 from hermes.workflow.analyze import gathered
-from hermes.workflow.load import load
+from hermes.workflow.load import Loaded
 from hermes.workflow.whatif import step_of
 
 FOUR = Job(ranks=4, steps=2, layers=4)
@@ -25,24 +25,18 @@ EIGHT = Job(ranks=8, steps=2, layers=4, tp=2, pp=2)
 
 
 @pytest.fixture(scope="module")
-def modelled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., JobStep]:
+def modelled(jobs: Jobs) -> Callable[..., JobStep]:
     """The step of a modelled job with a fault or without; each is made once."""
-    root = tmp_path_factory.mktemp("replay")
-    made: dict[tuple[int, str], JobStep] = {}
 
+    @cache
     def make(job: Job, kind: FaultKind | None = None) -> JobStep:
-        key = (job.ranks, kind or "")
-        if key not in made:
-            faults = (Fault(kind=kind),) if kind else ()
-            folder = generate(root / f"{key[0]}{key[1]}", replace(job, faults=faults), formats=["ascend-db"])
-            made[key] = read(folder, root / "cache")
-        return made[key]
+        faults = (Fault(kind=kind),) if kind else ()
+        return stepped(jobs.loaded(replace(job, faults=faults), "ascend-db"))
 
     return make
 
 
-def read(path: Path, cache: Path) -> JobStep:
-    loaded = load([path], Cache(cache))
+def stepped(loaded: Loaded) -> JobStep:
     return gathered(loaded, lambda seen: step_of(loaded, seen))[1]
 
 
@@ -194,8 +188,7 @@ def test_real_steps_come_out_as_measured(name: str, real: Callable[[str], JobSte
     assert all(one.low_ns <= length(job) for one in predictions(job))
 
 
-@pytest.fixture(scope="session")
-def real(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], JobStep]:
+@pytest.fixture
+def real(jobs: Jobs) -> Callable[[str], JobStep]:
     """The step of a real profile."""
-    cache = tmp_path_factory.mktemp("real")
-    return lambda name: read(shared / name, cache)
+    return lambda name: stepped(jobs.real(name))

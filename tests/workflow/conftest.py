@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.jobs import Jobs
 from tests.workflow.live_job import live_job
 
 from hermes.bundle.cache import Cache
+from hermes.report.model import Report
 from hermes.testing import Job, generate
 from hermes.workflow.load import Loaded, load
 
@@ -48,14 +50,14 @@ def store(tmp_path: Path) -> Cache:
 
 
 @pytest.fixture(scope="session")
-def real(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Loaded]:
-    """Loads a real profile by its path below the shared folder, each once a session."""
-    cache = Cache(tmp_path_factory.mktemp("real"))
-    done: dict[str, Loaded] = {}
+def real(shared: Path, jobs: Jobs) -> Callable[[str], Loaded]:
+    """A real profile by its path below the shared folder, loaded."""
+    assert shared
+    return jobs.real
 
-    def loading(name: str) -> Loaded:
-        if name not in done:
-            done[name] = load([shared / name], cache)
-        return done[name]
 
-    return loading
+@pytest.fixture(scope="session")
+def reported(shared: Path, jobs: Jobs) -> Callable[[str], Report]:
+    """The report on a real profile by its path below the shared folder."""
+    assert shared
+    return jobs.real_report

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.jobs import FOUR, Jobs
 
 from hermes.analyze.comm_measures import SlowRank
 from hermes.bundle.cache import Cache
 from hermes.report.comm_document import blocks
 from hermes.report.model import Report
-from hermes.testing import Fault, Job, generate
+from hermes.testing import Fault, Format, Job, generate
 from hermes.workflow.analyze import analyze
-from hermes.workflow.load import Loaded, load
+from hermes.workflow.load import load
 
-Real = Callable[[str], Loaded]
+Reported = Callable[[str], Report]
 Modelled = Callable[..., Report]
 FORMATS = ("ascend-text", "ascend-db", "kineto")
 ASCEND = FORMATS[:2]
 
 
-@pytest.fixture(scope="module")
-def modelled(tmp_path_factory: pytest.TempPathFactory) -> Modelled:
-    folder = tmp_path_factory.mktemp("planted")
-    store = Cache(folder / "cache")
-
-    done: dict[Path, Report] = {}
-
-    def reported(form: str, fault: Fault | None = None, **layout: int) -> Report:
-        job = Job(**{"ranks": 4, "pp": 1, **layout}, steps=3, layers=4, faults=(fault,) if fault else ())
-        made = folder / "-".join([form, fault.kind if fault else "well", *map(str, sorted(layout.items()))])
-        if made not in done:
-            done[made] = analyze(load([generate(made, job, formats=[form])], store))  # type: ignore[list-item]
-        return done[made]
+@pytest.fixture
+def modelled(jobs: Jobs) -> Modelled:
+    def reported(form: Format, fault: Fault | None = None, **layout: int) -> Report:
+        return jobs.report(replace(FOUR, **layout, faults=(fault,) if fault else ()), form)
 
     return reported
 
@@ -165,8 +158,8 @@ def test_the_matrix_has_every_rank_and_metric(modelled: Modelled) -> None:
 
 
 @pytest.mark.parametrize("name", ["text", "db"])
-def test_a_real_job_with_missing_ranks_names_the_one_all_waited_for(name: str, real: Real) -> None:
-    talk = analyze(real(f"ascend/alexnet_{name}_level2")).communication
+def test_a_real_job_with_missing_ranks_names_the_one_all_waited_for(name: str, reported: Reported) -> None:
+    talk = reported(f"ascend/alexnet_{name}_level2").communication
     first = talk.slow_ranks[0]
     assert (first.rank, first.collected, first.last) == (5 if name == "text" else 4, False, 3)
     assert first.held_ns > 85_000_000
@@ -181,8 +174,8 @@ def test_a_real_job_with_missing_ranks_names_the_one_all_waited_for(name: str, r
     assert peak == (112, 8)
 
 
-def test_the_link_matrix_of_a_real_job_is_the_profilers_own(real: Real) -> None:
-    links = {(link.rank, link.peer): link for link in analyze(real("ascend/alexnet_text_level2")).communication.links}
+def test_the_link_matrix_of_a_real_job_is_the_profilers_own(reported: Reported) -> None:
+    links = {(link.rank, link.peer): link for link in reported("ascend/alexnet_text_level2").communication.links}
     assert len(links) == 14
     # 0-1 HCCS: 61.2106 MB in 4.0933 ms are 14.9539 GB/s in communication_matrix.json.
     link = links[0, 1]
@@ -190,8 +183,8 @@ def test_the_link_matrix_of_a_real_job_is_the_profilers_own(real: Real) -> None:
     assert link.gb_per_s == pytest.approx(14.9539, abs=1e-3)
 
 
-def test_without_tasks_and_members_nothing_is_told_apart(real: Real) -> None:
-    talk = analyze(real("ascend/alexnet_text_level0")).communication
+def test_without_tasks_and_members_nothing_is_told_apart(reported: Reported) -> None:
+    talk = reported("ascend/alexnet_text_level0").communication
     assert [(group.split_rows, group.bus_gb_per_s, group.wait_ns) for group in talk.groups] == [(0, None, None)]
     assert "8 of 8 operations" in talk.notes[0]
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.jobs import FOUR, Jobs
 
 from hermes.analyze.compute_measures import OperatorCost
 from hermes.bundle.cache import Cache
 from hermes.report.model import Report
-from hermes.testing import Fault, Job, generate
+from hermes.testing import Fault
 from hermes.testing.faults import FaultKind
 from hermes.workflow.analyze import analyze
 from hermes.workflow.load import Loaded, load
 
 Real = Callable[[str], Loaded]
+Reported = Callable[[str], Report]
 REAL = (
     "ascend/alexnet_text_level0", "ascend/alexnet_text_level2", "ascend/alexnet_db_level0", "ascend/alexnet_db_level2",
     "ascend/writer_2024", "kineto/h100_qwen1.5-0.5b.json.gz", "kineto/mi300_qwen1.5-0.5b.json.gz",
@@ -32,9 +35,9 @@ def row(report: Report, operator: str, shapes: str) -> OperatorCost:
     return found
 
 
-def test_the_matmul_of_the_h100_is_where_others_found_it(real: Real) -> None:
+def test_the_matmul_of_the_h100_is_where_others_found_it(reported: Reported) -> None:
     # TraceLens on the same file: 48 calls, 84.48 us, 610.7 TFLOP/s, 61.7 % of 989.
-    found = row(analyze(real(H100)), "aten::mm", "8944,1024;1024,2816")
+    found = row(reported(H100), "aten::mm", "8944,1024;1024,2816")
     assert (found.calls, found.kernels) == (48, 96)
     assert found.tflops == pytest.approx(610.7, abs=0.05)
     assert found.roof_share == pytest.approx(0.617, abs=0.0005)
@@ -59,27 +62,25 @@ def test_compute_is_the_same_to_the_last_digit_each_time(name: str, real: Real) 
     ],
 )
 def test_other_products_agree_with_tracelens_too(
-    trace: str, operator: str, shapes: str, calls: int, us: float, tflops: float, real: Real
+    trace: str, operator: str, shapes: str, calls: int, us: float, tflops: float, reported: Reported
 ) -> None:
-    found = row(analyze(real(trace)), operator, shapes)
+    found = row(reported(trace), operator, shapes)
     # They print means, rates here are those of the median call.
     assert found.calls == calls
     assert found.ns / calls / 1e3 == pytest.approx(us, rel=0.002)
     assert found.tflops == pytest.approx(tflops, rel=0.01)
 
 
-def test_the_attention_of_the_h100_is_causal_and_bound_by_memory(real: Real) -> None:
-    (found,) = [
-        one for one in analyze(real(H100)).compute.operators if one.operator == "aten::_flash_attention_forward"
-    ]
+def test_the_attention_of_the_h100_is_causal_and_bound_by_memory(reported: Reported) -> None:
+    (found,) = [one for one in reported(H100).compute.operators if one.operator == "aten::_flash_attention_forward"]
     assert found.flops == 4 * 16 * 16 * 559 * 559 * 64 // 2
     assert found.tflops == pytest.approx(90.3, rel=0.005)
     assert found.roof_share == pytest.approx(0.193, rel=0.01)
     assert (found.limit, found.note) == ("memory", "")
 
 
-def test_kernels_in_flight_from_before_the_window_are_counted(real: Real) -> None:
-    report = analyze(real(H100))
+def test_kernels_in_flight_from_before_the_window_are_counted(reported: Reported) -> None:
+    report = reported(H100)
     # 45.43 ms of kernels in the trace (truth.json), 436 of them launched before it began; and fills beside products.
     assert sum(kind.ns for kind in report.compute.kinds) == pytest.approx(45_432_698, rel=0.005)
     (matmul,) = [kind for kind in report.compute.kinds if kind.kind == "matmul"]
@@ -88,8 +89,8 @@ def test_kernels_in_flight_from_before_the_window_are_counted(real: Real) -> Non
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_nothing_in_a_real_profile_is_above_its_roof(name: str, real: Real) -> None:
-    compute = analyze(real(name)).compute
+def test_nothing_in_a_real_profile_is_above_its_roof(name: str, reported: Reported) -> None:
+    compute = reported(name).compute
     for found in compute.operators:
         assert found.roof_share is None or 0 <= found.roof_share <= 1
         assert found.roof_share is None or found.bound is not None
@@ -100,21 +101,21 @@ def test_nothing_in_a_real_profile_is_above_its_roof(name: str, real: Real) -> N
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_classes_and_operators_hold_all_the_time_of_kernels(name: str, real: Real) -> None:
-    compute = analyze(real(name)).compute
+def test_classes_and_operators_hold_all_the_time_of_kernels(name: str, reported: Reported) -> None:
+    compute = reported(name).compute
     assert sum(kind.ns for kind in compute.kinds) == sum(found.ns for found in compute.operators)
     assert sum(kind.share for kind in compute.kinds) == pytest.approx(1 if compute.kinds else 0)
 
 
 @pytest.mark.parametrize("name", ["ascend/alexnet_text_level2", "ascend/alexnet_db_level2"])
-def test_counters_tell_the_chip_of_the_real_ascend_job(name: str, real: Real) -> None:
+def test_counters_tell_the_chip_of_the_real_ascend_job(name: str, reported: Reported) -> None:
     # The text names none, the database a series; 24 cubes at 1800 MHz are a 910B2.
-    (chip,) = analyze(real(name)).compute.chips
+    (chip,) = reported(name).compute.chips
     assert (chip.chip, chip.told_by, chip.ranks, chip.cores, chip.mhz) == ("Ascend910B2", "counters", (0, 1), 24, 1_800)
 
 
-def test_the_alexnet_of_ascend_has_its_products_convolutions_and_formats(real: Real) -> None:
-    report = analyze(real("ascend/alexnet_text_level2"))
+def test_the_alexnet_of_ascend_has_its_products_convolutions_and_formats(reported: Reported) -> None:
+    report = reported("ascend/alexnet_text_level2")
     product = row(report, "MatMulV2", "32,9216;4096,9216;4096")
     assert product.flops == 2 * 32 * 9216 * 4096
     assert (product.limit, product.precision) == ("memory", "fp32")
@@ -128,17 +129,17 @@ def test_the_alexnet_of_ascend_has_its_products_convolutions_and_formats(real: R
     assert (first.mhz, first.losses.frequency_ns, first.ai_cpu_ns) == (1_800.0, 0, 0)
 
 
-def test_ai_cpu_and_casts_of_an_old_capture_are_told_without_kernel_details(real: Real) -> None:
-    (step,) = analyze(real("ascend/writer_2024")).compute.steps
+def test_ai_cpu_and_casts_of_an_old_capture_are_told_without_kernel_details(reported: Reported) -> None:
+    (step,) = reported("ascend/writer_2024").compute.steps
     assert step.ai_cpu_ns == 327_567
     assert step.conversion_ns > 400_000
     assert step.mfu is None
 
 
-def test_convolutions_in_float32_that_are_faster_than_float32_say_so(real: Real) -> None:
+def test_convolutions_in_float32_that_are_faster_than_float32_say_so(reported: Reported) -> None:
     # cuDNN's Winograd kernels need fewer operations than a convolution has.
     found = row(
-        analyze(real("kineto/v100_resnet50_num_workers_0.json.gz")),
+        reported("kineto/v100_resnet50_num_workers_0.json.gz"),
         "aten::cudnn_convolution_backward_input", ";32,256,14,14;256,256,3,3;;;;;;;",
     )  # fmt: skip
     assert found.tflops is not None
@@ -147,14 +148,14 @@ def test_convolutions_in_float32_that_are_faster_than_float32_say_so(real: Real)
     assert "faster than the peak" in found.note
 
 
-def report_of(folder: Path, form: str, *faults: Fault) -> Report:
-    generate(folder / "job", Job(ranks=4, steps=2, layers=2, faults=faults), formats=[form])  # type: ignore[list-item]
-    return analyze(load([folder / "job"], Cache(folder / "cache")))
+@pytest.fixture
+def report_of(jobs: Jobs) -> Callable[..., Report]:
+    return lambda form, *faults: jobs.report(replace(FOUR, faults=faults), form)
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_healthy_job_has_no_loss_of_clock_or_ai_cpu(form: str, tmp_path: Path) -> None:
-    for step in report_of(tmp_path, form).compute.steps:
+def test_a_healthy_job_has_no_loss_of_clock_or_ai_cpu(form: str, report_of: Callable[..., Report]) -> None:
+    for step in report_of(form).compute.steps:
         assert step.losses.frequency_ns in (None, 0)
         assert step.ai_cpu_ns in (None, 0)
         assert abs(step.over_peers_ns or 0) < 0.01 * step.kernel_ns
@@ -165,9 +166,9 @@ def test_a_healthy_job_has_no_loss_of_clock_or_ai_cpu(form: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("form", ["ascend-text", "ascend-db"])
-def test_a_planted_frequency_drop_comes_back_in_full(form: str, tmp_path: Path) -> None:
+def test_a_planted_frequency_drop_comes_back_in_full(form: str, report_of: Callable[..., Report]) -> None:
     # A third less clock: of a kernel's time a third is lost.
-    report = report_of(tmp_path, form, Fault(kind="frequency_drop"))
+    report = report_of(form, Fault(kind="frequency_drop"))
     for step in report.compute.steps:
         lost = step.losses.frequency_ns
         assert lost is not None
@@ -179,10 +180,10 @@ def test_a_planted_frequency_drop_comes_back_in_full(form: str, tmp_path: Path) 
     ("kind", "form"), [("frequency_drop", "kineto"), *(("slow_rank_compute", form) for form in FORMATS)]
 )
 def test_a_slow_rank_takes_longer_than_its_peers_by_what_was_planted(
-    kind: FaultKind, form: str, tmp_path: Path
+    kind: FaultKind, form: str, report_of: Callable[..., Report]
 ) -> None:
-    well = report_of(tmp_path / "well", form)
-    sick = report_of(tmp_path / "sick", form, Fault(kind=kind))
+    well = report_of(form)
+    sick = report_of(form, Fault(kind=kind))
     for before, after in zip(well.compute.steps, sick.compute.steps, strict=True):
         grown = after.kernel_ns - before.kernel_ns
         # The median of four ranks moves a little when one of them leaves its middle.
@@ -192,8 +193,8 @@ def test_a_slow_rank_takes_longer_than_its_peers_by_what_was_planted(
 
 
 @pytest.mark.parametrize("form", ["ascend-text", "ascend-db"])
-def test_planted_ai_cpu_operators_come_back_in_full(form: str, tmp_path: Path) -> None:
-    report = report_of(tmp_path, form, Fault(kind="ai_cpu_operators"))
+def test_planted_ai_cpu_operators_come_back_in_full(form: str, report_of: Callable[..., Report]) -> None:
+    report = report_of(form, Fault(kind="ai_cpu_operators"))
     assert {step.ai_cpu_ns for step in report.compute.steps} == {6 * 1_500_000}
 
 

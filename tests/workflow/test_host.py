@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.jobs import TWO, Jobs
 
 from hermes.analyze.host_measures import HostEvents, StepHost
 from hermes.bundle.cache import Cache
 from hermes.report.model import Report
-from hermes.testing import Fault, Job, generate
+from hermes.testing import Fault, FaultKind, Format, Job, generate
 from hermes.workflow.analyze import analyze
-from hermes.workflow.load import Loaded, load
+from hermes.workflow.load import load
 
-Real = Callable[[str], Loaded]
+Reported = Callable[[str], Report]
 REAL = (
     "ascend/alexnet_text_level0", "ascend/alexnet_text_level2", "ascend/alexnet_db_level0", "ascend/alexnet_db_level2",
     "ascend/writer_2024", "kineto/h100_qwen1.5-0.5b.json.gz", "kineto/mi300_qwen1.5-0.5b.json.gz",
@@ -33,8 +33,8 @@ def event(report: Report, what: str, rank: int = 0) -> HostEvents:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_what_must_add_up_adds_up_in_every_real_profile(name: str, real: Real) -> None:
-    report = analyze(real(name))
+def test_what_must_add_up_adds_up_in_every_real_profile(name: str, reported: Reported) -> None:
+    report = reported(name)
     splits = {(split.rank, split.step): split for split in report.steps}
     assert report.host.overlap
     for row in report.host.overlap:
@@ -56,15 +56,15 @@ def test_what_must_add_up_adds_up_in_every_real_profile(name: str, real: Real) -
         assert depth.mean == pytest.approx(sum(depth.curve) / len(depth.curve), abs=0.01)
 
 
-def test_the_calls_that_compile_are_found_with_their_time(real: Real) -> None:
-    found = event(analyze(real("ascend/alexnet_text_level2")), "compilation")
+def test_the_calls_that_compile_are_found_with_their_time(reported: Reported) -> None:
+    found = event(reported("ascend/alexnet_text_level2"), "compilation")
     assert (found.calls, found.ns) == (19, 14_231_860)
     assert found.names == (("aclopCompileAndExecute", 19, 14_231_860), ("opCompile", 19, 411_650))
 
 
 @pytest.mark.parametrize("name", ["ascend/alexnet_text_level2", "ascend/alexnet_db_level2"])
-def test_reading_back_is_told_with_its_line_and_the_collective_that_it_waited_for(name: str, real: Real) -> None:
-    call = next(row for row in analyze(real(name)).host.syncs if row.rank == 0)
+def test_reading_back_is_told_with_its_line_and_the_collective_it_waited_for(name: str, reported: Reported) -> None:
+    call = next(row for row in reported(name).host.syncs if row.rank == 0)
     assert call.operator == "aten::_local_scalar_dense"
     assert call.source is not None
     assert call.source.endswith("main.py(485): __str__")
@@ -72,15 +72,15 @@ def test_reading_back_is_told_with_its_line_and_the_collective_that_it_waited_fo
     assert call.idle_ns < 0.02 * call.wait_ns
 
 
-def test_the_wait_of_reading_back_is_the_time_of_the_operator(real: Real) -> None:
+def test_the_wait_of_reading_back_is_the_time_of_the_operator(reported: Reported) -> None:
     # 86.77 ms by the trace; what is left lies in the operator and around its runtime calls.
-    rows = [row for row in analyze(real("ascend/alexnet_text_level2")).host.syncs if row.rank == 0]
+    rows = [row for row in reported("ascend/alexnet_text_level2").host.syncs if row.rank == 0]
     read = sum(row.wait_ns for row in rows if row.operator == "aten::_local_scalar_dense")
     assert read / 1e6 == pytest.approx(86.77, rel=0.015)
 
 
-def test_a_loader_in_the_main_process_needs_one_worker(real: Real) -> None:
-    host = analyze(real("kineto/v100_resnet50_num_workers_0.json.gz")).host
+def test_a_loader_in_the_main_process_needs_one_worker(reported: Reported) -> None:
+    host = reported("kineto/v100_resnet50_num_workers_0.json.gz").host
     (found,), (rates,) = host.fetches, host.rates
     assert (found.kind, found.fetches, found.wait_ns, found.longest_step) == ("main process", 6, 272_769_000, 21)
     assert found.reading_ns is None
@@ -91,35 +91,30 @@ def test_a_loader_in_the_main_process_needs_one_worker(real: Real) -> None:
     assert (copies.copies, copies.bytes, copies.pageable_bytes) == (12, 115_607_040, 115_607_040)
 
 
-def test_the_weights_of_the_first_layer_hold_most_memory_in_the_backward_pass(real: Real) -> None:
-    holders = [row for row in analyze(real("ascend/alexnet_text_level2")).host.holders if row.rank == 0]
+def test_the_weights_of_the_first_layer_hold_most_memory_in_the_backward_pass(reported: Reported) -> None:
+    holders = [row for row in reported("ascend/alexnet_text_level2").host.holders if row.rank == 0]
     named = next(row for row in holders if row.module is not None)
     # 9216 x 4096 numbers of four bytes, in blocks of 512 bytes and more.
     assert (named.module, named.operator) == ("Linear_0 (backward)", "aten::mm")
     assert named.bytes == pytest.approx(9_216 * 4_096 * 4, rel=0.001)
 
 
-def test_what_was_not_recorded_is_not_measured(real: Real) -> None:
-    host = analyze(real("kineto/cpu_only_rank34.json.gz")).host
+def test_what_was_not_recorded_is_not_measured(reported: Reported) -> None:
+    host = reported("kineto/cpu_only_rank34.json.gz").host
     assert (host.fetches, host.copies, host.dispatch, host.depths, host.peaks, host.contention) == ((),) * 6
-    assert event(analyze(real("kineto/h100_qwen1.5-0.5b.json.gz")), "garbage collection").ns is None
+    assert event(reported("kineto/h100_qwen1.5-0.5b.json.gz"), "garbage collection").ns is None
 
 
 Made = Callable[..., tuple[Report, dict[str, Any]]]
 
 
-@pytest.fixture(scope="module")
-def modelled(tmp_path_factory: pytest.TempPathFactory) -> Made:
+@pytest.fixture
+def modelled(jobs: Jobs) -> Made:
     """The report on a modelled job of two ranks with stacks in one format, and its truth."""
-    folder = tmp_path_factory.mktemp("host")
-    store = Cache(folder / "cache")
 
-    @cache
-    def report(form: str, kind: str = "") -> tuple[Report, dict[str, Any]]:
-        faults = (Fault(kind=kind),) if kind else ()  # type: ignore[arg-type]
-        job = Job(ranks=2, steps=3, layers=3, stacks=True, faults=faults)
-        made = generate(folder / f"{form}{kind}", job, formats=[form])  # type: ignore[list-item]
-        return analyze(load([made], store)), json.loads((made / "truth.json").read_text("utf-8"))
+    def report(form: Format, kind: FaultKind | None = None) -> tuple[Report, dict[str, Any]]:
+        job = replace(TWO, stacks=True, faults=(Fault(kind=kind),) if kind else ())
+        return jobs.report(job, form), json.loads((jobs.folder(job, form) / "truth.json").read_text("utf-8"))
 
     return report
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.jobs import TWO, Jobs
 
 from hermes.bundle.cache import Cache
 from hermes.diagnose.finding import Finding
-from hermes.testing import Fault, Job, generate
+from hermes.report.model import Report
+from hermes.testing import Fault
 from hermes.testing.faults import FaultKind
 from hermes.testing.generate import Format
 from hermes.workflow.analyze import analyze
-from hermes.workflow.load import Loaded, load
+from hermes.workflow.load import load
 
-Real = Callable[[str], Loaded]
+Reported = Callable[[str], Report]
 Findings = Callable[[FaultKind | None, Format], dict[str, Finding]]
 FORMATS: tuple[Format, ...] = ("ascend-text", "ascend-db", "kineto")
 EVERY_FORMAT = pytest.mark.parametrize("form", FORMATS)
@@ -30,17 +32,13 @@ def of_layers(findings: tuple[Finding, ...]) -> dict[str, Finding]:
     return {one.code: one for one in sorted(own, key=lambda one: (one.code == "CPU001", -one.cost_ns))}
 
 
-@pytest.fixture(scope="module")
-def findings(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    """The findings of a modelled job of two ranks with one fault, each made once."""
-    store = Cache(tmp_path_factory.mktemp("cache"))
+@pytest.fixture
+def findings(jobs: Jobs) -> Findings:
+    """The findings of a modelled job of two ranks with one fault."""
 
-    @cache
     def made(kind: FaultKind | None, form: Format) -> dict[str, Finding]:
-        faults = (Fault(kind=kind),) if kind else ()
-        job = Job(ranks=2, steps=3, layers=2, faults=faults)
-        folder = generate(tmp_path_factory.mktemp("job") / f"{kind}-{form}", job, formats=[form])
-        return of_layers(analyze(load([folder], store)).findings)
+        job = replace(TWO, faults=(Fault(kind=kind),) if kind else ())
+        return of_layers(jobs.report(job, form).findings)
 
     return made
 
@@ -81,8 +79,8 @@ def test_a_host_that_is_slow_on_one_rank_is_blamed_on_it(form: Format, findings:
     assert findings("host_bound_dispatch", form)["CPU004"].ranks == (0, 1)
 
 
-def test_a_loader_without_workers_is_the_first_cause_of_a_real_step(real: Real) -> None:
-    found = of_layers(analyze(real("kineto/v100_resnet50_num_workers_0.json.gz")).findings)
+def test_a_loader_without_workers_is_the_first_cause_of_a_real_step(reported: Reported) -> None:
+    found = of_layers(reported("kineto/v100_resnet50_num_workers_0.json.gz").findings)
     assert list(found) == ["IO001", "CPU004", "CPU001"]
     assert found["IO001"].cost_ns / 1e6 == pytest.approx(213.022 / 6, abs=0.01)
     assert found["IO001"].gain.low_ns > 20_000_000
@@ -90,9 +88,9 @@ def test_a_loader_without_workers_is_the_first_cause_of_a_real_step(real: Real) 
 
 @pytest.mark.parametrize("name", ["ascend/alexnet_text_level2", "ascend/alexnet_db_level2"])
 def test_a_real_step_that_the_host_bounds_is_told_by_dispatch_compilation_and_reading_back(
-    name: str, real: Real
+    name: str, reported: Reported
 ) -> None:
-    found = of_layers(analyze(real(name)).findings)
+    found = of_layers(reported(name).findings)
     assert list(found) == ["CPU004", "CPU002", "CPU003", "CPU001"]
     assert {one.ranks for one in found.values()} == {(0, 1)}
     assert found["CPU003"].blames[0].endswith("main.py(485): __str__")
@@ -103,8 +101,8 @@ def test_a_real_step_that_the_host_bounds_is_told_by_dispatch_compilation_and_re
 @pytest.mark.parametrize(
     "name", ["kineto/h100_qwen1.5-0.5b.json.gz", "kineto/mi300_qwen1.5-0.5b.json.gz", "kineto/cpu_only_rank34.json.gz"]
 )
-def test_steps_that_compute_bounds_or_that_tell_nothing_have_no_finding_of_the_host(name: str, real: Real) -> None:
-    assert of_layers(analyze(real(name)).findings) == {}
+def test_steps_that_compute_bounds_or_that_tell_nothing_have_no_host_finding(name: str, reported: Reported) -> None:
+    assert of_layers(reported(name).findings) == {}
 
 
 def trace(tmp_path: Path, calls: list[tuple[str, str, float, float]]) -> Path:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.jobs import FOUR, Jobs
 
 from hermes.analyze.measures import StepPath
 from hermes.bundle.cache import Cache
 from hermes.report.model import Report
 from hermes.testing import Fault, Job, generate
 from hermes.workflow.analyze import analyze
-from hermes.workflow.load import Loaded, load
+from hermes.workflow.load import load
 
-Real = Callable[[str], Loaded]
+Reported = Callable[[str], Report]
 REAL = (
     "ascend/alexnet_text_level0", "ascend/alexnet_text_level2", "ascend/alexnet_db_level0", "ascend/alexnet_db_level2",
     "ascend/writer_2024", "kineto/h100_qwen1.5-0.5b.json.gz", "kineto/mi300_qwen1.5-0.5b.json.gz",
@@ -32,8 +33,8 @@ def ms(path: StepPath, component: str, reason: str = "") -> float:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_every_path_of_a_real_profile_adds_up_to_its_window(name: str, real: Real) -> None:
-    report = analyze(real(name))
+def test_every_path_of_a_real_profile_adds_up_to_its_window(name: str, reported: Reported) -> None:
+    report = reported(name)
     assert report.paths
     for path in report.paths:
         assert sum(part.ns for part in path.parts) == path.window_ns
@@ -41,51 +42,42 @@ def test_every_path_of_a_real_profile_adds_up_to_its_window(name: str, real: Rea
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_the_reasons_of_free_time_add_up_to_it(name: str, real: Real) -> None:
-    report = analyze(real(name))
+def test_the_reasons_of_free_time_add_up_to_it(name: str, reported: Reported) -> None:
+    report = reported(name)
     splits = {(split.rank, split.step): split.free_ns for split in report.steps}
     for free in report.free:
         assert sum(part.ns for part in free.parts) == free.free_ns == splits[(free.rank, free.step)]
 
 
-def test_the_path_waits_for_the_rank_that_was_not_collected(real: Real) -> None:
-    path = analyze(real("ascend/alexnet_text_level2")).paths[0]
+def test_the_path_waits_for_the_rank_that_was_not_collected(reported: Reported) -> None:
+    path = reported("ascend/alexnet_text_level2").paths[0]
     assert (path.rank, path.step) == (0, 50)
     assert ms(path, "wait", "rank 5") == pytest.approx(95.42, abs=0.05)
-    other = analyze(real("ascend/alexnet_db_level2")).paths[0]
+    other = reported("ascend/alexnet_db_level2").paths[0]
     assert ms(other, "wait", "rank 4") == pytest.approx(95.93, abs=0.05)
 
 
-def test_reading_a_tensor_back_is_charged_to_what_it_waits_for(real: Real) -> None:
+def test_reading_a_tensor_back_is_charged_to_what_it_waits_for(reported: Reported) -> None:
     # The host is in `_local_scalar_dense` for 86.77 ms; on the path it is for the return of the call.
-    path = analyze(real("ascend/alexnet_text_level2")).paths[0]
+    path = reported("ascend/alexnet_text_level2").paths[0]
     assert ms(path, "host", "synchronisation") < 1
 
 
-def test_the_loading_of_data_is_on_the_path_of_a_trace_without_workers(real: Real) -> None:
-    path = analyze(real("kineto/v100_resnet50_num_workers_0.json.gz")).paths[0]
+def test_the_loading_of_data_is_on_the_path_of_a_trace_without_workers(reported: Reported) -> None:
+    path = reported("kineto/v100_resnet50_num_workers_0.json.gz").paths[0]
     assert ms(path, "host", "data loading") > 0.25 * path.window_ns / 1e6
 
 
-def test_kernels_in_flight_at_the_start_of_the_window_are_on_the_path(real: Real) -> None:
+def test_kernels_in_flight_at_the_start_of_the_window_are_on_the_path(reported: Reported) -> None:
     # 13.7 ms of what the device does in this window was launched before it.
-    path = analyze(real("kineto/h100_qwen1.5-0.5b.json.gz")).paths[0]
+    path = reported("kineto/h100_qwen1.5-0.5b.json.gz").paths[0]
     assert ms(path, "compute") == pytest.approx(41.4, abs=0.1)
 
 
-@pytest.fixture(scope="module")
-def modelled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Report]:
+@pytest.fixture
+def modelled(jobs: Jobs) -> Callable[..., Report]:
     """The report on a modelled job of four ranks in one format, with faults."""
-    folder = tmp_path_factory.mktemp("paths")
-    store = Cache(folder / "cache")
-
-    @cache
-    def report(form: str, *faults: Fault) -> Report:
-        name = "-".join([form, *(f"{fault.kind}{fault.ranks}" for fault in faults)])
-        made = generate(folder / name, Job(ranks=4, steps=3, layers=4, faults=faults), formats=[form])  # type: ignore[list-item]
-        return analyze(load([made], store))
-
-    return report
+    return lambda form, *faults: jobs.report(replace(FOUR, faults=faults), form)
 
 
 def path_of(report: Report, stretch: str = "window") -> StepPath:

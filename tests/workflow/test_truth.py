@@ -14,10 +14,12 @@ from hermes.analyze.breakdown import ascend_splits, rank_total, reported_splits,
 from hermes.analyze.comm import peer_waits
 from hermes.analyze.measures import AscendSplit, RankTotal
 from hermes.bundle.cache import Cache
+from hermes.report.model import Report
 from hermes.workflow.analyze import analyze
 from hermes.workflow.load import Loaded, RankData, load
 
 Real = Callable[[str], Loaded]
+Reported = Callable[[str], Report]
 
 # The real value is within half a unit of what the profiler writes as a double of microseconds.
 EXACT_NS = 10
@@ -139,9 +141,9 @@ FACTS = pytest.mark.parametrize(
 
 @FACTS
 def test_the_size_of_the_job_is_known_from_two_of_its_ranks(
-    capture: str, slow: int, rank0_ms: float, rank1_ms: float, real: Real
+    capture: str, slow: int, rank0_ms: float, rank1_ms: float, reported: Reported
 ) -> None:
-    coverage = analyze(real(f"ascend/{capture}")).coverage
+    coverage = reported(f"ascend/{capture}").coverage
     assert (coverage.ranks_seen, coverage.ranks_expected) == ((0, 1), 8)
     assert any("only ranks 0 and 1 of 8" in sentence for sentence in coverage.missing)
 
@@ -157,9 +159,9 @@ def test_the_longest_waits_are_for_a_rank_that_was_not_collected(
 
 @FACTS
 def test_the_report_blames_the_rank_that_was_not_collected(
-    capture: str, slow: int, rank0_ms: float, rank1_ms: float, real: Real
+    capture: str, slow: int, rank0_ms: float, rank1_ms: float, reported: Reported
 ) -> None:
-    report = analyze(real(f"ascend/{capture}"))
+    report = reported(f"ascend/{capture}")
     assert report.verdict.bound == "communication"
     assert f"rank {slow}" in report.verdict.sentence
     assert [finding.blames for finding in report.findings if finding.cause == "slow rank"] == [(f"rank {slow}",)]
