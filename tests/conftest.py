@@ -43,12 +43,16 @@ settings.register_profile("hermes", deadline=None)
 settings.load_profile("hermes")
 
 
-_LONGEST = ("web", "docs/test_demo", "testing", "workflow", "capture", "bad_input")
-"""What takes longest begins first: files are dealt out whole, and one that comes last has the other cores wait."""
+_LONGEST = (
+    "web/test_browser", "workflow/test_communication", "workflow/test_findings", "bad_input/test_broken_files",
+    "read/test_kineto", "web/test_study", "report/test_html_browser", "bad_input", "workflow/test_compute",
+    "whatif/test_replay", "read/test_conformance", "workflow/test_paths", "web", "workflow", "docs", "testing",
+)  # fmt: skip
+"""Files are dealt out whole: what takes longest begins first, or one that comes last would have the others wait."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files of browsers and whole jobs first, all others as they come."""
+    """The longest files first, all others as they come."""
     here = Path(__file__).parent
 
     def place(item: pytest.Item) -> int:

@@ -30,14 +30,11 @@ def ours(report: Report) -> dict[str, Finding]:
     return {one.code: one for one in report.findings if one.code.startswith(FAMILIES)}
 
 
-# Of four ranks, small packets cost less than the noise.
-EIGHT = {"ranks": 8, "steps": 2}
 TEXT: tuple[tuple[FaultKind, str, tuple[str, ...], dict[str, int]], ...] = (
     ("slow_rank_compute", "CMP011", ("rank 0",), {}),
     ("frequency_drop", "CMP008", ("rank 0",), {}),
     ("ai_cpu_operators", "CMP003", ("NonZero",), {}),
     ("slow_link", "COM003", ("HCCS link 0-1",), {}),
-    ("small_packets", "COM004", ("all_reduce of default_group, dp",), EIGHT),
     ("unaligned_sizes", "COM005", (), {}),
     ("retransmission", "COM007", ("rank 0 ROCE",), {"hosts": 2}),
     ("exposed_all_reduce", "COM001", (), {}),
@@ -66,10 +63,18 @@ def test_databases_lead_to_the_same_findings_as_texts(kind: FaultKind, report: R
 @pytest.mark.parametrize(
     ("kind", "code"),
     [("slow_rank_compute", "CMP011"), ("frequency_drop", "CMP011"), ("uneven_batches", "PAR003"),
-     ("exposed_all_reduce", "COM001"), ("small_packets", "COM004")],
+     ("exposed_all_reduce", "COM001")],
 )  # fmt: skip
 def test_what_kineto_records_of_a_fault_is_enough_for_its_rule(kind: FaultKind, code: str, report: Reports) -> None:
-    assert code in ours(report("kineto", kind, **EIGHT))
+    assert code in ours(report("kineto", kind))
+
+
+@pytest.mark.parametrize("form", ["ascend-db", "kineto"])
+def test_small_packets_are_found_where_they_cost_more_than_the_noise(form: Format, report: Reports) -> None:
+    # Of four ranks they do not.
+    finding = ours(report(form, "small_packets", ranks=8, steps=2))["COM004"]
+    assert finding.blames == ("all_reduce of default_group, dp",)
+    assert finding.cost_ns > 0
 
 
 @pytest.mark.parametrize(("kind", "cause"), [("slow_rank_compute", "computes longer"), ("slow_rank_host", "host")])
@@ -90,7 +95,7 @@ def test_a_low_clock_is_part_of_the_slow_device_and_that_of_the_waiting(report: 
 @pytest.mark.parametrize(("ranks", "hosts"), [(8, 1), (16, 4)])
 def test_a_job_without_a_fault_has_no_finding(ranks: int, hosts: int, report: Reports) -> None:
     # Of fewer layers, the last gradients and the optimizer are a larger part of the step, and no noise.
-    assert ours(report("ascend-text", ranks=ranks, hosts=hosts, steps=2, layers=8)) == {}
+    assert ours(report("ascend-db", ranks=ranks, hosts=hosts, steps=2, layers=8)) == {}
 
 
 def test_clocks_that_are_off_cost_nothing(report: Reports) -> None:

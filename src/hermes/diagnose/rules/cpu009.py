@@ -4,12 +4,12 @@
 
 Time of a step, as a mean over the capture, in which the host is in operators or Python, less the operators that last at
 least 10 us, and at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the
-processor itself, where most calls of operators are shorter than that. On a slow
-processor a call of a loop lasts longer and computes no more: up to 30 us, on 16,384 numbers at most, it counts as a
-shorter one. Checks of numbers (ENV004), conversions of lists
-(IO007), calls of collectives and waits for them do not count, nor do recurrent layers of the framework, which are loops
-of small operators themselves. Gradients of pieces taken out of a tensor in a loop count whole: each is as large as the
-tensor. Where the optimizer makes most of these calls, what it takes is what can be won: it has a fused form.
+processor itself, where most calls of operators are shorter than that. On a slow processor a call of a loop lasts longer
+and computes no more: up to 30 us, on 16,384 numbers at most, it counts as a shorter one. Checks of numbers (ENV004),
+conversions of lists (IO007), calls of collectives and waits for them do not count, nor do recurrent layers of the
+framework, which are loops of small operators themselves. Gradients of pieces taken out of a tensor in a loop count
+whole: each is as large as the tensor. Where the optimizer makes most of these calls, what it takes is what can be won:
+it has a fused form.
 
 Where less than half of these calls come from a loop, which is an operator on the same shapes 16 times a step or more,
 the finding has little confidence: a small model has many operators, and no two of them can be put together.
