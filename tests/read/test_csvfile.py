@@ -22,3 +22,15 @@ def test_a_file_of_any_size_is_read_to_its_end(rows: int, tmp_path: Path) -> Non
     assert sink.notes == []
     assert con.execute('SELECT count(*), max(CAST("Step Id" AS BIGINT)) FROM detail').fetchall() == [(rows, rows - 1)]
     con.close()
+
+
+def test_cells_are_without_what_spreadsheets_and_profilers_put_around_them(tmp_path: Path) -> None:
+    path = tmp_path / "kernel_details.csv"
+    path.write_text('Task ID,Name,Na"me\n12\t, Add ,"""x"""\n,N/A,\t\n" N/A",a b,"\t7"\n', "utf-8")
+    sink = Sink(tmp_path / "out", 0)
+    con = sink.connect()
+    found = load(con, path, "detail", sink)
+    assert found is not None
+    rows = con.execute(f"SELECT {', '.join(map(found.pick, found.columns))} FROM detail").fetchall()
+    assert rows == [("12", "Add", "x"), (None, None, None), (None, "a b", "7")]
+    con.close()

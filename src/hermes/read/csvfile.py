@@ -22,7 +22,10 @@ _LEFT = ("Call Stack",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Csv:
-    """One CSV file, loaded into the temporary table `relation`; all columns are text, absent values null."""
+    """One CSV file, loaded into the temporary table `relation`; all columns are text, absent values null.
+
+    Its cells are without the TABs, spaces and quotes around them; empty ones and `N/A` are null.
+    """
 
     path: Path
     relation: str
@@ -78,14 +81,9 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) 
     return Csv(path=path, relation=relation, columns=kept, rows=rows)
 
 
-def clean(column: str) -> str:
-    """SQL for a cell without TABs, spaces and quotes around it; empty and `N/A` become null."""
-    return f"nullif(nullif(trim({column}, E' \\t\\r\\n\"'), ''), 'N/A')"
-
-
 def ns_of_us(column: str) -> str:
     """SQL for nanoseconds of a cell in microseconds, rounded half up; null when it is no number."""
-    return ns_sql(clean(column))
+    return ns_sql(column)
 
 
 def size(column: str, factor: int) -> str:
@@ -93,17 +91,17 @@ def size(column: str, factor: int) -> str:
 
     Through a double: sizes below 2^53 bytes come out exact. Not for times.
     """
-    return f"TRY_CAST(round(TRY_CAST({clean(column)} AS DOUBLE) * {factor}) AS BIGINT)"
+    return f"TRY_CAST(round(TRY_CAST({column} AS DOUBLE) * {factor}) AS BIGINT)"
 
 
 def whole(column: str) -> str:
     """SQL for a cell as BIGINT; null when it is no whole number."""
-    return f"TRY_CAST({clean(column)} AS BIGINT)"
+    return f"TRY_CAST({column} AS BIGINT)"
 
 
 def real(column: str) -> str:
     """SQL for a cell as DOUBLE; null when it is no finite number. Not for times."""
-    cast = f"TRY_CAST({clean(column)} AS DOUBLE)"
+    cast = f"TRY_CAST({column} AS DOUBLE)"
     return f"CASE WHEN isfinite({cast}) THEN {cast} END"
 
 
@@ -161,12 +159,16 @@ def _load(
 ) -> None:
     listed = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
     options = ", strict_mode=false, ignore_errors=true" if lenient else ""
-    kept = ", ".join('"' + name.replace('"', '""') + '"' for name in columns if name not in _LEFT) or "*"
+    kept = ", ".join(_clean('"' + name.replace('"', '""') + '"') for name in columns if name not in _LEFT) or "*"
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE {relation} AS SELECT {kept} "
         f"FROM read_csv('{slice_url(con, path)}', header=true, auto_detect=false, delim=',', quote='\"', escape='\"', "
         f"null_padding=true, parallel=false, max_line_size=16000000, columns={{{listed}}}{options})"
     )
+
+
+def _clean(column: str) -> str:
+    return f"nullif(nullif(trim({column}, E' \\t\\r\\n\"'), ''), 'N/A') AS {column}"
 
 
 def _cut(path: Path) -> bool:

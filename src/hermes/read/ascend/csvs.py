@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from hermes.read import csvfile
-from hermes.read.csvfile import Csv, clean, ns_of_us, real, size, whole
+from hermes.read.csvfile import Csv, ns_of_us, real, size, whole
 from hermes.read.sink import Sink
 from hermes.tables import TABLES
 
@@ -94,7 +94,7 @@ def _memory_record(file: Csv, mindspore: bool) -> str:
         return size(file.pick(f"{what}(MB)"), 1000 * 1024 if mindspore else _MB)
 
     return f"""
-        SELECT coalesce({clean(file.pick("Component"))}, 'unknown') AS component,
+        SELECT coalesce({file.pick("Component")}, 'unknown') AS component,
             {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
                {column("Total Allocated")} AS allocated_bytes, {column("Total Reserved")} AS reserved_bytes,
                {column("Total Active")} AS active_bytes, {_device(file)} AS device_id,
@@ -104,7 +104,7 @@ def _memory_record(file: Csv, mindspore: bool) -> str:
 def _module_memory(file: Csv, mindspore: bool) -> str:
     column = "Total Reserved(KB)" if file.has("Total Reserved(KB)") else "Total Reserved(MB)"
     return f"""
-        SELECT {clean(file.pick("Component"))} AS component, {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
+        SELECT {file.pick("Component")} AS component, {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
                {size(file.pick(column), 1024 if "KB" in column else _MB)} AS reserved_bytes,
                    {_device(file)} AS device_id,
                ts_ns IS NULL OR component IS NULL AS bad
@@ -118,11 +118,11 @@ def _device(file: Csv) -> str:
 
 def _operator_memory(file: Csv, mindspore: bool) -> str:
     return f"""
-        SELECT coalesce({clean(file.pick("Name"))}, 'unknown') AS name, {size(file.pick("Size(KB)"), 1024)} AS bytes,
+        SELECT coalesce({file.pick("Name")}, 'unknown') AS name, {size(file.pick("Size(KB)"), 1024)} AS bytes,
                {ns_of_us(file.pick("Allocation Time(us)"))} AS alloc_ns,
                    {ns_of_us(file.pick("Release Time(us)"))} AS release_ns,
                {_device(file)} AS device_id, alloc_ns IS NULL OR bytes IS NULL AS bad FROM {file.relation}
-        WHERE {clean(file.pick("Allocation Time(us)"))} IS NOT NULL"""
+        WHERE {file.pick("Allocation Time(us)")} IS NOT NULL"""
 
 
 def _step_trace(file: Csv, mindspore: bool) -> str:
@@ -148,8 +148,8 @@ def _op_statistic(file: Csv, mindspore: bool) -> str:
 
 def _summary(file: Csv, source: str, name: str, level: str, total: str) -> str:
     return f"""
-        SELECT '{source}' AS source, coalesce({clean(file.pick(name))}, 'unknown') AS name,
-            {clean(file.pick(level))} AS level,
+        SELECT '{source}' AS source, coalesce({file.pick(name)}, 'unknown') AS name,
+            {file.pick(level)} AS level,
                {whole(file.pick("Count"))} AS count, {ns_of_us(file.pick(total))} AS total_ns,
                {ns_of_us(file.pick("Min(us)", "Min Time(us)"))} AS min_ns, {
         ns_of_us(file.pick("Max(us)", "Max Time(us)"))
@@ -160,7 +160,7 @@ def _summary(file: Csv, source: str, name: str, level: str, total: str) -> str:
 def _operator_details(file: Csv, mindspore: bool) -> str:
     columns = [column for column in file.columns if column.endswith("Duration(us)") or "Duration With" in column]
     parts = [
-        f"SELECT 'operator' AS source, coalesce({clean(file.pick('Name'))}, 'unknown') AS name, "
+        f"SELECT 'operator' AS source, coalesce({file.pick('Name')}, 'unknown') AS name, "
         f"'{column.split(' Duration')[0].lower()}' AS level, "
         f"count(*) AS count, sum(ns)::BIGINT AS total_ns, min(ns) AS min_ns, max(ns) AS max_ns, false AS bad "
         f"FROM (SELECT *, {ns_of_us(file.pick(column))} AS ns FROM {file.relation}) GROUP BY ALL"
@@ -168,7 +168,7 @@ def _operator_details(file: Csv, mindspore: bool) -> str:
         if "With" not in column
     ]
     nothing = (
-        f"SELECT 'operator' AS source, {clean(file.pick('Name'))} AS name, count(*) AS count, name IS NULL AS bad "
+        f"SELECT 'operator' AS source, {file.pick('Name')} AS name, count(*) AS count, name IS NULL AS bad "
         f"FROM {file.relation} GROUP BY ALL"
     )
     return " UNION ALL ".join(parts) or nothing
@@ -176,7 +176,7 @@ def _operator_details(file: Csv, mindspore: bool) -> str:
 
 def _aicpu(file: Csv, mindspore: bool) -> str:
     return f"""
-        SELECT 'aicpu' AS source, coalesce({clean(file.pick("Node"))}, 'unknown') AS name, count(*) AS count,
+        SELECT 'aicpu' AS source, coalesce({file.pick("Node")}, 'unknown') AS name, count(*) AS count,
                sum({ns_of_us(file.pick("Total_time(us)"))})::BIGINT AS total_ns,
                    min({ns_of_us(file.pick("Total_time(us)"))}) AS min_ns,
                max({ns_of_us(file.pick("Total_time(us)"))}) AS max_ns, false AS bad FROM {file.relation} GROUP BY ALL"""
@@ -186,7 +186,7 @@ def _network(file: Csv, mindspore: bool) -> str:
     series = [name for name in file.columns if name not in ("Device_id", "Timestamp(us)", "funcId")]
     source = file.path.name.split("_")[0].split(".")[0]
     parts = [
-        f"SELECT '{source.upper()}' AS source, coalesce('Port ' || {clean(file.pick('funcId'))}, 'Port') "
+        f"SELECT '{source.upper()}' AS source, coalesce('Port ' || {file.pick('funcId')}, 'Port') "
         f"AS name, '{name}' AS series, "
         f"{ns_of_us(file.pick('Timestamp(us)'))} AS ts_ns, {real(file.pick(name))} AS value, "
         f"{whole(file.pick('Device_id'))} AS device_id, "
@@ -199,7 +199,7 @@ def _network(file: Csv, mindspore: bool) -> str:
 def _averages(file: Csv, mindspore: bool) -> str:
     source = file.path.name.split("_")[0].split(".")[0]
     parts = [
-        f"SELECT '{source}' AS source, coalesce({clean(file.pick('Mode'))}, 'unknown') AS name, "
+        f"SELECT '{source}' AS source, coalesce({file.pick('Mode')}, 'unknown') AS name, "
         f"'{name.lower()}' AS level, "
         f"{real(file.pick(name))} AS value, 'as written' AS unit, false AS bad FROM {file.relation}"
         for name in ("Min", "Max", "Avg", "Average")
@@ -210,7 +210,7 @@ def _averages(file: Csv, mindspore: bool) -> str:
 
 def _soc_pmu(file: Csv, mindspore: bool) -> str:
     return f"""
-        SELECT 'soc_pmu' AS source, coalesce({clean(file.pick("Op Name"))}, 'unknown') AS name,
+        SELECT 'soc_pmu' AS source, coalesce({file.pick("Op Name")}, 'unknown') AS name,
             'tlb hit rate' AS level, count(*) AS count,
                avg({real(file.pick("TLB Hit Rate"))}) AS value, 'ratio' AS unit,
                    false AS bad FROM {file.relation} GROUP BY ALL"""
@@ -218,15 +218,15 @@ def _soc_pmu(file: Csv, mindspore: bool) -> str:
 
 def _static_memory(file: Csv, mindspore: bool) -> str:
     return f"""
-        SELECT 'static_op_mem' AS source, coalesce({clean(file.pick("Op Name"))}, 'unknown') AS name,
-            {clean(file.pick("Graph ID"))} AS level,
+        SELECT 'static_op_mem' AS source, coalesce({file.pick("Op Name")}, 'unknown') AS name,
+            {file.pick("Graph ID")} AS level,
                {real(file.pick("Size(KB)"))} AS value, 'KB' AS unit, false AS bad FROM {file.relation}"""
 
 
 def _dataset(file: Csv, mindspore: bool) -> str:
     return f"""
-        SELECT 'dataset' AS source, coalesce({clean(file.pick("Operation"))}, 'unknown') AS name,
-            {clean(file.pick("Stage"))} AS level,
+        SELECT 'dataset' AS source, coalesce({file.pick("Operation")}, 'unknown') AS name,
+            {file.pick("Stage")} AS level,
                {whole(file.pick("Occurrences"))} AS count, {ns_of_us(file.pick("Avg. time(us)"))} *
                    coalesce({whole(file.pick("Occurrences"))}, 1) AS total_ns,
                false AS bad FROM {file.relation}"""
@@ -235,9 +235,9 @@ def _dataset(file: Csv, mindspore: bool) -> str:
 def _minddata(file: Csv, mindspore: bool) -> str:
     """`minddata_pipeline_raw`: `output_queue_size` lists the samples, and `output_queue_length` is the capacity."""
     return f"""
-        SELECT {whole(file.pick("op_id"))} AS op_id, coalesce({clean(file.pick("op_type"))}, 'unknown') AS op,
+        SELECT {whole(file.pick("op_id"))} AS op_id, coalesce({file.pick("op_type")}, 'unknown') AS op,
                {whole(file.pick("num_workers"))} AS workers, {whole(file.pick("output_queue_length"))} AS queue_size,
-               {clean(file.pick("output_queue_size"))} AS taken,
+               {file.pick("output_queue_size")} AS taken,
                {real(file.pick("output_queue_average_size"))} AS queue_average,
                    {real(file.pick("output_queue_usage_rate"))} AS queue_usage,
                nullif({whole(file.pick("parent_id"))}, -1) AS parent_id, op_id IS NULL AS bad FROM {file.relation}"""
@@ -254,7 +254,7 @@ def _minddata_summary(file: Csv, mindspore: bool) -> str:
         return f"CASE WHEN {value} >= 0 THEN {value} / 100 END"
 
     parts = [
-        f"""SELECT TRY_CAST('{name}' AS BIGINT) AS op_id, {clean(fact("op_names", column))} AS op,
+        f"""SELECT TRY_CAST('{name}' AS BIGINT) AS op_id, {fact("op_names", column)} AS op,
             {whole(fact("num_workers", column))} AS workers,
             CASE WHEN {real(fact("queue_average_size", column))} >= 0
                 THEN {real(fact("queue_average_size", column))} END AS queue_average,

@@ -15,7 +15,7 @@ import polars as pl
 
 from hermes.knowledge.ascend import COMPONENT_OF_UNIT, COPY_DIRECTION, NONE_32, UNIT_OF_TASK
 from hermes.read import csvfile
-from hermes.read.csvfile import Csv, clean, ns_of_us, whole
+from hermes.read.csvfile import Csv, ns_of_us, whole
 from hermes.read.query import one
 from hermes.read.sink import Sink
 from hermes.read.steps import own_device
@@ -134,15 +134,15 @@ def _detail_select(file: Csv, offset: int) -> str:
         "output_dtypes": "Output Data Types",
         "output_formats": "Output Formats",
     }
-    texts = ", ".join(f"{clean(file.pick(name))} AS {alias}" for alias, name in text.items())
+    texts = ", ".join(f"{file.pick(name)} AS {alias}" for alias, name in text.items())
     return f"""
         SELECT row_number() OVER () - 1 + {offset} AS detail_row, {
         whole(file.pick("Step Id", "Step ID"))
     } AS detail_step,
                {whole(file.pick("Device_id"))} AS device_id, {whole(file.pick("Task ID"))} AS task_id,
-               {whole(file.pick("Stream ID"))} AS stream, {clean(file.pick("Name", "Op Name"))} AS name,
-               {clean(file.pick("Type", "OP Type"))} AS type, {clean(file.pick("OP State"))} AS op_state,
-               {clean(file.pick("Accelerator Core", "Task Type"))} AS core,
+               {whole(file.pick("Stream ID"))} AS stream, {file.pick("Name", "Op Name")} AS name,
+               {file.pick("Type", "OP Type")} AS type, {file.pick("OP State")} AS op_state,
+               {file.pick("Accelerator Core", "Task Type")} AS core,
                {ns_of_us(file.pick("Start Time(us)", "Task Start Time(us)"))} AS start_ns,
                {ns_of_us(file.pick("Duration(us)", "Task Duration(us)"))} AS dur_ns,
                nullif({whole(file.pick("Block Dim", "Block Num"))}, 0) AS blocks,
