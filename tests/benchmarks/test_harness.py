@@ -50,6 +50,11 @@ def summary(*, wall_ms: int, cpu_ms: int = 0, memory_mb: int = 10) -> Summary:
     )
 
 
+def ours() -> int:
+    """Bytes: the kernel counts what this process had when it started a command, after a long test run more than its."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def test_a_process_that_does_nothing_costs_a_little_of_everything(tmp_path: Path) -> None:
     start = time.perf_counter_ns()
     idle = python("pass", tmp_path)
@@ -61,7 +66,7 @@ def test_a_process_that_does_nothing_costs_a_little_of_everything(tmp_path: Path
 
 def test_the_memory_of_the_process_is_seen(tmp_path: Path) -> None:
     large = python("x = b'1' * 700_000_000", tmp_path)
-    assert 700 * MB < large.peak_bytes < 900 * MB
+    assert 700 * MB < large.peak_bytes < max(900 * MB, 1.1 * ours())
 
 
 def test_the_processor_time_of_a_child_is_counted(tmp_path: Path) -> None:
@@ -80,9 +85,7 @@ both = subprocess.Popen(one), subprocess.Popen(one)
 assert [child.wait() for child in both] == [0, 0]
 """
     both = python(code, tmp_path)
-    # The kernel counts what this process had when it started the command; a long test run may have more than one child.
-    ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    assert both.peak_bytes < max(300 * MB, 1.1 * ours)
+    assert both.peak_bytes < max(300 * MB, 1.1 * ours())
     assert both.together_bytes > 400 * MB
 
 
