@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from tests.jobs import Jobs
+from tests.jobs import Jobs, profiles
 
 from hermes.analyze.host_measures import (
     BackwardPart,
@@ -62,22 +62,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
-_SHARED = Path(__file__).resolve().parents[1].parent / "shared" / "data"
-
-
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real profiles beside the repository; skips where there is none."""
-    if not _SHARED.is_dir():
-        pytest.skip("the real profiles are not on this machine")
-    return _SHARED
+    return profiles()
 
 
 @pytest.fixture(scope="session")
 def jobs(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Jobs:
     """Modelled jobs and real profiles, each written, read and analysed once in a run."""
     own = tmp_path_factory.getbasetemp()
-    return Jobs((own if worker_id == "master" else own.parent) / "jobs", _SHARED if _SHARED.is_dir() else None)
+    return Jobs((own if worker_id == "master" else own.parent) / "jobs")
 
 
 AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"

@@ -17,15 +17,23 @@ from hermes.testing import Format, Job, generate
 from hermes.workflow.analyze import analyze
 from hermes.workflow.load import Loaded, load
 
+_PROFILES = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 TWO, FOUR = Job(ranks=2, steps=3, layers=2), Job(ranks=4, steps=3, layers=4)
 """What most tests of a planted fault take, so that they share it."""
+
+
+def profiles() -> Path:
+    """The folder of real profiles beside the repository; skips where there is none."""
+    if not _PROFILES.is_dir():
+        pytest.skip("the real profiles are not on this machine")
+    return _PROFILES
 
 
 class Jobs:
     """Modelled jobs and real profiles below `root`, which all workers of a run share; nobody changes what is there."""
 
-    def __init__(self, root: Path, shared: Path | None) -> None:
-        self._root, self._shared = root, shared
+    def __init__(self, root: Path) -> None:
+        self._root = root
         self.cache = Cache(root / "tables")
         self._loaded: dict[Path, Loaded] = {}
         self._reports: dict[Path, Report] = {}
@@ -47,15 +55,10 @@ class Jobs:
 
     def real(self, name: str) -> Loaded:
         """A real profile by its path below the shared folder; skips where there is none."""
-        return self._load(self._real(name))
+        return self._load(profiles() / name)
 
     def real_report(self, name: str) -> Report:
-        return self._report(self._real(name))
-
-    def _real(self, name: str) -> Path:
-        if self._shared is None:
-            pytest.skip("the real profiles are not on this machine")
-        return self._shared / name
+        return self._report(profiles() / name)
 
     def _load(self, path: Path) -> Loaded:
         if path not in self._loaded:
@@ -65,10 +68,10 @@ class Jobs:
 
     def _report(self, path: Path) -> Report:
         if path not in self._reports:
-            loaded, kept = self._load(path), self._root / f"{_named(str(path))}.report"
+            kept = self._root / f"{_named(str(path))}.report"
             with self._alone(path):
                 if not kept.exists():
-                    kept.write_bytes(pickle.dumps(analyze(loaded)))
+                    kept.write_bytes(pickle.dumps(analyze(load([path], self.cache))))
             self._reports[path] = pickle.loads(kept.read_bytes())  # written by this run
         return self._reports[path]
 

@@ -50,14 +50,12 @@ def store(tmp_path: Path) -> Cache:
 
 
 @pytest.fixture(scope="session")
-def real(shared: Path, jobs: Jobs) -> Callable[[str], Loaded]:
+def real(jobs: Jobs) -> Callable[[str], Loaded]:
     """A real profile by its path below the shared folder, loaded."""
-    assert shared
     return jobs.real
 
 
 @pytest.fixture(scope="session")
-def reported(shared: Path, jobs: Jobs) -> Callable[[str], Report]:
+def reported(jobs: Jobs) -> Callable[[str], Report]:
     """The report on a real profile by its path below the shared folder."""
-    assert shared
     return jobs.real_report

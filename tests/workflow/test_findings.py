@@ -92,7 +92,7 @@ def test_a_low_clock_is_part_of_the_slow_device_and_that_of_the_waiting(report: 
     assert (found["CMP008"].within, found["CMP011"].within, found["COM002"].within) == ("CMP011", "COM002", "")
 
 
-@pytest.mark.parametrize(("ranks", "hosts"), [(8, 1), (16, 4)])
+@pytest.mark.parametrize(("ranks", "hosts"), [(8, 1), (32, 4)])
 def test_a_job_without_a_fault_has_no_finding(ranks: int, hosts: int, report: Reports) -> None:
     # Of fewer layers, the last gradients and the optimizer are a larger part of the step, and no noise.
     assert ours(report("ascend-db", ranks=ranks, hosts=hosts, steps=2, layers=8)) == {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-from hermes.read.query import literal, ns_sql, one
+from hermes.read.query import literal, one
 from hermes.read.sink import Sink
 from hermes.read.slice import slice_url
 
@@ -79,11 +79,6 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) 
         )
     kept = tuple(column for column in columns if column not in _LEFT)
     return Csv(path=path, relation=relation, columns=kept, rows=rows)
-
-
-def ns_of_us(column: str) -> str:
-    """SQL for nanoseconds of a cell in microseconds, rounded half up; null when it is no number."""
-    return ns_sql(column)
 
 
 def size(column: str, factor: int) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from hermes.read import csvfile
-from hermes.read.csvfile import Csv, ns_of_us, real, size, whole
+from hermes.read.csvfile import Csv, real, size, whole
+from hermes.read.query import ns_sql
 from hermes.read.sink import Sink
 from hermes.tables import TABLES
 
@@ -95,7 +96,7 @@ def _memory_record(file: Csv, mindspore: bool) -> str:
 
     return f"""
         SELECT coalesce({file.pick("Component")}, 'unknown') AS component,
-            {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
+            {ns_sql(file.pick("Timestamp(us)"))} AS ts_ns,
                {column("Total Allocated")} AS allocated_bytes, {column("Total Reserved")} AS reserved_bytes,
                {column("Total Active")} AS active_bytes, {_device(file)} AS device_id,
                    ts_ns IS NULL AS bad FROM {file.relation}"""
@@ -104,7 +105,7 @@ def _memory_record(file: Csv, mindspore: bool) -> str:
 def _module_memory(file: Csv, mindspore: bool) -> str:
     column = "Total Reserved(KB)" if file.has("Total Reserved(KB)") else "Total Reserved(MB)"
     return f"""
-        SELECT {file.pick("Component")} AS component, {ns_of_us(file.pick("Timestamp(us)"))} AS ts_ns,
+        SELECT {file.pick("Component")} AS component, {ns_sql(file.pick("Timestamp(us)"))} AS ts_ns,
                {size(file.pick(column), 1024 if "KB" in column else _MB)} AS reserved_bytes,
                    {_device(file)} AS device_id,
                ts_ns IS NULL OR component IS NULL AS bad
@@ -119,21 +120,21 @@ def _device(file: Csv) -> str:
 def _operator_memory(file: Csv, mindspore: bool) -> str:
     return f"""
         SELECT coalesce({file.pick("Name")}, 'unknown') AS name, {size(file.pick("Size(KB)"), 1024)} AS bytes,
-               {ns_of_us(file.pick("Allocation Time(us)"))} AS alloc_ns,
-                   {ns_of_us(file.pick("Release Time(us)"))} AS release_ns,
+               {ns_sql(file.pick("Allocation Time(us)"))} AS alloc_ns,
+                   {ns_sql(file.pick("Release Time(us)"))} AS release_ns,
                {_device(file)} AS device_id, alloc_ns IS NULL OR bytes IS NULL AS bad FROM {file.relation}
         WHERE {file.pick("Allocation Time(us)")} IS NOT NULL"""
 
 
 def _step_trace(file: Csv, mindspore: bool) -> str:
     def ns(name: str) -> str:
-        return f"coalesce({ns_of_us(file.pick(name))}, 0)"
+        return f"coalesce({ns_sql(file.pick(name))}, 0)"
 
     return f"""
-        SELECT {whole(file.pick("Step"))} AS step, {ns_of_us(file.pick("Computing"))} AS compute_ns,
+        SELECT {whole(file.pick("Step"))} AS step, {ns_sql(file.pick("Computing"))} AS compute_ns,
                {ns("Communication(Not Overlapped)")} AS exposed_comm_ns, {ns("Overlapped")} AS overlapped_ns,
-               {ns("Communication")} AS comm_ns, {ns_of_us(file.pick("Free"))} AS free_ns, {ns("Stage")} AS stage_ns,
-               {ns("Bubble")} AS bubble_ns, {ns_of_us(file.pick("Preparing"))} AS preparing_ns,
+               {ns("Communication")} AS comm_ns, {ns_sql(file.pick("Free"))} AS free_ns, {ns("Stage")} AS stage_ns,
+               {ns("Bubble")} AS bubble_ns, {ns_sql(file.pick("Preparing"))} AS preparing_ns,
                compute_ns IS NULL OR free_ns IS NULL AS bad FROM {file.relation}"""
 
 
@@ -150,9 +151,9 @@ def _summary(file: Csv, source: str, name: str, level: str, total: str) -> str:
     return f"""
         SELECT '{source}' AS source, coalesce({file.pick(name)}, 'unknown') AS name,
             {file.pick(level)} AS level,
-               {whole(file.pick("Count"))} AS count, {ns_of_us(file.pick(total))} AS total_ns,
-               {ns_of_us(file.pick("Min(us)", "Min Time(us)"))} AS min_ns, {
-        ns_of_us(file.pick("Max(us)", "Max Time(us)"))
+               {whole(file.pick("Count"))} AS count, {ns_sql(file.pick(total))} AS total_ns,
+               {ns_sql(file.pick("Min(us)", "Min Time(us)"))} AS min_ns, {
+        ns_sql(file.pick("Max(us)", "Max Time(us)"))
     } AS max_ns,
                total_ns IS NULL AS bad FROM {file.relation}"""
 
@@ -163,7 +164,7 @@ def _operator_details(file: Csv, mindspore: bool) -> str:
         f"SELECT 'operator' AS source, coalesce({file.pick('Name')}, 'unknown') AS name, "
         f"'{column.split(' Duration')[0].lower()}' AS level, "
         f"count(*) AS count, sum(ns)::BIGINT AS total_ns, min(ns) AS min_ns, max(ns) AS max_ns, false AS bad "
-        f"FROM (SELECT *, {ns_of_us(file.pick(column))} AS ns FROM {file.relation}) GROUP BY ALL"
+        f"FROM (SELECT *, {ns_sql(file.pick(column))} AS ns FROM {file.relation}) GROUP BY ALL"
         for column in columns
         if "With" not in column
     ]
@@ -177,9 +178,9 @@ def _operator_details(file: Csv, mindspore: bool) -> str:
 def _aicpu(file: Csv, mindspore: bool) -> str:
     return f"""
         SELECT 'aicpu' AS source, coalesce({file.pick("Node")}, 'unknown') AS name, count(*) AS count,
-               sum({ns_of_us(file.pick("Total_time(us)"))})::BIGINT AS total_ns,
-                   min({ns_of_us(file.pick("Total_time(us)"))}) AS min_ns,
-               max({ns_of_us(file.pick("Total_time(us)"))}) AS max_ns, false AS bad FROM {file.relation} GROUP BY ALL"""
+               sum({ns_sql(file.pick("Total_time(us)"))})::BIGINT AS total_ns,
+                   min({ns_sql(file.pick("Total_time(us)"))}) AS min_ns,
+               max({ns_sql(file.pick("Total_time(us)"))}) AS max_ns, false AS bad FROM {file.relation} GROUP BY ALL"""
 
 
 def _network(file: Csv, mindspore: bool) -> str:
@@ -188,7 +189,7 @@ def _network(file: Csv, mindspore: bool) -> str:
     parts = [
         f"SELECT '{source.upper()}' AS source, coalesce('Port ' || {file.pick('funcId')}, 'Port') "
         f"AS name, '{name}' AS series, "
-        f"{ns_of_us(file.pick('Timestamp(us)'))} AS ts_ns, {real(file.pick(name))} AS value, "
+        f"{ns_sql(file.pick('Timestamp(us)'))} AS ts_ns, {real(file.pick(name))} AS value, "
         f"{whole(file.pick('Device_id'))} AS device_id, "
         f"ts_ns IS NULL AS bad FROM {file.relation} WHERE {real(file.pick(name))} IS NOT NULL"
         for name in series
@@ -227,7 +228,7 @@ def _dataset(file: Csv, mindspore: bool) -> str:
     return f"""
         SELECT 'dataset' AS source, coalesce({file.pick("Operation")}, 'unknown') AS name,
             {file.pick("Stage")} AS level,
-               {whole(file.pick("Occurrences"))} AS count, {ns_of_us(file.pick("Avg. time(us)"))} *
+               {whole(file.pick("Occurrences"))} AS count, {ns_sql(file.pick("Avg. time(us)"))} *
                    coalesce({whole(file.pick("Occurrences"))}, 1) AS total_ns,
                false AS bad FROM {file.relation}"""
 

@@ -15,8 +15,8 @@ import polars as pl
 
 from hermes.knowledge.ascend import COMPONENT_OF_UNIT, COPY_DIRECTION, NONE_32, UNIT_OF_TASK
 from hermes.read import csvfile
-from hermes.read.csvfile import Csv, ns_of_us, whole
-from hermes.read.query import one
+from hermes.read.csvfile import Csv, whole
+from hermes.read.query import ns_sql, one
 from hermes.read.sink import Sink
 from hermes.read.steps import own_device
 
@@ -143,8 +143,8 @@ def _detail_select(file: Csv, offset: int) -> str:
                {whole(file.pick("Stream ID"))} AS stream, {file.pick("Name", "Op Name")} AS name,
                {file.pick("Type", "OP Type")} AS type, {file.pick("OP State")} AS op_state,
                {file.pick("Accelerator Core", "Task Type")} AS core,
-               {ns_of_us(file.pick("Start Time(us)", "Task Start Time(us)"))} AS start_ns,
-               {ns_of_us(file.pick("Duration(us)", "Task Duration(us)"))} AS dur_ns,
+               {ns_sql(file.pick("Start Time(us)", "Task Start Time(us)"))} AS start_ns,
+               {ns_sql(file.pick("Duration(us)", "Task Duration(us)"))} AS dur_ns,
                nullif({whole(file.pick("Block Dim", "Block Num"))}, 0) AS blocks,
                nullif({whole(file.pick("Mix Block Dim", "Mix Block Num"))}, 0) AS mix_blocks, {texts}{pmu},
                name IS NULL OR start_ns IS NULL OR dur_ns IS NULL OR dur_ns < 0 AS bad
