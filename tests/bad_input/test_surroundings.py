@@ -319,7 +319,7 @@ def test_a_disk_that_fills_up_is_a_message(form: str, limit: int, profile: Any, 
         [sys.executable, "-c", FULL, str(limit), "analyze", str(profile(form))],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         env={**os.environ, "HERMES_CACHE_DIR": str(tmp_path / "cache")},
         check=False,
     )
@@ -353,7 +353,7 @@ def test_an_output_that_is_full_is_a_message(form: str, profile: Any, tmp_path: 
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
     assert ended.returncode == 2

@@ -168,7 +168,7 @@ def _two(found: list[Job]) -> list[Job]:
     return found if len(found) == 2 else []
 
 
-def _until(look: object, seconds: float = 30) -> Any:
+def _until(look: object, seconds: float = 300) -> Any:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = look()  # type: ignore[operator]

@@ -125,13 +125,13 @@ def serving(
         yield Served(port=port, keys=keys, study=study, announced=announced)
     finally:
         running.should_exit = True
-        thread.join(20)
+        thread.join(120)
         listening.close()
         assert not thread.is_alive()
         # An interpreter that ends beneath them would abort.
         for behind in threading.enumerate():
             if behind.name in ("hermes-ahead", "hermes-whatif"):
-                behind.join(60)
+                behind.join(120)
 
 
 def bound_anywhere() -> socket.socket:
