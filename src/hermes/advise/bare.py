@@ -59,12 +59,13 @@ class Bare:
         """What a step can win: all of it, or, where most of it waits for another rank, all but its own work.
 
         How much the profiler lengthens the other rank no call of this one tells: its own work in the capture, less the
-        most that a profiler adds to its calls, was there before.
+        most that a profiler adds to its calls, was there before, and no less of it than of the whole step.
         """
         if not finding.awaits or finding.calls is None or finding.cost_ns < _MOSTLY * self.captured_ns:
             return self.step_ns
-        own = self.captured_ns - finding.cost_ns - self.each_ns * (self.calls - finding.calls)
-        return max(0, self.step_ns - round(max(0.0, own)))
+        own = self.captured_ns - finding.cost_ns
+        less = own - self.each_ns * (self.calls - finding.calls)
+        return max(0, self.step_ns - round(max(less, own * self.step_ns / self.captured_ns)))
 
     def _left(self, finding: Finding) -> float:
         """The part of a finding's cost that is there without the profiler."""
