@@ -79,6 +79,7 @@ def test_steps_that_differ_by_more_than_a_profiler_adds_keep_their_shares(claim:
     [
         (True, 100.0, 20, 8.0),  # 24 ms less the wait are 4, of which 2 are 3 us of each call at most
         (True, 20.0, 21, 8.75),  # 3 ms, and more by 3 us of each call than shrinks from 24 ms to 10: to 1.25
+        (True, 100.0, 30, 10.0),  # another rank's wait, longer than this one's step: all of it, and no more
         (True, 766.0, 20, 6.0),  # all calls lie in the wait: the other 4 ms are the rank's own
         (False, 100.0, 20, 10 * (20 - 0.3) / 21.7),
         (True, 100.0, 11, 10 * (11 - 0.3) / 21.7),  # less than half of the step: nobody knows whose the rest is

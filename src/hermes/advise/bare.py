@@ -63,7 +63,7 @@ class Bare:
         """
         if not finding.awaits or finding.calls is None or finding.cost_ns < _MOSTLY * self.captured_ns:
             return self.step_ns
-        own = self.captured_ns - finding.cost_ns
+        own = max(0, self.captured_ns - finding.cost_ns)
         less = own - self.each_ns * (self.calls - finding.calls)
         return max(0, self.step_ns - round(max(less, own * self.step_ns / self.captured_ns)))
 
