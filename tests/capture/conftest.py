@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from hermes.live.record import AT, NULL
 from hermes.live.rundir import Job, jobs, remove_memory
 from hermes.live.steplog import read_rows
-
-PATIENCE_S = 600
-"""After which a process counts as hung: on a busy machine with a slow disk, importing torch takes minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

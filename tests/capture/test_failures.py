@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.capture.conftest import Place
-from tests.capture.test_monitor import _until, loop
+from tests.capture.test_monitor import loop
+from tests.patience import until
 
 from hermes.live.rundir import running
 
@@ -71,7 +72,7 @@ def test_a_segment_that_others_may_write(place: Place) -> None:
 
 def test_a_segment_that_somebody_scribbles_over_while_the_job_runs(place: Place) -> None:
     process = place.begin(loop(3000, "time.sleep(0.001)", end=DONE))
-    (job,) = _until(lambda: [job for job in place.jobs() if running(job)])
+    (job,) = until(lambda: [job for job in place.jobs() if running(job)])
     dice = random.Random(7)
     with job.segment.open("r+b") as file:
         for _ in range(300):
@@ -88,7 +89,7 @@ def test_a_segment_that_somebody_scribbles_over_while_the_job_runs(place: Place)
 
 def test_files_that_vanish_under_a_running_job(place: Place) -> None:
     process = place.begin(loop(1500, "time.sleep(0.001)", end=DONE))
-    (job,) = _until(lambda: [job for job in place.jobs() if running(job)])
+    (job,) = until(lambda: [job for job in place.jobs() if running(job)])
     for path in (*place.memory.iterdir(), *job.folder.iterdir()):
         path.unlink()
     job.folder.rmdir()

@@ -13,9 +13,9 @@ import subprocess
 import sys
 
 import pytest
-from tests.capture.conftest import PATIENCE_S, Column, Place
-from tests.capture.test_monitor import _until
+from tests.capture.conftest import Column, Place
 from tests.capture.test_profile import HERMES, begin, below, stop
+from tests.patience import PATIENCE_S, until
 
 from hermes.live.rundir import Job
 from hermes.workflow.captures import progress
@@ -131,7 +131,7 @@ def test_when_a_rank_is_killed_the_job_ends_as_it_does_without_us(place: Place, 
     bare, ours = _launch(place, "bare"), _launch(place, "ours", sys.executable, "-c", HERMES, "run", "--")
     try:
         for name in ("bare", "ours"):
-            os.kill(_until(lambda name=name: _ranks(place, name), PATIENCE_S)[1], signal.SIGKILL)
+            os.kill(until(lambda name=name: _ranks(place, name), PATIENCE_S)[1], signal.SIGKILL)
         errors = [process.communicate(timeout=PATIENCE_S)[1] for process in (bare, ours)]
     finally:
         for process in (bare, ours):
@@ -150,13 +150,13 @@ def test_a_job_outlives_its_watcher_and_the_next_run_cleans_up_after_all_were_ki
     watched = _launch(place, "ours", sys.executable, "-c", HERMES, "run", "--")
     launcher = 0
     try:
-        ranks = _until(lambda: _ranks(place, "ours"), PATIENCE_S)
+        ranks = until(lambda: _ranks(place, "ours"), PATIENCE_S)
         (launcher,) = below(watched.pid)[:1]
         watched.kill()
         watched.wait()
         (job,) = place.jobs()
         before = progress(job)
-        _until(lambda: all(progress(job)[rank][0] > before[rank][0] + 50 for rank in (0, 1)))
+        until(lambda: all(progress(job)[rank][0] > before[rank][0] + 50 for rank in (0, 1)))
     finally:
         for pid in filter(None, (*ranks.values(), launcher)):
             with contextlib.suppress(ProcessLookupError):
@@ -190,13 +190,13 @@ os.waitpid(pid, 0)
     )
     watched = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, "job.py")
     told = lambda: [path for path in place.folder.glob("ours-0-*") if path.stat().st_size > 50]  # noqa: E731
-    (path,) = _until(told, PATIENCE_S)
+    (path,) = until(told, PATIENCE_S)
     rank = int(path.name.split("-")[2])
     try:
         os.kill(int((place.folder / "launcher").read_text()), signal.SIGKILL)
         assert watched.wait(PATIENCE_S) == 137
         before = path.stat().st_size
-        _until(lambda: path.stat().st_size > before + 50)
+        until(lambda: path.stat().st_size > before + 50)
     finally:
         os.kill(rank, signal.SIGKILL)
         stop(watched)

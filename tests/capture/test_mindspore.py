@@ -10,8 +10,8 @@ import subprocess
 import time
 
 import pytest
-from tests.capture.conftest import PATIENCE_S, Column, Place
-from tests.capture.test_monitor import _until
+from tests.capture.conftest import Column, Place
+from tests.patience import PATIENCE_S, until
 
 from hermes.live.rundir import recover, running
 from hermes.workflow.captures import Wish, answers, ask, finished, progress
@@ -43,10 +43,10 @@ def test_a_model_is_watched_and_captured_through_its_callback(place: Place, colu
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        (job,) = _until(lambda: [job for job in place.jobs() if running(job) and progress(job)], PATIENCE_S)
+        (job,) = until(lambda: [job for job in place.jobs() if running(job) and progress(job)], PATIENCE_S)
         wish = Wish(steps=2, level="standard", options={}, largest_bytes=50_000_000)
         asked = ask(job, wish, now_ns=time.time_ns())
-        _until(lambda: [1] if answers(asked) and finished(answers(asked)) else [], PATIENCE_S)
+        until(lambda: [1] if answers(asked) and finished(answers(asked)) else [], PATIENCE_S)
         assert answers(asked)[0].state == "finished", answers(asked)
         assert list(asked.folder.glob("rank0/*_ascend_ms/FRAMEWORK/cpu_op_type_info_0.csv"))
         assert process.poll() is None

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from typing import Any
 
-import pytest
 from tests.capture.conftest import Column, Place
+from tests.patience import until
 
 from hermes.live.control import Control
 from hermes.live.record import FLAGS
@@ -99,9 +97,9 @@ def test_a_step_that_raises_does_not_count(place: Place, column: Column) -> None
 def test_the_log_can_be_read_while_it_grows_and_the_job_is_found(place: Place, column: Column) -> None:
     process = place.begin(loop(2000, "time.sleep(0.003)"))
     try:
-        (job,) = _until(lambda: [job for job in place.jobs() if job.log_path(0).exists() and running(job)])
-        first = _until(lambda: column(job.log_path(0), "step"))
-        more = _until(lambda: [all_ for all_ in [column(job.log_path(0), "step")] if len(all_) > len(first)])[0]
+        (job,) = until(lambda: [job for job in place.jobs() if job.log_path(0).exists() and running(job)])
+        first = until(lambda: column(job.log_path(0), "step"))
+        more = until(lambda: [all_ for all_ in [column(job.log_path(0), "step")] if len(all_) > len(first)])[0]
         assert more[: len(first)] == first
     finally:
         process.kill()
@@ -127,7 +125,7 @@ def test_a_kill_loses_no_record_and_the_next_run_is_clean(place: Place, column: 
 
 def test_two_jobs_that_start_in_the_same_second_are_two(place: Place, column: Column) -> None:
     both = [place.begin(loop(300, "time.sleep(0.002)")) for _ in range(2)]
-    found = _until(lambda: _two([job for job in place.jobs() if running(job)]))
+    found = until(lambda: _two([job for job in place.jobs() if running(job)]))
     controls = [Control.attach(job.segment, job=job.id) for job in found]
     assert {control.slots()[0].pid for control in controls} == {process.pid for process in both}
     for process in both:
@@ -166,13 +164,3 @@ def test_two_ranks_of_one_launcher_meet(place: Place, column: Column) -> None:
 
 def _two(found: list[Job]) -> list[Job]:
     return found if len(found) == 2 else []
-
-
-def _until(look: object, seconds: float = 300) -> Any:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = look()  # type: ignore[operator]
-        if found:
-            return found
-        time.sleep(0.02)
-    pytest.fail("it did not come about")

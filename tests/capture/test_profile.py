@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.capture.conftest import PATIENCE_S, Column, Place
-from tests.capture.test_monitor import _until
+from tests.capture.conftest import Column, Place
+from tests.patience import PATIENCE_S, until
 
 from hermes.base.errors import HermesError
 from hermes.live.rundir import Job, running
@@ -90,7 +90,7 @@ def below(pid: int) -> list[int]:
 
 
 def stepping(place: Place, ranks: int = 1) -> Job:
-    (job,) = _until(lambda: [job for job in place.jobs() if running(job) and len(progress(job)) == ranks], PATIENCE_S)
+    (job,) = until(lambda: [job for job in place.jobs() if running(job) and len(progress(job)) == ranks], PATIENCE_S)
     return job
 
 
@@ -99,7 +99,7 @@ def wish(**changes: object) -> Wish:
 
 
 def answered(asked: Asked, seconds: float = PATIENCE_S) -> dict[int, str]:
-    _until(lambda: [1] if answers(asked) and finished(answers(asked)) else [], seconds)
+    until(lambda: [1] if answers(asked) and finished(answers(asked)) else [], seconds)
     return {rank: slot.state for rank, slot in answers(asked).items()}
 
 
@@ -130,7 +130,7 @@ def test_the_asked_steps_are_captured_and_the_job_goes_on(
     ended = json.loads((asked.folder / "rank0.pt.trace.json").read_text())["hermes_end"]
     assert 0 <= ended["minor_faults"] < 10_000
     before = progress(job)[0][0]
-    _until(lambda: [1] if progress(job)[0][0] > before + 100 else [])
+    until(lambda: [1] if progress(job)[0][0] > before + 100 else [])
     said = stop(process)
     assert "hermes:" not in said
     assert "Warning" not in said
@@ -189,7 +189,7 @@ def test_a_capture_can_be_cancelled_and_a_second_is_refused_meanwhile(place: Pla
     process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
     job = stepping(place)
     asked = ask(job, wish(steps=90), now_ns=time.time_ns())
-    _until(lambda: [1] if answers(asked)[0].state in ("accepted", "started") else [])
+    until(lambda: [1] if answers(asked)[0].state in ("accepted", "started") else [])
     with pytest.raises(HermesError, match="under way on rank 0"):
         ask(job, wish(), now_ns=time.time_ns())
     cancel(job)
@@ -218,7 +218,7 @@ def test_a_rank_that_is_killed_in_its_capture_is_told_as_gone(place: Place, trai
     process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
     job = stepping(place)
     asked = ask(job, wish(steps=90), now_ns=time.time_ns())
-    _until(lambda: [1] if answers(asked)[0].state == "started" else [])
+    until(lambda: [1] if answers(asked)[0].state == "started" else [])
     stop(process)
     assert answered(asked) == {0: "gone"}
 
@@ -236,7 +236,7 @@ def test_a_profiler_of_the_job_is_left_alone(place: Place, train: Path) -> None:
 def test_two_jobs_do_not_see_each_others_requests(place: Place, train: Path) -> None:
     both = [begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000") for _ in range(2)]
     alive = lambda: [job for job in place.jobs() if running(job) and progress(job)]  # noqa: E731
-    found = _until(lambda: alive() if len(alive()) == 2 else [], PATIENCE_S)
+    found = until(lambda: alive() if len(alive()) == 2 else [], PATIENCE_S)
     with pytest.raises(HermesError, match="is not one job"):
         find_job("train", place.environment)
     asked = ask(find_job(found[0].id, place.environment), wish(), now_ns=time.time_ns())
@@ -301,7 +301,7 @@ def test_a_killed_watcher_leaves_the_job_running(place: Place, train: Path) -> N
     process.kill()
     process.wait()
     before = progress(job)[0][0]
-    _until(lambda: [1] if progress(job)[0][0] > before + 50 else [])
+    until(lambda: [1] if progress(job)[0][0] > before + 50 else [])
     asked = ask(job, wish(), now_ns=time.time_ns())
     assert answered(asked) == {0: "finished"}
     os.kill(answers(asked)[0].pid, signal.SIGKILL)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S, until
 from tests.web.conftest import Client  # type: ignore[import-not-found]
 
 from hermes.bundle.cache import Cache
@@ -20,8 +21,6 @@ from hermes.web.jobs import LISTENERS
 from hermes.workflow.captures import MANIFEST
 from hermes.workflow.watch import EVENTS, Watcher
 
-PATIENCE_S = 600
-"""How long a machine with other work may take; an analysis yields to all of it."""
 WISH = {"job": "train-1-2", "steps": 3, "level": "light", "ranks": []}
 
 
@@ -34,15 +33,16 @@ class Listener:
         self.answer = self._connection.getresponse()
         self.picture: dict[str, Any] = {}
 
-    def until(self, fits: Callable[[dict[str, Any]], object], patience_s: float = PATIENCE_S) -> dict[str, Any]:
-        end = time.monotonic() + patience_s
+    def until(self, fits: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        # An analysis yields to all else that the machine does.
+        end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             line = self.answer.fp.readline()  # type: ignore[union-attr]
             if line.startswith(b"data: "):
                 self.picture = json.loads(line[6:])
                 if fits(self.picture):
                     return self.picture
-        raise AssertionError(f"not seen in {patience_s} s, but {json.dumps(self.picture)[:2000]}")
+        raise AssertionError(f"not seen in {PATIENCE_S} s, but {json.dumps(self.picture)[:2000]}")
 
     def close(self) -> None:
         self._connection.close()
@@ -100,10 +100,7 @@ def test_a_capture_is_asked_for_followed_and_written_down(own: Any, training: An
         seen = first(page.until(lambda picture: first(picture)["capture"]["done"]))["capture"]
     assert [(rank["rank"], rank["state"]) for rank in seen["ranks"]] == [(0, "finished"), (1, "finished")]
     folder = Path(json.loads(answer.body)["folder"])
-    for _ in range(10 * PATIENCE_S):
-        if (folder / MANIFEST).exists():
-            break
-        time.sleep(0.1)
+    until((folder / MANIFEST).exists)
     assert json.loads((folder / MANIFEST).read_text())["ranks"]["1"]["state"] == "finished"
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from hermes.base.errors import HermesError, InputError, QueryError
 from hermes.live.kineto_ipc import NAME, Question, encode
@@ -28,7 +29,6 @@ from hermes.workflow.kineto import Ask, Capture, Daemon, Part, begin, configurat
 from hermes.workflow.kineto_processes import KNOWN, Facts, facts
 from hermes.workflow.kineto_trace import Marked, finish, whole
 
-PATIENCE_S = 600
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = """
 import os, sys, time

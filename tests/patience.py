@@ -1,0 +1,23 @@
+"""How long tests wait for what other processes do, and a loop that waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+PATIENCE_S = 600
+"""After which a process counts as hung: on a busy machine with a slow disk, importing torch takes minutes."""
+
+
+def until(look: Callable[[], Any], seconds: float = 300) -> Any:
+    """The first of what it finds that is true, asked again and again; the test fails when there is none in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.02)
+    pytest.fail("it did not come about")
