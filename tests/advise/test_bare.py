@@ -94,10 +94,12 @@ def test_who_waits_for_another_rank_keeps_its_own_work(
     assert gain.low_ns == gain.high_ns == pytest.approx(won_ms * MS, rel=2e-3)
 
 
-def test_a_capture_that_is_not_slower_takes_nothing_away(claim: Make) -> None:
+@pytest.mark.parametrize("calls", [500.0, None])
+def test_what_a_capture_is_shorter_by_is_no_causes_more_than_anothers(claim: Make, calls: float | None) -> None:
+    # 15 ms before, 12 captured: 6 of these are half of either.
     found = bare([before(ms=15)], [split()])
     assert found is not None
-    assert found.of(claim(6, 500.0)).low_ns == 6 * MS
+    assert (found.each_ns, found.of(claim(6, calls)).low_ns) == (0, 7.5 * MS)
 
 
 def test_memory_that_was_new_before_and_not_in_the_capture_belongs_to_what_used_it(claim: Make) -> None:

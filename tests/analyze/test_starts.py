@@ -40,7 +40,8 @@ def test_starts_of_the_loop_count_once_with_the_calls_recorded_in_them() -> None
         rank0.python@9  .....SSSSSS.
     """)
     assert (found.calls, found.ns, found.steps_hit, found.steps) == (3, 8_000, 2, 2)
-    assert found.recorded == 4
+    # An operator, and three frames, which count in part.
+    assert found.recorded == pytest.approx(1 + 3 * host_events.FRAME)
 
 
 def test_a_pool_that_was_waited_for_is_only_ended() -> None:

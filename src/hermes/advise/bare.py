@@ -24,8 +24,8 @@ class Bare:
     """A step of one rank without the profiler and with it, both as means, in nanoseconds.
 
     `steps` were counted before the capture. `each_ns` is what the profiler added to each of the `calls` that it
-    recorded a step, `alike` how long the step is beside a captured one less that: 1 unless a profiler cannot have added
-    the whole difference; then all that was captured shrinks alike. `spread_ns` is
+    recorded a step, frames counted in part, `alike` how long the step is beside a captured one less that: 1 unless a
+    profiler cannot have made the whole difference; then all that was captured shrinks, or grows, alike. `spread_ns` is
     the median absolute deviation of the steps before; None where it was not told. `fresh_ns` is what page faults took
     in a step before, `captured_fresh_ns` in a captured one, where both are told: a profiler changes how often memory is
     new, and what is won from operators wins their share of it: by the bytes of large tensors that they make, else like
@@ -36,7 +36,7 @@ class Bare:
     steps: int
     step_ns: int
     captured_ns: int
-    calls: int
+    calls: float
     each_ns: float
     alike: float = 1.0
     spread_ns: int | None = None
@@ -72,7 +72,7 @@ class Bare:
         if finding.calls == 0:
             return 1.0
         if finding.calls is None or not finding.cost_ns:
-            return min(1 + self.fresh_ns / self.captured_ns, self.step_ns / self.captured_ns)
+            return self.step_ns / self.captured_ns
         added = self.each_ns * finding.calls
         if finding.fresh is not None:
             # What makes large tensors is what the system hands memory out for.
@@ -106,7 +106,7 @@ def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Bare | None:
         captured_ns=captured,
         calls=row.calls,
         each_ns=added / max(1, row.calls),
-        alike=min(1.0, step / (own - added)) if own > added else 1.0,
+        alike=step / (own - added) if own > added else 1.0,
         spread_ns=row.spread_ns,
         fresh_ns=fresh,
         captured_fresh_ns=captured_fresh,

@@ -42,6 +42,8 @@ _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
 _NAMES = 8
 _MOSTLY = 0.33
 """So much of what captured steps are shorter by must be page faults at their measured cost: `profiler-cost.md`."""
+FRAME = 0.1
+"""A frame of Python costs a profiler such a part of what a call of an operator does: `profiler-cost.md`."""
 _BESIDE_NS = 100_000
 """Between the end of a list and the call that it is an argument of: some calls, and what a profiler adds to them."""
 _MODULE = r"^nn\.module: "
@@ -117,8 +119,9 @@ def host_events(
     # A batch that workers or datasets make is input, whatever it is made of.
     own = outermost(of_threads(converted, loop) if loop.height else converted)
     own = own if lists is None else outermost(pl.concat([own, lists]))
-    made = spans(own) - fetched
-    yield summed(rank, CONVERSION, cut(own, made), own, step, count, busy, "Python frames")
+    made = cut(own, spans(own) - fetched)
+    row = summed(rank, CONVERSION, made, own, step, count, busy, "Python frames")
+    yield row if every is None else replace(row, recorded=recorded_in(spans(in_steps(made, step)), every, loop))
     for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES):
         found = calls.filter(named(reason))
         found = outermost(of_threads(found, loop) if loop.height else found)
@@ -222,10 +225,17 @@ def summed(
     )
 
 
-def recorded_in(when: Intervals, calls: pl.DataFrame, loop: pl.DataFrame) -> int:
-    """How many calls begin in these times, on the loop's threads where these are known."""
-    moments = (of_threads(calls, loop) if loop.height else calls)["start_ns"].to_numpy()
-    return int((when.lasted(moments + 1) > when.lasted(moments)).sum())
+def recorded_in(when: Intervals, calls: pl.DataFrame, loop: pl.DataFrame) -> float:
+    """The `records` of calls that begin in these times, on the loop's threads where these are known."""
+    own = of_threads(calls, loop) if loop.height else calls
+    moments = own["start_ns"].to_numpy()
+    return records(own.filter(pl.Series(when.lasted(moments + 1) > when.lasted(moments), dtype=pl.Boolean)))
+
+
+def records(calls: pl.DataFrame) -> float:
+    """How many calls of operators cost a profiler as much as these calls: a frame of Python is a small part of one."""
+    frames = int((calls["kind"] == "python").sum())
+    return calls.height - frames * (1 - FRAME)
 
 
 def in_steps(rows: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
@@ -275,11 +285,11 @@ def contention(rank: int, counter: pl.DataFrame) -> Contention | None:
     return Contention(rank=rank, cores=len(means), usage=usage / 100, busiest=busiest / 100)
 
 
-def before(rank: int, setting: pl.DataFrame, calls: int, captured_ns: int = 0) -> Before | None:
+def before(rank: int, setting: pl.DataFrame, calls: float, captured_ns: int = 0) -> Before | None:
     """What the capture says of the steps before it; None where it says nothing.
 
-    `calls` were recorded a step, which took `captured_ns` (0: not known): where steps before were longer, most of that
-    by page faults that captured ones did not have, these cost at least as much as is missing.
+    `calls` are the `records` of a step, which took `captured_ns` (0: not known): where steps before were longer, most
+    of that by page faults that captured ones did not have, these cost at least as much as is missing.
     """
     told = dict(setting.filter(pl.col("source") == BEFORE).select("name", "value").iter_rows())
     known = {name: int(value) for name, value in told.items() if value is not None and value.isdecimal()}

@@ -251,8 +251,9 @@ class HostEvents:
     `calls` are those that lie in no other of the kind, in `steps_hit` of `steps` steps; `ns` is their union, `names`
     the calls that take most, each with how many and how long. `longest_at_ns` is the start of the longest call, the
     first of equals. `device_free_ns` is the part in which the device had nothing to do. All None: it was not recorded.
-    `source` says what it was taken from, or why it was not. Where it is told, `recorded` counts all calls recorded in
-    them, and `inside` is by kind how much of `ns` was in calls of others.
+    `source` says what it was taken from, or why it was not. Where it is told, `recorded` is how many calls of
+    operators cost a profiler as much as all that it recorded in them, and `inside` is by kind how much of `ns` was in
+    calls of others.
     """
 
     rank: int
@@ -266,7 +267,7 @@ class HostEvents:
     names: tuple[tuple[str, int, int], ...]
     source: str
     longest_at_ns: int | None = None
-    recorded: int | None = None
+    recorded: float | None = None
     inside: tuple[tuple[str, int], ...] = ()
 
 
@@ -379,6 +380,7 @@ class BackwardPart:
 class UnusedGradients:
     """Gradients of a step that no optimizer uses: `unused` of `gradients`, and the `shapes` that hold most, how often.
 
+    `dropped` of them give way to later gradients of the same parameters before an optimizer uses these.
     `whole` are the nodes of the backward pass that lead to such gradients alone, `partly` those that compute one and
     may lead to others that are used. `compute_ns` is all compute of the window.
     """
@@ -387,6 +389,7 @@ class UnusedGradients:
     step: int | None
     gradients: int
     unused: int
+    dropped: int = 0
     shapes: tuple[tuple[str, int], ...]
     whole: BackwardPart
     partly: BackwardPart
@@ -415,9 +418,9 @@ class Before:
     Means over `steps` steps: the length of one, its time in collections of garbage, in data loaders and what of that
     was its own work, in torch.save and in optimizers' steps, its page faults without input, and what such a fault costs
     on that machine; None where it was not counted. `spread_ns` is the median absolute deviation of their lengths.
-    `captured_faults` are the page faults of a captured step. `calls` is how many calls of the host the capture recorded
-    a step: a profiler lengthens each. `cpu_ns` is the time of the stepping thread on a core, `delay_ns` that in which
-    it could have run and waited for one.
+    `captured_faults` are the page faults of a captured step. `calls` is how many calls of operators cost a profiler as
+    much as all that the capture recorded of the host in a step. `cpu_ns` is the time of the stepping thread on a core,
+    `delay_ns` that in which it could have run and waited for one.
     """
 
     rank: int
@@ -432,7 +435,7 @@ class Before:
     fault_ns: int | None
     spread_ns: int | None
     captured_faults: int | None
-    calls: int
+    calls: float
     cpu_ns: int | None = None
     delay_ns: int | None = None
 

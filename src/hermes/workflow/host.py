@@ -186,7 +186,7 @@ def gather(rank: Tables, into: Gathered) -> None:
     setting, gc = data.table("setting"), data.table("gc")
     into.settings[data.rank] = setting
     captured = sum(split.whole_ns for split in splits) // max(1, len(splits))
-    earlier = host_events.before(data.rank, setting, host_op.height // max(1, len(splits)), captured)
+    earlier = host_events.before(data.rank, setting, host_events.records(host_op) / max(1, len(splits)), captured)
     into.before.extend([earlier] if earlier else [])
     notable = host_events.notable(host_op)
     loop = host_op.filter(pl.col("kind") == "step").select("pid", "tid").unique()

@@ -19,6 +19,11 @@ _SHOWN = 3
 _MOST_CHANGES = 8
 _LONGEST_NAME = 60
 _MAKING = ("elementwise", "copy", "cast", "transpose", "indexing", "softmax", "normalisation", "pooling", *MATRIX)
+_FEW = (
+    "index", "take", "nonzero", "masked_select", "unique", "_unique2", "bincount", "histc", "nll_loss_forward",
+    "nll_loss2d_forward",
+)  # fmt: skip
+"""Of these the result is small, or its shape is in no input."""
 _KEPT = 131_072
 """Below, malloc of glibc gives no block back to the system by itself: mallopt(3), M_MMAP_THRESHOLD."""
 
@@ -116,17 +121,29 @@ def new_bytes(row: OperatorCost) -> int:
     """What a call of an operator writes to memory of its own, where that is so much that no heap keeps it.
 
     In bytes, as far as shapes tell: of operators that work on each number, as many numbers as their largest input has,
-    of products those of their result. 0 for what works in place or makes views.
+    of products and of what picks rows those of their result. 0 for what works in place or makes views, and where the
+    result is small beside its inputs, or no shape of it is told.
     """
     if row.kind not in _MAKING or row.operator.endswith("_"):
         return 0
     shapes = [shape for text in row.shapes.split(";") if (shape := shape_of(text))]
     if row.kind in MATRIX:
         elements = prod(shapes[-2][:-1]) * shapes[-1][-1] if len(shapes) > 1 else 0
+    elif row.kind == "indexing":
+        elements = _picked(row.operator.rpartition("::")[2], shapes)
     else:
         elements = max(map(prod, shapes), default=0)
     size = elements * (8 if row.precision == "fp64" else 4)
     return size if size >= _KEPT else 0
+
+
+def _picked(name: str, shapes: Sequence[tuple[int, ...]]) -> int:
+    """How many numbers an operator hands on that picks some by an index, its last input."""
+    if name == "index_select":
+        return prod(shapes[-1]) * prod(shapes[0][1:]) if len(shapes) > 1 else 0
+    if name == "gather":
+        return prod(shapes[-1]) if len(shapes) > 1 else 0
+    return 0 if name in _FEW else max(map(prod, shapes), default=0)
 
 
 def longest(measures: Measures, ns: Callable[[OperatorCost], float]) -> list[OperatorCost]:

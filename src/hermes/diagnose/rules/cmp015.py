@@ -40,7 +40,7 @@ from hermes.diagnose.rules._compute import faster, longest, named, operators, sh
 LIMIT = Threshold(value=0.10, unit="of window", source="docs/evidence/cmp015.md")
 ADDING = Threshold(value=0.2, unit="of it adds rows up", source="docs/evidence/cmp015.md")
 LEAST = Threshold(value=0.3, unit="of it is won", source="docs/evidence/cmp015.md")
-MOST = Threshold(value=0.8, unit="of it is won", source="docs/evidence/cmp015.md")
+MOST = Threshold(value=0.7, unit="of it is won", source="docs/evidence/cmp015.md")
 _KINDS = ("indexing", "embedding")
 _ADDS = re.compile(r"scatter_?(nd)?_?(add|reduce)|index_?(add|put)|embedding\w*(backward|grad)", re.IGNORECASE)
 

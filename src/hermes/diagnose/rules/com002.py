@@ -132,7 +132,7 @@ def _of_peer(measures: Measures, peer: int) -> Finding | None:
         cost_ns=cost,
         awaits=True,
         # A profiler lengthens the rank that makes more calls, and the others wait for that, too.
-        calls=max(worst.waits / _steps(measures, worst.rank), float(_more_calls(measures, peer, worst.rank))),
+        calls=max(worst.waits / _steps(measures, worst.rank), _more_calls(measures, peer, worst.rank)),
         share=share,
         gain=won(measures, worst.rank, round(cost * (1 - 1 / (len(slow) + 1))), "its work is dealt out to all evenly")
         if uneven
@@ -180,10 +180,10 @@ def _steps(measures: Measures, rank: int) -> int:
     return max(1, measures.steps_of_rank.get(rank, 1))
 
 
-def _more_calls(measures: Measures, peer: int, waiting: int) -> int:
+def _more_calls(measures: Measures, peer: int, waiting: int) -> float:
     """How many more calls of the awaited rank were recorded a step than of the one that waits; 0 where not told."""
     own, other = before_of(measures, peer), before_of(measures, waiting)
-    return max(0, own.calls - other.calls) if own and other else 0
+    return max(0.0, own.calls - other.calls) if own and other else 0.0
 
 
 def _has_more_of_it(measures: Measures, peer: int, waiting: int, cost_ns: int) -> bool:
