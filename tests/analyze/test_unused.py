@@ -120,6 +120,44 @@ def test_what_optimizers_of_other_steps_use_is_used() -> None:
     assert found.unused == 0
 
 
+JUDGED = ("LossBackward0", "MmBackward0", f"+{SMALL}", f"+{BIAS}")
+PAINTER = ("TanhBackward0", "MmBackward0", f"+{LARGE}", "MmBackward0", f"+{LARGE}")
+PAINTS = f"={LARGE};{LARGE}"
+
+
+def dropped(*steps: str) -> tuple[int, int, int]:
+    found = measured(calls(*steps))
+    assert found is not None
+    return found.dropped, found.unused, found.whole.host_ns
+
+
+def test_gradients_that_a_critic_leaves_in_a_painter_are_dropped_where_that_begins_anew() -> None:
+    learns = (FORWARD, "LossBackward0", *PAINTER, PAINTS)
+    assert dropped(FORWARD, *JUDGED, *PAINTER, UPDATE, *learns) == (2, 2, 50)
+    # The step may begin anywhere in the loop.
+    assert dropped(*learns, FORWARD, *JUDGED, *PAINTER, UPDATE) == (2, 2, 50)
+
+
+def test_gradients_that_others_are_added_to_are_kept() -> None:
+    steps = calls(FORWARD, *JUDGED, *PAINTER, UPDATE, FORWARD, "LossBackward0", *PAINTER, PAINTS)
+    moments = [one["start_ns"] for one in steps if one["name"] == GRADIENT and one["shapes"] == LARGE][2:]
+    added = [row("aten::add_", int(str(moment)) + 2, 2) for moment in moments]
+    found = measured([*steps, *added])
+    assert found is not None
+    assert (found.dropped, found.unused) == (0, 0)
+
+
+def test_networks_that_take_turns_drop_nothing() -> None:
+    # One backward pass for both, then both optimizers; and each after its own pass.
+    assert dropped(FORWARD, *JUDGED, *PAINTER, UPDATE, PAINTS) == (0, 0, 0)
+    assert dropped(FORWARD, *JUDGED, *PAINTER, PAINTS, UPDATE) == (0, 0, 0)
+    assert dropped(FORWARD, *JUDGED, UPDATE, FORWARD, "LossBackward0", *PAINTER, PAINTS) == (0, 0, 0)
+
+
+def test_one_optimizer_that_steps_twice_a_step_drops_nothing() -> None:
+    assert dropped(FORWARD, *STUDENT, UPDATE, FORWARD, *STUDENT, UPDATE) == (0, 0, 0)
+
+
 def test_it_is_not_measured_where_a_step_has_no_optimizer() -> None:
     assert measured(calls(FORWARD, *STUDENT, *TEACHER)) is None
     later = calls(FORWARD, *STUDENT, *TEACHER) + calls(UPDATE, at=500)

@@ -327,6 +327,12 @@ def test_a_clock_that_was_not_sampled_or_hardly_fell_is_no_finding(one: Measures
         ("aten::mm", "matmul", "256,64;64,512", 524_288),
         ("aten::addmm", "matmul", "512;256,64;64,512", 524_288),
         ("aten::transpose", "other", "1024,1024", 0),
+        ("aten::index_select", "indexing", "150000,32;;2048", 262_144),
+        ("aten::index_select", "indexing", "100,32;;40000", 5_120_000),
+        ("aten::gather", "indexing", "1024,64;;65536,1", 262_144),
+        ("aten::index", "indexing", "72000,128;", 0),
+        ("aten::nll_loss_forward", "indexing", "1024,256;1024;;;", 0),
+        ("aten::nll_loss_backward", "indexing", ";1024,256;1024;;;;", 1_048_576),
         ("aten::mul", "elementwise", "", 0),
     ],
 )
@@ -365,3 +371,24 @@ def test_what_scales_unpacked_weights_belongs_to_unpacking_them(
     finding = only(cmp005.RULE, given)
     assert (finding.cost_ns, finding.gain.high_ns) == (cost, cost)
     assert (finding.actions[0].title == "Unpack weights that do not learn once") is (cost == 300)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "elsewhere", "ns", "told"),
+    [
+        ("float;double;Scalar", "float;float", 200, True),
+        # The step computes in it; a number of Python's; another cast takes longer; to a wider type.
+        ("float;double;Scalar", "double;float", 200, False),
+        ("float;Scalar;Scalar", "float;float", 200, False),
+        ("float;double;Scalar", "float;float", 50, False),
+        ("double;float;Scalar", "float;float", 200, False),
+    ],
+)
+def test_doubles_that_no_operator_made_came_with_the_batch(
+    one: Measures, dtypes: str, elsewhere: str, ns: int, *, told: bool
+) -> None:
+    cast = operator("aten::_to_copy", "cast", ns, shapes="64,64;64,64;", dtypes=dtypes)
+    other = operator("aten::_to_copy", "cast", 100, shapes="8,8;8,8;", dtypes="float;c10::Half;Scalar")
+    work = operator("aten::mul", "elementwise", 500, shapes="64,64;64,64", dtypes=elsewhere)
+    finding = only(cmp005.RULE, having(one, cast, other, work, steps=[step_compute(cast_ns=200)]))
+    assert (finding.actions[0].title == "Hand over the type that the step computes in") is told

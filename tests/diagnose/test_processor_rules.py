@@ -92,7 +92,10 @@ def test_one_check_a_step_that_takes_three_percent_is_no_finding(judged: Make, b
 
 def test_lists_count_with_what_it_takes_to_unpickle_them(judged: Make, blind: Make, event: Make) -> None:
     rows = (event("conversion of lists", 300), event("unpickling", 200))
-    assert only(io007.RULE, judged([blind()], host=HostSide(events=rows))).cost_ns == 500
+    finding = only(io007.RULE, judged([blind()], host=HostSide(events=rows)))
+    assert (finding.cost_ns, finding.calls) == (500, None)
+    counted = only(io007.RULE, judged([blind()], host=HostSide(events=(replace(rows[0], recorded=12.0), rows[1]))))
+    assert counted.calls == 12 / max(1, rows[0].steps)
 
 
 def test_unpickling_alone_is_no_list(judged: Make, blind: Make, event: Make) -> None:
@@ -319,7 +322,7 @@ def test_rows_read_and_added_by_index_could_be_a_sparse_product(judged: Make, bl
         ("aten::mm", "matmul", 600_000),
     )
     finding = only(cmp015.RULE, by_index(judged, blind, *rows))
-    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (400_000, 120_000, 320_000)
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (400_000, 120_000, 280_000)
     assert finding.blames == ("aten::index_select", "aten::scatter_add_")
 
 
@@ -717,6 +720,21 @@ def test_a_network_that_no_optimizer_updates_needs_no_backward(measures: Make, b
     assert finding.calls == 110
     assert finding.blames == ("gradients of 32,32,3,3", "gradients of 32")
     assert ("gradients that no optimizer uses", 9.0) in [(one.what, one.value) for one in finding.evidence]
+
+
+@pytest.mark.parametrize(
+    ("whole", "partly", "first"), [(400, 0, "Detach what another network made"), (0, 500, "Freeze its parameters")]
+)
+def test_gradients_that_are_dropped_ask_for_a_cut_of_the_graph(
+    measures: Make, blind: Make, whole: int, partly: int, first: str
+) -> None:
+    (row,) = idle(whole=whole, partly=partly).unused
+    given = measures([blind(host=1_000)], host=HostSide(unused=(replace(row, dropped=7),)))
+    finding = only(cmp017.RULE, given)
+    assert (finding.title.partition(" take ")[0], finding.actions[0].title) == (
+        "Gradients that are dropped before an optimizer uses them", first,
+    )  # fmt: skip
+    assert ("dropped before an optimizer uses them", 7.0) in [(one.what, one.value) for one in finding.evidence]
 
 
 def test_a_frozen_network_between_trained_ones_wins_a_part(measures: Make, blind: Make) -> None:

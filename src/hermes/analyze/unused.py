@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,7 @@ from hermes.cost.tensors import elements_of
 
 OPTIMIZER = "Optimizer.step#"
 _GRADIENT = "torch::autograd::AccumulateGrad"
+_ADDS = ("aten::add_", "aten::add")
 _KNOWN_SHARE = 0.1
 """Where the optimizer sees the shapes of fewer gradients than this, it may update flat or sharded parameters."""
 _MATCHED_SHARE = 0.5
@@ -71,14 +73,16 @@ def unused_gradients(
     rows = shaped(first, last + 1)
     gradients = _gradients(calls, rows)
     shapes = Counter(shape for shape in gradients["shape"] if shape)
-    known = _updated(own, rows, shapes)
+    worked_on = _worked_on(own, rows)
+    known = _updated(worked_on, shapes)
     if known is None:
         return None
     nodes, wasted, unused = calls.clear(), _Wasted(), Counter[str]()
-    if not known.issuperset(shapes):
+    dropped = _dropped(gradients, calls, own["start_ns"].to_list(), worked_on)
+    if dropped.any() or not known.issuperset(shapes):
         known |= _used_elsewhere(marks, first, last, shaped)
         nodes = outermost(calls.filter(pl.col("name").str.starts_with(BACKWARD)))
-        gradients = _told(gradients, known, _forward(calls, nodes))
+        gradients = _told(gradients, known, dropped, _forward(calls, nodes))
         unused.update(gradients.filter("unused")["shape"])
         wasted = _wasted(nodes, gradients)
     part = _parts(nodes, calls, kernel, flow)
@@ -89,6 +93,7 @@ def unused_gradients(
         step=split.step,
         gradients=shapes.total(),
         unused=unused.total(),
+        dropped=int(dropped.sum()),
         shapes=tuple(sorted(unused.items(), key=lambda one: (-elements_of(one[0]), one[0]))[:_SHOWN]),
         whole=part(wasted.whole),
         partly=part(wasted.partly - wasted.whole),
@@ -113,12 +118,11 @@ def _reach(rows: pl.DataFrame) -> tuple[int, int]:
     return int(starts.min()), int((starts + lengths).max())
 
 
-def _updated(marks: pl.DataFrame, rows: pl.DataFrame, gradients: Counter[str]) -> set[str] | None:
+def _updated(worked_on: Sequence[set[str]], gradients: Counter[str]) -> set[str] | None:
     """The shapes that these optimizers work on; None where that cannot be the shapes of all they update."""
-    each = _worked_on(marks, rows)
-    if any(shapes.isdisjoint(gradients) for shapes in each):
+    if any(shapes.isdisjoint(gradients) for shapes in worked_on):
         return None
-    found = set[str]().union(*each)
+    found = set[str]().union(*worked_on)
     few = sum(gradients[shape] for shape in found) < _KNOWN_SHARE * gradients.total()
     matched = sum(elements_of(shape) for shape in found.intersection(gradients))
     least = _MATCHED_OF_FEW if few else _MATCHED_SHARE
@@ -152,12 +156,47 @@ def _forward(calls: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(enclosing(nodes, rows).is_null()).sort("start_ns")
 
 
-def _told(gradients: pl.DataFrame, known: set[str], forward: pl.DataFrame) -> pl.DataFrame:
+def _dropped(
+    gradients: pl.DataFrame, calls: pl.DataFrame, begun: Sequence[int], worked_on: Sequence[set[str]]
+) -> pl.Series:
+    """Whether a gradient gives way to the next of its shape before an optimizer uses it, though one uses that.
+
+    Another optimizer steps between the two, as a critic's does before the network learns that it judges, and the next
+    is not added to the one that was there. Behind the last of a step comes the first: the next step is like it.
+    """
+    added = _added(calls)
+    moments: dict[str, list[int]] = {}
+    for moment, shape in gradients.iter_rows():
+        moments.setdefault(shape, []).append(moment)
+    reach = [*begun, *gradients["start_ns"]]
+    lap = max(reach) - min(reach) + 1
+    steps, used = [*begun, *(moment + lap for moment in begun)], [*worked_on, *worked_on]
+
+    def given_up(moment: int, shape: str) -> bool:
+        own = [*moments[shape], *(other + lap for other in moments[shape])]
+        step = bisect_right(steps, moment)
+        place = bisect_right(own, steps[step])
+        if not shape or place == len(own) or moments[shape][place % len(moments[shape])] in added:
+            return False
+        between = used[step : bisect_right(steps, own[place])]
+        return any(shape in one for one in used) and not any(shape in one for one in between)
+
+    return pl.Series("dropped", [given_up(*row) for row in gradients.iter_rows()], dtype=pl.Boolean)
+
+
+def _added(calls: pl.DataFrame) -> set[int]:
+    """When gradients began to be kept that were added to others."""
+    kept = calls.filter(pl.col("name") == _GRADIENT)
+    within = enclosing(kept, calls.filter(pl.col("name").is_in(_ADDS))).drop_nulls()
+    return set(kept["start_ns"].gather(within))
+
+
+def _told(gradients: pl.DataFrame, known: set[str], dropped: pl.Series, forward: pl.DataFrame) -> pl.DataFrame:
     """The gradients with when their backward pass began, at the earliest, and whether they are unused.
 
     One alone in a pass may be that of an input, which the program reads, or which a checkpoint needs.
     """
-    unused = (pl.col("shape") != "") & ~pl.col("shape").is_in(list(known))
+    unused = (pl.col("shape") != "") & (~pl.col("shape").is_in(list(known)) | dropped)
     begun = gradients.join_asof(forward.select("start_ns", since="start_ns"), on="start_ns", strategy="backward")
     return begun.with_columns(pl.col("since").fill_null(-1), unused=unused).with_columns(
         unused=pl.col("unused") & (pl.col("unused").sum().over("since") > 1)

@@ -4,7 +4,8 @@
 
 The time of casts (Cast on Ascend, copies between types on CUDA) per step, against the window and against the time of
 all kernels. Where int8 is made into floating point, as of weights that are kept in 8 bits, products by scales on the
-same shape that are called as often belong to it.
+same shape that are called as often belong to it. Where it is most of all casts that float64 is made into something
+narrower, and no other operator works on float64 of that shape, batches came so, or tables that the model keeps.
 
 ## Why it costs you
 
@@ -19,7 +20,8 @@ unpacked weights, unpacking is what one pays for it.
 ## What to do
 
 Keep one type within a module, use fused operators that convert inside, and keep buffers and constants in the type they
-are used in. Unpack weights that do not learn once, before training.
+are used in. Let workers hand over the type that the step computes in, or bytes. Unpack weights that do not learn once,
+before training.
 
 ## How to check
 
@@ -48,7 +50,32 @@ FLOOR = NOISE
 def find(measures: Measures) -> Iterator[Finding]:
     """At most one finding."""
     for found in found_layout(measures, _LAYOUT):
-        yield _with_scales(measures, found)
+        yield _with_scales(measures, _of_wide_batches(measures, found))
+
+
+def _of_wide_batches(measures: Measures, found: Finding) -> Finding:
+    """The finding, with what to do where most casts narrow float64 that the step did not make itself."""
+    operators = measures.compute.operators
+    casts = [row for row in operators if row.kind == "cast" and not set(row.ranks).isdisjoint(found.ranks)]
+    narrowed = [row for row in casts if _tensors(row)[:1] != _wide(row)[:1] and _wide(row)]
+    computed = {shape for row in operators if row not in narrowed for shape, _ in _wide(row)}
+    handed = [row for row in narrowed if computed.isdisjoint(shape for shape, _ in _wide(row))]
+    if 2 * sum(row.ns for row in handed) <= sum(row.ns for row in casts):
+        return found
+    return replace(found, cause="casts of wide batches", actions=(_NARROW, *found.actions))
+
+
+def _tensors(row: OperatorCost) -> list[tuple[str, str]]:
+    """Shape and type of the inputs that have a shape: single numbers are doubles to Python."""
+    return [
+        (shape, kind)
+        for shape, kind in zip(row.shapes.split(";"), row.dtypes.lower().split(";"), strict=False)
+        if shape
+    ]
+
+
+def _wide(row: OperatorCost) -> list[tuple[str, str]]:
+    return [(shape, kind) for shape, kind in _tensors(row) if kind in _DOUBLES]
 
 
 def _with_scales(measures: Measures, found: Finding) -> Finding:
@@ -87,6 +114,16 @@ def _with_scales(measures: Measures, found: Finding) -> Finding:
     )
 
 
+_DOUBLES = ("double", "float64", "fp64", "torch.float64")
+_NARROW = Action(
+    title="Hand over the type that the step computes in",
+    do="In the dataset: torch.from_numpy(a.astype(numpy.float32)), or the bytes as they were read, x = x.float() / 255 "
+    "in the step. What NumPy, pandas and JSON read is float64. Tables that the model keeps: "
+    "self.register_buffer('table', table.float()).",
+    verify="The casts are gone, and batches have half the bytes, or an eighth.",
+    risk="none where the step computes in float32 anyway.",
+    source="case IO-12; NumPy documentation: data types",
+)
 _INT8 = frozenset(("signed char", "int8", "torch.int8"))
 _SCALES = re.compile(r"(^|::)(mul|div|muls|realdiv)_?$", re.IGNORECASE)
 _ONCE = Action(
@@ -125,4 +162,4 @@ _LAYOUT = Layout(
     ),
 )
 
-RULE = Rule(code="CMP005", page=__doc__ or "", find=find, cases=("CMP-06", "CMP-17", "CMP-20", "CMP-08"))
+RULE = Rule(code="CMP005", page=__doc__ or "", find=find, cases=("CMP-06", "CMP-17", "CMP-20", "CMP-08", "IO-12"))

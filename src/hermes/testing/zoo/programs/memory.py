@@ -20,8 +20,8 @@ def leak(*, slow: bool) -> Iterator[None]:
         loss.backward(retain_graph=slow)
         optimizer.step()
         history.append(loss if slow else loss.detach())
-        # Some 3 MB a step: beyond a gigabyte the machine would be the cause.
-        if len(history) > 350:
+        # Some 1.3 MB a step: beyond a gigabyte the machine would be the cause. A capture must not see it fall.
+        if len(history) > 750:
             history.clear()
         yield
 
