@@ -33,6 +33,7 @@ from hermes.diagnose.rules._compute import fresh, new_bytes
 Make = Callable[..., Measures]
 Split = Callable[..., StepSplit]
 Wait = Callable[..., PeerWait]
+HEADS = "1,4,512,16"
 
 
 def having(measures: Measures, *operators: Any, **given: Any) -> Measures:
@@ -326,6 +327,9 @@ def test_a_clock_that_was_not_sampled_or_hardly_fell_is_no_finding(one: Measures
         ("aten::_to_copy", "cast", "32767;", 0),
         ("aten::mm", "matmul", "256,64;64,512", 524_288),
         ("aten::addmm", "matmul", "512;256,64;64,512", 524_288),
+        ("aten::_scaled_dot_product_flash_attention_for_cpu", "attention", f"{HEADS};{HEADS};{HEADS};512,512", 131_072),
+        ("aten::_flash_attention_backward", "attention backward", f"{HEADS};{HEADS};{HEADS};{HEADS}", 393_216),
+        ("aten::_flash_attention_backward", "attention backward", "", 0),
         ("aten::transpose", "other", "1024,1024", 0),
         ("aten::index_select", "indexing", "150000,32;;2048", 262_144),
         ("aten::index_select", "indexing", "100,32;;40000", 5_120_000),

@@ -12,7 +12,7 @@ from tests.diagnose.rows import computing, only, operator, silent
 from hermes.analyze.host_measures import Before, HostSide
 from hermes.analyze.tensor_measures import RankShape
 from hermes.diagnose.rule import Measures
-from hermes.diagnose.rules import cmp018, cmp019
+from hermes.diagnose.rules import cmp018, cmp019, cmp020
 
 Make = Callable[..., Any]
 PLAIN = {"chip": None, "dtypes": "float;float", "precision": "fp32"}
@@ -233,3 +233,151 @@ def test_sums_of_rows_spread_nothing_that_a_product_would_do(shaped: Make) -> No
 def test_pairs_that_take_little_of_the_step_are_no_finding(shaped: Make) -> None:
     rows = [(name, kind, shapes, ns // 20) for name, kind, shapes, ns in SQUARES[:5]]
     assert silent(cmp019.RULE, shaped(*rows, *SQUARES[5:]))
+
+
+# Causal masks that are made as tensors -----------------------------------------------------------------------------
+
+HEADS = "1,4,512,16"
+MASK = "1,4,512,512"
+FORWARD = "aten::_scaled_dot_product_flash_attention_for_cpu"
+FIRST = f"{HEADS};{HEADS};{HEADS}"
+
+
+def masked(mask: str, made: str = "") -> tuple[Row, ...]:
+    """A layer that makes a mask and reads it, of a tenth and half of a millisecond."""
+    made = made or mask
+    return (
+        ("aten::fill_", "elementwise", f"{made};", 30_000),
+        ("aten::triu", "elementwise", f"{made};", 70_000),
+        (FORWARD, "attention", f"{FIRST};;;{mask};", 100_000),
+        (f"{FORWARD}_backward", "attention backward", f"{HEADS};{FIRST};{HEADS};1,4,512;;;{mask};", 300_000),
+        REST,
+    )
+
+
+def test_a_mask_that_is_made_for_each_head_could_be_a_word(shaped: Make) -> None:
+    finding = only(cmp020.RULE, shaped(*masked(MASK)))
+    # All that makes it, and what reading it is of attention; at least seven tenths of the former.
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (164_000, 70_000, 164_000)
+    assert (finding.calls, finding.confidence) == (pytest.approx(2.32), 0.6)
+    assert finding.blames[0] == "aten::triu"
+    assert "1 x 4 x 512 x 512" in finding.title
+    assert finding.actions[0].title == "Say that attention is causal"
+
+
+def test_of_long_sequences_blocks_that_the_mask_hides_are_won_too(shaped: Make) -> None:
+    rows = [(name, kind, shapes.replace("512", "1024"), ns) for name, kind, shapes, ns in masked("512,512")]
+    finding = only(cmp020.RULE, shaped(*rows))
+    # A quarter: one of four blocks of 512 keys.
+    assert (finding.gain.low_ns, finding.gain.high_ns) == (70_000 + 100_000, 100_000 + 164_000)
+    rows = [(name, kind, shapes.replace("512", "16384"), ns) for name, kind, shapes, ns in masked("512,512")]
+    assert only(cmp020.RULE, shaped(*rows)).gain.high_ns == 100_000 + 200_000
+
+
+def test_a_small_mask_of_all_heads_is_read_from_caches(shaped: Make) -> None:
+    assert only(cmp020.RULE, shaped(*masked("512,512"))).cost_ns == 128_000
+
+
+def test_a_triangle_may_be_spread_and_converted_on_its_way(shaped: Make) -> None:
+    more = (
+        ("aten::bitwise_not", "elementwise", "1,1,512,512", 10_000),
+        ("aten::where", "elementwise", "512,512;;", 10_000),
+        ("aten::copy_", "copy", f"{MASK};512,512;", 10_000),
+        ("aten::masked_fill_", "elementwise", "512,512;512,512;", 10_000),
+        ("aten::add", "elementwise", "512,512;1;", 10_000),
+    )
+    assert only(cmp020.RULE, shaped(*masked(MASK, made="512,512"), *more)).cost_ns == 214_000
+
+
+def test_memory_of_masks_is_theirs(shaped: Make) -> None:
+    only_masks = [row for row in masked(MASK) if row != REST and "attention" not in row[1]]
+    readers = [(name, kind, shapes.replace("512,16", "8,16"), ns) for name, kind, shapes, ns in masked(MASK)[2:4]]
+    assert silent(cmp020.RULE, shaped(*only_masks, *readers))
+    # A mask that is filled and one that is cut, of a MB each; an output and three gradients of an eighth each.
+    assert only(cmp020.RULE, shaped(*masked(MASK))).fresh == pytest.approx(8 / 8.5625, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("forward", "shapes"),
+    [
+        ("aten::_scaled_dot_product_efficient_attention", f"{FIRST};{MASK};;;;"),
+        ("aten::_efficient_attention_forward", f"1,512,4,16;1,512,4,16;1,512,4,16;{MASK};;;;"),
+        ("aten::_scaled_dot_product_cudnn_attention", f"{FIRST};{MASK};;;;;"),
+        ("aten::_scaled_dot_product_fused_attention_overrideable", f"{FIRST};{MASK};;;;;"),
+        ("FlashAttentionScore", f"{FIRST};;;;512,512"),
+        ("FlashAttentionScore", "512,1,64;512,1,64;512,1,64;;;;1,1,512,512"),
+    ],
+)
+def test_on_devices_half_of_attention_may_be_won(measures: Make, split: Make, forward: str, shapes: str) -> None:
+    ascend = "::" not in forward
+    made = [
+        operator("Triu" if ascend else "aten::triu", "elementwise", 100, shapes="512,512"),
+        operator(forward, "attention", 400, shapes=shapes),
+        operator("aten::mm", "matmul", 500, shapes="512,64;64,64"),
+    ]
+    found = measures([split()], vendors={0: "ascend" if ascend else "nvidia"})
+    finding = only(cmp020.RULE, replace(found, compute=computing(*made)))
+    assert (finding.cost_ns, finding.gain.low_ns) == (300, 70)
+    assert ("sparse_mode=2" in finding.actions[0].do) == ascend
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("aten::tril", "elementwise", f"{MASK};", 10_000),  # a window
+        ("aten::logical_and", "elementwise", f"{MASK};{MASK}", 10_000),  # two masks
+        ("aten::add", "elementwise", f"{MASK};1,1,512,512;", 10_000),  # places, or another mask
+        ("aten::masked_fill", "elementwise", f"{MASK};1,1,1,512;", 10_000),  # padding
+        ("aten::mul", "elementwise", f"{MASK};4,1,1", 10_000),  # slopes of heads
+        ("aten::index_put_", "indexing", f"{MASK};512;;", 10_000),
+    ],
+)
+def test_masks_that_hold_more_than_a_triangle_are_no_finding(shaped: Make, more: Row) -> None:
+    assert silent(cmp020.RULE, shaped(*masked(MASK), more))
+
+
+def test_what_else_has_the_size_of_a_mask_does_not_count(shaped: Make) -> None:
+    # Weights of 512 x 512 that an optimizer adds to; as many are filled as masks are.
+    weights = (("aten::mm", "matmul", "64,512;512,512", 0), ("aten::add_", "elementwise", "512,512;512,512;", 50_000))
+    assert only(cmp020.RULE, shaped(*masked("512,512"), *weights)).cost_ns == 98_000
+
+
+@pytest.mark.parametrize("left_out", ["aten::triu", FORWARD])
+def test_a_mask_that_is_kept_and_a_triangle_that_is_no_mask_are_no_finding(shaped: Make, left_out: str) -> None:
+    assert silent(cmp020.RULE, shaped(*(row for row in masked(MASK) if not row[0].startswith(left_out))))
+
+
+@pytest.mark.parametrize(
+    ("mask", "made"),
+    [
+        ("1,4,512,512", "1,4,1024,1024"),  # a part of a larger one
+        ("1,4,512,512", "2,512,512"),
+        ("1,1,512,640", "1,1,512,640"),  # with keys of a cache
+        ("1,1,1,512", "512,512"),
+        ("640,640", "640,640"),  # not as long as queries
+        ("", "512,512"),
+        ("x", "512,512"),
+    ],
+)
+def test_a_triangle_of_another_shape_is_no_finding(shaped: Make, mask: str, made: str) -> None:
+    assert silent(cmp020.RULE, shaped(*masked(mask, made)))
+
+
+def test_the_compressed_mask_is_no_finding(measures: Make, split: Make) -> None:
+    made = [
+        operator("Triu", "elementwise", 500, shapes="2048,2048"),
+        operator("FlashAttentionScore", "attention", 500, shapes="1,4,2048,16;1,4,2048,16;1,4,2048,16;;;;2048,2048"),
+    ]
+    found = measures([split()], vendors={0: "ascend"})
+    assert silent(cmp020.RULE, replace(found, compute=computing(*made)))
+
+
+def test_a_mask_that_is_not_made_in_each_step_is_no_finding(shaped: Make) -> None:
+    found = shaped(*masked(MASK))
+    assert silent(cmp020.RULE, replace(found, steps_of_rank={0: 3}))
+
+
+def test_a_mask_that_takes_little_of_the_step_is_no_finding(shaped: Make) -> None:
+    rows = [(name, kind, shapes, ns // 5) for name, kind, shapes, ns in masked(MASK)[:4]]
+    assert silent(cmp020.RULE, shaped(*rows, REST))
+    assert silent(cmp020.RULE, shaped(REST))

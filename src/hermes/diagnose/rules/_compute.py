@@ -121,20 +121,24 @@ def new_bytes(row: OperatorCost) -> int:
     """What a call of an operator writes to memory of its own, where that is so much that no heap keeps it.
 
     In bytes, as far as shapes tell: of operators that work on each number, as many numbers as their largest input has,
-    of products and of what picks rows those of their result. 0 for what works in place or makes views, and where the
-    result is small beside its inputs, or no shape of it is told.
+    of products and of what picks rows those of their result, of attention as many as queries have, and three times that
+    backward. 0 for what works in place or makes views, and where the result is small beside its inputs, or no shape of
+    it is told.
     """
     if row.kind not in _MAKING or row.operator.endswith("_"):
         return 0
     shapes = [shape for text in row.shapes.split(";") if (shape := shape_of(text))]
-    if row.kind in MATRIX:
+    tensors = 3 if row.kind == "attention backward" else 1
+    if row.kind.startswith("attention"):
+        elements = prod(shapes[0]) if shapes else 0
+    elif row.kind in MATRIX:
         elements = prod(shapes[-2][:-1]) * shapes[-1][-1] if len(shapes) > 1 else 0
     elif row.kind == "indexing":
         elements = _picked(row.operator.rpartition("::")[2], shapes)
     else:
         elements = max(map(prod, shapes), default=0)
     size = elements * (8 if row.precision == "fp64" else 4)
-    return size if size >= _KEPT else 0
+    return tensors * size if size >= _KEPT else 0
 
 
 def _picked(name: str, shapes: Sequence[tuple[int, ...]]) -> int:

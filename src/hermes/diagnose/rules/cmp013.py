@@ -106,5 +106,5 @@ RULE = Rule(
     code="CMP013",
     page=__doc__ or "",
     find=find,
-    cases=("CMP-15", "CMP-16", "CMP-17", "CMP-18", "CMP-19", "CMP-20", "CMP-21", "CMP-34"),
+    cases=("CMP-15", "CMP-17", "CMP-18", "CMP-19", "CMP-20", "CMP-21", "CMP-34"),
 )
