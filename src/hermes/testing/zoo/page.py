@@ -57,7 +57,7 @@ def _summaries(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
     halves = [[one for one in results if one.entry.half == half] for half in ("tuned", "held-out")]
     unseen = [one for one in results if one.entry.unseen]
     said = [summary(rows) for rows in (*halves, unseen, results)]
-    yield ("figure", "tuned half", "held-out half", "of it never tuned on", "all")
+    yield ("figure", "tuned half", "held-out half", "of it the fourth round", "all")
     for words, name in (
         ("the cause is named first", "first"),
         ("it is among the first three", "among_three"),
