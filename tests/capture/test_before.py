@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.capture.before import before, fault_ns
+from hermes.capture.before import before, fault_ns, renewed
 from hermes.capture.profile import Captures
 from hermes.live.control import Control, Request
 from hermes.live.record import FIELDS, FLAGS, NULL, pack
@@ -50,6 +50,40 @@ def test_faults_that_are_read_now_and_then_are_shared_out_among_the_steps_betwee
 
 def walls(*lengths: int) -> bytes:
     return b"".join(record(wall_ns=length) for length in lengths)
+
+
+def numbered(*lengths: int, first: int = 0) -> bytes:
+    return b"".join(record(wall_ns=length, step=first + at) for at, length in enumerate(lengths))
+
+
+QUICK, SLOW = [10, 11, 12] * 20, [40, 41, 42] * 20
+
+
+@pytest.mark.parametrize(
+    ("since", "steps", "length"),
+    [
+        # A change behind the acceptance; and so far back that no other record is left; and a cure.
+        ([*QUICK, *SLOW], 60, 41),
+        (SLOW, 60, 41),
+        ([*SLOW, *QUICK], 60, 11),
+        # Room makes steps quicker; as before; a stall; too few to be sure.
+        ([5, 6, 7] * 20, 60, 11),
+        (QUICK, 60, 11),
+        ([*QUICK, 90, *QUICK], 60, 11),
+        (SLOW[:4], 60, 11),
+        ([], 60, 11),
+    ],
+)
+def test_a_change_between_acceptance_and_begin_counts_anew(since: list[int], steps: int, length: int) -> None:
+    told = before(numbered(*QUICK))
+    found = renewed(told, numbered(*QUICK[-9:], first=51) + numbered(*since, first=60), 59)
+    assert (found["steps"], found["step_ns"], found["fault_ns"]) == (steps, length, told["fault_ns"])
+
+
+def test_what_was_not_told_at_acceptance_is_told_at_the_begin() -> None:
+    found = renewed({}, numbered(*QUICK, first=1), 0)
+    assert (found["steps"], found["step_ns"]) == (60, 11)
+    assert renewed({}, b"", 0) == {}
 
 
 @pytest.mark.parametrize(
@@ -97,13 +131,13 @@ def test_steps_are_counted_before_a_capture_makes_room(tmp_path: Path, monkeypat
     done: list[str] = []
     control = Control.create(tmp_path / "control", {"job": "a"})
     number = control.claim(0)
-    captures = Captures(control, number, 0, done.append, lambda: done.append("counted") or {})
+    captures = Captures(control, number, 0, done.append, lambda: done.append("counted") or b"")
     monkeypatch.setattr(captures, "_make_room", lambda: done.append("made room"))
     control.ask(Request(action="profile", start_step=9, steps=2, level="light", reason="", out=str(tmp_path)))
     captures.poll(3)
     assert done == ["counted", "made room"]
     # What counting raises is no reason to refuse.
-    broken = Captures(control, number, 0, done.append, lambda: {}["none"])
+    broken = Captures(control, number, 0, done.append, lambda: bytes({}["none"]))
     monkeypatch.setattr(broken, "_make_room", lambda: done.append("made room again"))
     broken._seen = 0
     broken.poll(4)

@@ -141,7 +141,7 @@ class Agent:
         self._monitor = Monitor(ring, log, self._meter, say)
         self._patches = Patches(self._meter)
         self._patches.install(collectives=self._collectives, transfers=self._transfers)
-        self._captures = Captures(control, number, place.rank, say, self._monitor.before)
+        self._captures = Captures(control, number, place.rank, say, self._monitor.last)
         self._job = job
         self._note(job, place.rank, about)
         self._monitor.device = device_clock(sys.modules) if self._device_events else None

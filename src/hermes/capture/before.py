@@ -27,22 +27,51 @@ _MEANS = {"step_ns": "wall_ns"} | {
 def before(records: bytes) -> dict[str, int]:
     """Means by name over packed records since their last change, as integers; what no record has is absent.
 
-    `steps` counts the records, `step_ns` is a step's length and `spread_ns` the median absolute deviation of it,
+    `steps` counts the records, `step_ns` is a step's length, `middle_ns` its median and `spread_ns` the median absolute
+    deviation from that,
     `gc_ns` its time in collections, `data_ns` its time in data loaders, `data_cpu_ns` what it computed
     there itself, `save_ns` its time in torch.save, `optimizer_ns` its time in optimizers' steps, `cpu_ns` its time on a
     core and `delay_ns` that in which it waited for one, `minor_faults` the
     page faults without input of the middle step, `fault_ns` what one costs, measured now. Steps that another profiler,
     an evaluation or the start made different are left out; none is left: nothing is told.
     """
-    rows = [
+    rows = _alike(records)
+    if not rows:
+        return {}
+    rows = rows[_changed_at(_walls(rows)) :]
+    return {**_told(rows), "fault_ns": fault_ns()}
+
+
+def renewed(told: dict[str, int], records: bytes, step: int) -> dict[str, int]:
+    """The same when the capture begins, if steps changed after `step`, at which it was accepted and `told` was counted.
+
+    Room for records makes steps quicker, and nothing but a change makes them longer, or different from one another.
+    """
+    rows = [row for row in _alike(records) if row[AT["step"]] > step]
+    begin = _changed_at(_walls(rows)) if len(rows) >= _FEWEST else 0
+    rows = rows[begin:]
+    if len(rows) < _FEWEST:
+        return told
+    if told and not begin and _middle(_walls(rows)) <= (1 + _CHANGED) * told["middle_ns"]:
+        return told
+    return {**_told(rows), "fault_ns": told.get("fault_ns") or fault_ns()}
+
+
+def _alike(records: bytes) -> list[tuple[int, ...]]:
+    """The records of steps that nothing else made different."""
+    return [
         row
         for at in range(0, len(records) - SIZE + 1, SIZE)
         if (row := unpack(records[at : at + SIZE])) and not row[AT["flags"]] & _OTHER
     ]
-    if not rows:
-        return {}
-    rows = rows[_changed_at([row[AT["wall_ns"]] for row in rows]) :]
-    return {"steps": len(rows), **dict(_means(rows)), "fault_ns": fault_ns()}
+
+
+def _walls(rows: list[tuple[int, ...]]) -> list[int]:
+    return [row[AT["wall_ns"]] for row in rows]
+
+
+def _told(rows: list[tuple[int, ...]]) -> dict[str, int]:
+    return {"steps": len(rows), **dict(_means(rows))}
 
 
 def _changed_at(walls: list[int]) -> int:
@@ -78,8 +107,9 @@ def _means(rows: list[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
         known = [row[AT[field]] for row in rows if row[AT[field]] != NULL]
         if known:
             yield name, sum(known) // len(known)
-    walls = [row[AT["wall_ns"]] for row in rows]
+    walls = _walls(rows)
     middle = _middle(walls)
+    yield "middle_ns", middle
     yield "spread_ns", _middle([abs(wall - middle) for wall in walls])
     # Read each 10 ms at most, for all steps since.
     for name in ("cpu_ns", "delay_ns"):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-from hermes.capture.before import RECORDS, before
+from hermes.capture.before import RECORDS
 from hermes.capture.device import DeviceClock
 from hermes.capture.flops import FlopCount
 from hermes.capture.meter import Meter
@@ -193,11 +193,11 @@ class Monitor:
         slow = end - start > _SLOW_FLUSH_NS
         self._flush_ns = min(2 * self._flush_ns, _LONGEST_FLUSH_NS) if slow else _FLUSH_NS
 
-    def before(self) -> dict[str, int]:
-        """What the last steps were like, for a capture that was accepted now: see `capture.before`."""
+    def last(self) -> bytes:
+        """The records of the last steps, for a capture that says what they were like: see `capture.before`."""
         self._ring.count = self._meter.count
         records, _ = self._ring.since(max(self._ring.count - RECORDS, 0))
-        return before(records)
+        return records
 
     def close(self) -> None:
         """Write what is left, and let go of the files."""

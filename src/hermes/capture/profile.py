@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.capture.backends import Backend, CaptureError, choose
+from hermes.capture.before import before, renewed
 from hermes.live.control import FINAL, Control, Request, Slot
 from hermes.live.errors import LiveError
 from hermes.live.process import me
@@ -28,11 +29,11 @@ class Captures:
 
     def __init__(
         self, control: Control, number: int, rank: int, say: Callable[[str], None],
-        before: Callable[[], dict[str, int]] = dict,
+        last: Callable[[], bytes] = bytes,
     ) -> None:  # fmt: skip
-        """`before` tells what the last steps were like, for who reads a capture."""
+        """`last` gives the records of the last steps: a capture says what they were like."""
         self.control = control
-        self._before = before
+        self._last = last
         self._off = False
         self._number = number
         self._rank = rank
@@ -45,6 +46,7 @@ class Captures:
         self._request: Request | None = None
         self._backend: Backend | None = None
         self._told: dict[str, int] = {}
+        self._accepted_at = 0
         self._began_ns = 0
         self._headroom: Headroom | None = None
         self._slowed = False
@@ -97,8 +99,9 @@ class Captures:
         self._request = request
         self._answer("accepted", f"at step {step}")
         # With room in the heap steps may be quicker than they are without.
+        self._told, self._accepted_at = {}, step
         with contextlib.suppress(Exception):
-            self._told = self._before()
+            self._told = before(self._last())
         self._make_room()
 
     def _make_room(self) -> None:
@@ -134,6 +137,8 @@ class Captures:
     def _start(self, request: Request) -> None:
         def begin() -> None:
             room(Path(request.out), request.largest_bytes)
+            with contextlib.suppress(Exception):
+                self._told = renewed(self._told, self._last(), self._accepted_at)
             self._backend = choose(request, self._rank, sys.modules, self._told)
             self._began_ns = time.monotonic_ns()
             self._backend.start()
