@@ -66,10 +66,11 @@ QUICK, SLOW = [10, 11, 12] * 20, [40, 41, 42] * 20
         ([*QUICK, *SLOW], 60, 41),
         (SLOW, 60, 41),
         ([*SLOW, *QUICK], 60, 11),
-        # Room makes steps quicker; as before; a stall; too few to be sure.
+        # Room makes steps quicker; as before; a stall; noise; too few to be sure.
         ([5, 6, 7] * 20, 60, 11),
         (QUICK, 60, 11),
         ([*QUICK, 90, *QUICK], 60, 11),
+        ([18, 19, 20] * 20, 60, 11),
         (SLOW[:4], 60, 11),
         ([], 60, 11),
     ],

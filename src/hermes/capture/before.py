@@ -17,6 +17,8 @@ RECORDS = 256
 """So many records are looked at, a millisecond's work, once for each capture."""
 _OTHER = FLAGS["first"] | FLAGS["profiled"] | FLAGS["evaluation"] | FLAGS["foreign_profiler"]
 _FEWEST, _SURE, _CHANGED = 5, 4.0, 0.2
+_OTHER_STEPS = 2
+"""So many times longer steps are others; a machine's noise does less: `docs/evidence/profiler-cost.md`."""
 _PAGES, _TRIES = 256, 5
 _MEANS = {"step_ns": "wall_ns"} | {
     name: name for name in ("gc_ns", "data_ns", "data_cpu_ns", "save_ns", "optimizer_ns")
@@ -43,17 +45,19 @@ def before(records: bytes) -> dict[str, int]:
 
 
 def renewed(told: dict[str, int], records: bytes, step: int) -> dict[str, int]:
-    """The same when the capture begins, if steps changed after `step`, at which it was accepted and `told` was counted.
+    """The same when the capture begins, if steps are others since `step`, at which it was accepted and `told` counted.
 
-    Room for records makes steps quicker, and nothing but a change makes them longer, or different from one another.
+    That is a median twice as long, or half as long and not so from the beginning: room for records makes steps quicker.
     """
     rows = [row for row in _alike(records) if row[AT["step"]] > step]
     begin = _changed_at(_walls(rows)) if len(rows) >= _FEWEST else 0
     rows = rows[begin:]
     if len(rows) < _FEWEST:
         return told
-    if told and not begin and _middle(_walls(rows)) <= (1 + _CHANGED) * told["middle_ns"]:
-        return told
+    if told:
+        ratio = _middle(_walls(rows)) / max(1, told["middle_ns"])
+        if ratio < _OTHER_STEPS and not (begin and ratio * _OTHER_STEPS <= 1):
+            return told
     return {**_told(rows), "fault_ns": told.get("fault_ns") or fault_ns()}
 
 
