@@ -723,7 +723,8 @@ def test_a_network_that_no_optimizer_updates_needs_no_backward(measures: Make, b
 
 
 @pytest.mark.parametrize(
-    ("whole", "partly", "first"), [(400, 0, "Detach what another network made"), (0, 500, "Freeze its parameters")]
+    ("whole", "partly", "first"),
+    [(400, 0, "Detach what one network made where the other learns from it"), (0, 500, "Freeze its parameters")],
 )
 def test_gradients_that_are_dropped_ask_for_a_cut_of_the_graph(
     measures: Make, blind: Make, whole: int, partly: int, first: str

@@ -305,6 +305,7 @@ _FORMS: dict[str, Form] = {
     "shapes.dynamic_share": _Ratio(table="host.shapes", over="dynamic", under=("known",)),
     "shapes.new_share": _Ratio(table="host.shapes", over="new", under=("distinct",)),
     "backward.unused_share": _Ratio(table="host.unused_gradients", over="unused", under=("gradients",)),
+    "backward.dropped_share": _Ratio(table="host.unused_gradients", over="dropped", under=("gradients",)),
     "cores.usage": _Ratio(table="host.contention", over="usage"),
     "cores.busiest": _Ratio(table="host.contention", over="busiest"),
     "setting": _setting,

@@ -122,6 +122,8 @@ _ROWS: tuple[MeasureName, ...] = (
          "host.shapes[].new host.shapes[].distinct"),
     _row("backward.unused_share", "share", "gradients of parameters that no optimizer has, of all",
          "host.unused_gradients[].unused host.unused_gradients[].gradients"),
+    _row("backward.dropped_share", "share", "gradients that give way to others before an optimizer uses them, of all",
+         "host.unused_gradients[].dropped host.unused_gradients[].gradients"),
     _row("cores.usage", "share", "mean load of the host's cores", "host.contention[].usage"),
     _row("cores.busiest", "share", "mean load of the busiest core", "host.contention[].busiest"),
     _row("setting", "text", "value of a setting of a rank; `unset` where it is known to have none",

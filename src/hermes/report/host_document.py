@@ -231,6 +231,7 @@ def _unused(row: UnusedGradients) -> dict[str, object]:
         "step": row.step,
         "gradients": row.gradients,
         "unused": row.unused,
+        "dropped": row.dropped,
         "shapes": [{"shape": text_of(shape), "gradients": count} for shape, count in row.shapes],
         "whole_host_ms": ms(row.whole.host_ns),
         "whole_device_ms": ms(row.whole.device_ns),

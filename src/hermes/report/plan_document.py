@@ -74,7 +74,7 @@ def _bare(one: Bare | None) -> dict[str, object] | None:
         "steps": one.steps,
         "step_ms": ms(one.step_ns),
         "captured_ms": ms(one.captured_ns),
-        "calls": one.calls,
+        "calls": finite(round(one.calls, 1)),
         "us_a_call": finite(round(one.each_ns / 1e3, 3)),
     }
 

@@ -25,7 +25,8 @@ def bare_sentence(plan: Plan) -> str:
     one = plan.bare
     if one is None:
         return ""
-    added = f": it adds {duration(round(one.each_ns))} to each of {one.calls} calls" if one.each_ns else ""
+    calls = f"each of {one.calls:,.0f} calls, ten frames of Python counted as one"
+    added = f": it adds {duration(round(one.each_ns))} to {calls}" if one.each_ns else ""
     return (
         f"Gains are of the step without the profiler: {duration(one.step_ns)}, mean of {one.steps} before the capture; "
         f"in it {duration(one.captured_ns)}{added}."

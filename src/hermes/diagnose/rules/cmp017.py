@@ -80,7 +80,7 @@ def find(measures: Measures) -> Iterator[Finding]:
 def _actions(row: UnusedGradients) -> tuple[Action, ...]:
     if not row.dropped:
         return _NO_GRAPH, _FREEZE
-    return (_DETACH, _FREEZE) if row.whole.host_ns > row.partly.host_ns else (_FREEZE, _DETACH)
+    return (_DETACH, _FREEZE) if row.whole.host_ns > row.partly.host_ns else (_FREEZE,)
 
 
 _NO_GRAPH = Action(
@@ -100,7 +100,7 @@ _FREEZE = Action(
     source="PyTorch: Autograd mechanics, setting requires_grad",
 )
 _DETACH = Action(
-    title="Detach what another network made",
+    title="Detach what one network made where the other learns from it",
     do="critic(painted.detach()) in place of critic(painted) while the critic learns; the network that painted then "
     "learns from critic(painted) without retain_graph.",
     verify="AccumulateGrad is called for the parameters of each network only before its own optimizer steps.",
@@ -149,4 +149,4 @@ def _facts(measures: Measures, row: UnusedGradients) -> Iterator[Evidence]:
         yield fact(measures, row.rank, f"of shape {shape}", count, "gradients")
 
 
-RULE = Rule(code="CMP017", page=__doc__ or "", find=find, cases=("CPU-28", "CPU-48"))
+RULE = Rule(code="CMP017", page=__doc__ or "", find=find, cases=("CPU-49", "CPU-28", "CPU-48"))

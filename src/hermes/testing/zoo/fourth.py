@@ -32,7 +32,7 @@ FOURTH: tuple[Entry, ...] = (
     ),
     Entry(
         name="undetached-painter", file="fourth_models", program="undetached_painter", layer="compute",
-        causes=("CPU-48",), also=("CPU-28",),
+        causes=("CPU-48",), also=("CPU-49", "CPU-28"),
         cure="detach what was painted",
     ),
     Entry(
