@@ -227,6 +227,8 @@ def summed(
 
 def recorded_in(when: Intervals, calls: pl.DataFrame, loop: pl.DataFrame) -> float:
     """The `records` of calls that begin in these times, on the loop's threads where these are known."""
+    if not when.total:
+        return 0.0
     own = of_threads(calls, loop) if loop.height else calls
     moments = own["start_ns"].to_numpy()
     return records(own.filter(pl.Series(when.lasted(moments + 1) > when.lasted(moments), dtype=pl.Boolean)))

@@ -270,6 +270,11 @@ class HostEvents:
     recorded: float | None = None
     inside: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def recorded_a_step(self) -> float | None:
+        """`recorded` as a mean over steps."""
+        return None if self.recorded is None else self.recorded / max(1, self.steps)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shapes:

@@ -151,10 +151,10 @@ def _held(measures: Measures, found: Loss, small: Sequence[GroupOp]) -> float | 
     """
     rank = found.worst.rank
     row, before = events_of(measures, rank, COLLECTIVES), before_of(measures, rank)
-    if row is None or row.recorded is None or before is None:
+    inside = row.recorded_a_step if row else None
+    if inside is None or before is None:
         return None
-    inside = row.recorded / max(1, row.steps) * _part(measures, rank, small)
-    return (inside + before.calls * found.share) / 2
+    return (inside * _part(measures, rank, small) + before.calls * found.share) / 2
 
 
 def _late_calls(measures: Measures, found: Loss) -> float | None:

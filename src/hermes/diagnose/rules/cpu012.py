@@ -69,7 +69,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
-        calls=None if row.recorded is None else row.recorded / max(1, row.steps),
+        calls=row.recorded_a_step,
         share=found.share,
         gain=_gain(measures, row.rank, found.cost_ns),
         confidence=round(0.8 * measures.certainty, 2),

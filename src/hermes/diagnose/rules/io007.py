@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.analyze.host_measures import HostEvents
 from hermes.diagnose.finding import Action, Finding
 from hermes.diagnose.rule import Measures, Rule, Threshold
 from hermes.diagnose.rules._host import blamed, bound, event_cost, events_of, host_loss, of_events, on
@@ -62,7 +61,7 @@ def find(measures: Measures) -> Iterator[Finding]:
         ranks=found.ranks,
         blames=blamed(measures, found),
         cost_ns=found.cost_ns,
-        calls=_recorded(row),
+        calls=row.recorded_a_step,
         share=found.share,
         gain=bound(measures, found, "batches arrive as tensors"),
         confidence=round(0.9 * measures.certainty, 2),
@@ -87,10 +86,6 @@ def find(measures: Measures) -> Iterator[Finding]:
             ),
         ),
     )
-
-
-def _recorded(row: HostEvents) -> float | None:
-    return None if row.recorded is None else row.recorded / max(1, row.steps)
 
 
 def _converted(measures: Measures, rank: int) -> int | None:
