@@ -81,6 +81,11 @@ def test_a_change_between_acceptance_and_begin_counts_anew(since: list[int], ste
     assert (found["steps"], found["step_ns"], found["fault_ns"]) == (steps, length, told["fault_ns"])
 
 
+@pytest.mark.parametrize(("since", "length"), [([*SLOW, *QUICK], 11), (QUICK, 41)])
+def test_steps_that_are_quicker_from_the_acceptance_on_have_room_and_no_cure(since: list[int], length: int) -> None:
+    assert renewed(before(numbered(*SLOW)), numbered(*since, first=60), 59)["step_ns"] == length
+
+
 def test_what_was_not_told_at_acceptance_is_told_at_the_begin() -> None:
     found = renewed({}, numbered(*QUICK, first=1), 0)
     assert (found["steps"], found["step_ns"]) == (60, 11)

@@ -723,11 +723,15 @@ def test_a_network_that_no_optimizer_updates_needs_no_backward(measures: Make, b
 
 
 @pytest.mark.parametrize(
-    ("whole", "partly", "first"),
-    [(400, 0, "Detach what one network made where the other learns from it"), (0, 500, "Freeze its parameters")],
+    ("whole", "partly", "first", "gain"),
+    [
+        (400, 0, "Detach what one network made where the other learns from it", (400, 540)),
+        # The nodes lead to others, too: of none all is won.
+        (0, 500, "Freeze its parameters", (200, 325)),
+    ],
 )
 def test_gradients_that_are_dropped_ask_for_a_cut_of_the_graph(
-    measures: Make, blind: Make, whole: int, partly: int, first: str
+    measures: Make, blind: Make, whole: int, partly: int, first: str, gain: tuple[int, int]
 ) -> None:
     (row,) = idle(whole=whole, partly=partly).unused
     given = measures([blind(host=1_000)], host=HostSide(unused=(replace(row, dropped=7),)))
@@ -735,6 +739,7 @@ def test_gradients_that_are_dropped_ask_for_a_cut_of_the_graph(
     assert (finding.title.partition(" take ")[0], finding.actions[0].title) == (
         "Gradients that are dropped before an optimizer uses them", first,
     )  # fmt: skip
+    assert (finding.gain.low_ns, finding.gain.high_ns) == gain
     assert ("dropped before an optimizer uses them", 7.0) in [(one.what, one.value) for one in finding.evidence]
 
 
