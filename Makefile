@@ -17,7 +17,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live zoo test test-torch check lint format docs docs-check bench accuracy fuzz clean chromium tsc
+.PHONY: help demo demo-live zoo test test-all test-torch check lint format docs docs-check bench accuracy fuzz clean chromium tsc
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -32,20 +32,25 @@ demo-live: $(VENV)/.package ## the second part of the demo alone; installs the C
 	@$(bin)/python -c 'import torch' 2>/dev/null || $(MAKE) --silent --no-print-directory $(VENV)-torch/.torch
 	@rm -rf out/live
 	@python=$(bin)/python; $$python -c 'import torch' 2>/dev/null || python=$(VENV)-torch/bin/python; \
-	  $(bin)/python -m hermes.testing.live_demo out/live --python $$python
+	  $(bin)/python -m hermes_testing.live_demo out/live --python $$python
 
 zoo: $(VENV)/.dev ## train programs with planted causes, compare what Hermes names and predicts; installs PyTorch
 	@$(torch_here)
-	@$(bin)/python -m hermes.testing.zoo --page docs/accuracy.md
+	@$(bin)/python -m bench.zoo --page docs/accuracy.md
 
-test: $(VENV)/.dev chromium tsc ## run the tests
-	@$(bin)/python -m pytest --numprocesses $(workers) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+pytest := $(bin)/python -m pytest --numprocesses $(workers) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/.dev chromium tsc ## run the tests but those marked slow: the loop of every day
+	@$(pytest) -m 'not slow'
+
+test-all: $(VENV)/.dev chromium tsc ## run all tests, with sweeps, kills and long runs of browsers: the gate
+	@$(pytest)
 
 test-torch: $(VENV)/.dev ## install PyTorch, and run the tests of capture with it
 	@$(torch_here)
 	@$(bin)/python -m pytest tests/live tests/capture tests/fleet
 
-check: lint docs-check test ## the gate: format, lint, types, imports, docs, tests
+check: lint docs-check test-all ## the gate: format, lint, types, imports, docs, tests
 
 lint: $(VENV)/.dev ## format, lint, types and imports, without changing a file
 	$(bin)/ruff format --check .
@@ -79,9 +84,9 @@ clean: ## remove what was generated; .venv stays
 	@rm -rf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(demo)/job/truth.json: $(VENV)/.package $(wildcard src/hermes/testing/*.py) Makefile
+$(demo)/job/truth.json: $(VENV)/.package $(wildcard src/hermes_testing/*.py) Makefile
 	@rm -rf $(demo)/job
-	@$(bin)/python -m hermes.testing $(demo)/job --ranks 8 $(faults)
+	@$(bin)/python -m hermes_testing $(demo)/job --ranks 8 $(faults)
 
 $(bin)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \

@@ -19,14 +19,14 @@ from typing import Any
 import cause_accuracy
 from comm_accuracy import MOVES, CommRow, comm_row, measured, truth
 
-from hermes.analyze.compute_measures import StepCompute
-from hermes.analyze.measures import PathPart, StepPath
-from hermes.bundle.cache import Cache
-from hermes.report.model import Report
-from hermes.testing import Fault, Format, Job, as_written, generate, simulate
-from hermes.testing.faults import KINDS, FaultKind
-from hermes.workflow.analyze import analyze
-from hermes.workflow.load import load
+from hermes.model.compute_measures import StepCompute
+from hermes.model.path_measures import PathPart, StepPath
+from hermes.model.report import Report
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.store.cache import Cache
+from hermes_testing import Fault, Format, Job, as_written, generate, simulate
+from hermes_testing.faults import KINDS, FaultKind
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "accuracy.md"
 FORMATS: tuple[Format, ...] = ("ascend-text", "ascend-db", "kineto")
@@ -356,7 +356,7 @@ def _page(rows: Sequence[Row], moved: Sequence[Measured], host: Sequence[HostRow
 
 _HEAD = f"""# Accuracy
 
-`make accuracy` writes this page. Each fault of `hermes.testing` is planted by itself in a modelled job of 8 ranks, 4
+`make accuracy` writes this page. Each fault of `hermes_testing` is planted by itself in a modelled job of 8 ranks, 4
 steps and 8 layers. The *cost* is what the generator says a step would gain without the fault. *Moved* is how much
 longer the part of the slowest rank's critical path is that the fault should lengthen, the time before the window
 included; *left* is what is no longer on the path because the fault is longer than it. A row is good when both together

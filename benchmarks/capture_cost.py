@@ -60,16 +60,16 @@ def _start() -> tuple[int, int]:
     folder = tempfile.mkdtemp(prefix="hermes-bench-")
     os.environ["HERMES_RUN_DIR"] = f"{folder}/jobs"
     first = time.process_time_ns()
-    import hermes.capture
+    import hermes.inside
 
     second = time.process_time_ns()
-    hermes.capture.start()
+    hermes.inside.start()
     return second - first, time.process_time_ns() - second
 
 
 def _ask(level: str, step: int) -> int:
-    from hermes.live.control import Control, Request
-    from hermes.live.rundir import jobs
+    from hermes.inside.wire.control import Control, Request
+    from hermes.inside.wire.rundir import jobs
 
     root = Path(os.environ["HERMES_RUN_DIR"])
     job = next(jobs(root))

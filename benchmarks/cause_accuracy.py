@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hermes.advise.noise import LEAST
-from hermes.bundle.cache import Cache
-from hermes.diagnose.finding import Finding
-from hermes.report.model import Report
-from hermes.testing import Fault, Job, generate
-from hermes.testing.faults import KINDS, FaultKind
-from hermes.workflow.analyze import analyze
-from hermes.workflow.load import load
+from hermes.model.finding import Finding
+from hermes.model.report import Report
+from hermes.profiles.advise.noise import LEAST
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.store.cache import Cache
+from hermes_testing import Fault, Job, generate
+from hermes_testing.faults import KINDS, FaultKind
 
 FORMATS = ("ascend-text", "ascend-db", "kineto")
 SMALL = Job(ranks=8, steps=4)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from hermes.report.model import Report
-from hermes.testing import Result
-from hermes.testing.profile import CommOp
-from hermes.testing.truth import compute_spans, merged, total, without
+from hermes.model.report import Report
+from hermes_testing import Result
+from hermes_testing.profile import CommOp
+from hermes_testing.truth import compute_spans, merged, total, without
 
 Measures = Mapping[str, float | None]
 """Nanoseconds a step by the name of the measure; None where a format does not record what it needs."""

@@ -43,7 +43,7 @@ class Inputs:
     def modelled(self, form: str, *, ranks: int, steps: int) -> Path:
         """A folder with the profiles of a modelled job in one format."""
         options = ("--ranks", str(ranks), "--steps", str(steps), "--format", form)
-        return self._made(f"{form}-{ranks}x{steps}", "", ("-m", "hermes.testing"), options)
+        return self._made(f"{form}-{ranks}x{steps}", "", ("-m", "hermes_testing"), options)
 
     def _kineto(self, name: str, source: str) -> Path:
         tail = ("--target-mb", str(KINETO_MB))

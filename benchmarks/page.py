@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.summary import Summary
-from hermes.testing.markdown import MarkerError, replace_block, table
+from hermes_testing.markdown import MarkerError, replace_block, table
 
 __all__ = ["COST_HEADER", "MarkerError", "cost", "gigabytes", "replace_block", "seconds", "table", "times"]
 

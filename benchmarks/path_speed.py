@@ -10,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from hermes.analyze.graph import build
-from hermes.analyze.path import Scene, covered, walk
-from hermes.bundle.cache import Cache
-from hermes.workflow.load import load
+from hermes.profiles.load import load
+from hermes.profiles.measure.path.graph import build
+from hermes.profiles.measure.path.path import Scene, covered, walk
+from hermes.store.cache import Cache
 
 TABLES = ("kernel", "comm_op", "host_op", "flow")
 TOLD = "PATH "

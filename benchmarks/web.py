@@ -102,7 +102,7 @@ def _rows(inputs: Sequence[_Input], chromium: str) -> Iterator[tuple[str, str]]:
 
 def job(work: Path, ranks: int) -> Path:
     """A generated job of so many ranks, made once."""
-    from hermes.testing import Job, generate
+    from hermes_testing import Job, generate
 
     folder = work / f"job{ranks}"
     return folder if folder.exists() else generate(folder, Job(ranks=ranks, steps=3, layers=1), formats=["kineto"])

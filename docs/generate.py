@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import enum
 import inspect
+import json
+import re
 import sys
 from pathlib import Path
 
 import click
 
 from hermes.cli.app import app
-from hermes.diagnose.rule import Rule, Threshold
-from hermes.diagnose.rules import ALL
 from hermes.knowledge import cases
 from hermes.knowledge.cases import Case
-from hermes.knowledge.measure_names import ANY, MEASURES, MeasureName
-from hermes.tables import TABLES, Column, Table
+from hermes.model.declare import Column as Field
+from hermes.model.declare import Declared, columns_of, declared, spread_out
+from hermes.model.limit import Limit
+from hermes.model.symptom import ANY, Symptom, symptoms
+from hermes.model.tables import TABLES, Column, Table
+from hermes.profiles.measure import load_all
+from hermes.profiles.rules import ALL
+from hermes.profiles.rules.rule import Rule
 
 DOCS = Path(__file__).resolve().parent
 _MADE = "<!-- Made by docs/generate.py: change the code and run `make docs`. -->\n\n"
@@ -27,7 +33,8 @@ Times are integer nanoseconds on the clock of the file, durations too; intervals
 value is null, never 0. A column whose last cell is empty is never null."""
 _RULES = """\
 A rule looks at measures and says what costs time, on which ranks, how much of it could be won back at most,
-and what to do. `hermes explain CODE` prints the same pages."""
+and what to do. `hermes explain CODE` prints the same pages. Findings of `preview` rules stand apart, and make neither
+verdict nor plan: [what is trusted, and why](../evidence/trust.md)."""
 
 
 _CASES = """\
@@ -47,10 +54,12 @@ are those of the [JSON report](../report-json.md)."""
 def pages() -> dict[str, str]:
     """Every generated page: its path below docs/ and its text."""
     made = {"tables.md": _tables(), "cli.md": _commands(), "rules/README.md": _rules()}
+    made["report-json.md"] = _report()
     made |= {f"rules/{rule.code}.md": _rule(rule) for rule in ALL}
     made |= {"cases/README.md": _cases(), "cases/measures.md": _measures()}
     made |= {f"cases/{layer}.md": _layer(layer) for layer in cases.LAYERS}
-    return {name: _MADE + text.rstrip() + "\n" for name, text in made.items()}
+    pages = {name: _MADE + text.rstrip() + "\n" for name, text in made.items()}
+    return pages | {"report.schema.json": json.dumps(_schema(made["report-json.md"]), indent=1) + "\n"}
 
 
 def stale() -> list[str]:
@@ -108,8 +117,8 @@ def _column(column: Column) -> str:
 
 
 def _rules() -> str:
-    rows = "\n".join(f"| [{rule.code}]({rule.code}.md) | {_title(rule)} |" for rule in ALL)
-    return f"# Rules\n\n{_RULES}\n\n| rule | what it finds |\n|---|---|\n{rows}"
+    rows = "\n".join(f"| [{rule.code}]({rule.code}.md) | {rule.state} | {_title(rule)} |" for rule in ALL)
+    return f"# Rules\n\n{_RULES}\n\n| rule | state | what it finds |\n|---|---|---|\n{rows}"
 
 
 def _title(rule: Rule) -> str:
@@ -118,17 +127,18 @@ def _title(rule: Rule) -> str:
 
 def _rule(rule: Rule) -> str:
     _, _, body = rule.page.strip().partition("\n")
-    module = sys.modules[rule.find.__module__]
-    own = dict.fromkeys(value for value in vars(module).values() if isinstance(value, Threshold))
+    module = sys.modules[rule.function.__module__]
+    own = dict.fromkeys(value for value in vars(module).values() if isinstance(value, Limit))
     limits = "\n".join(map(_limit, own))
     source = f"src/{module.__name__.replace('.', '/')}.py"
     return (
-        f"# {rule.code}: {_title(rule)}\n\n{body.strip()}\n\n## Limits\n\n{limits or 'None.'}\n\n"
+        f"# {rule.code}: {_title(rule)}\n\nState: [{rule.state}](../evidence/trust.md).\n\n{body.strip()}\n\n"
+        f"## Limits\n\n{limits or 'None.'}\n\n"
         f"Source: [`{source}`](../../{source})"
     )
 
 
-def _limit(threshold: Threshold) -> str:
+def _limit(threshold: Limit) -> str:
     source = threshold.source
     if source.startswith("docs/"):
         source = f"[{source}](../{source.removeprefix('docs/')})"
@@ -188,12 +198,96 @@ def _case(case: Case) -> str:
     return "\n\n".join(parts)
 
 
+_FRAME = Path(__file__).resolve().parent / "report-json.frame"
+_MEASURES_HERE = "<!-- Here stand the declared measures. -->"
+
+
+def _report() -> str:
+    """The page of the JSON report: the sections of the declared measures, in a frame that is written by hand."""
+    before, _, after = _FRAME.read_text("utf-8").partition(_MEASURES_HERE)
+    load_all()
+    tops: dict[str, list[str]] = {}
+    for about in declared().values():
+        tops.setdefault(about.path.partition(".")[0], []).extend(_sections(about))
+    listed = "\n\n".join(section for sections in tops.values() for section in dict.fromkeys(sections))
+    return f"{before}{listed}{after}"
+
+
+def _schema(page: str) -> dict[str, object]:
+    """The JSON schema that the page of the report amounts to; more fields may stand anywhere."""
+    objects: dict[str, dict[str, object]] = {}
+    for section in page.split("\n## ")[1:]:
+        path = section.splitlines()[0].strip("`").replace("Top level", "")
+        rows = re.findall(r"^\| `(\w+)` \| (.+?) \| ", section, re.M)
+        if rows:
+            objects[path] = {name: _json_type(kind) for name, kind in rows}
+
+    def whole(path: str) -> dict[str, object]:
+        properties = dict(objects[path])
+        for name, kind in objects[path].items():
+            inner = f"{path}.{name}".lstrip(".")
+            if f"{inner}[]" in objects:
+                properties[name] = {**kind, "items": whole(f"{inner}[]")}  # type: ignore[dict-item]
+            elif inner in objects:
+                properties[name] = {**whole(inner), **kind}  # type: ignore[dict-item]
+        return {"type": ["object", "null"], "properties": properties, "required": sorted(properties)}
+
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "hermes.report/1"}
+    return {**head, **whole(""), "type": "object"}
+
+
+_JSON_TYPES = {"int": "integer", "number": "number", "text": "string", "true or false": "boolean",
+               "boolean": "boolean", "object": "object", "list": "array"}  # fmt: skip
+
+
+def _json_type(words: str) -> dict[str, object]:
+    """A type of the page as one of JSON schema: `list of int or null`."""
+    bare, _, null = words.partition(" or null")
+    kind, _, inner = bare.partition(" of ")
+    # A number that is not finite is null in JSON.
+    none = ["null"] if null or words.endswith("or null") or kind == "number" else []
+    made: dict[str, object] = {"type": [_JSON_TYPES.get(kind, "object"), *none]}
+    return made | ({"items": _json_type(inner)} if inner else {})
+
+
+def _sections(about: Declared) -> list[str]:
+    """The section of one kind of row, and those of the rows inside it."""
+    path = about.path if about.one else f"{about.path}[]"
+    return _section(path, about.about, columns_of(about.row))
+
+
+def _section(path: str, text: str, columns: tuple[Field, ...]) -> list[str]:
+    rows, inner = [], []
+    for one, prefix in spread_out(columns):
+        rows.append(f"| `{prefix}{one.key}` | {one.json_type} | {_cell(one.meaning)} |")
+        if one.keys:
+            parts = [f"| `{'ms' if key == 'ns' else key}` | {' | '.join(_PARTS[key])} |" for key in one.keys]
+            inner.append("\n".join([f"## `{path}.{one.key}[]`", "", _HEAD, *parts]))
+        elif one.row is not None:
+            inner += _section(f"{path}.{one.key}[]", "", columns_of(one.row))
+    extra = _MFU if path == "steps[]" else ()
+    return ["\n".join([f"## `{path}`", "", *([text, ""] if text else []), _HEAD, *rows, *extra]), *inner]
+
+
+_HEAD = "| field | type | meaning |\n|---|---|---|"
+_PARTS = {
+    "name": ("text", "name as recorded"), "calls": ("int", "how many, those inside others too"),
+    "ns": ("number", "their sum"), "shape": ("text", "sizes, by commas"), "gradients": ("int", "how many have it"),
+    "value": ("text or null", "value; null: known to be unset"), "ranks": ("list of int", "who has it"),
+    "precision": ("text", "type of the numbers"), "tflops": ("number", "10^12 operations a second"),
+    "figures": ("text", "which"), "source": ("text", "where they come from"),
+}  # fmt: skip
+_MFU = ("| `mfu` | number or null | [model FLOPs utilisation](concepts.md#compute), 0 to 1; null when the chip or the "
+        "work is not known |",)  # fmt: skip
+
+
 def _measures() -> str:
-    rows = "\n".join(map(_measure, MEASURES.values()))
+    load_all()
+    rows = "\n".join(_measure(one) for _, one in sorted(symptoms().items()))
     return f"# Measures\n\n{_MEASURES}\n\n| measure | unit | meaning | fields |\n|---|---|---|---|\n{rows}"
 
 
-def _measure(measure: MeasureName) -> str:
+def _measure(measure: Symptom) -> str:
     of = {ANY: "[*]", (): ""}.get(measure.of, f"[{', '.join(measure.of)}]")
     fields = ", ".join(f"`{field}`" for field in measure.fields)
     return f"| `{measure.name}{of}` | {measure.unit} | {_cell(measure.meaning)} | {fields} |"

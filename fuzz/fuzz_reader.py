@@ -19,14 +19,14 @@ import atheris
 
 with atheris.instrument_imports(include=["hermes"]):
     from hermes.base.errors import HermesError
-    from hermes.bundle.cache import Cache
-    from hermes.report.document import to_json
+    from hermes.profiles.load import load
+    from hermes.profiles.pipeline.analyze import analyze
     from hermes.report.html import render_html
+    from hermes.report.report_json import to_json
     from hermes.report.text import render_text
-    from hermes.testing import Job, generate
-    from hermes.testing.mutate import contradictions, mutate
-    from hermes.workflow.analyze import analyze
-    from hermes.workflow.load import load
+    from hermes.store.cache import Cache
+    from hermes_testing import Job, generate
+    from hermes_testing.mutate import contradictions, mutate
 
 from rich.console import Console
 

@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests.jobs import Jobs, profiles
+from tests.shared_jobs import Jobs, profiles
 
-from hermes.analyze.host_measures import (
-    BackwardPart,
+from hermes.model.host_measures import (
+    AllocatorCalls,
     Contention,
     Dispatch,
-    Fetches,
-    Holder,
     HostEvents,
     HostPart,
     HostSide,
-    InputCopies,
-    InputQueue,
-    InputRates,
-    MemoryGrowth,
-    MemoryPeak,
-    OverlapPart,
-    OverlapState,
     QueueDepth,
-    Recompute,
     SettingValues,
     Shapes,
     StepHost,
-    StepOverlap,
     SyncCall,
-    UnusedGradients,
 )
+from hermes.model.input_measures import Fetches, InputCopies, InputQueue, InputRates
+from hermes.model.memory_measures import Holder, MemoryGrowth, MemoryPeak, Recompute
+from hermes.model.overlap_measures import OverlapPart, OverlapState, StepOverlap
 
 # The length of one example says nothing on a machine that does other work too.
 settings.register_profile("hermes", deadline=None)
@@ -44,9 +35,10 @@ settings.load_profile("hermes")
 
 
 _LONGEST = (
-    "web/test_browser", "workflow/test_communication", "workflow/test_findings", "bad_input/test_broken_files",
-    "read/test_kineto", "web/test_study", "report/test_html_browser", "bad_input", "workflow/test_compute",
-    "whatif/test_replay", "read/test_conformance", "workflow/test_paths", "web", "workflow", "docs", "testing",
+    "web/test_browser", "profiles/pipeline/test_communication", "profiles/pipeline/test_findings",
+    "bad_input/test_broken_files", "profiles/read/test_kineto", "web/test_study", "report/test_html_browser",
+    "bad_input", "profiles/pipeline/test_compute", "profiles/whatif/test_replay", "profiles/read/test_conformance",
+    "profiles/pipeline/test_paths", "web", "profiles/pipeline", "docs", "testing",
 )  # fmt: skip
 """Files are dealt out whole: what takes longest begins first, or one that comes last would have the others wait."""
 
@@ -98,6 +90,11 @@ def _no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch:
 def host_side() -> Callable[[str], HostSide]:
     """Makes overlap, input, host and memory with one row of each, and this text wherever text of a profile goes."""
     return _host_side
+
+
+def vars_of(row: object) -> dict[str, Any]:
+    """The fields of a row."""
+    return {name: getattr(row, name) for name in row.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
 def _host_side(text: str) -> HostSide:
@@ -155,7 +152,7 @@ def _host_side(text: str) -> HostSide:
             ),
         ),
         syncs=(call,),
-        events=(event, replace(event, what="allocation"), unknown),
+        events=(event, AllocatorCalls(**{**vars_of(event), "what": "allocation"}), unknown),
         shapes=(Shapes(rank=0, known=187, dynamic=187, kernels=174, distinct=125, new=None),),
         contention=(Contention(rank=0, cores=4, usage=0.25, busiest=1.0),),
         settings=(SettingValues(source="environment", name=text, values=((text, (0,)), (None, (1,))), absent=(2,)),),
@@ -166,13 +163,6 @@ def _host_side(text: str) -> HostSide:
             ),
         ),
         growth=(MemoryGrowth(rank=0, component=text, device_id=0, steps=4, bytes_per_step=bad, r2=1.0),),
-        unused=(
-            UnusedGradients(
-                rank=0, step=50, gradients=9, unused=4, shapes=((text, 2),), compute_ns=None,
-                whole=BackwardPart(host_ns=7, device_ns=None, calls=3),
-                partly=BackwardPart(host_ns=5, device_ns=4, calls=2),
-            ),
-        ),
         recompute=(Recompute(rank=0, step=50, ops=3, host_ns=7, device_ns=None, compute_ns=None),),
         holders=(Holder(rank=0, module=text, operator=text, blocks=1, bytes=150_995_456, share=0.26),),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hermes.cli import main
-from hermes.testing import Job, generate
+from hermes_testing import Job, generate
 
 FORMATS = ("text", "db", "kineto", "merged")
 _JOB = Job(ranks=2, steps=2, layers=1, level="Level1")
@@ -93,10 +93,10 @@ def profile(whole: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def healthy(whole: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """The report of each whole profile as JSON."""
-    from hermes.bundle.cache import Cache
-    from hermes.report.document import document
-    from hermes.workflow.analyze import analyze
-    from hermes.workflow.load import load
+    from hermes.profiles.load import load
+    from hermes.profiles.pipeline.analyze import analyze
+    from hermes.report.report_json import document
+    from hermes.store.cache import Cache
 
     cache = Cache(tmp_path_factory.mktemp("healthy"))
     return {form: json.loads(json.dumps(document(analyze(load([folder], cache))))) for form, folder in whole.items()}

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.each import sampled
 
-from hermes.read.sink import Sink
-from hermes.testing import Job, generate
+from hermes.profiles.read.sink import Sink
+from hermes_testing import Job, generate
 
 DB = "ascend_pytorch_profiler_0.db"
 INFO = "profiler_info_0.json"
@@ -96,7 +97,13 @@ ODD_NAMES = ("with space", 'it\'s "quoted"', "[a]*?{b}", "größe-日本-🚀", 
 
 
 @pytest.mark.parametrize(
-    ("name", "form"), [(name, form) for name in ODD_NAMES for form in ("db", "kineto")] + [("it's [a]*?", "text")]
+    ("name", "form"),
+    sampled(
+        [(name, form) for name in ODD_NAMES for form in ("db", "kineto")] + [("it's [a]*?", "text")],
+        ("[a]*?{b}", "db"),
+        ("%41#x?y=1", "kineto"),
+        ("a\nb", "db"),
+    ),
 )
 def test_any_legal_path_is_read(name: str, form: str, profile: Any, hermes: Any, healthy: Any, tmp_path: Path) -> None:
     folder = profile(form).rename(tmp_path / name)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli import main
-from hermes.testing import Job, generate
+from hermes_testing import Job, generate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from tests.each import each
 
-from hermes.diagnose.rules import ALL
-from hermes.tables import TABLES
+from hermes.model.tables import TABLES
+from hermes.profiles.rules import ALL
 from hermes.version import __version__
 
 
@@ -295,7 +296,7 @@ def test_schema_lists_every_table(hermes: Hermes) -> None:
     assert [line.split()[0] for line in ran.out.splitlines()] == list(TABLES)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@each(TABLES)
 def test_schema_explains_every_column_of_a_table(name: str, hermes: Hermes) -> None:
     ran = hermes("schema", name)
     assert ran.code == 0
@@ -313,7 +314,7 @@ def test_rules_lists_every_rule_with_its_fault(hermes: Hermes) -> None:
     assert lines == [f"{rule.code}  {rule.page.splitlines()[0]}" for rule in ALL]
 
 
-@pytest.mark.parametrize("code", [*(rule.code for rule in ALL), "com001"])
+@each([*(rule.code for rule in ALL), "com001"])
 def test_explain_prints_the_page_of_a_rule(code: str, hermes: Hermes) -> None:
     ran = hermes("explain", code)
     assert ran.code == 0

@@ -1,4 +1,4 @@
-"""The demo: `python -m hermes.testing` plants what it is told, and the report shows what docs/start.md says of it."""
+"""The demo: `python -m hermes_testing` plants what it is told, and the report shows what docs/start.md says of it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hermes.bundle.cache import Cache
-from hermes.report.model import Report
-from hermes.testing import live_demo
-from hermes.testing.__main__ import main
-from hermes.workflow.analyze import analyze
-from hermes.workflow.load import load
+from hermes.model.report import Report
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.store.cache import Cache
+from hermes_testing import live_demo
+from hermes_testing.__main__ import main
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,7 @@ def test_the_live_demo_says_when_it_has_nothing_to_train_with(
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.slow
 def test_the_live_demo_notices_captures_explains_cures_and_measures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

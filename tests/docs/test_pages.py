@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from hermes.advise.bare import Bare
-from hermes.analyze.host_measures import HostSide
-from hermes.bundle.cache import Cache
 from hermes.cli.app import app
-from hermes.report.document import document
-from hermes.testing import Fault, Job, generate
-from hermes.workflow.analyze import analyze
-from hermes.workflow.load import load
+from hermes.model.host_measures import HostSide
+from hermes.model.plan import Unprofiled
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.report.report_json import document
+from hermes.store.cache import Cache
+from hermes_testing import Fault, Job, generate
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 
@@ -95,8 +95,8 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
     found: dict[str, set[str]] = {}
     for name in ("job", "wide"):
         report = analyze(load([folder / name], Cache(folder / "cache")))
-        step = Bare(rank=0, steps=9, step_ns=8, captured_ns=9, calls=2, each_ns=0.5)
-        small = replace(report.plan, minor=report.findings[:1], bare=step)
+        step = Unprofiled(rank=0, steps=9, step_ns=8, captured_ns=9, calls=2, each_ns=0.5)
+        small = replace(report.plan, minor=report.findings[:1], unprofiled=step)
         for one in (report, replace(report, host=host_side("x"), plan=small)):
             _merge(found, _sections("", document(one)))
     return found
@@ -111,13 +111,12 @@ def test_the_json_page_names_exactly_the_fields_of_a_report(fields: dict[str, se
 
 
 def _sections(where: str, value: object) -> dict[str, set[str]]:
-    """The keys of every object in the document, by where it stands; the tables of `top` are alike."""
+    """The keys of every object in the document, by where it stands."""
     found: dict[str, set[str]] = {}
     if isinstance(value, dict):
         found[where] = set(value)
         for key, inner in value.items():
-            step = "*" if where == "top" else key
-            _merge(found, _sections(f"{where}.{step}".lstrip("."), inner))
+            _merge(found, _sections(f"{where}.{key}".lstrip("."), inner))
     elif isinstance(value, list):
         for item in value:
             _merge(found, _sections(f"{where}[]", item))

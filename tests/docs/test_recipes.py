@@ -5,14 +5,19 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
 
+from hermes.model import declare, symptom
+from hermes.profiles.measure import load_all, registry
+from hermes.profiles.pipeline import rank_measures as measured
+
 _BLOCK = re.compile(r"^```python (\S+)\n(.*?)^```", re.M | re.S)
 _ROOT = Path(__file__).resolve().parents[2]
-_RECIPES = ("add-a-reader.md", "add-an-analysis.md")
+_RECIPES = ("add-a-reader.md", "add-a-measure.md", "add-a-rule.md", "add-a-command.md")
 
 
 def _blocks(recipe: str) -> list[tuple[str, str]]:
@@ -33,6 +38,7 @@ def _tests() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("recipe", "name"), _tests())
 def test_the_test_of_the_recipe_passes(recipe: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _forget_afterwards(monkeypatch)
     found: dict[str, FunctionType] = {}
     for path, code in _blocks(recipe):
         module = ModuleType(path.removeprefix("src/").removesuffix(".py").replace("/", "."))
@@ -45,3 +51,14 @@ def test_the_test_of_the_recipe_passes(recipe: str, name: str, tmp_path: Path, m
         }
     wants_folder = "tmp_path" in inspect.signature(found[name]).parameters
     found[name](tmp_path) if wants_folder else found[name]()
+
+
+def _forget_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a recipe declares is known in its test alone."""
+    load_all()
+    for module, name in ((declare, "_DECLARED"), (symptom, "_SYMPTOMS"), (registry, "_FOUND")):
+        monkeypatch.setattr(module, name, dict(getattr(module, name)))
+    for made in (registry.every_measure, registry.needed):
+        monkeypatch.setattr(registry, made.__name__, cache(made.__wrapped__))
+    # It was imported by its name.
+    monkeypatch.setattr(measured, "every_measure", registry.every_measure)

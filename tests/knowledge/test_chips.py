@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.each import each
 
 from hermes.knowledge.chips import CHIPS, FIGURES, Chip, ascend, by_counters, chip_of, is_family
 
-EVERY = pytest.mark.parametrize("chip", CHIPS.values(), ids=list(CHIPS))
+EVERY = each(CHIPS.values(), lambda one: one.name)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.cost.operator import FORMULAS
+from hermes.knowledge.cost.operator import FORMULAS
 from hermes.knowledge.dtypes import element_type
 from hermes.knowledge.operators import CLASSES, LAYOUT, MATRIX, formulas, kind_of_kernel, operator_of
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from hermes.align.offsets import ClockOffset
-from hermes.analyze.compute_measures import (
+from hermes.base.errors import Diagnostic
+from hermes.model.compute_measures import (
     NO_COMPUTE,
     ChipUsed,
     Compute,
@@ -17,24 +17,20 @@ from hermes.analyze.compute_measures import (
     OperatorCost,
     StepCompute,
 )
-from hermes.analyze.host_measures import HostSide
-from hermes.analyze.measures import (
+from hermes.model.finding import Action, Evidence, Finding, Gain
+from hermes.model.host_measures import HostSide
+from hermes.model.measures import (
     AscendSplit,
+    ClockOffset,
     LinkSpeed,
-    PathPart,
-    PathRival,
-    PathStretch,
     PeerWait,
     RankTotal,
-    StepFree,
-    StepPath,
     StepSplit,
     StreamBusy,
     TopRow,
 )
-from hermes.base.errors import Diagnostic
-from hermes.diagnose.finding import Action, Evidence, Finding, Gain
-from hermes.report.model import Coverage, Input, Report, Top, Verdict
+from hermes.model.path_measures import NearCritical, PathPart, PathStretch, StepFree, StepPath
+from hermes.model.report import Coverage, Input, Report, Top, Verdict
 
 MS = 1_000_000
 HOSTILE = (
@@ -228,8 +224,8 @@ def _path(rank: int) -> StepPath:
                 dur_ns=86_157_761,
             ),
         ),
-        rivals=(
-            PathRival(
+        near_critical=(
+            NearCritical(
                 component="compute", where="stream 7", tasks=3, ns=8_900_000, slack_ns=8_571_012, least_ns=8_571_012
             ),
         ),

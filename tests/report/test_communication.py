@@ -9,12 +9,12 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from hermes.analyze.comm_measures import Communication, GroupKind, GroupOp, LinkPair, SlowRank, Stall
-from hermes.analyze.matrix import rank_matrix
-from hermes.analyze.structure_measures import Pipeline, Stage, Structure
-from hermes.report.document import to_json
+from hermes.model.comm_measures import Communication, GroupKind, GroupOp, LinkPair, SlowRank, Stall
+from hermes.model.report import Report
+from hermes.model.structure_measures import Pipeline, Stage, Structure
+from hermes.profiles.measure.structure.matrix import rank_matrix
 from hermes.report.html import render_html
-from hermes.report.model import Report
+from hermes.report.report_json import to_json
 from hermes.report.text import render_text
 
 MS = 1_000_000
@@ -93,13 +93,13 @@ def test_the_page_has_a_section_for_each_with_its_tables(real: Report) -> None:
     for key in (
         "collectives",
         "structure",
-        "comm-kinds",
-        "comm-groups",
-        "slow-ranks",
-        "link-pairs",
-        "stalls",
-        "stages",
-        "rank-matrix",
+        "communication-kinds",
+        "communication-groups",
+        "communication-slow_ranks",
+        "communication-link_pairs",
+        "communication-stalls",
+        "pipeline",
+        "rank_matrix",
     ):
         assert f'id="{key}"' in page
     assert 'href="#collectives"' in page
@@ -107,7 +107,7 @@ def test_the_page_has_a_section_for_each_with_its_tables(real: Report) -> None:
     assert len(ids) == len(set(ids))
     assert '"190000000"' in page.split('id="data"')[1]
     # What has no rows has no table.
-    assert 'id="contention"' not in page
+    assert 'id="communication-contention"' not in page
     assert 'id="collectives"' not in render_html(replace(real, communication=Communication()))
 
 

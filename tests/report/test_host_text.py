@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hermes.analyze.host_measures import HostSide
+from hermes.model.host_measures import HostSide
+from hermes.model.report import Report
 from hermes.report.host_text import host_lines
-from hermes.report.model import Report
 
 
 def test_a_wait_in_which_the_device_works_is_not_worth_a_line(

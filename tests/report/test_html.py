@@ -12,9 +12,9 @@ from itertools import combinations, pairwise
 
 import pytest
 
+from hermes.model.report import Report
 from hermes.report import palette
 from hermes.report.html import render_html
-from hermes.report.model import Report
 
 VOID = {"meta", "link", "br", "input", "wbr", "img"}
 ALL = ["real", "hostile", "many", "unmeasured", "empty"]
@@ -137,7 +137,7 @@ def test_what_is_missing_and_the_verdict_come_first(real: Report) -> None:
             "Losses, by expected gain",
             "Rank by rank",
             "The step by Ascend's definition",
-            "Waits by peer",
+            "Waits inside collectives, by peer",
             "Coverage and diagnostics",
             "Captures",
         )
@@ -173,7 +173,7 @@ def test_the_difference_to_the_profilers_file_is_named(real: Report) -> None:
 def test_what_was_not_measured_is_said_and_not_zero(unmeasured: Report) -> None:
     text = _Page(render_html(unmeasured)).text
     assert "47.2 ms not measured not measured not measured not measured" in text
-    assert "Not measured in this input: totals, critical path, longest stretches" in text
+    assert "Not measured in this input: whole capture, by rank, critical path, by part" in text
     assert "0.0%" not in text
 
 

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from hermes.report.live import JobView, RankView, draw, sparkline
+from hermes.jobs.view import JobView, RankView, draw, sparkline
 
 
 def picture(*jobs: JobView) -> str:

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.report.perfetto import Curve, Lane, nested, write_timeline
+from hermes.model.timeline import Curve, Lane
+from hermes.report.perfetto import nested, write_timeline
 
 Fields = dict[int, list[int | bytes]]
 EMPTY = pl.DataFrame(schema={"start_ns": pl.Int64, "dur_ns": pl.Int64, "name": pl.String})

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from hermes.report.model import Report
+from hermes.model.report import Report
 from hermes.report.text import render_text
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.testing import Job, Options, generate
-from hermes.testing.generate import Format
+from hermes_testing import Job, Options, generate
+from hermes_testing.generate import Format
 
 Written = Callable[[Format, Job, Options], Path]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.tables import TABLES, schema_of
-from hermes.testing import DrawingError, draw
+from hermes.model.tables import TABLES, schema_of
+from hermes_testing import DrawingError, draw
 
 PICTURE = """
     rank0.step#5   [########]

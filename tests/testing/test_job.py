@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import InputError
-from hermes.testing import KINDS, Fault, FaultKind, Job, Options, Result, generate, simulate, steps_of
-from hermes.testing.generate import Format
-from hermes.testing.job import groups_of
-from hermes.testing.truth import step_ns, truth_of
+from hermes_testing import KINDS, Fault, FaultKind, Job, Options, Result, generate, simulate, steps_of
+from hermes_testing.generate import Format
+from hermes_testing.job import groups_of
+from hermes_testing.truth import step_ns, truth_of
 
 Written = Callable[[Format, Job, Options], Path]
 SMALL = Job(ranks=2, steps=2, layers=2)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.testing import Job, Options
-from hermes.testing.generate import Format
-from hermes.testing.job import Level
+from hermes_testing import Job, Options
+from hermes_testing.generate import Format
+from hermes_testing.job import Level
 
 Written = Callable[[Format, Job, Options], Path]
 LEVELS: tuple[Level, ...] = ("Level0", "Level2")

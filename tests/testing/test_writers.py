@@ -15,8 +15,8 @@ import pytest
 
 from hermes.base.units import ns_of_us
 from hermes.knowledge.ascend import COMM_NAME, group_hash
-from hermes.testing import Fault, Job, Options
-from hermes.testing.generate import Format
+from hermes_testing import Fault, Job, Options
+from hermes_testing.generate import Format
 
 Written = Callable[[Format, Job, Options], Path]
 JOB = Job(ranks=4, steps=2, layers=2, pp=2, level="Level2")

@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.zoo.__main__ import main
+from bench.zoo.entries import ENTRIES, FRESH, THIRD, UNSEEN
+from bench.zoo.entry import PROGRAMS, Entry
+from bench.zoo.measure import measure
+from bench.zoo.page import into_page, line, summary_lines
+from bench.zoo.runner import Nursery, Variant
+from bench.zoo.score import Named, Result, Times, summary
+from bench.zoo.store import save, stored
+from tests.each import each
 
 from hermes.knowledge.cases import case
-from hermes.testing.zoo.__main__ import main
-from hermes.testing.zoo.entries import ENTRIES
-from hermes.testing.zoo.entry import PROGRAMS, Entry
-from hermes.testing.zoo.measure import measure
-from hermes.testing.zoo.page import into_page, line, summary_lines
-from hermes.testing.zoo.runner import Nursery, Variant
-from hermes.testing.zoo.score import Named, Result, Times, summary
-from hermes.testing.zoo.store import save, stored
 
-FRESH = [entry for entry in ENTRIES if entry.file.startswith(("fresh", "unseen", "third"))]
+HELD_OUT = [*FRESH, *UNSEEN, *THIRD]
 CAUSE = Entry(
     name="planted", file="host", program="tiny_ops", layer="cpu", causes=("CPU-29",), also=("CPU-12",),
     monitor=("data work",), cure="one operator",
@@ -56,7 +57,7 @@ def test_there_are_enough_entries_of_every_layer_and_kind_in_both_halves() -> No
         assert {"cause", "decoy", "control"} <= {entry.kind for entry in own}
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+@each(ENTRIES, lambda entry: entry.name)
 def test_an_entry_names_known_cases_and_a_program_that_is_there(entry: Entry) -> None:
     assert [one for one in (*entry.causes, *entry.also, *entry.never) if case(one) is None] == []
     assert f"def {entry.program}(*, slow: bool)" in entry.path.read_text("utf-8")
@@ -71,9 +72,9 @@ def test_the_half_of_an_entry_is_settled_by_its_name() -> None:
 
 
 def test_what_was_written_without_knowing_the_rules_is_held_out() -> None:
-    assert [entry.name for entry in FRESH if entry.half != "held-out"] == []
-    assert {"io", "cpu", "compute", "communication", "memory", "parallelism"} <= {entry.layer for entry in FRESH}
-    healthy = [entry.kind for entry in FRESH if not entry.causes]
+    assert [entry.name for entry in HELD_OUT if entry.half != "held-out"] == []
+    assert {"io", "cpu", "compute", "communication", "memory", "parallelism"} <= {entry.layer for entry in HELD_OUT}
+    healthy = [entry.kind for entry in HELD_OUT if not entry.causes]
     assert (healthy.count("control"), healthy.count("decoy")) == (4, 5)
 
 
@@ -171,6 +172,7 @@ def test_an_entry_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) ->
     assert "no such entry" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_program_is_run_with_its_cause_and_without_and_the_cause_is_named(tmp_path: Path) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed: pip install --group torch")
@@ -189,7 +191,8 @@ def nursery() -> Iterator[Nursery]:
         yield one
 
 
-@pytest.mark.parametrize("entry", FRESH, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", HELD_OUT, ids=lambda entry: entry.name)
+@pytest.mark.slow
 def test_a_program_trains_with_its_cause_and_without(nursery: Nursery, entry: Entry, tmp_path: Path) -> None:
     with (
         Variant(nursery, entry, "slow", tmp_path / "slow") as slow,
@@ -211,7 +214,7 @@ def _programs(name: str) -> Any:
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_a_cure_computes_what_the_cause_computed() -> None:
-    models = _programs("fresh_models")
+    models = _programs("compute_round1")
     torch = models.torch
     torch.manual_seed(0)
     edges = torch.randint(0, 20, (2, 90))
@@ -225,7 +228,7 @@ def test_a_cure_computes_what_the_cause_computed() -> None:
 
 
 def test_a_cure_of_the_second_round_computes_what_the_cause_computed() -> None:
-    models = _programs("unseen_models")
+    models = _programs("compute_round2")
     torch = models.torch
     torch.manual_seed(0)
     lengths = [7, 4, 6]
@@ -248,7 +251,7 @@ def test_a_cure_of_the_second_round_computes_what_the_cause_computed() -> None:
 
 
 def test_a_cure_of_the_third_round_computes_what_the_cause_computed() -> None:
-    models = _programs("third_models")
+    models = _programs("compute_round3")
     torch = models.torch
     torch.manual_seed(0)
     x = torch.randn(6, 5)
@@ -263,7 +266,7 @@ def test_a_cure_of_the_third_round_computes_what_the_cause_computed() -> None:
 
 
 def test_a_cure_of_the_fourth_round_computes_what_the_cause_computed() -> None:
-    models, inputs = _programs("fourth_models"), _programs("fourth_input")
+    models, inputs = _programs("compute_round4"), _programs("input_round4")
     torch = models.torch
     rows = torch.stack([torch.arange(6) % 2, torch.arange(6) % 3], 1)
     for made, x in (

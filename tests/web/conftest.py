@@ -18,12 +18,12 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
-from hermes.bundle.cache import Cache
-from hermes.testing import Fault, Job, generate
+from hermes.store.cache import Cache
 from hermes.web.front import build
 from hermes.web.guard import Keys
 from hermes.web.server import Patient, bound, server
 from hermes.web.study import Study
+from hermes_testing import Fault, Job, generate
 
 
 @dataclass
@@ -143,10 +143,11 @@ def bound_anywhere() -> socket.socket:
 
 RANK = """
 import sys, time
-from hermes.live import process
-from hermes.live.control import Control, Slot
-from hermes.live.record import FIELDS, NULL, pack
-from hermes.live.rundir import enter, open_ring
+from hermes.inside.wire import process
+from hermes.inside.wire.control import Control, Slot
+from hermes.inside.wire.record import FIELDS, NULL, pack
+from hermes.inside.wire.recovery import open_ring
+from hermes.inside.wire.rundir import enter
 from pathlib import Path
 import os
 root, rank, name = Path(os.environ["HERMES_RUN_DIR"]), int(sys.argv[1]), sys.argv[2]

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.jobs import Jobs
+from tests.shared_jobs import Jobs
 
-from hermes.bundle.cache import Cache
-from hermes.live.record import FIELDS, FLAGS, NULL, pack
-from hermes.live.rundir import JOB_FILE
-from hermes.live.steplog import LogWriter
-from hermes.testing import Fault, Job, generate
+from hermes.inside.wire.record import FIELDS, FLAGS, NULL, pack
+from hermes.inside.wire.rundir import JOB_FILE
+from hermes.inside.wire.steplog import LogWriter
+from hermes.store.cache import Cache
 from hermes.web import replays
 from hermes.web.front import PAGES
+from hermes_testing import Fault, Job, generate
 
 CHROMIUM = Path("/usr/bin/chromium")
 # The timeline is another app in a frame, and has tests of its own below.
@@ -151,6 +151,7 @@ def test_every_page_of_a_generated_job_opens_and_is_clicked(served: Any, visit: 
         ("kineto/cpu_only_rank34.json.gz", ()),
     ],
 )
+@pytest.mark.slow
 def test_every_page_of_real_profiles_opens_and_is_clicked(
     name: str, looks: tuple[str, ...], shared: Path, jobs: Jobs, serve: Any, visit: Any, axe: str
 ) -> None:
@@ -158,6 +159,7 @@ def test_every_page_of_real_profiles_opens_and_is_clicked(
         click_through(visit(running), axe, looks)
 
 
+@pytest.mark.slow
 def test_every_page_of_64_ranks_opens_and_is_clicked(tmp_path: Path, serve: Any, visit: Any, axe: str) -> None:
     job = generate(tmp_path / "job", Job(ranks=64, steps=2, layers=1), formats=["kineto"])
     with serve([job], Cache(tmp_path / "cache")) as running:
@@ -194,6 +196,7 @@ def test_hostile_names_are_text_in_every_page(job: Path, tmp_path: Path, serve: 
         assert seen.faults == []
 
 
+@pytest.mark.slow
 def test_what_is_opened_within_a_page_keeps_nobody_out(served: Any, visit: Any, axe: str) -> None:
     seen = visit(served, scheme="dark")
     for path in ("ranks?rank=2", "operators?by=name&name=aclnnAdd_AddAiCore_Add", "steps?rank=1&step=11"):
@@ -237,6 +240,7 @@ def test_an_address_restores_the_page(served: Any, visit: Any) -> None:
     assert other.page.get_by_label("Filter kernel").input_value() == "matmul"
 
 
+@pytest.mark.slow
 def test_a_long_table_scrolls_to_its_end(served: Any, visit: Any) -> None:
     seen = visit(served)
     page = seen.open("data?table=host_op")
@@ -279,6 +283,7 @@ def test_the_keyboard_is_enough(served: Any, visit: Any) -> None:
     assert seen.faults == []
 
 
+@pytest.mark.slow
 def test_a_matrix_is_read_and_entered_by_arrow_keys(served: Any, visit: Any) -> None:
     seen = visit(served)
     page = seen.open("ranks")
@@ -290,6 +295,7 @@ def test_a_matrix_is_read_and_entered_by_arrow_keys(served: Any, visit: Any) -> 
     page.wait_for_url("**/ranks?rank=1")
 
 
+@pytest.mark.slow
 def test_both_languages_and_both_themes_are_kept(served: Any, visit: Any) -> None:
     seen = visit(served)
     page = seen.page
@@ -319,6 +325,7 @@ def test_a_finding_opens_in_the_timeline_at_its_moment(served: Any, visit: Any) 
     landed(served, visit(served))
 
 
+@pytest.mark.slow
 def test_the_top_finding_of_a_real_profile_opens_in_the_timeline(
     shared: Path, jobs: Jobs, serve: Any, visit: Any
 ) -> None:
@@ -368,6 +375,7 @@ def landed(served: Any, seen: Visit) -> dict[str, Any]:
     return state
 
 
+@pytest.mark.slow
 def test_findings_steps_and_operators_open_in_the_timeline(served: Any, visit: Any) -> None:
     seen = visit(served)
     page = seen.page
@@ -466,6 +474,7 @@ def test_a_job_is_followed_captured_and_seen_to_end(
         assert seen.outside == []
 
 
+@pytest.mark.slow
 def test_the_flame_view_is_walked_by_keys_and_its_address_restores_it(served: Any, visit: Any) -> None:
     seen = visit(served)
     page = seen.open("host?rank=1")
@@ -486,6 +495,7 @@ def test_the_flame_view_is_walked_by_keys_and_its_address_restores_it(served: An
     assert seen.faults == other.faults == []
 
 
+@pytest.mark.slow
 def test_a_job_shows_where_its_ranks_stand_and_who_waits_in_each_group(
     tmp_path: Path, serve: Any, visit: Any, axe: str
 ) -> None:
@@ -516,6 +526,7 @@ def blamed(served: Any) -> set[str]:
     return {name for finding in served.study.document["findings"] for name in finding["blames"]}
 
 
+@pytest.mark.slow
 def test_a_replay_that_takes_its_time_says_so_beside_the_last_answer(
     job: Path, cache: Cache, serve: Any, visit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -543,6 +554,7 @@ def test_a_replay_that_takes_its_time_says_so_beside_the_last_answer(
         assert seen.faults == []
 
 
+@pytest.mark.slow
 def test_a_capture_stands_among_the_steps_of_its_job(job: Path, tmp_path: Path, serve: Any, visit: Any) -> None:
     (tmp_path / JOB_FILE).write_text("{}")
     log = LogWriter(tmp_path / "steps-rank0.log", {"rank": 0})

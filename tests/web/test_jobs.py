@@ -15,11 +15,12 @@ import pytest
 from tests.patience import PATIENCE_S, until
 from tests.web.conftest import Client  # type: ignore[import-not-found]
 
-from hermes.bundle.cache import Cache
-from hermes.live.rundir import default_root, jobs
+from hermes.inside.wire.rundir import default_root, jobs
+from hermes.jobs.captures import MANIFEST
+from hermes.jobs.events import EVENTS
+from hermes.jobs.watch import Watcher
+from hermes.store.cache import Cache
 from hermes.web.jobs import LISTENERS
-from hermes.workflow.captures import MANIFEST
-from hermes.workflow.watch import EVENTS, Watcher
 
 WISH = {"job": "train-1-2", "steps": 3, "level": "light", "ranks": []}
 

@@ -10,14 +10,14 @@ from urllib.parse import urlencode
 
 import pytest
 
-from hermes.bundle.cache import Cache
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import outlined
+from hermes.profiles.pipeline.whatif import step_of
+from hermes.profiles.whatif.changes import parse
+from hermes.profiles.whatif.replay import predict, predictions
+from hermes.store.cache import Cache
 from hermes.web import replays
 from hermes.web.study import Study
-from hermes.whatif.changes import parse
-from hermes.whatif.replay import predict, predictions
-from hermes.workflow.analyze import gathered
-from hermes.workflow.load import load
-from hermes.workflow.whatif import step_of
 
 
 def asked(client: Any, *specs: str, **more: object) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_the_next_server_answers_at_once_and_the_same(job: Path, tmp_path: Path,
 
 def test_what_is_listed_is_what_the_command_says(client: Any, job: Path, cache: Cache) -> None:
     loaded = load([job], cache)
-    expected = predictions(gathered(loaded, lambda seen: step_of(loaded, seen))[1])
+    expected = predictions(step_of(loaded, outlined(loaded)))
     shown = listed(client)["changes"]
     assert [(tuple(one["set"]), one["low_ns"], one["high_ns"]) for one in shown] == [
         (one.specs, one.low_ns, one.high_ns) for one in expected
@@ -76,7 +76,7 @@ def test_what_is_listed_is_what_the_command_says(client: Any, job: Path, cache: 
 def test_changes_are_replayed_together_and_not_added(client: Any, job: Path, cache: Cache) -> None:
     loaded = load([job], cache)
     specs = [one["set"][0] for one in listed(client)["changes"][:3]]
-    together = predict(gathered(loaded, lambda seen: step_of(loaded, seen))[1], [parse(spec) for spec in specs])
+    together = predict(step_of(loaded, outlined(loaded)), [parse(spec) for spec in specs])
     gain = asked(client, *specs)["gain"]
     assert (gain["low_ns"], gain["high_ns"]) == (together.low_ns, together.high_ns)
     assert gain["low_ns"] != sum(asked(client, spec)["gain"]["low_ns"] for spec in specs)

@@ -11,15 +11,16 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.each import each
 
-from hermes.bundle.cache import Cache
-from hermes.tables import TABLES
-from hermes.web.columns import Numbers, Room, Texts
+from hermes.model.tables import TABLES
+from hermes.profiles.load import Loaded, load
+from hermes.store.cache import Cache
+from hermes.web.cached_columns import Numbers, Room, Texts
 from hermes.web.documents import Ask, safe, summary
 from hermes.web.rows import Browser
 from hermes.web.sources import GROUPINGS, listed
 from hermes.web.study import Study
-from hermes.workflow.load import Loaded, load
 
 
 @pytest.fixture(scope="module")
@@ -110,15 +111,15 @@ def test_what_makes_no_sense_is_refused(client: Any, query: str) -> None:
     assert client.get(f"/api/rows?{query}").status == 422
 
 
-@pytest.mark.parametrize("table", sorted(GROUPINGS))
-def test_every_grouping_answers_for_one_rank_and_for_all(client: Any, table: str) -> None:
+@each(sorted(GROUPINGS))
+def test_every_grouping_answers_for_one_rank_and_for_all(table: str, client: Any) -> None:
     for rank in ("", "&rank=1"):
         page = client.json(f"/api/rows?table={table}{rank}")
         assert page["matching"] == page["total"]
 
 
-@pytest.mark.parametrize("table", sorted(TABLES))
-def test_every_cached_table_can_be_paged(client: Any, table: str, loaded: Loaded) -> None:
+@each(sorted(TABLES))
+def test_every_cached_table_can_be_paged(table: str, client: Any, loaded: Loaded) -> None:
     page = client.json(f"/api/rows?table={table}&rank=0")
     assert page["total"] == loaded.ranks[0].table(table).height
 

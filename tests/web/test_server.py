@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hermes.base.errors import InputError
-from hermes.bundle.cache import Cache
+from hermes.store.cache import Cache
 from hermes.web.server import Patient, bound
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.each import each
 
 import hermes.report
 import hermes.web
-from hermes.tables import TABLES
+from hermes.model.tables import TABLES
+from hermes.report import components
 from hermes.web.front import PAGES, static
 from hermes.web.sources import listed
 
@@ -21,7 +21,7 @@ ASSETS = Path(next(iter(hermes.report.__path__))) / "assets"
 SHARED = ASSETS / "components"
 FILES = [path for root in (STATIC, ASSETS) for path in sorted(root.rglob("*.*"))]
 SCRIPTS = [path for path in FILES if path.suffix == ".js"]
-CATALOGUE: dict[str, list[str]] = json.loads((SHARED / "catalogue.json").read_text("utf-8"))
+CATALOGUE = components.catalogue()
 CJK = re.compile("[\u4e00-\u9fff]")
 
 
@@ -45,19 +45,19 @@ def test_sentences_are_translated() -> None:
     assert [key for key, (en, zh) in CATALOGUE.items() if " " in en and not CJK.search(zh)] == []
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@each(SCRIPTS, lambda path: path.name)
 def test_every_word_that_a_script_uses_is_in_the_catalogue(script: Path) -> None:
     used = re.findall(r"""\bt\("([^"]+)\"""", script.read_text("utf-8"))
     assert [key for key in used if key not in CATALOGUE] == []
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@each(SCRIPTS, lambda path: path.name)
 def test_every_table_that_a_script_names_has_a_title(script: Path) -> None:
     named = re.findall(r"""table\(\{ ?table: "([^"]+)\"(?![^}]*title:)""", script.read_text("utf-8"))
     assert [key for key in named if f"table.{key}" not in CATALOGUE] == []
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+@each(SCRIPTS, lambda path: path.name)
 def test_no_script_makes_markup_or_code_of_text(script: Path) -> None:
     text = script.read_text("utf-8")
     assert (
@@ -65,14 +65,14 @@ def test_no_script_makes_markup_or_code_of_text(script: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@each(FILES, lambda path: path.name)
 def test_no_file_is_of_others_or_names_another_host(path: Path) -> None:
     assert path.suffix in {".js", ".css", ".html", ".json", ".j2"}
     hosts = set(re.findall(r"https?://[\w.-]+", path.read_text("utf-8")))
     assert hosts <= {"http://www.w3.org"}
 
 
-@pytest.mark.parametrize("script", sorted(name for name in static() if name.endswith(".js")))
+@each(sorted(name for name in static() if name.endswith(".js")))
 def test_every_import_is_a_file_that_is_served(script: str) -> None:
     for name in re.findall(r"""(?:from|import\()\s*"(\.[^"]+)\"""", static()[script].decode()):
         assert posixpath.normpath(posixpath.join(posixpath.dirname(script), name)) in static(), name
@@ -82,7 +82,7 @@ def test_no_file_of_the_app_hides_one_that_it_shares() -> None:
     assert {path.name for path in STATIC.iterdir()} & {path.name for path in SHARED.iterdir()} == set()
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.suffix in (".js", ".css")], ids=lambda path: path.name)
+@each([path for path in FILES if path.suffix in (".js", ".css")], lambda path: path.name)
 def test_the_first_line_says_what_lives_there(path: Path) -> None:
     assert path.read_text("utf-8").startswith(("// ", "/* "))
     assert len(path.read_text("utf-8").splitlines()) <= 500

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from hermes.base.errors import HermesError, InputChangedError
-from hermes.bundle.cache import Cache
-from hermes.report.document import document
+from hermes.profiles.load import Loaded, load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.report.report_json import document
+from hermes.store.cache import Cache
 from hermes.web import study as room
 from hermes.web.answers import NotReadyError
 from hermes.web.study import Study
-from hermes.workflow.analyze import analyze
-from hermes.workflow.load import Loaded, load
 
 
 def test_the_document_is_that_of_the_analysis(served: Any, job: Path, cache: Cache) -> None:
@@ -33,7 +33,7 @@ def test_the_document_is_that_of_the_analysis(served: Any, job: Path, cache: Cac
 def test_a_second_study_takes_the_kept_document(
     served: Any, job: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermes.workflow.analyze.analyze", lambda loaded: pytest.fail("analysed again"))
+    monkeypatch.setattr("hermes.profiles.pipeline.analyze.analyze", lambda loaded: pytest.fail("analysed again"))
     second = Study([job], cache)
     second.run()
     assert second.state.phase == "ready"
@@ -46,7 +46,9 @@ def test_changed_code_is_another_document(
     assert served.study.document
     monkeypatch.setattr(room, "_code", lambda: "changed")
     calls: list[object] = []
-    monkeypatch.setattr("hermes.workflow.analyze.analyze", lambda loaded: calls.append(loaded) or analyze(loaded))
+    monkeypatch.setattr(
+        "hermes.profiles.pipeline.analyze.analyze", lambda loaded: calls.append(loaded) or analyze(loaded)
+    )
     Study([job], cache).run()
     assert len(calls) == 1
 
@@ -120,7 +122,7 @@ def test_two_browsers_and_an_analysis_at_once_get_what_each_gets_alone(job: Path
 @pytest.fixture
 def own(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the job, old enough to be relied on, that was studied once."""
-    monkeypatch.setattr("hermes.bundle.index.MARGIN_NS", -(10**12))
+    monkeypatch.setattr("hermes.store.index.MARGIN_NS", -(10**12))
     shutil.copytree(job, tmp_path / "job")
     Study([tmp_path / "job"], Cache(tmp_path / "cache")).run()
     return tmp_path / "job"
@@ -148,7 +150,9 @@ def test_untouched_files_are_shown_without_being_read(own: Path, monkeypatch: py
     fresh = load([own], Cache(own.parent / "cache"))
     assert study.document == json.loads(json.dumps(document(analyze(fresh))))
     assert json.loads(study.summary())["document"]["verdict"] == study.document["verdict"]
-    assert study.loaded == fresh
+    assert [(one.rank, one.notes, one.files) for one in study.loaded.ranks] == [
+        (one.rank, one.notes, one.files) for one in fresh.ranks
+    ]
     assert not read
 
 
@@ -184,7 +188,7 @@ def test_any_change_is_read(change: Callable[[Path], None], own: Path, monkeypat
 
 def test_files_that_were_written_just_now_are_read(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(job, tmp_path / "job")
-    monkeypatch.setattr("hermes.bundle.index.MARGIN_NS", 10**12)
+    monkeypatch.setattr("hermes.store.index.MARGIN_NS", 10**12)
     Study([tmp_path / "job"], Cache(tmp_path / "cache")).run()
     _, read = again(tmp_path / "job", monkeypatch)
     assert len(read) == 1
@@ -211,9 +215,9 @@ def test_the_first_page_needs_no_large_library(own: Path) -> None:
     script = """
 import asyncio, sys
 from pathlib import Path
-import hermes.bundle.index
-hermes.bundle.index.MARGIN_NS = -(10**12)
-from hermes.bundle.cache import Cache
+import hermes.store.index
+hermes.store.index.MARGIN_NS = -(10**12)
+from hermes.store.cache import Cache
 from hermes.web.front import Front
 from hermes.web.study import Study
 import hermes.web.server

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 
+def _again(kind: type[HermesError], args: tuple[object, ...]) -> HermesError:
+    return kind.__new__(kind, *args)
+
+
 class HermesError(Exception):
     """A failure that a user can act on.
 
@@ -20,6 +24,10 @@ class HermesError(Exception):
         self.where = where
         self.lost = lost
         self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # An error of a worker process reaches the one that prints it whole; its class alone knows its arguments.
+        return _again, (type(self), self.args), self.__dict__
 
     def __str__(self) -> str:
         parts = [f"{self.where}: {self.what}" if self.where else self.what]

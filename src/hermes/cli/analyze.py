@@ -14,7 +14,7 @@ from hermes.base.errors import HermesError, InputError
 from hermes.cli import options
 
 if TYPE_CHECKING:
-    from hermes.report.model import Report
+    from hermes.model.report import Report
 
 
 class Format(str, enum.Enum):
@@ -32,9 +32,26 @@ class Format(str, enum.Enum):
 )
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write report.html and report.json into.")
 @options.capture
+@click.option(
+    "--engine",
+    default="",
+    metavar="NAME",
+    help="Who works on the ranks: serial, processes (from four ranks on), ray, or ray://HOST:PORT.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="How many processes, or threads of this one; the cores else.")
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser, as `hermes serve` does.")
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
-def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *, opens: bool, strict: bool) -> None:
+def run(
+    paths: tuple[Path | str, ...],
+    form: Format,
+    out: Path | None,
+    capture: str,
+    engine: str,
+    jobs: int | None,
+    *,
+    opens: bool,
+    strict: bool,
+) -> None:
     """Break down every step of every rank, rank the losses, and say what bounds the step."""
     from hermes.cli.show import load_profiles, refuse_inside
 
@@ -45,10 +62,13 @@ def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *
             )
         refuse_inside(out, paths, "the report")
 
-    loaded = load_profiles(paths, capture, meanwhile=_import_the_rest)
-    from hermes.workflow.analyze import analyze
+    from hermes.profiles.api import engine_of
 
-    report = analyze(loaded)
+    with engine_of(engine, jobs) as chosen:
+        loaded = load_profiles(paths, capture, meanwhile=_import_the_rest, engine=chosen)
+        from hermes.profiles.api import analyze
+
+        report = analyze(loaded, engine=chosen)
     written = _write(report, out) if out else []
     if form is Format.TEXT:
         from rich.console import Console
@@ -57,7 +77,7 @@ def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *
 
         render_text(report, Console(), written=written)
     elif form is Format.JSON:
-        from hermes.report.document import to_json
+        from hermes.report.report_json import to_json
 
         sys.stdout.write(to_json(report))
     else:
@@ -68,7 +88,7 @@ def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *
         from hermes.cli.serve import serve
 
         sys.stdout.flush()
-        serve(paths, opens=True, known=(loaded, report))
+        serve([path for path in paths if isinstance(path, Path)], opens=True, known=(loaded, report))
     if strict and report.degraded:
         raise click.exceptions.Exit(3)
 
@@ -76,17 +96,14 @@ def run(paths: tuple[Path, ...], form: Format, out: Path | None, capture: str, *
 def _import_the_rest() -> None:
     """Load what comes after the reading; what fails here fails again where it is needed, and says so there."""
     with contextlib.suppress(ImportError):
-        import hermes.report.document
-        import hermes.report.text
-        import hermes.workflow.analyze  # noqa: F401
         from hermes.report.html import template
 
         template()
 
 
 def _write(report: Report, out: Path) -> list[str]:
-    from hermes.report.document import to_json
     from hermes.report.html import render_html
+    from hermes.report.report_json import to_json
 
     written: list[str] = []
     try:

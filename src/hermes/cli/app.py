@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hermes.cli import (
+    affinity,
     analyze,
     cache,
     cases,
@@ -12,6 +13,8 @@ from hermes.cli import (
     detect,
     explain,
     export,
+    migrate,
+    precision,
     profile,
     run,
     schema,
@@ -49,5 +52,8 @@ for _command in (
     watch.run,
     thresholds.run,
     detect.run,
+    migrate.run,
+    affinity.run,
+    precision.run,
 ):
     app.add_command(_command)

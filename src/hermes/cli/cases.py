@@ -58,7 +58,7 @@ def page(case: Case) -> str:
         f"Cure\n  {case.cure}",
         f"Before\n{_indent(case.before)}",
         f"After\n{_indent(case.after)}",
-        f"After, on other chips than Ascend\n{_indent(case.elsewhere)}" if case.elsewhere else "",
+        f"After, on other chips\n{_indent(case.elsewhere)}" if case.elsewhere else "",
         f"Applies to\n  {case.framework}; {', '.join(case.chips)}; {case.versions}",
         f"Published gain\n  {case.gain}" + (f" ({case.gain_source})" if case.gain_source else ""),
         f"Risk\n  {case.risk}",

@@ -30,9 +30,8 @@ def run(before: Path, after: Path, form: Format, capture: str) -> None:
     from hermes.cli.show import load_profiles
 
     loaded = [load_profiles([path], capture) for path in (before, after)]
+    from hermes.profiles.api import analyze, compared
     from hermes.report.compare import comparison_document, comparison_lines
-    from hermes.workflow.analyze import analyze
-    from hermes.workflow.compare import compared
 
     first, second = ((one, analyze(one)) for one in loaded)
     found = compared(first, second)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from hermes.diagnose.live import Cause
-    from hermes.workflow.steplogs import Detection, Explained
+    from hermes.jobs.api import Cause, Detection, Explained
+
+
+_KINDS = {"spikes": "spikes", "shift": "shift", "drift": "drift", "turns": "single slow steps"}
 
 
 @click.command("detect")
@@ -23,14 +25,14 @@ def run(log: Path, preset: str, form: str) -> None:
 
     LOG is a step log, a run directory, the name of a job, or a perf_*.log that torch_npu or MindSpore wrote.
     """
-    from hermes.workflow.steplogs import detect_in
+    from hermes.jobs.api import detect_in
 
     found = detect_in(log, preset=preset, environment=os.environ)
     print(json.dumps(_document(found), indent=1) if form == "json" else "\n".join(_lines(found, preset)))
 
 
 def _lines(found: Detection, preset: str) -> list[str]:
-    from hermes.workflow.steplogs import ranks_text
+    from hermes.jobs.api import ranks_text
 
     lines = [f"{ranks_text(found.ranks)}, preset {preset}"]
     lines += [f"rank {steps.rank}: {steps.damaged} records are damaged" for steps in found.ranks if steps.damaged]
@@ -42,11 +44,17 @@ def _lines(found: Detection, preset: str) -> list[str]:
 
 
 def _alarm(one: Explained) -> str:
+    from hermes.jobs.api import change, ranks_of
+
     alarm = one.alarm
-    change = f"{alarm.before_ns / 1e6:.2f} -> {alarm.after_ns / 1e6:.2f} ms ({alarm.ratio - 1:+.0%})"
-    text = f"rank {alarm.rank}: {alarm.kind} from step {alarm.since}, noticed at {alarm.step}: {change}"
+    who = ranks_of(one.ranks or (alarm.rank,))
+    every = f" every {alarm.period} steps" if alarm.period else ""
+    text = f"{who}: {_KINDS[alarm.kind]}{every} from step {alarm.since}, noticed at {alarm.step}: {change(alarm)}"
+    if one.over is not None:
+        text += f"; over at step {one.over}"
     if one.cause:
-        text += f"\n  {one.cause.name}: {one.cause.what}, {one.cause.share:.0%} of it. To do: {one.cause.do}"
+        where = f"rank {one.cause.rank}, " if len(one.ranks) > 1 else ""
+        text += f"\n  {where}{one.cause.name}: {one.cause.what}, {one.cause.share:.0%} of it. To do: {one.cause.do}"
     return text
 
 
@@ -64,6 +72,7 @@ def _document(found: Detection) -> dict[str, object]:
             {
                 "rank": one.alarm.rank, "kind": one.alarm.kind, "since": one.alarm.since, "step": one.alarm.step,
                 "before_ns": one.alarm.before_ns, "after_ns": one.alarm.after_ns, "score": round(one.alarm.score, 2),
+                "period": one.alarm.period or None, "ranks": list(one.ranks), "over": one.over,
                 "cause": one.cause.name if one.cause else None, "share": one.cause.share if one.cause else None,
             }
             for one in found.alarms

@@ -10,7 +10,7 @@ from hermes.base.errors import QueryError
 @click.command("rules")
 def rules() -> None:
     """List the rules."""
-    from hermes.diagnose.rules import ALL
+    from hermes.profiles.api import ALL
 
     for rule in ALL:
         print(f"{rule.code}  {rule.page.splitlines()[0]}")
@@ -20,7 +20,7 @@ def rules() -> None:
 @click.argument("code", help="Code of a finding, such as COM001.")
 def run(code: str) -> None:
     """Print the page of a rule, and the known causes that it may point to."""
-    from hermes.diagnose.rules import ALL
+    from hermes.profiles.api import ALL
 
     for rule in ALL:
         if rule.code == code.upper():

@@ -12,7 +12,7 @@ from hermes.base.errors import HermesError, InputError
 from hermes.cli import options
 
 if TYPE_CHECKING:
-    from hermes.workflow.timeline import Cut
+    from hermes.profiles.api import Cut
 
 _WINDOW = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 
@@ -32,8 +32,8 @@ def run(paths: tuple[Path, ...], out: Path, ranks: str, steps: str, window: str,
     refuse_inside(out.parent, paths, "the timeline")
     cut = _cut(ranks, steps, window)
     loaded = load_profiles(paths, capture)
+    from hermes.profiles.api import timeline
     from hermes.report.perfetto import write_timeline
-    from hermes.workflow.timeline import timeline
 
     shown = timeline(loaded, cut)
     try:
@@ -47,7 +47,7 @@ def run(paths: tuple[Path, ...], out: Path, ranks: str, steps: str, window: str,
 
 
 def _cut(ranks: str, steps: str, window: str) -> Cut:
-    from hermes.workflow.timeline import Cut
+    from hermes.profiles.api import Cut
 
     return Cut(
         ranks=options.numbers("--ranks", ranks), steps=options.numbers("--steps", steps), window_ns=_window(window)

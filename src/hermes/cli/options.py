@@ -8,14 +8,28 @@ from pathlib import Path
 import click
 
 from hermes.base.errors import InputError
+from hermes.store.remote import is_url
 
 _RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 # As far as anybody counts: a list must not take all memory.
 _LONGEST = 1_000_000
 
+
+class Place(click.ParamType[Path | str]):
+    """A path, or a URL such as `s3://bucket/job`, which stays the text that it is."""
+
+    name = "path"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
+        """A text as a path or as a URL."""
+        if isinstance(value, Path):
+            return value
+        return str(value) if is_url(str(value)) else Path(str(value))
+
+
 profiles = click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path),
-    help="Folders or files with profiles: one rank or many.",
+    "paths", nargs=-1, required=True, metavar="PATH…", type=Place(),
+    help="Folders or files with profiles, one rank or many; or a URL of them, such as s3://bucket/job.",
 )  # fmt: skip
 capture = click.option(
     "--capture", default="", help="Which capture, where a rank has several: part of its name or time."

@@ -16,8 +16,8 @@ from hermes.cli.options import numbers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermes.live.control import Slot
-    from hermes.live.rundir import Job
+    from hermes.inside.wire.control import Slot
+    from hermes.inside.wire.rundir import Job
 
 
 @click.command("profile")
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 @click.option("--ranks", default="", help="Which ranks, such as 0,3-5; all without it.")
 @click.option("--memory", is_flag=True, help="Record allocations too.")
 @click.option("--stack", is_flag=True, help="Record Python stacks too.")
-@click.option("--mstx", is_flag=True, help="Record marks of mstx too (NPU).")
-@click.option("--aic-metrics", default="", help="Metrics of the AI core, such as PipeUtilization (NPU).")
+@click.option("--mstx", is_flag=True, help="Record marks of mstx too.")
+@click.option("--aic-metrics", default="", help="Metrics of the AI core, such as PipeUtilization.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the capture, instead of the job's.")
 @click.option("--largest", type=click.IntRange(1), default=2000, help="Megabytes that one rank may write.")
+@click.option("--user", default="", help="Of that user's jobs, where root's policy makes this account an operator.")
 @click.option("--status", is_flag=True, help="Only say what the job's ranks are doing.")
 @click.option("--cancel", is_flag=True, help="Only end the capture that is under way.")
 @click.option(
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 )
 @click.option("--every", type=click.IntRange(1), help="Begin at a multiple of so many steps; with --kineto-daemon.")
 def run(
-    job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int,
+    job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int, user: str,
     dynamic_config: Path | None, socket_dir: Path | None, start_step: int | None, every: int | None, *,
     memory: bool, stack: bool, mstx: bool, status: bool, cancel: bool, replace: bool, kineto_daemon: bool,
 ) -> None:  # fmt: skip
@@ -64,7 +65,7 @@ def run(
     JOB is its name or a part of it; not needed when only one job runs. `hermes watch` lists them. With --kineto-daemon
     it is the number of a process, or a part of its command.
     """
-    from hermes.workflow import captures
+    from hermes.jobs.api import captures, fitting
 
     chosen = tuple(sorted(numbers("--ranks", ranks) or ()))
     options = {name: "yes" for name, asked in (("memory", memory), ("stack", stack), ("mstx", mstx)) if asked}
@@ -74,7 +75,7 @@ def run(
         {
             "--dynamic-config": dynamic_config, "--kineto-daemon": kineto_daemon, "JOB": job, "--status": status,
             "--cancel": cancel, "--start-step": start_step, "--replace": replace, "--every": every, "--mstx": mstx,
-            "--aic-metrics": aic_metrics, "--memory": memory,
+            "--aic-metrics": aic_metrics, "--memory": memory, "--user": user,
         }
     )  # fmt: skip
     if dynamic_config is not None:
@@ -92,7 +93,7 @@ def run(
                 start_step=start_step, every=every, largest_bytes=largest * 1_000_000,
             )
         )  # fmt: skip
-    found = captures.find_job(job, os.environ)
+    found = captures.find_job(job, os.environ, user=user, action="see" if status else "capture")
     if status:
         _status(found)
         return
@@ -108,6 +109,8 @@ def run(
         options=options,
         largest_bytes=largest * 1_000_000,
     )
+    if waits := fitting.check(found, options):
+        print(waits, file=sys.stderr)
     asked = captures.ask(found, wish, now_ns=time.time_ns())
     print(f"{found.id}: steps {asked.request.start_step} to {asked.request.start_step + steps - 1}", flush=True)
     said = captures.follow(asked, tell=_tell)
@@ -122,8 +125,8 @@ def _fit(given: Mapping[str, object]) -> None:
     """Raises `InputError` for options that do not go together: those of jobs with Hermes and of the two without."""
     named = {name for name, value in given.items() if value}
     alone = {
-        "--dynamic-config": {"--kineto-daemon", "JOB", "--status", "--cancel", "--every"},
-        "--kineto-daemon": {"--status", "--cancel", "--mstx", "--aic-metrics", "--replace", "--memory"},
+        "--dynamic-config": {"--kineto-daemon", "JOB", "--status", "--cancel", "--every", "--user"},
+        "--kineto-daemon": {"--status", "--cancel", "--mstx", "--aic-metrics", "--replace", "--memory", "--user"},
     }
     mode = next((name for name in alone if name in named), "")
     wrong = named & (alone[mode] if mode else {"--start-step", "--replace", "--every"})
@@ -136,7 +139,7 @@ def _fit(given: Mapping[str, object]) -> None:
 
 
 def _without_hermes(folder: Path, *, replace: bool, **asked: Any) -> None:
-    from hermes.workflow.dynamic_config import Ask, write
+    from hermes.jobs.api import Ask, write
 
     ask = Ask(**asked)
     print(f"written: {write(folder, ask, replace=replace)}")
@@ -150,8 +153,8 @@ def _tell(slot: Slot) -> None:
 
 
 def _status(job: Job) -> None:
-    from hermes.live.control import Control
-    from hermes.workflow.captures import progress
+    from hermes.inside.wire.control import Control
+    from hermes.jobs.api import progress
 
     at = progress(job)
     control = Control.attach(job.segment, job=job.id)

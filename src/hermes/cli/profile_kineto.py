@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hermes.workflow.kineto import Capture, Part
+    from hermes.jobs.api import Capture, Part
 
 
 def record(socket_dir: Path | None, job: str, **asked: Any) -> int:
     """Record steps of that job; the exit code: 0 when every rank has finished, else 3. Raises `HermesError`."""
-    from hermes.workflow import kineto
+    from hermes.jobs.api import daemon as kineto
 
     endpoint = kineto.endpoint(socket_dir)
     try:
@@ -46,7 +46,7 @@ def _follow(capture: Capture) -> None:
 
 
 def _end(capture: Capture) -> int:
-    from hermes.workflow import aside
+    from hermes.jobs.api import aside
 
     capture.write_manifest()
     for doubt in capture.doubts():

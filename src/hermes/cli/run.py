@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
 import click
 
+_WATCHER = "from hermes.cli.run import watch; watch()"
+
 
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @click.option("--name", default="", help="Name of the job; the script's without it.")
-@click.option("--preset", default="robust", help="How slow steps are noticed: robust or ksigma.")
+@click.option("--preset", type=click.Choice(["robust", "ksigma"]), default="robust", help="How slow steps are noticed.")
 @click.option("--no-capture", is_flag=True, help="Notice slow steps, but record no profile by itself.")
 @click.option("--no-watch", is_flag=True, help="Only count steps; `hermes watch` can look on from elsewhere.")
 @click.option("--collectives", is_flag=True, help="Time the calls of torch.distributed too; not with torch.compile.")
 @click.option("--flops-per-step", type=click.IntRange(1), help="FLOPs of the model in a step of one rank, for MFU.")
 @click.option("--count-flops", is_flag=True, help="Count these FLOPs in two early steps, which take longer for it.")
-@click.option("--device-events", is_flag=True, help="Time steps on the GPU or NPU by its own events.")
+@click.option("--device-events", is_flag=True, help="Time steps on the device by its own events.")
 @click.option("--transfers", is_flag=True, help="Time the calls that copy tensors from the processor to a device.")
 def run(
     command: tuple[str, ...], name: str, preset: str, flops_per_step: int | None, *,
@@ -27,8 +30,7 @@ def run(
 
     Its exit code is the command's. When the command ends, a line says where its logs and captures are.
     """
-    from hermes.workflow import launch
-    from hermes.workflow.watch import Watcher
+    from hermes.jobs.api import launch
 
     environment = dict(os.environ)
     if collectives:
@@ -41,26 +43,53 @@ def run(
         environment["HERMES_COUNT_FLOPS"] = "1"
     if flops_per_step:
         environment["HERMES_FLOPS_PER_STEP"] = str(flops_per_step)
-    job = launch.make_job(command, name, environment)
+    job = launch.in_time(
+        lambda: launch.make_job(command, name, environment), launch.DISK_S, "the job runs without Hermes", _say
+    )
     if doubt := launch.doubts(command):
-        print(f"hermes: {doubt}", file=sys.stderr)
-    watcher = Watcher(job, preset=preset, environment=environment, capture=not no_capture, say=_say)
-    watch = _nothing if no_watch else watcher.look_safely
-    try:
-        code = launch.supervise(command, job, environment, watch=watch, pause_s=0.5)
-        if not no_watch:
-            watcher.close()
-    finally:
-        launch.end(job)
-    _say(f"run directory: {job.folder}")
+        _say(doubt)
+    watcher = [sys.executable, "-c", _WATCHER, preset, "look" if no_capture else "capture"]
+    code = launch.supervise(command, job, environment, watcher=None if no_watch else watcher, say=_say)
+    if job is not None:
+        _say(f"run directory: {job.folder}")
     sys.exit(code)
 
 
-def _nothing() -> None:
-    """Looks at nothing."""
+def watch() -> None:
+    """The process beside a job, with a low priority: looks at it until its standard input ends, then comes to an end.
+
+    It is a process of its own so that whatever becomes of it, the job and its exit code stay what they are.
+    """
+    import select
+    import signal
+    import time
+    from pathlib import Path
+
+    from hermes.base.errors import InputError
+    from hermes.inside.wire.errors import LiveError
+    from hermes.inside.wire.rundir import read
+    from hermes.jobs.api import Watcher, prune
+
+    # An interrupt from the terminal is for the job.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(5)
+    preset, acts, folder = sys.argv[1:4]
+    try:
+        watcher = Watcher(
+            read(Path(folder)), preset=preset, environment=os.environ, capture=acts == "capture", say=_say
+        )
+    except LiveError as gone:
+        _say(f"the job is not watched: {gone}")
+        return
+    with contextlib.suppress(InputError, OSError):
+        prune(os.environ, time.time_ns())
+    while not select.select([0], [], [], 0.5)[0]:
+        watcher.look_safely()
+    watcher.close()
 
 
 def _say(text: str) -> None:
     from hermes.cli.show import plain
 
-    print(f"hermes: {plain(text)}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError, ValueError):
+        print(f"hermes: {plain(text)}", file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ import click
 @click.argument("table", required=False, help="Name of one table; all names without it.")
 def run(table: str | None) -> None:
     """List the tables, or the columns of one with types, units and meaning."""
-    from hermes.tables import TABLES, lookup
+    from hermes.model.tables import TABLES, lookup
 
     if table is None:
         for known in TABLES.values():

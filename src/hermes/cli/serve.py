@@ -18,8 +18,8 @@ from hermes.base.errors import HermesError
 from hermes.cli import options
 
 if TYPE_CHECKING:
-    from hermes.report.model import Report
-    from hermes.workflow.load import Loaded
+    from hermes.model.report import Report
+    from hermes.profiles.api import Loaded
 
 
 @click.command("serve")
@@ -52,7 +52,7 @@ def serve(
             raise HermesError(
                 f"the web app is not installed ({needed} is missing)", hint="pip install 'hermes-perf[web,timeline]'"
             )
-    from hermes.bundle.files import walk
+    from hermes.store.files import walk
     from hermes.web.front import build
     from hermes.web.guard import Keys
     from hermes.web.server import bound, server

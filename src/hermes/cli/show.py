@@ -13,8 +13,8 @@ from hermes.base.errors import HermesError, InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hermes.bundle.cache import Cache
-    from hermes.workflow.load import Loaded
+    from hermes.profiles.api import Engine, Loaded
+    from hermes.store.cache import Cache
 
 
 def show_error(error: HermesError) -> None:
@@ -30,10 +30,10 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
 
 
-def refuse_inside(folder: Path, paths: Sequence[Path], what: str) -> None:
+def refuse_inside(folder: Path, paths: Sequence[Path | str], what: str) -> None:
     """Raise `InputError` if a folder to write into lies in one of the profiles."""
     target = folder.resolve()
-    for path in paths:
+    for path in (path for path in paths if isinstance(path, Path)):
         root = path.resolve()
         inside = (target == root or root in target.parents) if path.is_dir() else target == root.parent
         if inside:
@@ -46,26 +46,32 @@ def refuse_inside(folder: Path, paths: Sequence[Path], what: str) -> None:
 
 def open_cache() -> Cache:
     """The cache of this user."""
-    from hermes.bundle.cache import Cache, default_root
+    from hermes.store.cache import Cache, default_root
 
     return Cache(default_root(os.environ, Path.home()))
 
 
-def load_profiles(paths: Sequence[Path], capture: str, meanwhile: Callable[[], None] | None = None) -> Loaded:
+def load_profiles(
+    paths: Sequence[Path | str],
+    capture: str,
+    meanwhile: Callable[[], None] | None = None,
+    engine: Engine | None = None,
+) -> Loaded:
     """The tables of the profiles; files that changed are hashed while the libraries load.
 
     `meanwhile` runs beside the reading, which for the most part leaves the interpreter free: it imports what the
     command needs next.
     """
-    from hermes.bundle.files import Digests
-    from hermes.bundle.index import Index
+    from hermes.store.files import Digests
+    from hermes.store.index import Index
 
     cache = open_cache()
-    with Digests(paths, Index(cache.root, paths)) as digests:
-        from hermes.workflow.load import load
+    local = [path for path in paths if isinstance(path, Path)]
+    with Digests(local, Index(cache.root, local)) as digests:
+        from hermes.profiles.api import load
 
         if meanwhile:
             # The reading needs the interpreter a thousand times for a moment, and should not wait 5 ms each time.
             sys.setswitchinterval(0.000_5)
             threading.Thread(target=meanwhile, daemon=True).start()
-        return load(paths, cache, capture=capture, digests=digests)
+        return load(paths, cache, capture=capture, digests=digests, engine=engine)

@@ -42,7 +42,7 @@ def run(path: Path, query: str, form: Format, capture: str) -> None:
     from hermes.cli.show import load_profiles
 
     loaded = load_profiles([path], capture)
-    from hermes.workflow.query import query as ask
+    from hermes.profiles.api import query as ask
 
     _print(ask(loaded, query), form)
 
@@ -55,7 +55,7 @@ def tables(path: Path, capture: str) -> None:
     from hermes.cli.show import load_profiles
 
     loaded = load_profiles([path], capture)
-    from hermes.workflow.query import sizes
+    from hermes.profiles.api import sizes
 
     for name, rows, row in sizes(loaded):
         print(f"{name:<14} {rows:>10}  {row}")

@@ -1,79 +1,130 @@
-"""`hermes watch`: running jobs in the terminal."""
+"""`hermes watch`: running jobs in the terminal, for other programs, and to a webhook."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from hermes.workflow.overview import Overview
+    from collections.abc import Sequence
+
+    from hermes.jobs.api import JobView, Overview
+
+_PERIOD_S = 0.5
 
 
 @click.command("watch")
 @click.argument("job", required=False, default="")
 @click.option("--once", is_flag=True, help="Print the picture once, and end.")
 @click.option("--log", is_flag=True, help="Print what is noticed line by line instead of a picture.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "openmetrics"]), default="text",
+    help="What to print: a picture, or for programs; with --once one document, else one each 15 seconds.",
+)  # fmt: skip
+@click.option(
+    "--textfile", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write metrics to this file each 15 seconds, for the textfile collector of node_exporter.",
+)  # fmt: skip
+@click.option("--webhook", default="", help="Post alarms and their ends as JSON to this address (https, or this host).")
+@click.option("--webhook-plain", is_flag=True, help="Allow http to other hosts for --webhook.")
 @click.option("--preset", default="robust", help="How slow steps are noticed: robust or ksigma.")
 @click.option("--no-capture", is_flag=True, help="Only look on: another watcher may capture slow steps.")
 @click.option("--peak-tflops", type=float, help="Peak of one device in TFLOP/s, for MFU.")
-def run(job: str, preset: str, peak_tflops: float | None, *, once: bool, log: bool, no_capture: bool) -> None:
+def run(
+    job: str, form: str, textfile: Path | None, webhook: str, preset: str, peak_tflops: float | None, *,
+    once: bool, log: bool, webhook_plain: bool, no_capture: bool,
+) -> None:  # fmt: skip
     """Show running jobs: steps, throughput, where the time goes, alarms, captures and findings.
 
     JOB is a part of a name; all jobs of yours without it. A job that `hermes run` looks after is only shown; of any
-    other the first watcher also captures slow steps and has them analysed. Ends with an interrupt.
+    other the first watcher also captures slow steps and has them analysed. Events go to the webhook from the watcher
+    that acts for the job. Ends with an interrupt.
     """
-    from hermes.workflow.overview import Overview
+    from hermes.jobs.api import Overview, Webhook
 
     peak = peak_tflops * 1e12 if peak_tflops else None
-    say = _print if log else _nothing
+    hook = Webhook(webhook, plain=webhook_plain, say=_print_error) if webhook else None
     overview = Overview(os.environ, name=job, preset=preset, capture=True, acts=not (no_capture or once),
-                        peak_flops=peak, say=say)  # fmt: skip
+                        peak_flops=peak, say=_print if log else _nothing, noted=hook.put if hook else None)  # fmt: skip
     try:
         if once:
-            _once(overview)
-        elif log:
-            _log(overview)
+            _shown(overview.look(), form, textfile)
+        elif form == "text" and not log:
+            _live(overview, textfile)
         else:
-            _live(overview)
+            _lines(overview, form, textfile)
     except KeyboardInterrupt:
         sys.exit(0)
     finally:
         overview.close()
+        if hook is not None:
+            hook.close()
 
 
-def _once(overview: Overview) -> None:
-    from rich.console import Console
+def _shown(jobs: Sequence[JobView], form: str, textfile: Path | None) -> None:
+    """Print all jobs once, and write the file."""
+    from hermes.jobs.api import metrics
 
-    from hermes.report.live import draw
+    if textfile is not None:
+        metrics.write_textfile(textfile, jobs)
+    if form == "json":
+        print(metrics.json_text(jobs), flush=True)
+    elif form == "openmetrics":
+        print(metrics.openmetrics(jobs), end="", flush=True)
+    else:
+        from rich.console import Console
 
-    Console().print(draw(overview.look()))
+        from hermes.jobs.api import draw
+
+        Console().print(draw(jobs))
 
 
-def _log(overview: Overview) -> None:
+def _lines(overview: Overview, form: str, textfile: Path | None) -> None:
+    from hermes.jobs.api import metrics
+
+    due = 0.0
     while True:
-        overview.look()
-        time.sleep(0.5)
+        jobs = overview.look()
+        if time.monotonic() >= due:
+            due = time.monotonic() + metrics.PERIOD_S
+            if form != "text":
+                _shown(jobs, form, textfile)
+            elif textfile is not None:
+                metrics.write_textfile(textfile, jobs)
+        time.sleep(_PERIOD_S)
 
 
-def _live(overview: Overview) -> None:
+def _live(overview: Overview, textfile: Path | None) -> None:
     from rich.live import Live
 
-    from hermes.report.live import draw
+    from hermes.jobs.api import draw, metrics
 
+    due = 0.0
     with Live(draw(()), auto_refresh=False) as live:
         while True:
-            live.update(draw(overview.look()), refresh=True)
-            time.sleep(0.5)
+            jobs = overview.look()
+            live.update(draw(jobs), refresh=True)
+            if textfile is not None and time.monotonic() >= due:
+                due = time.monotonic() + metrics.PERIOD_S
+                metrics.write_textfile(textfile, jobs)
+            time.sleep(_PERIOD_S)
 
 
 def _print(text: str) -> None:
     from hermes.cli.show import plain
 
     print(plain(text), flush=True)
+
+
+def _print_error(text: str) -> None:
+    from hermes.cli.show import plain
+
+    print(f"hermes: {plain(text)}", file=sys.stderr, flush=True)
 
 
 def _nothing(_text: str) -> None:

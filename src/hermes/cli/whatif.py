@@ -12,7 +12,7 @@ import click
 from hermes.cli import options
 
 if TYPE_CHECKING:
-    from hermes.whatif.replay import Prediction
+    from hermes.profiles.api import Prediction
 
 
 class Format(str, enum.Enum):
@@ -33,17 +33,15 @@ class Format(str, enum.Enum):
 @options.capture
 def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: str) -> None:
     """Replay the slowest rank's typical step with something changed, and say what that gives."""
-    from hermes.whatif.changes import parse
+    from hermes.profiles.api import parse
 
     changes = [parse(spec) for spec in specs]
     from hermes.cli.show import load_profiles
 
     loaded = load_profiles(paths, capture)
-    from hermes.whatif.replay import predict, predictions
-    from hermes.workflow.steps import Steps
-    from hermes.workflow.whatif import step_of
+    from hermes.profiles.api import outlined, predict, predictions, step_of
 
-    step = step_of(loaded, Steps(loaded))
+    step = step_of(loaded, outlined(loaded))
     found = [predict(step, changes)] if changes else predictions(step)
     if form is Format.JSON:
         print(json.dumps({"step_ms": (step.end_ns - step.begin_ns) / 1e6, "changes": [_row(one) for one in found]}))

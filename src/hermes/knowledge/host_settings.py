@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from hermes.model.finding import Cause
+
 _NPU = "torch_npu's list of environment variables"
 _ADVISOR = "msprof-analyze's advisor: environment_variable_info.yaml"
 _ONE_LATER = "An error is reported later than the call that made it."
@@ -17,18 +19,16 @@ _ONE_LATER = "An error is reported later than the call that made it."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSetting:
-    """One variable. `slow` tells whether a value of it costs time; `within` is the rule whose
-    loss it makes, where it may well make all of it.
+    """One variable. `slow` tells whether a value of it costs time.
 
     `confidence` is in the loss being the setting's: high for what blocks every launch, low for what adds a little.
     """
 
     name: str
     title: str
-    cause: str
+    cause: Cause
     slow: Callable[[str], bool]
     touches: Literal["launches", "launches that wait", "memory"]
-    within: str
     confidence: float
     do: str
     risk: str
@@ -44,10 +44,9 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
         HostSetting(
             name=name,
             title="Every launch waits for the device",
-            cause="launch blocking",
+            cause=Cause.LAUNCH_BLOCKING,
             slow=_on,
             touches="launches that wait",
-            within="CPU004",
             confidence=0.8,
             do=f"unset {name}",
             risk=_ONE_LATER,
@@ -58,10 +57,9 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
     HostSetting(
         name="TASK_QUEUE_ENABLE",
         title="The task queue is off",
-        cause="task queue off",
+        cause=Cause.TASK_QUEUE_OFF,
         slow=lambda value: value == "0",
         touches="launches",
-        within="CPU004",
         confidence=0.7,
         do="export TASK_QUEUE_ENABLE=2; unset ASCEND_LAUNCH_BLOCKING",
         risk="Peak memory may rise.",
@@ -70,10 +68,9 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
     HostSetting(
         name="ASCEND_GLOBAL_LOG_LEVEL",
         title="CANN writes logs in detail",
-        cause="detailed logs",
+        cause=Cause.DETAILED_LOGS,
         slow=lambda value: value in ("0", "1", "2"),
         touches="launches",
-        within="",
         confidence=0.4,
         do="export ASCEND_GLOBAL_LOG_LEVEL=3 ASCEND_SLOG_PRINT_TO_STDOUT=0",
         risk="Fewer traces of a fault.",
@@ -82,10 +79,9 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
     HostSetting(
         name="TORCH_DISTRIBUTED_DEBUG",
         title="Collectives are checked in detail",
-        cause="checks for debugging",
+        cause=Cause.CHECKS_FOR_DEBUGGING,
         slow=lambda value: value.upper() == "DETAIL",
         touches="launches",
-        within="",
         confidence=0.5,
         do="unset TORCH_DISTRIBUTED_DEBUG",
         risk="Fewer checks.",
@@ -95,10 +91,9 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
         HostSetting(
             name=name,
             title="The caching allocator is off",
-            cause="caching allocator off",
+            cause=Cause.CACHING_ALLOCATOR_OFF,
             slow=lambda value: value != "",
             touches="memory",
-            within="MEM002",
             confidence=0.9,
             do=f"unset {name}",
             risk="none",
@@ -111,3 +106,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
     ),
 )
 """Every such setting, the most certain first."""
+
+
+BEFORE = "before the capture"
+"""Source of the settings in which a capture of Hermes says what steps were like without its profiler."""

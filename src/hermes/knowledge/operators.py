@@ -25,7 +25,7 @@ LAYOUT = ("cast", "transpose", "format conversion")
 
 
 class Operator(NamedTuple):
-    """A class and the formula of `hermes.cost` that holds for the operator; empty when there is none."""
+    """A class and the formula of `hermes.knowledge.cost` that holds for the operator; empty when there is none."""
 
     kind: str
     formula: str
@@ -273,3 +273,7 @@ def formulas() -> dict[str, set[str]]:
         if operator.formula:
             found[operator.kind].add(operator.formula)
     return found
+
+
+EXPERTS = ("aten::_grouped_mm", "npu::npu_grouped_matmul", "grouped_gemm::gmm")
+"""Framework operators of grouped matrix multiplication; the first input has a row for each routed token."""

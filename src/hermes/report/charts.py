@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hermes.analyze.measures import StepPath, StepSplit
+from hermes.model.measures import StepSplit
+from hermes.model.path_measures import StepPath
+from hermes.model.report import Coverage, Report
 from hermes.report.format import NOT_MEASURED, counted, duration, ranks, share
-from hermes.report.model import Coverage, Report
 from hermes.report.shape import (
     COMPONENTS,
     PATH_KEYS,

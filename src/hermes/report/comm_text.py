@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.model.report import Report
 from hermes.report.format import counted, duration, fraction, number
-from hermes.report.model import Report
 from hermes.report.shape import typical
 
 NOTABLE = 0.05
@@ -69,3 +69,18 @@ def _pipeline(report: Report) -> Iterator[str]:
         )
         bubble = f"bubble {fraction(line.bubble_share or 0)} of the step"
         yield f"pipeline of {len(line.stages)} stages: {bubble}{known}{uneven}"
+
+
+def pipeline_sentence(report: Report) -> str:
+    """What the stages amount to, in one or two sentences; empty without a pipeline."""
+    line = report.structure.pipeline
+    if line is None:
+        return ""
+    said = [f"{len(line.stages)} stages, by {line.source}"]
+    if line.imbalance is not None:
+        said.append(f"the slowest computes {fraction(line.imbalance)} more than the mean")
+    if line.bubble_share is not None:
+        said.append(f"the bubble takes {fraction(line.bubble_share)} of the step")
+    if line.structural_share is not None:
+        said.append(f"{line.micro_batches} micro-batches cost {fraction(line.structural_share)} in any case")
+    return "; ".join(said) + "."

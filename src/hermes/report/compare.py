@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.advise.compare import Change, Comparison, FindingChange, SettingChange
+from hermes.model.comparison import Change, Comparison, FindingChange, SettingChange
 from hermes.report.format import clean, counted, duration, fraction
-from hermes.report.values import finite, maybe, ms, text_of
+from hermes.report.json_values import finite, maybe, ms, text_of
 
 SCHEMA = "hermes.compare/1"
 _ROWS = 12

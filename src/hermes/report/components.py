@@ -7,8 +7,11 @@ import re
 from functools import cache
 from pathlib import Path
 
+from hermes.model.declare import declared, spread_out
+
 _ASSETS = Path(__file__).parent / "assets"
 _COMPONENTS = _ASSETS / "components"
+_CATALOGUE = "catalogue.json"
 # The report's own modules: `data.js` stands where the app has one that asks its server.
 _OWN = ("data.js", "report.js")
 
@@ -29,7 +32,20 @@ class BundleError(ValueError):
 @cache
 def files() -> dict[str, bytes]:
     """What a page that loads files is served: each shared file by its name."""
-    return {path.name: path.read_bytes() for path in sorted(_COMPONENTS.iterdir())}
+    served = {path.name: path.read_bytes() for path in sorted(_COMPONENTS.iterdir())}
+    return served | {_CATALOGUE: json.dumps(catalogue(), ensure_ascii=False).encode()}
+
+
+@cache
+def catalogue() -> dict[str, list[str]]:
+    """Every word of the pages in English and Chinese by its key; those of measures are where they are declared."""
+    words: dict[str, list[str]] = json.loads((_COMPONENTS / _CATALOGUE).read_bytes())
+    for about in declared().values():
+        words.setdefault(f"table.{about.path}", [about.title, about.zh])
+        for column, prefix in spread_out(about.columns):
+            if column.title:
+                words.setdefault(f"col.{prefix}{column.key}", [column.title, column.zh])
+    return words
 
 
 @cache
@@ -47,10 +63,9 @@ def style() -> str:
 @cache
 def words() -> dict[str, str]:
     """The English words that the report's script may say, by their keys in the catalogue."""
-    catalogue: dict[str, list[str]] = json.loads(files()["catalogue.json"])
     keys, prefixes = said(script())
     return {
-        key: both[0] for key, both in catalogue.items() if key in keys or any(key.startswith(one) for one in prefixes)
+        key: both[0] for key, both in catalogue().items() if key in keys or any(key.startswith(one) for one in prefixes)
     }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hermes.analyze.host_measures import Fetches, HostEvents, StepHost, SyncCall
+from hermes.model.host_measures import HostEvents, StepHost, SyncCall
+from hermes.model.input_measures import Fetches
+from hermes.model.report import Report
 from hermes.report.format import counted, duration, share
-from hermes.report.model import Report
 
 # A twentieth: what msprof-analyze's advisor calls high.
 _NOTABLE = 20
@@ -25,7 +26,7 @@ def host_lines(report: Report) -> list[tuple[str, str]]:
         if fetches.rank == rank:
             lost = fetches.wait_ns if fetches.device_free_ns is None else fetches.device_free_ns
             found.append((lost // fetches.steps, "Input", _fetches(fetches, step)))
-    for event in host.events:
+    for event in (*host.events, *host.allocator):
         if event.rank == rank:
             lost = (event.ns if event.device_free_ns is None else event.device_free_ns) or 0
             found.append((lost // event.steps, "Host", _event(event, step)))

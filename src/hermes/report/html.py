@@ -13,11 +13,9 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from hermes.report import cells, charts, comm_tables, components, format, palette, plan_words, shape, tables
-from hermes.report.compute_tables import with_compute
-from hermes.report.host_tables import host_tables
+from hermes.model.report import Report
+from hermes.report import cells, charts, comm_text, components, format, palette, plan_words, shape, tables
 from hermes.report.inlined import inlined
-from hermes.report.model import Report
 
 _TEMPLATE = "report.html.j2"
 _BOUNDS = {
@@ -35,6 +33,7 @@ _LAYERS = {
     "parallelism": "wait",
     "environment": "host",
 }
+_STRUCTURE = ("pipeline", "balance", "rank_matrix")
 _GAPS_FIRST = 6
 _ACTIONS_FIRST = 12
 _NOTES_FIRST = 5
@@ -46,10 +45,10 @@ def render_html(report: Report) -> str:
     css = Markup(palette.style() + components.style() + _asset("report.css"))
     script = Markup(components.script())
     degraded = [note for note in report.diagnostics if note.level == "degraded"]
-    all_tables = (*with_compute(tables.tables(report), report.compute), *host_tables(report))
-    communication = [table for table in comm_tables.communication_tables(report) if table.rows]
-    structure = [table for table in comm_tables.structure_tables(report) if table.rows]
-    shown = [table for table in all_tables if table.rows]
+    every = tables.tables(report)
+    communication = [table for table in every if table.rows and _part(table.key) == "communication"]
+    structure = [table for table in every if table.rows and _part(table.key) == "structure"]
+    shown = [table for table in every if table.rows and not _part(table.key)]
     ascend, inputs = tables.ascend_table(report), tables.inputs_table(report)
     split, path = charts.step_chart(report), charts.path_chart(report)
     held = [table for table in (ascend, *communication, *structure, *shown, inputs) if table.rows]
@@ -75,10 +74,10 @@ def render_html(report: Report) -> str:
         width=charts.WIDTH,
         height=charts.HEIGHT,
         tables=shown,
-        absent=[table.title.lower() for table in all_tables if not table.rows],
+        absent=[table.title.lower() for table in every if not table.rows and not _part(table.key)],
         communication=communication,
         structure=structure,
-        pipeline=comm_tables.pipeline_sentence(report),
+        pipeline=comm_text.pipeline_sentence(report),
         ascend=ascend,
         inputs=inputs,
         differences=[
@@ -87,6 +86,12 @@ def render_html(report: Report) -> str:
             if (sentence := shape.difference_sentence(pair))
         ],
     )
+
+
+def _part(key: str) -> str:
+    """The section of the page that a table stands in; empty: the list of all."""
+    first = key.partition("-")[0]
+    return "structure" if first in _STRUCTURE else first if first == "communication" else ""
 
 
 def _anchors(report: Report) -> list[str]:
@@ -137,7 +142,7 @@ def template() -> Template:
         counted=format.counted,
         text_limit=cells.NAME_LIMIT,
         lines=_lines,
-        bare_sentence=plan_words.bare_sentence,
+        unprofiled_sentence=plan_words.unprofiled_sentence,
         beyond_words=plan_words.beyond_words,
         noise_sentence=plan_words.noise_sentence,
         nothing_sentence=plan_words.nothing_sentence,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
-from hermes.report import comm_document, components
+from hermes.model.compute_measures import ChipUsed, OperatorCost
+from hermes.model.report import Report
+from hermes.report import components
 from hermes.report.cells import LIMIT, Cell, Table
 from hermes.report.charts import StepChart
-from hermes.report.compute_document import compute_document
 from hermes.report.format import clean
-from hermes.report.model import Report
+from hermes.report.json_values import row_document
+from hermes.report.measures_json import blocks
 
 # Nothing of JSON's own needs these three; a line separator is no line break in a script.
 _ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+_OPERATORS = 500
 _OF_ROOFLINE = ("operator", "shapes", "flops", "bytes", "tflops", "total_ms", "bound")
 
 
@@ -27,7 +31,7 @@ def inlined(report: Report, tables: Sequence[Table], split: StepChart, path: Ste
         "charts": {"split": _chart(split), "path-chart": _chart(path)},
         "document": {
             "compute": _compute(report),
-            "rank_matrix": comm_document.blocks(report)["rank_matrix"] if "rank-matrix" in keys else None,
+            "rank_matrix": blocks(report)["rank_matrix"] if "rank_matrix" in keys else None,
         },
     }
     return json.dumps(held, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPED)
@@ -72,10 +76,20 @@ def _chart(chart: StepChart) -> dict[str, object]:
 
 def _compute(report: Report) -> dict[str, object]:
     """The operators that a roofline shows: those whose work, bytes and rate are known."""
-    whole = compute_document(report.compute, clean)
     rows = [
-        {name: row[name] for name in _OF_ROOFLINE}
-        for row in whole["operators"]  # type: ignore[attr-defined]
-        if row["flops"] and row["bytes"] and row["tflops"]
+        {name: value for name, value in row_document(row).items() if name in _OF_ROOFLINE}
+        for row in report.measures.rows(OperatorCost)[:_OPERATORS]
+        if row.flops and row.bytes and row.tflops
     ]
-    return {"operators": rows, "chips": whole["chips"] if rows else []}
+    chips = [row_document(row) for row in report.measures.rows(ChipUsed)]
+    made: dict[str, object] = _harmless({"operators": rows, "chips": chips if rows else []})
+    return made
+
+
+def _harmless(value: Any) -> Any:
+    """The same with every text as the page may show it."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {name: _harmless(one) for name, one in value.items()}
+    return [_harmless(one) for one in value] if isinstance(value, list) else value

@@ -8,13 +8,13 @@ Slices of one track must nest: those that overlap otherwise go to a further trac
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hermes.model.timeline import Curve, Lane
 from hermes.report.format import clean
 
 _Bytes = NDArray[np.uint8]
@@ -29,31 +29,6 @@ _TIME_WIDTH, _ID_WIDTH = 9, 5
 _LONGEST_NAME = 10_000
 _NO_DETAIL = 0
 _TOP = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """Slices of one track of one rank, below the tracks named in `folder`.
-
-    `rows` has `start_ns`, `dur_ns`, `name`, and may have `detail` (a text shown with the slice), `leaves` and `arrives`
-    (numbers of arrows; an arrow is drawn between slices that bear one number). Times are on one clock for all ranks.
-    """
-
-    rank: int
-    folder: str
-    name: str
-    rows: pl.DataFrame
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """Samples of one counter of one rank: `ts_ns` and `value`; `unit` is shown with them."""
-
-    rank: int
-    folder: str
-    name: str
-    unit: str
-    rows: pl.DataFrame
 
 
 def write_timeline(lanes: Sequence[Lane], curves: Sequence[Curve], out: BinaryIO) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes.advise.plan import Advice, Plan
+from hermes.model.plan import Advice, Plan
 from hermes.report.format import between, confidence, counted, duration, fraction, ranks
 
 
@@ -20,9 +20,9 @@ def noise_sentence(plan: Plan) -> str:
     return f"Noise floor {duration(floor.ns)} a step: {', '.join(reasons)}.{doubt}"
 
 
-def bare_sentence(plan: Plan) -> str:
+def unprofiled_sentence(plan: Plan) -> str:
     """How long a step takes without the profiler, which gains are meant for; empty where no capture tells it."""
-    one = plan.bare
+    one = plan.unprofiled
     if one is None:
         return ""
     calls = f"each of {one.calls:,.0f} calls, ten frames of Python counted as one"
@@ -78,7 +78,7 @@ def facts(one: Advice, everyone: tuple[int, ...]) -> list[str]:
         ", ".join(one.codes),
         who_words(one, everyone),
         f"confidence {confidence(one.confidence)}",
-        f"effort: {one.effort}",
+        *([f"effort: {one.effort}"] if one.effort else []),
     ]
     return [*said, *([f"case {one.case}"] if one.case else []), *filter(None, [beyond_words(one)])]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hermes.analyze.breakdown import middle_split
-from hermes.analyze.measures import AscendSplit, PathPart, StepPath, StepSplit
+from hermes.model.measures import AscendSplit, StepSplit
+from hermes.model.path_measures import PathPart, StepPath
+from hermes.model.report import Coverage, Report
+from hermes.model.typical_step import JobSteps
 from hermes.report.format import microseconds, ranks
-from hermes.report.model import Coverage, Report
 
 COMPONENTS: tuple[tuple[str, str], ...] = (
     ("compute", "compute"),
@@ -93,11 +94,10 @@ def parts(step: StepSplit) -> tuple[int, int, int, int] | None:
 
 
 def typical(steps: Iterable[StepSplit]) -> tuple[StepSplit, ...]:
-    """One step for each rank, in rank order: the one with the (lower) median window."""
-    by_rank: dict[int, list[StepSplit]] = {}
-    for row in steps:
-        by_rank.setdefault(row.rank, []).append(row)
-    return tuple(middle_split(by_rank[rank]) for rank in sorted(by_rank))
+    """The typical step of each rank, in rank order."""
+    own = JobSteps(steps)
+    found = (own.typical(rank) for rank in sorted(own.ranks))
+    return tuple(split for split in found if split is not None)
 
 
 def extremes(rows: Sequence[StepSplit]) -> tuple[tuple[str, StepSplit], ...]:

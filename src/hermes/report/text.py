@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
 
-from hermes.analyze.measures import StepPath, StepSplit, TopRow
-from hermes.diagnose.finding import Finding
+from hermes.knowledge.vendors import STEP_FILE
+from hermes.model.finding import Finding
+from hermes.model.measures import StepSplit, TopRow
+from hermes.model.path_measures import StepPath
+from hermes.model.report import Report
 from hermes.report.comm_text import notable
-from hermes.report.compute_tables import compute_items
+from hermes.report.compute_text import compute_items
 from hermes.report.format import (
     NOT_MEASURED,
     between,
-    clean,
     confidence,
     counted,
     duration,
@@ -26,8 +27,8 @@ from hermes.report.format import (
     share,
 )
 from hermes.report.host_text import host_lines
-from hermes.report.model import Report
-from hermes.report.plan_words import bare_sentence, facts, gain_words, nothing_sentence, together_sentence
+from hermes.report.plan_words import facts, gain_words, nothing_sentence, together_sentence, unprofiled_sentence
+from hermes.report.screen import Piece, Screen
 from hermes.report.shape import (
     ASCEND_FIELDS,
     COMPONENTS,
@@ -65,13 +66,11 @@ _WIDE = 96
 _NAME_AT_LEAST = 24
 
 _STYLES = {"compute": "blue", "comm": "yellow", "copy": "cyan", "free": "bright_black"}
-_GLYPHS = {"compute": "█", "comm": "▓", "copy": "▒", "free": "░"}
-_ASCII_GLYPHS = {"compute": "#", "comm": "=", "copy": "+", "free": "."}
 
 
 def render_text(report: Report, console: Console, *, written: Sequence[str] = ()) -> None:
     """Draw the report on `console`; `written` names the files that hold all of it, if any were written."""
-    screen = _Screen(console)
+    screen = Screen(console)
     _coverage(screen, report)
     screen.line(report.verdict.sentence, style="bold", hang=0)
     _plan(screen, report)
@@ -91,94 +90,7 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
         screen.line(f"All of it: {', '.join(written)}", style="dim")
 
 
-Piece = str | tuple[str, str]
-"""Text, or text and its style."""
-
-
-class _Screen:
-    """A console that gets harmless single lines, in ASCII when it can show no more."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self.width = max(console.width, 40)
-        self.ascii = console.options.ascii_only
-        self.glyphs = _ASCII_GLYPHS if self.ascii else _GLYPHS
-
-    def say(self, text: str) -> str:
-        """The text as this console may show it."""
-        harmless = clean(text)
-        if self.ascii:
-            harmless = harmless.replace("…", "...").replace("–", "-").encode("ascii", "replace").decode("ascii")
-        return harmless
-
-    def text(self, *pieces: Piece) -> Text:
-        """Text of plain and (text, style) pieces; markup in them is just characters."""
-        made = Text()
-        for piece in pieces:
-            content, style = (piece, "") if isinstance(piece, str) else piece
-            made.append(self.say(content), style=style)
-        return made
-
-    def line(self, *pieces: Piece, style: str = "", indent: int = 0, hang: int = 2, most: int = 3) -> None:
-        """Print the pieces in at most `most` lines; all but the first are indented `hang` columns more."""
-        text = self.text(*pieces)
-        text.stylize(style)
-        room = self.width - indent
-        first = text.wrap(self._console, room, overflow="fold")[0]
-        self._print(first, indent)
-        rest = text[len(first.plain) :]
-        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
-        if not rest.plain:
-            return
-        lines = rest.wrap(self._console, room - hang, overflow="fold")
-        for at, line in enumerate(lines[: most - 1], start=2):
-            if at == most and len(lines) >= most:
-                line = Text(self.shorten(line.plain + " " * room, room - hang - 1), style=style)
-            self._print(line, indent + hang)
-
-    def items(self, items: Iterable[Sequence[Piece]], *, indent: int, style: str = "") -> None:
-        """Print items side by side, as many to a line as fit; none is broken that fits a line."""
-        line, used = Text(), 0
-        for item in items:
-            text = self.text(*item)
-            text.stylize(style)
-            if used and indent + used + 2 + text.cell_len > self.width:
-                self._print(line, indent)
-                line, used = Text(), 0
-            line += Text("  " if used else "") + text
-            used += text.cell_len + (2 if used else 0)
-        for part in line.wrap(self._console, self.width - indent, overflow="fold"):
-            self._print(part, indent)
-
-    def gap(self) -> None:
-        """One empty line."""
-        self._console.print()
-
-    def shorten(self, text: str, width: int) -> str:
-        """The text in at most `width` columns: its middle gives way, both ends tell names apart."""
-        harmless = self.say(text)
-        if cell_len(harmless) <= width:
-            return harmless
-        dots = "..." if self.ascii else "…"
-        room = width - len(dots)
-        return _head(harmless, room - room // 3) + dots + _head(harmless[::-1], room // 3)[::-1]
-
-    def _print(self, text: Text, indent: int) -> None:
-        text.rstrip()
-        self._console.print(Text(" " * indent) + text, highlight=False, soft_wrap=True)
-
-
-def _head(text: str, width: int) -> str:
-    """As many first characters as fit into `width` columns."""
-    used = 0
-    for at, character in enumerate(text):
-        used += cell_len(character)
-        if used > width:
-            return text[:at]
-    return text
-
-
-def _coverage(screen: _Screen, report: Report) -> None:
+def _coverage(screen: Screen, report: Report) -> None:
     sentences = coverage_sentences(report.coverage)
     for sentence in sentences[:_WARNINGS]:
         screen.line(f"Coverage: {sentence}", style="bold yellow", most=2)
@@ -194,7 +106,7 @@ class _Row:
     step: StepSplit
 
 
-def _split(screen: _Screen, steps: Sequence[StepSplit]) -> None:
+def _split(screen: Screen, steps: Sequence[StepSplit]) -> None:
     screen.gap()
     if not steps:
         screen.line("Step split: not measured (no step and no device task was found)")
@@ -216,7 +128,7 @@ def _split(screen: _Screen, steps: Sequence[StepSplit]) -> None:
         _two_line_rows(screen, rows, label, longest)
 
 
-def _split_heading(screen: _Screen, steps: Sequence[StepSplit], chosen: Sequence[StepSplit]) -> None:
+def _split_heading(screen: Screen, steps: Sequence[StepSplit], chosen: Sequence[StepSplit]) -> None:
     kinds = [words for kind, words in WINDOW_KINDS if any(step.window_kind == kind for step in chosen)]
     numbers = {step.step for step in chosen}
     which = f"step {chosen[0].step}, " if len(numbers) == 1 and chosen[0].step is not None else ""
@@ -227,7 +139,7 @@ def _split_heading(screen: _Screen, steps: Sequence[StepSplit], chosen: Sequence
     )
 
 
-def _two_line_rows(screen: _Screen, rows: Iterable[_Row], label: int, longest: int) -> None:
+def _two_line_rows(screen: Screen, rows: Iterable[_Row], label: int, longest: int) -> None:
     room = max(screen.width - label - 14, 10)
     for row in rows:
         measured = parts(row.step)
@@ -245,7 +157,7 @@ def _two_line_rows(screen: _Screen, rows: Iterable[_Row], label: int, longest: i
         )
 
 
-def _one_line_rows(screen: _Screen, rows: Iterable[_Row], label: int, longest: int) -> None:
+def _one_line_rows(screen: Screen, rows: Iterable[_Row], label: int, longest: int) -> None:
     room = max(screen.width - label - 12 - 4 * 16, 8)
     heads: list[Piece] = [f"  {'':<{label}}  {'window':>8}  {'':<{room}}"]
     for key, _ in COMPONENTS:
@@ -263,7 +175,7 @@ def _one_line_rows(screen: _Screen, rows: Iterable[_Row], label: int, longest: i
         screen.line(head, *bar, pad + cells)
 
 
-def _bar(screen: _Screen, measured: Sequence[int], window_ns: int, longest: int, room: int) -> list[tuple[str, str]]:
+def _bar(screen: Screen, measured: Sequence[int], window_ns: int, longest: int, room: int) -> list[tuple[str, str]]:
     """Runs of glyphs: the bar is as long as the window on the scale of `longest`, its runs add up to it."""
     length = max(room * window_ns // longest, 1) if longest else 0
     done = drawn = 0
@@ -276,7 +188,7 @@ def _bar(screen: _Screen, measured: Sequence[int], window_ns: int, longest: int,
     return runs
 
 
-def _path(screen: _Screen, report: Report) -> None:
+def _path(screen: Screen, report: Report) -> None:
     """The answer's path in one or two lines: what took most of it."""
     if not report.paths:
         return
@@ -290,14 +202,14 @@ def _path(screen: _Screen, report: Report) -> None:
             screen.items([[f"before the window {duration(before.window_ns)}:"], *items], indent=2)
 
 
-def _compute(screen: _Screen, report: Report) -> None:
+def _compute(screen: Screen, report: Report) -> None:
     """How well the device computes, where that matters."""
     items = compute_items(report)
     if items:
         screen.line(("Compute", "bold"), f"  {'; '.join(items)}", most=2)
 
 
-def _path_items(screen: _Screen, path: StepPath, most: int) -> list[list[Piece]]:
+def _path_items(screen: Screen, path: StepPath, most: int) -> list[list[Piece]]:
     items: list[list[Piece]] = [
         [f"{screen.shorten(path_part(path, part), 36)} {duration(part.ns)} {share(part.ns, path.window_ns)}"]
         for part in path.parts[:most]
@@ -308,22 +220,22 @@ def _path_items(screen: _Screen, path: StepPath, most: int) -> list[list[Piece]]
     return items
 
 
-def _rival(screen: _Screen, path: StepPath) -> list[list[Piece]]:
+def _rival(screen: Screen, path: StepPath) -> list[list[Piece]]:
     """What takes over first when the path is shortened, where it is notable."""
     return [
         [f"close behind: {screen.shorten(f'{row.component} on {row.where}', 36)} {duration(row.ns)}"]
-        for row in path.rivals[:1]
+        for row in path.near_critical[:1]
         if row.ns >= _NOTABLE_RIVAL * path.window_ns
     ]
 
 
-def _host(screen: _Screen, report: Report) -> None:
+def _host(screen: Screen, report: Report) -> None:
     """What the host lost of the step, where it is worth a line."""
     for title, text in host_lines(report)[:_HOST_LINES]:
         screen.line((title, "bold"), "  ", screen.shorten(text, screen.width - len(title) - 2))
 
 
-def _communication(screen: _Screen, report: Report) -> None:
+def _communication(screen: Screen, report: Report) -> None:
     sentences = notable(report)
     if not sentences:
         return
@@ -333,7 +245,7 @@ def _communication(screen: _Screen, report: Report) -> None:
         screen.line(sentence, indent=2, most=2)
 
 
-def _ascend(screen: _Screen, report: Report) -> None:
+def _ascend(screen: Screen, report: Report) -> None:
     pairs = ascend_pairs(report)
     if not pairs:
         return
@@ -346,7 +258,7 @@ def _ascend(screen: _Screen, report: Report) -> None:
         screen.line(report.ascend_note, style="dim", indent=2)
 
 
-def _ascend_pair(screen: _Screen, pair: AscendPair) -> None:
+def _ascend_pair(screen: Screen, pair: AscendPair) -> None:
     row = pair.computed or pair.reported
     if row is None:
         return
@@ -358,7 +270,7 @@ def _ascend_pair(screen: _Screen, pair: AscendPair) -> None:
     ]
     screen.line(
         ("step_trace_time", "bold"),
-        f" (Ascend's definition, us), {pair.place}, {row.source} by {_by(row.source)}:",
+        f" ({STEP_FILE}, us), {pair.place}, {row.source} by {_by(row.source)}:",
     )
     screen.items([[f"{word} {microseconds(ns)}"] for word, ns in values], indent=2)
     difference = difference_sentence(pair)
@@ -372,7 +284,7 @@ def _by(source: str) -> str:
     return "Hermes" if source == "computed" else "the profiler"
 
 
-def _plan(screen: _Screen, report: Report) -> None:
+def _plan(screen: Screen, report: Report) -> None:
     """What to do first, what each action gives, and what to record next."""
     plan = report.plan
     if not plan.floor.step_ns:
@@ -393,18 +305,19 @@ def _plan(screen: _Screen, report: Report) -> None:
         screen.line(f"and {len(plan.actions) - _ACTIONS} more in the report", indent=2)
     if plan.combined and plan.combined.actions > 1:
         screen.line(together_sentence(plan), indent=2, most=2)
-    if plan.bare:
-        screen.line(bare_sentence(plan), indent=2, style="dim", most=2)
+    if plan.unprofiled:
+        screen.line(unprofiled_sentence(plan), indent=2, style="dim", most=2)
     for capture in plan.captures[:_CAPTURES]:
         screen.line(("Record next: ", "green"), f"{capture.command}  # {capture.profiler}", indent=2)
         screen.line(f"{capture.why}.", indent=4, style="dim", most=2)
 
 
-def _losses(screen: _Screen, report: Report) -> None:
-    findings = report.findings
+def _losses(screen: Screen, report: Report) -> None:
+    findings = [finding for finding in report.findings if finding.state == "stable"]
     screen.gap()
     if not findings:
         screen.line(("Losses", "bold"), "  no rule found one in what was collected")
+        _preview(screen, report)
         return
     screen.line(("Losses", "bold"), "  (cost per step and share of it, largest expected gain first)")
     for at, finding in enumerate(findings[:_FINDINGS], start=1):
@@ -422,6 +335,16 @@ def _losses(screen: _Screen, report: Report) -> None:
             screen.line(("do: ", "green"), finding.actions[0].title, indent=5, most=2)
     if len(findings) > _FINDINGS:
         screen.line(f"and {len(findings) - _FINDINGS} more in the report", indent=2)
+    _preview(screen, report)
+
+
+def _preview(screen: Screen, report: Report) -> None:
+    """What rules say that have not earned trust yet, a line each."""
+    findings = [finding for finding in report.findings if finding.state == "preview"]
+    if findings:
+        screen.line(("Preview", "bold"), "  (rules that are not trusted yet: look before you act)")
+    for finding in findings[:_FINDINGS_WITH_CURE]:
+        screen.line(f"{finding.code} {duration(finding.cost_ns)}  {finding.title}", indent=2, style="dim")
 
 
 def _who(finding: Finding, report: Report) -> str:
@@ -433,7 +356,7 @@ def _who(finding: Finding, report: Report) -> str:
     return f"{who}, blames {', '.join(finding.blames[:2])}{more}"
 
 
-def _top(screen: _Screen, title: str, rows: Sequence[TopRow]) -> None:
+def _top(screen: Screen, title: str, rows: Sequence[TopRow]) -> None:
     if not rows:
         screen.line((title, "bold"), f"  {NOT_MEASURED}")
         return
@@ -448,7 +371,7 @@ def _top(screen: _Screen, title: str, rows: Sequence[TopRow]) -> None:
         screen.line(f"  {numbers}", name, (screen.shorten(detail, left) if left > 4 else "", "dim"))
 
 
-def _notes(screen: _Screen, report: Report) -> None:
+def _notes(screen: Screen, report: Report) -> None:
     notes = [note for note in report.diagnostics if note.level == "degraded"]
     if not notes:
         return

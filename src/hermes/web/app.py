@@ -21,11 +21,13 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import ASGIApp
 
 from hermes.base.errors import HermesError, InputError
+from hermes.jobs.api import Change, changes, logged
+from hermes.model.tables import TABLES
+from hermes.profiles.api import Cut, first_moment, timeline
 from hermes.report.perfetto import write_timeline
-from hermes.tables import TABLES
 from hermes.web import perfetto
 from hermes.web.answers import answer, refusal, spelt
-from hermes.web.columns import Room
+from hermes.web.cached_columns import Room
 from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
 from hermes.web.documents import Ask, safe, told_page
@@ -34,8 +36,6 @@ from hermes.web.jobs import Jobs
 from hermes.web.replays import MOST_CHANGES, Replays
 from hermes.web.rows import ALL_RANKS, Browser
 from hermes.web.study import Study
-from hermes.workflow.history import Change, changes, logged
-from hermes.workflow.timeline import Cut, first_moment, timeline
 
 _FOUND = 40
 _TIMELINES_BYTES = 256 << 20

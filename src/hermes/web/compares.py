@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from hermes.advise.compare import Found, Run, compare
 from hermes.base.errors import HermesError, InputError
+from hermes.profiles.api import Found, Run, compare, run_of
 from hermes.report.compare import comparison_document
 from hermes.web.answers import NotReadyError
 from hermes.web.documents import Ask, Page, listed_page
 from hermes.web.sources import Listed, listed
 from hermes.web.study import Document, Study
-from hermes.workflow.compare import run_of
 
 PREFIX = "compare."
 """Before the names of the tables of a comparison."""

@@ -10,16 +10,29 @@ import time
 from collections.abc import AsyncIterator, Mapping
 
 from hermes.base.errors import HermesError, InputError
-from hermes.diagnose.live import Cause
-from hermes.fleet.alarm import Alarm
-from hermes.live.control import LEVELS
-from hermes.live.errors import LiveError
-from hermes.live.rundir import Job, default_root, jobs
-from hermes.report.live import JobView, RankView
+from hermes.inside.wire.control import LEVELS
+from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.rundir import Job
+from hermes.jobs.api import (
+    Alarm,
+    Asked,
+    Cause,
+    JobView,
+    Overview,
+    RankView,
+    Wish,
+    analysed,
+    answers,
+    ask,
+    bandwidth_lines,
+    cancel,
+    events,
+    find_job,
+    finished,
+    follow,
+    latest,
+)
 from hermes.web.answers import FullError
-from hermes.workflow.captures import Asked, Wish, answers, ask, cancel, find_job, finished, follow, latest
-from hermes.workflow.overview import Overview
-from hermes.workflow.watch import analysed, events
 
 MOST_STEPS = 100
 MOST_RANKS = 256
@@ -118,7 +131,7 @@ class Jobs:
                 self._environment, name="", preset="robust", capture=False, peak_flops=None, say=_nothing, acts=False
             )
         views = {view.id: view for view in self._overview.look()}
-        known = {job.id: job for job in jobs(default_root(self._environment)) if job.id in views}
+        known = {name: job for name in views if (job := self._overview.job(name)) is not None}
         for gone in self._shown.keys() - views.keys():
             self._ended[gone] = {**self._shown[gone], "running": False}
         self._shown = {name: _job_shown(views[name], job, self._overview.alarms(name)) for name, job in known.items()}
@@ -142,6 +155,9 @@ def _job_shown(view: JobView, job: Job, alarms: list[tuple[Alarm, Cause | None]]
     return {
         "job": job.id,
         "running": True,
+        "state": view.state,
+        "stalled": view.stalled,
+        "bandwidth": bandwidth_lines(view),
         "command": " ".join(job.command)[:2_000],
         "folder": str(job.folder),
         "created_ns": str(job.created_ns),

@@ -10,17 +10,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermes.base.errors import HermesError, InputError
-from hermes.web.columns import Room
+from hermes.profiles.api import (
+    KINDS,
+    Change,
+    JobStep,
+    Loaded,
+    Prediction,
+    Timings,
+    candidates,
+    in_order,
+    outlined,
+    parse,
+    predict,
+    replay,
+    restored,
+    save,
+    step_of,
+    timings,
+)
+from hermes.web.cached_columns import Room
 from hermes.web.study import Study
-from hermes.whatif.changes import Change, candidates, parse
-from hermes.whatif.job import JobStep
-from hermes.whatif.kept import restored, save
-from hermes.whatif.replay import Prediction, in_order, predict, replay
-from hermes.whatif.timing import KINDS, Timings, timings
-from hermes.workflow.load import Loaded
-from hermes.workflow.paths import slowest_of
-from hermes.workflow.steps import Steps
-from hermes.workflow.whatif import step_of
 
 MOST_CHANGES = 32
 """Changes that are replayed together."""
@@ -188,13 +197,13 @@ class Replays:
 
 
 def _step(loaded: Loaded) -> _Step:
-    seen = Steps(loaded)
-    slowest = slowest_of(seen.splits)
-    return _of(step_of(loaded, seen), slowest.step if slowest else None)
+    job = outlined(loaded)
+    slowest = job.steps.slowest
+    return _of(step_of(loaded, job), slowest.step if slowest else None)
 
 
 def _of(job: JobStep, number: int | None) -> _Step:
-    today = timings(job, job.net.start, job.net.dur)
+    today = timings(job, job.graph.start, job.graph.dur)
     return _Step(job=job, number=number, today=today, candidates=tuple(candidates(job)))
 
 

@@ -11,15 +11,13 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from hermes.analyze.flame import flame
 from hermes.base.errors import InputError
-from hermes.read.query import literal
-from hermes.tables import TABLES, empty
-from hermes.web.columns import Columns, Room, Rows
+from hermes.model.tables import TABLES, empty
+from hermes.profiles.api import Loaded, flame, literal
+from hermes.web.cached_columns import Columns, Room, Rows
 from hermes.web.documents import LONGEST_PAGE, Ask, Page, listed_page, refuse_unknown, safe
 from hermes.web.sources import GROUPINGS, Listed, listed
 from hermes.web.study import Study
-from hermes.workflow.load import Loaded
 
 _ORDERS_BYTES = 128 << 20
 """For the rows that filters and sorts found."""
@@ -222,6 +220,7 @@ class Browser:
 def _connection(loaded: Loaded) -> duckdb.DuckDBPyConnection:
     """In memory, and unable to reach any file but those of the ranks."""
     con = duckdb.connect()
+    con.execute("SET enable_progress_bar = false")
     folders = ", ".join(literal(rank.folder) for rank in loaded.ranks)
     con.execute(f"SET memory_limit = '{_MEMORY}'")
     con.execute(f"SET allowed_directories = [{folders}]")

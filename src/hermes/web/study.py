@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import hermes
 from hermes.base.errors import Diagnostic, HermesError, InputChangedError
-from hermes.bundle.cache import Cache
-from hermes.bundle.files import Digests, walk
-from hermes.bundle.index import Index, Record, State
+from hermes.store.cache import Cache
+from hermes.store.files import Digests, walk
+from hermes.store.index import Index, Record, State
 from hermes.version import __version__
 from hermes.web.answers import NotReadyError
 from hermes.web.documents import summary, told
@@ -24,8 +23,8 @@ from hermes.web.sources import Listed, listed
 
 if TYPE_CHECKING:
     # Loaded when they are needed: a study that is kept is shown without them.
-    from hermes.report.model import Report
-    from hermes.workflow.load import Loaded, RankData
+    from hermes.model.report import Report
+    from hermes.profiles.api import Loaded, RankData
 
 Document = dict[str, object]
 _NAME = "document.json"
@@ -90,7 +89,7 @@ class Study:
         """Read and analyse now; what goes wrong becomes the state."""
         try:
             if self._known:
-                from hermes.report.document import document
+                from hermes.report.report_json import document
 
                 self._loaded, report = self._known
                 self._document = document(report)
@@ -181,8 +180,7 @@ class Study:
 
     def whole(self) -> Report:
         """The analysis with every stretch of its paths, as the timeline needs it; made when first asked for."""
-        from hermes.workflow.analyze import analyze
-        from hermes.workflow.timeline import ALL_STRETCHES
+        from hermes.profiles.api import ALL_STRETCHES, analyze
 
         loaded = self.loaded
         with self._drawing:
@@ -223,7 +221,7 @@ class Study:
 
     def _restored(self) -> Loaded | None:
         """The tables as they were when the document was made; None where some of them are gone."""
-        from hermes.workflow.load import Loaded
+        from hermes.profiles.api import Loaded
 
         if self._folder is None:
             return None
@@ -247,15 +245,15 @@ class Study:
         return loaded
 
     def _read(self) -> Loaded:
-        from hermes.workflow.load import load
+        from hermes.profiles.api import load
 
         with Digests(self.paths, Index(self._cache.root, self.paths)) as digests:
             return load(self.paths, self._cache, capture=self._capture, digests=digests)
 
     def _made(self) -> None:
         """Read and analyse, and keep what came of it."""
-        from hermes.report.document import document, to_json
-        from hermes.workflow.analyze import analyze
+        from hermes.profiles.api import analyze
+        from hermes.report.report_json import document, to_json
 
         loaded = self._read()
         self._phase = "analysing"
@@ -289,7 +287,7 @@ def _ranks(loaded: Loaded) -> dict[str, object]:
 
 
 def _rank(said: Mapping[str, Any]) -> RankData:
-    from hermes.workflow.load import RankData
+    from hermes.profiles.api import RankData
 
     return RankData(
         rank=said["rank"], root=Path(said["root"]), format=said["format"], folder=Path(said["folder"]),
@@ -312,7 +310,7 @@ def _part(key: str, name: str) -> str:
 def _code() -> str:
     """The state of the code: between two releases an analysis changes without the version."""
     hashed = hashlib.sha256()
-    for path in sorted(Path(next(iter(hermes.__path__))).rglob("*.py")):
+    for path in sorted(Path(__file__).resolve().parents[1].rglob("*.py")):
         state = path.stat()
         hashed.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\0".encode("utf-8", "surrogatepass"))
     return hashed.hexdigest()

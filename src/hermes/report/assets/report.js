@@ -67,7 +67,7 @@ function charts() {
     document.querySelector('nav a[href="#tables"]')?.parentElement?.before(h("li", {}, h("a", { href: "#roofline" }, roof.querySelector("h2")?.textContent ?? "")));
   }
   const ranks = doc().rank_matrix;
-  if (ranks) document.querySelector("#rank-matrix .about")?.after(matrix(ranks));
+  if (ranks) document.querySelector("#rank_matrix .about")?.after(matrix(ranks));
 }
 
 speak(held.words, "en");

@@ -11,10 +11,12 @@ import { empty, heading } from "./parts.js";
  * @typedef {{rank: number, state: string, text: string}} Said
  * @typedef {{level: string, first: number, steps: number, reason: string, folder: string, done: boolean, ranks: Said[]}} Capture
  * @typedef {{rank: number, kind: string, since: number, step: number, before_ns: number, after_ns: number, cause: string | null, share: number | null, do: string | null}} Alarm
- * @typedef {{job: string, running: boolean, command: string, folder: string, created_ns: string, ranks: Rank[], alarms: Alarm[], capture: Capture | null, events: Record<string, string>[]}} Job
+ * @typedef {{job: string, running: boolean, command: string, folder: string, created_ns: string, state?: string, stalled?: string | null, bandwidth?: string[], ranks: Rank[], alarms: Alarm[], capture: Capture | null, events: Record<string, string>[]}} Job
  */
 
 const MANY = 32;
+const RANKS = new Set(["straggler", "recovered", "caught up"]);
+const EVENTS = new Set(["finding", "capture", "no progress", "progress", ...RANKS]);
 const KINDS = { "data wait": "wait", checkpoint: "copy", blocked: "free" };
 
 /** @param {HTMLElement} main */
@@ -83,9 +85,10 @@ class JobView {
     this.go.toggleAttribute("disabled", busy);
     this.stop.hidden = !busy;
     if (job.capture?.done && job.capture.first === this.asked) { this.answer.replaceChildren(); this.asked = -1; }
-    this.first.replaceChildren(...first(job));
+    this.first.replaceChildren(...(job.running && job.stalled ? [h("p", { class: "wrong" }, h("b", {}, t("live.stalled")), " ", clip(clean(job.stalled), 600))] : []), ...first(job));
     this.body.replaceChildren(
       ...(job.ranks.length ? [ranks(job.ranks)] : [h("p", { class: "none" }, t("live.no_step"))]),
+      ...(job.bandwidth?.length ? [h("section", {}, h("h3", {}, t("live.bandwidth")), h("ul", { class: "states" }, job.bandwidth.map((line) => h("li", {}, clip(clean(line), 200)))))] : []),
       ...(job.capture ? [capture(job.capture)] : []),
       ...alarms(job.alarms), ...events(job.events),
       h("p", { class: "about" }, `${t("live.folder")} `, h("code", {}, clean(job.folder))),
@@ -214,10 +217,10 @@ const alarms = (all) => (all.length ? [h("section", {}, h("h3", {}, t("live.alar
 
 /** @param {Record<string, string>[]} all */
 function events(all) {
-  const own = all.filter((one) => one.kind === "finding" || one.kind === "capture" || one.kind === "straggler");
+  const own = all.filter((one) => EVENTS.has(one.kind));
   if (!own.length) return [];
   return [h("section", {}, h("h3", {}, t("live.events")), h("ul", { class: "noticed" }, own.slice(0, 10).map((one) => h("li", {},
     h("time", {}, one.time_ns ? new Date(Number(BigInt(one.time_ns) / 1_000_000n)).toLocaleTimeString() : ""), " ",
-    h("b", {}, `${t(`live.event.${one.kind}`)} `), one.kind === "straggler" ? `rank ${clean(one.rank ?? "")}` : clip(clean(one.text ?? one.folder ?? ""), 500),
+    h("b", {}, `${t(`live.event.${one.kind}`)} `), RANKS.has(one.kind) ? `rank ${clean(one.rank ?? "")}` : clip(clean(one.text ?? one.folder ?? ""), 500),
     one.report ? h("span", { class: "about" }, " · ", h("code", {}, clean(one.report))) : null))))];
 }

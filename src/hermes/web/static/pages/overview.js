@@ -49,7 +49,7 @@ function warning(document) {
 function verdict(document) {
   const { bound, sentence, rank, step } = document.verdict;
   const kind = KINDS[bound] ?? "free";
-  const top = document.findings[0];
+  const top = document.findings.find((one) => one.state === "stable");
   const place = [rank === null ? null : `rank ${rank}`, step === null ? null : `${t("step")} ${step}`].filter(Boolean).join(", ");
   return h(
     "section", { class: `verdict ${kind}` },
@@ -68,7 +68,7 @@ function plan(/** @type {Document} */ document) {
     h("p", { class: "about" }, t("overview.noise", { noise: duration(noise.ms * 1e6) })),
     actions.length
       ? h("ol", { class: "actions plan" }, actions.slice(0, ACTIONS).map((/** @type {Row} */ one) => h("li", {},
-        h("strong", {}, clean(one.title)), ` · ${one.gain.low ? span(one.gain) : gain(one)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""} · ${clean(one.effort)}`,
+        h("strong", {}, clean(one.title)), ` · ${one.gain.low ? span(one.gain) : gain(one)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""}${one.effort ? ` · ${clean(one.effort)}` : ""}`,
         one.after ? h("pre", {}, one.after.split("\n").map(clean).join("\n")) : null)))
       : h("p", { class: "none" }, t("overview.no_findings")),
     together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: duration(together.low_ms * 1e6), share: percent(together.share), step: duration(together.step_ms * 1e6) })) : null,
@@ -141,7 +141,13 @@ const partName = (row) => (row.component === "wait" ? t("waits_for", { who: row.
 /** @param {Document} document */
 function findings(document) {
   if (!document.findings.length) return h("p", { class: "none" }, t("overview.no_findings"));
-  return [document.findings.length > 1 ? h("p", { class: "about" }, t("overview.sorted")) : null, ...document.findings.map((one, at) => finding(one, at))];
+  return [document.findings.length > 1 ? h("p", { class: "about" }, t("overview.sorted")) : null, ...document.findings.map((one, at) => (one.state === "stable" ? finding(one, at) : null)), preview(document)];
+}
+
+/** What rules say that are not trusted yet, folded. @param {Document} document */
+function preview(document) {
+  const rows = document.findings.map((one, at) => (one.state === "preview" ? finding(one, at) : null)).filter(Boolean);
+  return rows.length ? h("details", { class: "preview" }, h("summary", {}, t("overview.preview", { count: rows.length })), ...rows) : null;
 }
 
 /** @param {Row} one @param {number} at */

@@ -1,0 +1,1 @@
+"""Benchmarks of judgement: the zoo of programs with planted causes."""

@@ -1,0 +1,143 @@
+"""Measures one entry: steps with the cause and without in turn, profiles of both, and the monitor's counters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from bench.zoo.entry import Entry
+from bench.zoo.runner import Nursery, Variant, ZooError
+from bench.zoo.score import Named, Result, Times
+from hermes.base.errors import HermesError
+from hermes.inside.wire.rundir import Job, jobs
+from hermes.jobs.captures import Asked, Wish, answers, ask, finished
+from hermes.jobs.detect.causes import Cause
+from hermes.jobs.steplogs import detect_in
+from hermes.model.report import Report
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.profiles.rules import ALL
+from hermes.store.cache import Cache
+
+BLOCK_S = 0.25
+"""How long one repeat of a variant is, about."""
+_WARM, _MOST = 3, 300
+_SETTLE = 2
+_WATCH_S, _LONGEST_WATCH_S = 1.5, 8.0
+_LEAST_WATCHED, _FEWEST_WATCHED = 60, 25
+_CASES = {rule.code: rule.cases for rule in ALL}
+
+
+def measure(nursery: Nursery, entry: Entry, folder: Path, *, repeats: int, own: bool) -> Result:
+    """Everything about one entry; `own` asks for a profile by Hermes' capture too. Raises `ZooError`."""
+    with ExitStack() as stack:
+        cured = "fixed" if entry.has_cure else "slow"
+        slow = stack.enter_context(Variant(nursery, entry, "slow", folder / "slow"))
+        again = stack.enter_context(Variant(nursery, entry, cured, folder / "again"))
+        fixed = stack.enter_context(Variant(nursery, entry, "fixed", folder / "fixed")) if entry.has_cure else None
+        times = _times(entry, slow, fixed, again, repeats)
+        named = _profiled(entry, slow, folder / "profile")
+        healthy = _profiled(entry, fixed, folder / "profile-fixed") if fixed else ()
+    with Variant(nursery, entry, "slow", folder / "watched") as watched:
+        watched_as, recorded = _watched(entry, watched, folder / "watched", times.slow_ms, own=own)
+    return Result(entry=entry, times=times, named=named, cured=healthy, watched=watched_as, own=recorded)
+
+
+def _times(entry: Entry, slow: Variant, fixed: Variant | None, again: Variant, repeats: int) -> Times:
+    variants = [slow, *([fixed] if fixed else []), again]
+    counts = {id(variant): _count(entry, variant) for variant in variants}
+    walls: dict[int, list[float]] = {id(variant): [] for variant in variants}
+    for turn in range(repeats):
+        # Each other time backwards, so that what grows with time strikes none more than the others.
+        for variant in variants[:: -1 if turn % 2 else 1]:
+            count = counts[id(variant)]
+            # What a worker had ready when it was stopped comes for nothing.
+            variant.steps(_settle(entry))
+            walls[id(variant)].append(sum(variant.steps(count)) / count / 1e6)
+    return Times(
+        slow=tuple(walls[id(slow)]), fixed=tuple(walls[id(fixed)]) if fixed else (), again=tuple(walls[id(again)])
+    )
+
+
+def _settle(entry: Entry) -> int:
+    return 0 if entry.period > _SETTLE else _SETTLE
+
+
+def _count(entry: Entry, variant: Variant) -> int:
+    """Steps that fill a repeat: whole periods."""
+    variant.steps(max(_WARM, entry.period))
+    walls = variant.steps(max(_WARM, entry.period))
+    wanted = min(_MOST, BLOCK_S * 1e9 / max(sum(walls) / len(walls), 1))
+    return entry.period * max(1, round(wanted / entry.period))
+
+
+def _profiled(entry: Entry, variant: Variant, folder: Path) -> tuple[Named, ...]:
+    folder.mkdir()
+    variant.ask(do="profile", count=entry.profiled, memory=entry.layer == "memory", out=str(folder))
+    return diagnosed(folder)
+
+
+def diagnosed(folder: Path) -> tuple[Named, ...]:
+    """What Hermes names in the captures of a folder, in its order."""
+    return named_in(analyze(load([folder], Cache(folder.with_name(f"{folder.name}-cache")))))
+
+
+def named_in(report: Report) -> tuple[Named, ...]:
+    """The findings of a report, each with the case that the plan took for it."""
+    # Of the mean step: what comes each so many steps is in no typical one.
+    step = report.plan.unprofiled
+    window = step.step_ns if step else sum(split.window_ns for split in report.steps) / max(1, len(report.steps))
+    taken: dict[str, str] = {}
+    for advice in report.plan.actions:
+        for code in advice.codes:
+            taken.setdefault(code, advice.case)
+    return tuple(
+        Named(
+            code=finding.code,
+            cases=_CASES[finding.code],
+            case=taken.get(finding.code, ""),
+            confidence=finding.confidence,
+            gain=finding.gain.expected_ns / window if window else 0.0,
+        )
+        for finding in report.findings
+    )
+
+
+def _watched(
+    entry: Entry, variant: Variant, folder: Path, step_ms: float, *, own: bool
+) -> tuple[tuple[str, ...], tuple[Named, ...] | None]:
+    """What the monitor's counters name, and what a profile names that it records itself."""
+    variant.ask(do="watch")
+    count = min(
+        max(_LEAST_WATCHED, _WATCH_S * 1e3 / step_ms, 4 * entry.period), _MOST, _LONGEST_WATCH_S * 1e3 / step_ms
+    )
+    variant.steps(max(int(count), _FEWEST_WATCHED))
+    *_, job = jobs(folder / "jobs")
+    recorded = _recorded(entry, variant, job) if own else None
+    variant.ask(do="unwatch")
+    return tuple(dict.fromkeys(cause.name for cause in _causes(job.folder))), recorded
+
+
+def _causes(folder: Path) -> Sequence[Cause]:
+    return detect_in(folder, preset="robust", environment={}).causes
+
+
+def _recorded(entry: Entry, variant: Variant, job: Job) -> tuple[Named, ...]:
+    wish = Wish(steps=entry.profiled, level="full", options={})
+    try:
+        asked = ask(job, wish, now_ns=time.time_ns())
+    except HermesError as refused:
+        raise ZooError(f"no capture could be asked for: {refused}", where=entry.name) from refused
+    _go_through(entry, variant, asked)
+    return diagnosed(asked.folder)
+
+
+def _go_through(entry: Entry, variant: Variant, asked: Asked) -> None:
+    """Steps until every rank has answered for the last time."""
+    for _ in range(200):
+        variant.steps(max(asked.request.steps, 8 * entry.period))
+        if finished(answers(asked)):
+            return
+    raise ZooError("a capture was asked for and never ended", where=entry.name)

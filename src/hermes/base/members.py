@@ -1,0 +1,27 @@
+"""Sets of numbers as a few even runs: a group of ten thousand ranks in three numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Runs = tuple[tuple[int, int, int], ...]
+"""First number, how many, and the step between them."""
+
+
+def packed(numbers: Sequence[int]) -> Runs:
+    """Numbers in their order as runs."""
+    runs: list[tuple[int, int, int]] = []
+    at = 0
+    while at < len(numbers):
+        step = numbers[at + 1] - numbers[at] if at + 1 < len(numbers) else 0
+        last = at + 1
+        while last < len(numbers) and numbers[last] - numbers[last - 1] == step:
+            last += 1
+        runs.append((numbers[at], last - at, step))
+        at = last
+    return tuple(runs)
+
+
+def unpacked(runs: Runs) -> tuple[int, ...]:
+    """The numbers of runs, in their order."""
+    return tuple(first + step * place for first, count, step in runs for place in range(count))

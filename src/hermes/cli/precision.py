@@ -1,0 +1,173 @@
+"""`hermes precision`: two runs that should compute the same, and the first place where they do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hermes.base.errors import InputError
+
+_path = click.Path(path_type=Path)
+_command = click.argument("command", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
+_launcher = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@click.group("precision")
+def run() -> None:
+    """Compare two runs that should compute the same: setup, operators, and who is right.
+
+    `snapshot` writes how a run is set up and `check` compares two of these, `record` records what a run computes,
+    `compare` names the first operator where two recordings part, and `replay` computes it again in float64.
+    """
+
+
+@run.command("record", context_settings=_launcher)
+@_command
+@click.option("-o", "--out", type=_path, help="Folder for the recording; it must be empty or new.")
+@click.option("--steps", default="", help='Which steps, such as "10|20" or 0-3, counted from 0; 0-1 without it.')
+@click.option("--level", default="", help="operators (default), modules or both.")
+@click.option("--what", default="", help="statistics (default), fingerprint or tensors.")
+@click.option("--scope", multiple=True, help="Only modules of this path or glob, such as blocks.2; may be repeated.")
+@click.option("--operator", "operators", multiple=True, help="Only operators of this name or glob; may be repeated.")
+@click.option("--phase", "phases", multiple=True, help="Only forward, backward, gradient, optimizer or update.")
+@click.option("--ranks", default="", help="Only these ranks, such as 0,4-7.")
+@click.option("--sample", type=click.IntRange(0), help="Of longer tensors keep about so many elements; 0 keeps all.")
+@click.option("--limit", type=click.FloatRange(0.001), help="Gigabytes that one rank may write; 50 without it.")
+@click.option("--keep-compiled", is_flag=True, help="Let compiled code run compiled: its operators are not seen.")
+@click.option("--config", type=_path, help="The tutorial's msprobe.json or msProbe's config.json.")
+def record(command: tuple[str, ...], out: Path | None, limit: float | None, config: Path | None, *,
+           keep_compiled: bool, **asked: Any) -> None:  # fmt: skip
+    """Run a training and record what it computes, with no change to its code.
+
+    Its exit code is the command's. Without --what whole tensors are not kept: statistics and signed sums name the first
+    culprit too, and take a thousandth of the room.
+    """
+    from hermes.precision.api import launch
+
+    asked = {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items() if value}
+    if out is not None:
+        asked["out"] = str(out)
+    if limit:
+        asked["limit_bytes"] = int(limit * 1e9)
+    if keep_compiled:
+        asked["compiled"] = "keep"
+    options = launch.options(asked, config)
+    folder = Path(options["out"])
+    if warning := launch.prepare(folder, options.get("limit_bytes", 50_000_000_000)):
+        _say(warning)
+    code = launch.run(command, launch.environment(os.environ, record=options, snapshot=None))
+    _say_recorded(folder)
+    sys.exit(code)
+
+
+@run.command("snapshot", context_settings=_launcher)
+@_command
+@click.option("-o", "--out", type=_path, required=True, help="The file to write, such as gpu.zip.")
+def snapshot(command: tuple[str, ...], out: Path) -> None:
+    """Run a training and write how it is set up: environment, packages, seeds, data, optimizers, parameters.
+
+    The file is complete after two batches; the training goes on to its own end.
+    """
+    from hermes.precision.api import launch
+
+    if out.exists():
+        raise InputError("the file is there already", where=str(out), hint="give a new name: nothing is written over")
+    code = launch.run(command, launch.environment(os.environ, record=None, snapshot=out))
+    if not out.exists():
+        _say("nothing was written: did the command load torch or MindSpore?")
+    sys.exit(code)
+
+
+@run.command("check")
+@click.argument("golden", type=_path)
+@click.argument("target", type=_path)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+def check(golden: Path, target: Path, form: str) -> None:
+    """Compare how two runs are set up: snapshots of Hermes, or packs of msProbe.
+
+    Exit code 0: no error; 1: at least one; 2: a file cannot be read.
+    """
+    from hermes.precision import api
+
+    found = api.check(golden, target)
+    print(json.dumps(api.check_document(found), indent=1) if form == "json" else _plain(api.check_text(found)))
+    sys.exit(1 if any(one.severity == "error" for one in found) else 0)
+
+
+@run.command("compare")
+@click.argument("paths", nargs=-1, metavar="GOLDEN TARGET", type=_path)
+@click.option("-b", "golden", type=_path, help="The golden run, as the tutorial spells it.")
+@click.option("-c", "target", type=_path, help="The run to compare, as the tutorial spells it.")
+@click.option("-l", "level", default="", hidden=True, help="Taken for the tutorial's sake.")
+@click.option("-o", "--out", type=_path, help="Folder for result.html, result.json, result.csv and result.xlsx.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
+@click.option("--noise", type=_path, help="A repeated golden run: what differs there is noise.")
+@click.option("--rows", type=click.IntRange(0), default=12, help="Lines of the table to print.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes; one a core without it.")
+def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, level: str, out: Path | None,
+            form: str, noise: Path | None, rows: int, jobs: int | None) -> None:  # fmt: skip
+    """Say where two recordings part, of what kind the difference is, and how sure that is.
+
+    Takes recordings of Hermes and dumps of msProbe. Exit code 0: they agree; 1: they differ; 2: one cannot be read.
+    """
+    from hermes.precision import api
+
+    sides = [*filter(None, (golden, target)), *paths]
+    if len(sides) != 2:
+        raise InputError("two recordings are compared", where="hermes precision compare", hint="name GOLDEN and TARGET")
+    found = api.compare(sides[0], sides[1], noise=noise, jobs=jobs)
+    if out is not None:
+        for path in api.write(found, out):
+            _say(f"written: {path}")
+    shown = json.dumps(api.document(found), allow_nan=False) if form == "json" else _plain(api.text(found, rows=rows))
+    print(shown)
+    sys.exit(0 if found.verdict == "agree" else 1)
+
+
+@run.command("replay")
+@click.argument("golden", type=_path)
+@click.argument("target", type=_path)
+@click.option(
+    "--operator", default="", help="Part of an operator's name or of its module; the first to blame without it."
+)
+@click.option("--python", default=sys.executable, help="A Python that has torch, where this one has not.")
+def replay(golden: Path, target: Path, operator: str, python: str) -> None:
+    """Say who is right: compute an operator of two recordings again, in float64, each from its own inputs.
+
+    Needs recordings with --what tensors.
+    """
+    from hermes.precision import api
+
+    print(_plain(api.replay(api.compare(golden, target), operator, python=python).sentence))
+
+
+def _plain(text: str) -> str:
+    from hermes.cli.show import plain
+
+    return plain(text)
+
+
+def _say(text: str) -> None:
+    print(f"hermes: {_plain(text)}", file=sys.stderr, flush=True)
+
+
+def _say_recorded(folder: Path) -> None:
+    from hermes.base.errors import HermesError
+    from hermes.precision import api
+
+    try:
+        steps = api.steps(folder)
+    except HermesError:
+        _say("nothing was recorded: did the command load torch and step an optimizer?")
+        return
+    ranks = len({rank for rank, _ in steps})
+    numbers = sorted({step for _, step in steps})
+    shown = ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")
+    _say(f"recorded: {folder}, steps {shown or 'none'}, {ranks} {'rank' if ranks == 1 else 'ranks'}")
+    if numbers:
+        _say(f"next: hermes precision compare GOLDEN {folder}")

@@ -1,1 +1,0 @@
-"""Rules: measures in, findings out. The only room with verdicts."""

@@ -1,0 +1,1 @@
+"""What is counted of each step inside the training process."""

@@ -1,0 +1,219 @@
+"""Wraps the few calls of torch that the monitor must see, and unwraps them; each wrapper calls what it wrapped."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import time
+from collections.abc import Callable
+from threading import get_ident
+from types import ModuleType
+from typing import Any
+
+from hermes.inside.monitor.bandwidth import Bandwidth
+from hermes.inside.monitor.meter import LONG_NS, Meter
+from hermes.inside.wire.record import NULL
+
+_ROWS = (list, tuple)
+_now, _thread_ns = time.perf_counter_ns, time.thread_time_ns
+
+COLLECTIVES = (
+    "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor", "all_to_all",
+    "all_to_all_single", "broadcast", "reduce", "barrier",
+)  # fmt: skip
+
+TRANSFERS = ("to", "cuda", "npu")
+
+
+class Patches:
+    """What was replaced, so that it can be put back.
+
+    Nothing is wrapped that a compiler looks up by identity, unless `collectives` asks for it: TorchDynamo rewrites
+    the functions of torch.distributed, and would not know a wrapper. Nor methods of tensors, unless `transfers` does.
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._undo: list[tuple[Any, str, object, object]] = []
+
+    def install(self, *, collectives: bool, transfers: bool = False, bandwidth: Bandwidth | None = None) -> None:
+        """Wrap what is loaded; a module that the job has not imported is left alone."""
+        meter = self._meter
+        gc.callbacks.append(meter.collection)
+        loader = sys.modules.get("torch.utils.data.dataloader")
+        if loader:
+            self._wrap(loader._BaseDataLoaderIter, "__next__", _next(meter))
+            self._wrap(loader.DataLoader, "__iter__", _iter(meter))
+        if "torch.autograd" in sys.modules:
+            self._wrap(sys.modules["torch.autograd"], "backward", _backward(meter))
+        if "torch" in sys.modules:
+            self._wrap(sys.modules["torch"], "save", _save(meter))
+        if collectives and "torch.distributed" in sys.modules:
+            distributed = sys.modules["torch.distributed"]
+            for name in COLLECTIVES:
+                if hasattr(distributed, name):
+                    self._wrap(distributed, name, _collective(meter, name, bandwidth))
+        if transfers and "torch" in sys.modules:
+            tensor = sys.modules["torch"].Tensor
+            meter.uses_transfers = True
+            for name in TRANSFERS:
+                # torch_npu adds a method of its own.
+                if hasattr(tensor, name):
+                    self._wrap(tensor, name, _transfer(meter))
+
+    def _wrap(self, holder: type | ModuleType, name: str, wrap: Callable[[Any], Callable[..., object]]) -> None:
+        original = getattr(holder, name)
+        inherited = name not in vars(holder)
+        wrapper = functools.wraps(original)(wrap(original))
+        setattr(holder, name, wrapper)
+        self._undo.append((holder, name, None if inherited else original, wrapper))
+
+    def remove(self) -> None:
+        """Put everything back that nobody else has wrapped since."""
+        if self._meter.collection in gc.callbacks:
+            gc.callbacks.remove(self._meter.collection)
+        for holder, name, original, wrapper in reversed(self._undo):
+            if vars(holder).get(name) is wrapper:
+                # What was inherited is found again where it was.
+                delattr(holder, name) if original is None else setattr(holder, name, original)
+        self._undo.clear()
+
+
+def _next(meter: Meter) -> Callable[[Any], Callable[..., object]]:
+    def wrap(original: Any) -> Callable[..., object]:
+        def next_batch(self: Any) -> object:
+            m = meter
+            if m.depth or get_ident() != m.thread:
+                return original(self)
+            m.uses_loader = True
+            m.depth = 1
+            cpu = _thread_ns() if m.split else 0
+            start = _now()
+            try:
+                batch = original(self)
+            finally:
+                m.depth = 0
+                end = _now()
+                m.data_ns += end - start
+                if cpu:
+                    m.data_cpu_ns += _thread_ns() - cpu
+                m.long = end - start >= LONG_NS
+            m.batches += 1
+            m.unused += 1
+            m.forward_from = end
+            # As `Meter.tally`, for what most loaders hand out.
+            first = batch[0] if batch.__class__ in _ROWS and batch else batch
+            shape = getattr(first, "shape", None)
+            if shape and isinstance(shape, tuple) and m.tokens == NULL:
+                m.samples = shape[0] + (0 if m.samples == NULL else m.samples)
+            else:
+                m.tally(batch)
+            return batch
+
+        return next_batch
+
+    return wrap
+
+
+def _iter(meter: Meter) -> Callable[[Any], Callable[..., object]]:
+    def wrap(original: Any) -> Callable[..., object]:
+        def begin(self: Any) -> object:
+            if meter.depth or get_ident() != meter.thread:
+                return original(self)
+            meter.uses_loader = True
+            meter.depth = 1
+            start = _now()
+            cpu = _thread_ns()
+            try:
+                return original(self)
+            finally:
+                meter.depth = 0
+                meter.data_ns += _now() - start
+                if meter.split:
+                    meter.data_cpu_ns += _thread_ns() - cpu
+
+        return begin
+
+    return wrap
+
+
+def _backward(meter: Meter) -> Callable[[Any], Callable[..., object]]:
+    def wrap(original: Any) -> Callable[..., object]:
+        def backward(*args: Any, **kwargs: Any) -> object:
+            m = meter
+            if m.depth or get_ident() != m.thread:
+                return original(*args, **kwargs)
+            m.uses_backward = True
+            m.depth = 1
+            start = _now()
+            # What lies between the last batch and the backward pass is the forward pass.
+            if m.forward_from:
+                m.forward_ns += start - m.forward_from
+            try:
+                return original(*args, **kwargs)
+            finally:
+                m.depth = 0
+                m.forward_from = end = _now()
+                m.backward_ns += end - start
+                if m.unused:
+                    m.unused -= 1
+                if m.optimizer_from:
+                    # The optimizer's step began with a closure, as in Lightning: what it did so far is the passes'.
+                    m.optimizer_from = end
+
+        return backward
+
+    return wrap
+
+
+def _save(meter: Meter) -> Callable[[Any], Callable[..., object]]:
+    def wrap(original: Any) -> Callable[..., object]:
+        def save(*args: Any, **kwargs: Any) -> object:
+            return meter.save(lambda: original(*args, **kwargs))
+
+        return save
+
+    return wrap
+
+
+def _collective(meter: Meter, name: str, bandwidth: Bandwidth | None) -> Callable[[Any], Callable[..., object]]:
+    def wrap(original: Any) -> Callable[..., object]:
+        def collective(*args: Any, **kwargs: Any) -> object:
+            start = _now()
+            try:
+                return meter.communicate(lambda: original(*args, **kwargs), _bytes_of(args))
+            finally:
+                end = _now()
+                if bandwidth is not None and get_ident() == meter.thread:
+                    bandwidth.add(name, args, kwargs, end - start)
+
+        return collective
+
+    return wrap
+
+
+def _transfer(meter: Meter) -> Callable[[Any], Callable[..., object]]:
+    def wrap(original: Any) -> Callable[..., object]:
+        def move(self: Any, *args: Any, **kwargs: Any) -> Any:
+            m = meter
+            # What a loader moves is its own; a thread that prefetches holds up no step.
+            if m.depth or get_ident() != m.thread:
+                return original(self, *args, **kwargs)
+            start = _now()
+            moved = original(self, *args, **kwargs)
+            if moved is not self and self.is_cpu and not getattr(moved, "is_cpu", True):
+                m.moved_ns += _now() - start
+            return moved
+
+        return move
+
+    return wrap
+
+
+def _bytes_of(args: tuple[Any, ...]) -> int:
+    first = args[0] if args else None
+    try:
+        return int(first.numel() * first.element_size())  # type: ignore[union-attr]
+    except (AttributeError, TypeError):
+        return 0

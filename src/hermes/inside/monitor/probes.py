@@ -1,0 +1,108 @@
+"""What the system counts for a thread and a process, for a microsecond each; what it does not count is `NULL`."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Mapping
+
+from hermes.inside.wire.record import NULL
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SAMPLE_NS = 250_000_000
+READ_NS = 10_000_000
+"""Less time than this between two reads, and nothing is read."""
+_NOT_SAMPLED = (NULL,) * 7
+NOTHING = (NULL,) * 10
+"""What a read gives that came too soon."""
+
+
+class Probes:
+    """Counters of the thread that made this and of its process; a read gives what came since the last.
+
+    Between steps that use the caches for something else a system call costs several times what it does in a loop: only
+    one is made in each step.
+    """
+
+    __slots__ = ("_cpu_ns", "_delay_ns", "_memory", "_sampled", "_sampled_ns", "_schedstat", "_slices", "read_ns")
+
+    def __init__(self) -> None:
+        # Files of /proc are kept open: opening one costs ten times what reading it does.
+        self._schedstat = _open("/proc/thread-self/schedstat")
+        self._memory = _open("/proc/self/statm")
+        self._cpu_ns = self._delay_ns = self._slices = 0
+        self._sampled = (0, 0, 0, 0, 0)
+        self._sampled_ns = -_SAMPLE_NS
+        self.read_ns = -READ_NS
+        self.read(0)
+
+    def read(self, now_ns: int) -> tuple[int, ...]:
+        """CPU ns and run-queue ns of the thread and the times it was put on a CPU; then what `_sample` gives.
+
+        From schedstat (Documentation/scheduler/sched-stats.rst); where that is missing only the first is known.
+        Not to be called before `READ_NS` have gone by since `read_ns`.
+        """
+        self.read_ns = now_ns
+        if self._schedstat < 0:
+            cpu_ns, delay_ns, slices = time.thread_time_ns(), NULL, NULL
+            found = (cpu_ns - self._cpu_ns, NULL, NULL)
+        else:
+            raw = os.pread(self._schedstat, 80, 0).split()
+            cpu_ns, delay_ns, slices = int(raw[0]), int(raw[1]), int(raw[2])
+            found = (cpu_ns - self._cpu_ns, delay_ns - self._delay_ns, slices - self._slices)
+        self._cpu_ns, self._delay_ns, self._slices = cpu_ns, delay_ns, slices
+        if now_ns - self._sampled_ns < _SAMPLE_NS:
+            return found + _NOT_SAMPLED
+        self._sampled_ns = now_ns
+        return found + self._sample()
+
+    def _sample(self) -> tuple[int, ...]:
+        """CPU ns of the process, voluntary and involuntary switches, minor and major faults, each since the last
+        sample; resident and device bytes."""
+        thread = resource.getrusage(resource.RUSAGE_THREAD)
+        whole = resource.getrusage(resource.RUSAGE_SELF)
+        now = (time.process_time_ns(), thread.ru_nvcsw, thread.ru_nivcsw, whole.ru_minflt, whole.ru_majflt)
+        last, self._sampled = self._sampled, now
+        return (
+            now[0] - last[0], now[1] - last[1], now[2] - last[2], now[3] - last[3], now[4] - last[4],
+            self._resident(), device_bytes(sys.modules),
+        )  # fmt: skip
+
+    def _resident(self) -> int:
+        if self._memory < 0:
+            return NULL
+        return int(os.pread(self._memory, 80, 0).split()[1]) * _PAGE
+
+    def close(self) -> None:
+        """Close the files."""
+        for descriptor in (self._schedstat, self._memory):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._schedstat = self._memory = -1
+
+
+def device_bytes(modules: Mapping[str, object]) -> int:
+    """Bytes that the framework has allocated on this process's device; `NULL` where it uses none.
+
+    Only counters of the allocator are read: nothing is initialised and nothing synchronises.
+    """
+    torch = modules.get("torch")
+    for name in ("npu", "cuda"):
+        device = getattr(torch, name, None)
+        try:
+            if device is not None and device.is_initialized():
+                return int(device.memory_allocated())
+        except (RuntimeError, AttributeError, TypeError, ValueError):
+            continue
+    return NULL
+
+
+def _open(path: str) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        os.pread(descriptor, 80, 0).split()[1]
+    except (OSError, IndexError):
+        return -1
+    return descriptor

@@ -1,0 +1,1 @@
+"""Captures inside the training process: asked for, recorded, acknowledged."""

@@ -1,0 +1,49 @@
+"""MindSpore's profiler, started and stopped by the steps of the job."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, ClassVar
+
+from hermes.inside.profile.backends.scheduled import Scheduled
+from hermes.inside.wire.levels import CaptureError
+
+LEVELS = {"light": "Level0", "standard": "Level1", "full": "Level2"}
+"""Level to names in mindspore.profiler.ProfilerLevel."""
+
+
+class MindSporeBackend(Scheduled):
+    """One folder a rank, `rank{r}/*_ascend_ms`; analysed later, where there is a device to analyse."""
+
+    writer: ClassVar[str] = "MindSpore"
+
+    def start(self) -> None:
+        """Raises `CaptureError` for a metric that MindSpore does not have."""
+        profiler: Any = importlib.import_module("mindspore.profiler")
+        options, full = self._request.options, self._request.level == "full"
+        metrics = options.get("aic_metrics", "AiCoreNone" if self._request.level == "light" else "PipeUtilization")
+        if not hasattr(profiler.AicoreMetrics, metrics):
+            raise CaptureError(f"MindSpore has no metrics {metrics!r}")
+        activities = [profiler.ProfilerActivity.CPU]
+        if _on_npu(sys.modules["mindspore"]):
+            activities.append(profiler.ProfilerActivity.NPU)
+        self._profile = profiler.profile(
+            activities=activities,
+            with_stack=options.get("stack", "yes" if full else "") == "yes",
+            profile_memory=options.get("memory", "yes" if full else "") == "yes",
+            record_shapes=self._request.level != "light",
+            start_profile=False,
+            schedule=profiler.schedule(wait=0, active=self._request.steps, warmup=0, repeat=1),
+            on_trace_ready=profiler.tensorboard_trace_handler(str(self._folder), analyse_flag=True, async_mode=True),
+            experimental_config=profiler._ExperimentalConfig(
+                profiler_level=getattr(profiler.ProfilerLevel, LEVELS[self._request.level]),
+                aic_metrics=getattr(profiler.AicoreMetrics, metrics),
+                mstx=options.get("mstx") == "yes",
+            ),
+        )
+        self._profile.start()
+
+
+def _on_npu(mindspore: Any) -> bool:
+    return str(mindspore.get_context("device_target")) == "Ascend"

@@ -1,0 +1,3 @@
+"""Records what a training computes: operators, modules, gradients and updates."""
+
+from __future__ import annotations

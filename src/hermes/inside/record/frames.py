@@ -1,0 +1,67 @@
+"""Where in the user's code an operator was called: the frames outside of torch, interned by number."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from typing import Any
+
+_DEEPEST = 6
+"""Frames kept of one call; the innermost is the line that a finding names."""
+
+
+class Frames:
+    """Numbers stacks. `new` hands out those that have not been written yet."""
+
+    def __init__(self) -> None:
+        self._inner: dict[Any, bool] = {}
+        self._known: dict[tuple[Any, ...], int] = {}
+        self._fresh: list[tuple[int, tuple[Any, ...]]] = []
+
+    def here(self, depth: int) -> int:
+        """The number of the stack `depth` frames above."""
+        frame = sys._getframe(depth)
+        found: list[Any] = []
+        inner = self._inner
+        at: Any = frame
+        while at is not None and len(found) < 2 * _DEEPEST:
+            code = at.f_code
+            skip = inner.get(code)
+            if skip is None:
+                skip = inner[code] = _is_inner(code.co_filename)
+            if not skip:
+                found.append(code)
+                found.append(at.f_lineno)
+            at = at.f_back
+        key = tuple(found)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self._known)
+            self._fresh.append((number, key))
+        return number
+
+    def new(self) -> list[dict[str, Any]]:
+        """Lines for the index of the stacks that are new since the last call."""
+        fresh, self._fresh = self._fresh, []
+        return [{"stack": number, "frames": _frames(key)} for number, key in fresh]
+
+
+def _is_inner(filename: str) -> bool:
+    """Whether a frame is torch's, Python's own or ours, and so not where to look."""
+    plain = filename.replace("\\", "/")
+    return (
+        "/site-packages/torch/" in plain
+        or "/dist-packages/torch/" in plain
+        or "/site-packages/mindspore/" in plain
+        or "/hermes/inside/" in plain
+        or plain.startswith("<")
+        or plain.endswith(("/contextlib.py", "/functools.py", "/threading.py", "/runpy.py"))
+    )
+
+
+def _frames(key: tuple[Any, ...]) -> list[list[Any]]:
+    frames = []
+    for code, line in zip(key[::2], key[1::2], strict=True):
+        text = linecache.getline(code.co_filename, line).strip()[:200]
+        frames.append([code.co_filename, line, code.co_name, text])
+    return frames

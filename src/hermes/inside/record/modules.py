@@ -1,0 +1,127 @@
+"""Follows the calls of modules with torch's global hooks, which are there in recorded steps only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Modules:
+    """Tells the recorder in which module the job is and, where modules are recorded, their values and gradients."""
+
+    def __init__(self, recorder: Any, torch: Any) -> None:
+        self._recorder = recorder
+        self._torch = torch
+        self._handles: list[Any] = []
+        self._stack: list[tuple[int, dict[str, Any] | None, list[int]]] = []
+
+    def attach(self) -> None:
+        """A recorded step begins."""
+        module = self._torch.nn.modules.module
+        self._stack = []
+        self._handles = [
+            module.register_module_forward_pre_hook(self._before),
+            module.register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
+        ]
+
+    def detach(self) -> None:
+        """It ends."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._stack = []
+
+    def _before(self, module: Any, args: Any) -> None:
+        recorder = self._recorder
+        if not recorder.recording or recorder.failed or self._torch.compiler.is_compiling():
+            return
+        try:
+            parent = recorder.module
+            number = recorder.paths.number(module, parent)
+            recorder.module = number
+            op: dict[str, Any] | None = None
+            inputs: list[int] = []
+            if recorder.options.modules:
+                op, inputs = self._begin(module, number, args)
+            self._stack.append((number, op, inputs))
+        except Exception as broken:  # noqa: BLE001 - the job must not see it
+            recorder.give_up(broken)
+
+    def _after(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
+        recorder = self._recorder
+        if not recorder.recording or not self._stack or self._torch.compiler.is_compiling():
+            return
+        try:
+            number, op, _ = self._stack.pop()
+            recorder.module = self._stack[-1][0] if self._stack else None
+            if op is not None:
+                self._end(module, number, op, kwargs, result)
+        except Exception as broken:  # noqa: BLE001 - the job must not see it
+            recorder.give_up(broken)
+
+    def _begin(self, module: Any, number: int, args: Any) -> tuple[dict[str, Any] | None, list[int]]:
+        recorder = self._recorder
+        name = f"module.{type(module).__name__}"
+        if not recorder.options.wants(name, recorder.paths.name(number), "forward"):
+            return None, []
+        with recorder._off():
+            op = recorder.new_op(name, "forward", number)
+            found = tensors(args, self._torch)
+            op["in"] = [one for one in (recorder.values.of(tensor) for tensor in found) if one is not None]
+            for tensor in module._parameters.values():
+                value = None if tensor is None else recorder.values.of(tensor)
+                if value is not None:
+                    op["in"].append(value)
+            self._on_gradient(found, op, "inputs")
+        return op, op["in"]
+
+    def _end(self, module: Any, number: int, op: dict[str, Any], kwargs: Any, result: Any) -> None:
+        recorder = self._recorder
+        with recorder._off():
+            more = [recorder.values.of(tensor) for tensor in tensors(kwargs, self._torch)]
+            op["in"] += [one for one in more if one is not None]
+            found = tensors(result, self._torch)
+            # Containers come after their parts: the order of the lines is that of the results.
+            op["done"] = len(recorder._ops)
+            outputs = [recorder.values.of(tensor) for tensor in found]
+            op["out"] = [one for one in outputs if one is not None]
+            self._on_gradient(found, op, "outputs")
+
+    def _on_gradient(self, found: list[Any], op: dict[str, Any], of: str) -> None:
+        """Record the gradient of a module's tensors. A tensor's own hook adds nothing to the graph."""
+        recorder = self._recorder
+        if "backward" not in recorder.options.phases:
+            return
+        step, number, module = recorder.step, op["n"], op.get("module")
+
+        def arrived(at: int, gradient: Any) -> None:
+            if not recorder.recording or recorder.step != step or recorder.failed:
+                return
+            try:
+                with recorder._lock, recorder._off():
+                    line = recorder.new_op(f"gradient of {of}", "backward", module, number)
+                    line["place"] = at
+                    value = recorder.values.of(gradient)
+                    line["out"] = [] if value is None else [value]
+            except Exception as broken:  # noqa: BLE001 - the job must not see it
+                recorder.give_up(broken)
+
+        for at, tensor in enumerate(found):
+            if tensor.requires_grad and tensor.is_floating_point():
+                tensor.register_hook(lambda gradient, at=at: arrived(at, gradient))
+
+
+def tensors(found: Any, torch: Any, depth: int = 0) -> list[Any]:
+    """All tensors of arguments or of a result, in their order."""
+    if isinstance(found, torch.Tensor):
+        return [found]
+    if depth > 6:
+        return []
+    if isinstance(found, dict):
+        parts: Any = found.values()
+    elif isinstance(found, (list, tuple)):
+        parts = found
+    elif hasattr(found, "__dataclass_fields__"):
+        parts = [getattr(found, name, None) for name in found.__dataclass_fields__]
+    else:
+        return []
+    return [one for part in parts for one in tensors(part, torch, depth + 1)]

@@ -1,0 +1,233 @@
+"""Sees every operator under autograd, as a mode of torch's dispatcher: nothing of torch is replaced."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from hermes.inside.record.stats import state_print
+
+_IGNORED = frozenset(
+    [
+        "aten.is_pinned",
+        "aten.sym_size",
+        "aten.sym_stride",
+        "aten.sym_numel",
+        "aten.sym_storage_offset",
+        "aten.is_same_size",
+        "aten._has_compatible_shallow_copy_type",
+        "prim.device",
+        "aten.record_stream",
+        "aten.set_",
+        "profiler._record_function_enter_new",
+        "profiler._record_function_exit",
+    ]
+)
+# Whose results hold whatever the memory held before.
+_EMPTY = frozenset(["aten.empty", "aten.empty_like", "aten.empty_strided", "aten.new_empty", "aten.new_empty_strided"])
+_LONGEST_LIST = 64
+_DEEPEST_LIST = 4
+
+
+class Known:
+    """What one operator is, looked up once."""
+
+    __slots__ = ("collective", "empty", "ignored", "name", "random", "view", "writes")
+
+    def __init__(self, func: Any, torch: Any) -> None:
+        self.name = str(func)
+        short = self.name.rpartition(".")[0] if self.name.count(".") > 1 else self.name
+        schema = func._schema
+        self.ignored = short in _IGNORED
+        self.empty = short in _EMPTY
+        self.random = torch.Tag.nondeterministic_seeded in func.tags
+        self.collective = self.name.startswith(("c10d.", "_c10d_functional.", "c10d_functional."))
+        aliases = [argument.alias_info for argument in schema.arguments]
+        self.writes = tuple(at for at, alias in enumerate(aliases) if alias is not None and alias.is_write)
+        self.view = not self.writes and any(one.alias_info is not None for one in schema.returns)
+
+
+class Arguments:
+    """Sorts the arguments of a call into values, in the order of the call, and all the rest."""
+
+    def __init__(self, values: Any, torch: Any) -> None:
+        self._values = values
+        self._tensor = torch.Tensor
+        self.numbers: list[int] = []
+        self.tensors: list[Any] = []
+
+    def of(self, argument: Any, depth: int = 0) -> Any:
+        """The argument as strict JSON holds it; a tensor is `@` and its place among the values."""
+        if argument is None or isinstance(argument, (bool, str)):
+            return argument
+        if isinstance(argument, self._tensor):
+            return self._of_tensor(argument)
+        if isinstance(argument, (list, tuple)) and depth < _DEEPEST_LIST:
+            if len(argument) > _LONGEST_LIST and not isinstance(argument[0], self._tensor):
+                return [*(self.of(one, depth + 1) for one in argument[:_LONGEST_LIST]), f"… {len(argument)}"]
+            return [self.of(one, depth + 1) for one in argument]
+        if isinstance(argument, (int, float)):
+            return _number(argument)
+        kind = type(argument).__name__
+        return f"{kind}" if kind in ("ScriptObject", "Generator", "ProcessGroup") else str(argument)[:120]
+
+    def _of_tensor(self, tensor: Any) -> Any:
+        number = self._values.of(tensor)
+        if number is None:
+            return None
+        self.numbers.append(number)
+        self.tensors.append(tensor)
+        return f"@{len(self.numbers) - 1}"
+
+
+def _number(argument: Any) -> Any:
+    from hermes.inside.record.values import jsonable
+
+    return jsonable(float(argument)) if isinstance(argument, float) else int(argument)
+
+
+def make_mode(recorder: Any, torch: Any) -> Any:
+    """A mode that hands each operator to the recorder. Torch is the user's, so its class is made at run time."""
+    from torch.utils._python_dispatch import TorchDispatchMode  # type: ignore[import-not-found]
+
+    plain = (torch.Tensor, torch.nn.Parameter)
+    process = os.getpid()
+
+    class Recording(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if not recorder.recording or os.getpid() != process:
+                return func(*args, **kwargs)
+            for one in types:
+                if one not in plain:
+                    return NotImplemented  # its own class takes it apart, into operators that come by here
+            return recorder.operator(func, args, kwargs)
+
+    return Recording()
+
+
+class Operators:
+    """Records operators into a step."""
+
+    def __init__(self, recorder: Any, torch: Any) -> None:
+        self._recorder = recorder
+        self._torch = torch
+        self._known: dict[int, Known] = {}
+        self._kept: list[Any] = []
+        self._busy = threading.local()
+        autograd = torch._C._autograd
+        self._sequence = getattr(autograd, "_get_sequence_nr", None)
+        self._node = getattr(torch._C, "_current_autograd_node", None)
+        self._by_sequence: dict[int, tuple[int, int | None]] = {}
+        self._arithmetic = recorder.arithmetic
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._by_sequence.clear()
+
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operator, and record it."""
+        known = self._known.get(id(func))
+        if known is None:
+            known = self._known[id(func)] = Known(func, self._torch)
+            self._kept.append(func)
+        if known.ignored:
+            return func(*args, **kwargs)
+        recorder = self._recorder
+        phase, module, forward = self._place()
+        if not recorder.options.wants(known.name, recorder.paths.name(module), phase):
+            return self._run(known, func, args, kwargs)
+        try:
+            sorted_args = Arguments(recorder.values, self._torch)
+            plain = [sorted_args.of(one) for one in args]
+            if kwargs:
+                plain.append({name: sorted_args.of(one) for name, one in kwargs.items()})
+            op = recorder.new_op(known.name, phase, module, forward)
+            if known.random:
+                op["random"] = self._random_state(sorted_args.tensors)
+            op["in"], op["args"] = sorted_args.numbers, plain
+        except Exception as broken:  # noqa: BLE001 - the job must not see it
+            recorder.give_up(broken)
+            return func(*args, **kwargs)
+        result = self._run(known, func, args, kwargs)
+        try:
+            self._results(known, op, sorted_args, result, args)
+        except Exception as broken:  # noqa: BLE001 - the job must not see it
+            recorder.give_up(broken)
+        return result
+
+    def _run(self, known: Known, func: Any, args: Any, kwargs: Any) -> Any:
+        if self._arithmetic is None or known.view or known.empty or known.random or known.collective:
+            return func(*args, **kwargs)
+        return self._arithmetic.run(known, func, args, kwargs)
+
+    def _place(self) -> tuple[str, int | None, int | None]:
+        """Phase, module and, in the backward pass, the operator of the forward pass that this one belongs to."""
+        recorder = self._recorder
+        if recorder.in_optimizer:
+            return "optimizer", None, None
+        node = self._node() if self._node else None
+        if node is None:
+            return "forward", recorder.module, None
+        try:
+            found = self._by_sequence.get(node._sequence_nr())
+        except (AttributeError, RuntimeError):
+            found = None
+        # Recomputed activations run their modules again inside of the backward pass.
+        module = recorder.module if recorder.module is not None else (found[1] if found else None)
+        return "backward", module, found[0] if found else None
+
+    def _results(self, known: Known, op: dict[str, Any], given: Arguments, result: Any, args: Any) -> None:
+        recorder = self._recorder
+        number = op["n"]
+        if op["phase"] == "forward" and self._sequence is not None:
+            # The node that this operator's gradient will come from is made before the operator runs.
+            self._by_sequence.setdefault(self._sequence() - 1, (number, op.get("module")))
+        if known.collective:
+            _wait(result)
+        values = recorder.values
+        base = given.numbers[0] if known.view and given.numbers else None
+        version = given.tensors[0]._version if base is not None and not given.tensors[0].is_inference() else None
+        for at in known.writes:
+            for tensor in _tensors(args[at] if at < len(args) else None, self._torch):
+                values.wrote(tensor, number)
+        outputs = []
+        if known.empty:
+            for tensor in _tensors(result, self._torch):
+                values.wrote(tensor, number)
+        else:
+            found = _tensors(result, self._torch)
+            if not found and known.writes:
+                found = [one for at in known.writes if at < len(args) for one in _tensors(args[at], self._torch)]
+            outputs = [values.of(tensor, op=number, base=base, version=version) for tensor in found]
+        op["out"] = [one for one in outputs if one is not None]
+
+    def _random_state(self, tensors: Any) -> str:
+        device = next((one.device for one in tensors), None)
+        if device is None or device.type == "cpu":
+            return self.host_random_state()
+        return ""
+
+    def host_random_state(self) -> str:
+        """A fingerprint of the state of the processor's generator."""
+        import ctypes
+
+        state = self._torch.random.default_generator.get_state()
+        return state_print(ctypes.string_at(state.data_ptr(), state.numel()))
+
+
+def _tensors(result: Any, torch: Any) -> list[Any]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, (list, tuple)):
+        return [one for part in result for one in _tensors(part, torch)]
+    return []
+
+
+def _wait(result: Any) -> None:
+    """Wait for a collective that runs beside, so that what it brought can be looked at; it is waited for later
+    anyway."""
+    for part in result if isinstance(result, (list, tuple)) else ():
+        if type(part).__name__ == "ScriptObject" and hasattr(part, "wait"):
+            part.wait()

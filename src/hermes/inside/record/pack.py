@@ -1,0 +1,101 @@
+"""Appends tensors to files in the layout of safetensors, within a limit of bytes."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from typing import Any
+
+from hermes.inside.record.layout import DATA_START, DTYPES, LARGEST_HEADER
+
+_MOST_AT_ONCE = 1 << 30
+
+
+class Pack:
+    """The parts of one rank. `write` says where a tensor lies, or None where the limit leaves no room for it."""
+
+    def __init__(self, folder: str, limit: int) -> None:
+        self._folder = folder
+        self._left = min(limit, _free(folder))
+        self._step = 0
+        self._file: int | None = None
+        self._part = 0
+        self._name = ""
+        self._at = 0
+        self._entries: dict[str, Any] = {}
+        self._header_bytes = 0
+
+    def begin(self, step: int) -> None:
+        """What is written from here on belongs to this step."""
+        self.end()
+        self._step, self._part = step, 0
+
+    def write(self, name: str, tensor: Any) -> list[Any] | None:
+        """Append the bytes of a tensor; gives part, begin and end, counted from the start of the data."""
+        kind = DTYPES.get(str(tensor.dtype).removeprefix("torch."))
+        if kind is None:
+            return None
+        size = tensor.numel() * kind[1]
+        if size + DATA_START > self._left:
+            return None
+        host = tensor.detach().cpu().contiguous()
+        shape = list(tensor.shape)
+        if self._file is None or self._header_bytes + len(name) + 96 + 12 * len(shape) > LARGEST_HEADER:
+            self._open()
+        begin = self._at
+        # Whole elements begin at multiples of eight, so that they can be mapped.
+        end = begin + size
+        if size:
+            self._append(host.data_ptr(), size)
+        self._at = end
+        pad = -end % 8
+        if pad:
+            os.write(self._fd(), b"\0" * pad)
+            self._entries[f"_{begin}"] = {"dtype": "U8", "shape": [pad], "data_offsets": [end, end + pad]}
+            self._header_bytes += 80
+            self._at += pad
+        self._left -= size + pad
+        self._entries[name] = {"dtype": kind[0], "shape": shape, "data_offsets": [begin, end]}
+        self._header_bytes += len(json.dumps(name)) + 80 + 12 * len(shape)
+        return [self._name, begin, end]
+
+    def end(self) -> None:
+        """Write the header of the part, which makes it a file that safetensors opens."""
+        if self._file is None:
+            return
+        text = json.dumps(self._entries, separators=(",", ":")).encode()
+        if len(text) <= LARGEST_HEADER:
+            # A header ends in spaces, as many as its length asks for.
+            os.pwrite(self._file, LARGEST_HEADER.to_bytes(8, "little"), 0)
+            os.pwrite(self._file, text + b" " * (LARGEST_HEADER - len(text)), 8)
+        os.close(self._file)
+        self._file, self._entries, self._header_bytes, self._at = None, {}, 0, 0
+
+    def _fd(self) -> int:
+        assert self._file is not None
+        return self._file
+
+    def _append(self, pointer: int, size: int) -> None:
+        view = memoryview((ctypes.c_char * size).from_address(pointer)).cast("B")
+        done = 0
+        while done < size:
+            done += os.write(self._fd(), view[done : done + _MOST_AT_ONCE])
+
+    def _open(self) -> None:
+        self.end()
+        self._name = f"step{self._step}.{self._part:03}.safetensors"
+        self._part += 1
+        path = os.path.join(self._folder, self._name)  # noqa: PTH118
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        os.lseek(self._file, DATA_START, os.SEEK_SET)
+        self._left -= DATA_START
+
+
+def _free(folder: str) -> int:
+    """Nine tenths of what the disk has free: a recording must not fill it."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return int(found.f_bavail * found.f_frsize * 0.9)

@@ -1,0 +1,268 @@
+"""The recorder of one process: knows in which step, phase and module the job is, and writes what was asked for."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import sys
+import threading
+from typing import Any
+
+from hermes.inside.record.arithmetic import Arithmetic
+from hermes.inside.record.frames import Frames
+from hermes.inside.record.layout import FORMAT, INDEX
+from hermes.inside.record.modules import Modules
+from hermes.inside.record.operators import Operators, make_mode
+from hermes.inside.record.options import Options
+from hermes.inside.record.pack import Pack
+from hermes.inside.record.paths import Paths
+from hermes.inside.record.values import Values
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+
+
+def _encode_all(lines: list[dict[str, Any]]) -> list[str]:
+    """Many lines. The encoder of C that `encode` makes anew each time is made once, where this Python has one."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return [_encode(line) for line in lines]
+    encode = make(None, str, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+    return ["".join(encode(line, 0)) for line in lines]
+
+
+class Recorder:
+    """Records the steps that the options name. A step ends with the step of the optimizer that stepped first.
+
+    `begin` and `end` are called for every step of the job, and do nothing in one that is not recorded.
+    """
+
+    def __init__(self, torch: Any, options: Options, *, rank: int, world: int) -> None:
+        self.torch = torch
+        self.options = options
+        self.step = 0
+        self.recording = False
+        self.failed = ""
+        self.in_optimizer = False
+        self.module: int | None = None
+        self.paths = Paths()
+        self.arithmetic = (
+            Arithmetic(torch, options.arithmetic, options.seed + rank) if options.arithmetic != "own" else None
+        )
+        self._frames = Frames()
+        self._folder = os.path.join(options.out, f"rank{rank}")  # noqa: PTH118
+        os.makedirs(self._folder, exist_ok=True)  # noqa: PTH103
+        self._pack = Pack(self._folder, options.limit_bytes)
+        self.values = Values(torch, options, self._pack, self.paths)
+        self._operators = Operators(self, torch)
+        self._modules = Modules(self, torch)
+        self._mode: Any = None
+        self._ops: list[dict[str, Any]] = []
+        self._ring: collections.deque[list[str]] = collections.deque(maxlen=max(options.ring, 1))
+        self._lock = threading.RLock()
+        self._index = self._open(rank, world)
+
+    # -- steps
+
+    def begin(self) -> None:
+        """A step begins, recorded or not."""
+        if self.recording or self.failed or not self.options.wants_step(self.step):
+            return
+        self._ops = []
+        self.values.begin()
+        self._operators.begin()
+        self.recording = True
+        rng = self._operators.host_random_state()
+        self._write([_encode({"step": self.step, "rng": rng})], at_once=True)
+        self._pack.begin(self.step)
+        self._modules.attach()
+        if self.options.compiled == "eager":
+            self._stance("force_eager")
+        if self.options.operators:
+            if self._mode is None:
+                self._mode = make_mode(self, self.torch)
+            self._mode.__enter__()
+
+    def end(self) -> None:
+        """A step is complete."""
+        if self.recording:
+            self.recording = False
+            self._leave()
+            if not self.failed:
+                self._flush()
+        self.step += 1
+
+    def close(self) -> None:
+        """The job ends: what was recorded of a step that did not end is kept as it is."""
+        if self.recording:
+            self.recording = False
+            self._leave()
+            self._flush(whole=False)
+        self._pack.end()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be recorded."""
+        last = self.options.last_step
+        return bool(self.failed) or (last is not None and self.step > last)
+
+    def alarm(self, reason: str) -> None:
+        """Write the steps that the ring holds: the watch saw something."""
+        held = list(self._ring)
+        self._ring.clear()
+        for lines in held:
+            self._append(lines)
+        self._append([_encode({"alarm": reason[:500], "step_seen": self.step})])
+
+    # -- what happens inside of a step
+
+    def operator(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run one operator and record it."""
+        with self._lock:
+            return self._operators.call(func, args, kwargs)
+
+    def new_op(self, name: str, phase: str, module: int | None, forward: int | None = None) -> dict[str, Any]:
+        """A line for a call that begins now."""
+        op: dict[str, Any] = {"op": name, "n": len(self._ops), "phase": phase}
+        if module is not None:
+            op["module"] = module
+        if forward is not None:
+            op["for"] = forward
+            if "stack" in self._ops[forward]:
+                op["stack"] = self._ops[forward]["stack"]
+        elif phase in ("forward", "optimizer"):
+            op["stack"] = self._frames.here(2)
+        op["in"], op["out"] = [], []
+        self._ops.append(op)
+        return op
+
+    def gradients(self, optimizer: Any) -> None:
+        """The gradients that an optimizer is about to use."""
+        if not self.recording or "gradient" not in self.options.phases:
+            return
+        self.paths.refresh()
+        self._of_parameters(optimizer, "gradient", lambda parameter: parameter.grad)
+
+    def updates(self, optimizer: Any) -> None:
+        """The parameters as an optimizer left them."""
+        if self.recording and "update" in self.options.phases:
+            self._of_parameters(optimizer, "update", lambda parameter: parameter)
+
+    def give_up(self, broken: Exception) -> None:
+        """Stop recording for good: the job goes on without."""
+        if not self.failed:
+            self.failed = f"{type(broken).__name__}: {broken}"[:500]
+            say(f"recording stopped in step {self.step}: {self.failed}")
+            self._append([_encode({"failed": self.failed, "step": self.step})])
+
+    def _of_parameters(self, optimizer: Any, phase: str, pick: Any) -> None:
+        with self._lock, self._off():
+            for group_number, group in enumerate(optimizer.param_groups):
+                for number, parameter in enumerate(group["params"]):
+                    tensor = pick(parameter)
+                    name = self._parameter_name(parameter) or f"group {group_number}, parameter {number}"
+                    if not self.options.wants(phase, name, phase):
+                        continue
+                    op = self.new_op(phase, phase, None)
+                    op["parameter"] = name
+                    if tensor is None:
+                        continue
+                    found = self.values.of(tensor.coalesce().values() if tensor.is_sparse else tensor)
+                    op["out"] = [] if found is None else [found]
+
+    def _parameter_name(self, parameter: Any) -> str:
+        from hermes.inside.record.paths import plain
+
+        local = plain(parameter)
+        return self.paths.tensors.get(local.data_ptr(), ("", ""))[0] if local is not None else ""
+
+    def _off(self) -> Any:
+        """Our own operators are neither recorded nor differentiated."""
+        return _Off(self.torch, modes=self._mode is not None)
+
+    # -- ending and writing
+
+    def _leave(self) -> None:
+        self._modules.detach()
+        self.module = None
+        if self.options.operators and self._mode is not None:
+            from torch.utils._python_dispatch import _get_current_dispatch_mode  # type: ignore[import-not-found]
+
+            if _get_current_dispatch_mode() is self._mode:
+                self._mode.__exit__(None, None, None)
+            # Else the user entered another mode on top: ours stays below it, and lets everything pass.
+            self._mode = None
+        if self.options.compiled == "eager":
+            self._stance("default")
+
+    def _stance(self, name: str) -> None:
+        stance = getattr(self.torch.compiler, "set_stance", None)
+        if stance is not None and "torch._dynamo" in sys.modules:
+            stance(name)
+
+    def _flush(self, *, whole: bool = True) -> None:
+        self.values.collect()
+        lines = [*self.paths.new(), *self._frames.new()]
+        self._append(_encode_all(lines))
+        body = _encode_all(self.values.lines) + _encode_all(self._ops)
+        if whole:
+            body.append(_encode({"end": self.step, "dropped": self.values.dropped}))
+        self._write(body)
+        self._pack.end()
+        self._ops = []
+        self.values.begin()
+        self.paths.forget() if self.over else None
+
+    def _write(self, lines: list[str], *, at_once: bool = False) -> None:
+        """Into the file, or into the ring, where the steps wait for an alarm."""
+        if not self.options.ring:
+            self._append(lines)
+        elif at_once:
+            self._ring.append(list(lines))
+        elif self._ring:
+            self._ring[-1].extend(lines)
+
+    def _append(self, lines: list[str]) -> None:
+        if not lines:
+            return
+        data = ("\n".join(lines) + "\n").encode("utf-8", "replace")
+        while data:
+            data = data[os.write(self._index, data) :]
+
+    def _open(self, rank: int, world: int) -> int:
+        import time
+
+        path = os.path.join(self._folder, INDEX)  # noqa: PTH118
+        index = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        head = {
+            "format": FORMAT, "framework": "pytorch", "version": self.torch.__version__, "rank": rank, "world": world,
+            "process": os.getpid(), "started_ns": time.time_ns(), "command": [str(one)[:200] for one in sys.argv[:50]],
+            "options": self.options.asked, "python": sys.version.split()[0],
+        }  # fmt: skip
+        line = (json.dumps(head, allow_nan=False) + "\n").encode()
+        os.write(index, line)
+        return index
+
+
+class _Off:
+    """Switches off gradients and, where there are any, modes of the dispatcher."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, torch: Any, *, modes: bool) -> None:
+        self._parts = [torch.no_grad()]
+        if modes:
+            self._parts.append(torch.utils._python_dispatch._disable_current_modes())
+
+    def __enter__(self) -> None:
+        for part in self._parts:
+            part.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        for part in reversed(self._parts):
+            part.__exit__(None, None, None)
+
+
+def say(text: str) -> None:
+    """One line on the error stream."""
+    print(f"hermes: {text}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,158 @@
+"""Starts recording: in a process that `hermes precision record` started, or where the user's code asks for it."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib
+import os
+import sys
+from typing import Any
+
+from hermes.inside.record.options import Options, from_environment
+
+_active: list[Any] = []
+
+
+class Steps:
+    """Turns the steps of optimizers into steps of the recorder."""
+
+    def __init__(self, recorder: Any) -> None:
+        self._recorder = recorder
+        self._first: int | None = None
+        self._handles: list[Any] = []
+
+    def attach(self, torch: Any) -> None:
+        """Hook all optimizers and, for the first step, the first call of a module."""
+        optimizers = importlib.import_module("torch.optim.optimizer")
+        self._handles = [
+            optimizers.register_optimizer_step_pre_hook(self._before),
+            optimizers.register_optimizer_step_post_hook(self._after),
+        ]
+        for hook in (Steps._before, Steps._after, Steps._called):
+            vars(hook)["_torchdynamo_disable"] = True
+        if self._recorder.options.wants_step(0):
+            self._handles.append(torch.nn.modules.module.register_module_forward_pre_hook(self._called))
+
+    def detach(self) -> None:
+        """Nothing is left behind in torch."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _called(self, module: Any, args: Any) -> None:
+        # The first call begins step 0; the hook that numbers modules comes after this one, and is called by hand once.
+        self._handles.pop().remove()
+        if self._recorder.step == 0 and not self._recorder.recording:
+            self._recorder.begin()
+            if self._recorder.recording:
+                self._recorder._modules._before(module, args)
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorder = self._recorder
+        if self._first is None:
+            self._first = id(optimizer)
+        if recorder.recording:
+            recorder.gradients(optimizer)
+            recorder.in_optimizer = True
+
+    def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorder = self._recorder
+        if recorder.recording:
+            recorder.in_optimizer = False
+            recorder.updates(optimizer)
+        if id(optimizer) != self._first:
+            return
+        recorder.end()
+        if recorder.over:
+            self.detach()
+        else:
+            recorder.begin()
+
+
+def rank() -> tuple[int, int]:
+    """Rank and number of ranks, as launchers put them into the environment."""
+    found = [os.environ.get(one, "") for one in ("RANK", "WORLD_SIZE")]
+    numbers = [int(one) if one.isdigit() else None for one in found]
+    return numbers[0] or 0, numbers[1] or 1
+
+
+def start(torch: Any, options: Options) -> Any:
+    """A recorder that follows the job's optimizers from now on; None where this rank is not asked for."""
+    number, world = rank()
+    if options.ranks is not None and number not in options.ranks:
+        return None
+    if claimed("HERMES_RECORD"):
+        return None
+    from hermes.inside.record.recorder import Recorder
+
+    recorder = Recorder(torch, options, rank=number, world=world)
+    steps = Steps(recorder)
+    steps.attach(torch)
+    _active.append((recorder, steps))
+    atexit.register(recorder.close)
+    return recorder
+
+
+def claimed(what: str) -> bool:
+    """Whether another process of this rank does it already: helpers that a job starts load torch too."""
+    name = f"{what}_PROCESS"
+    own, parent = f"{os.getpid()} {rank()[0]}", os.environ.get(name, "")
+    if "RANK" in os.environ and parent.rpartition(" ")[2] != str(rank()[0]):
+        parent = ""  # a launcher came before, which is no rank itself
+    if not parent:
+        os.environ[name] = own
+    return bool(parent) and parent != own
+
+
+def boot() -> None:
+    """Start as the environment says. Whatever goes wrong, the job goes on."""
+    try:
+        options = from_environment()
+        if options is not None:
+            start(sys.modules["torch"], options)
+    except Exception as broken:  # noqa: BLE001 - the job must not see it
+        print(f"hermes: not recorded: {type(broken).__name__}: {broken}", file=sys.stderr)  # noqa: T201
+
+
+class record:  # noqa: N801 - used as `with record(...)` and `@record(...)`
+    """Record what runs inside, as a context or as a decorator, without a launcher.
+
+    Each time it is entered is a step, unless an optimizer steps inside: then the optimizer's steps count.
+    """
+
+    def __init__(self, out: str, **options: Any) -> None:
+        self._options = Options({"steps": "0-99999", **options, "out": str(out)})
+        self._recorder: Any = None
+        self._steps: Any = None
+
+    def __enter__(self) -> record:
+        import torch  # type: ignore[import-not-found]
+
+        if self._recorder is None:
+            from hermes.inside.record.recorder import Recorder
+
+            number, world = rank()
+            self._recorder = Recorder(torch, self._options, rank=number, world=world)
+        self._steps = Steps(self._recorder)
+        self._steps.attach(torch)
+        self._recorder.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._steps.detach()
+        if self._recorder._ops or (self._recorder.recording and not self._steps._first):
+            self._recorder.end()
+        elif self._recorder.recording:
+            self._recorder.recording = False
+            self._recorder._leave()
+
+    def __call__(self, function: Any) -> Any:
+        """The function, recorded whenever it is called."""
+
+        @functools.wraps(function)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return recorded

@@ -1,0 +1,268 @@
+"""Writes how a run is set up: environment, packages, seeds, data, optimizers, parameters; once, early, into one file.
+
+The file is a zip of strict JSON, written anew, as a whole, at the first batch, at the first optimizer step and when
+`BATCHES` batches were seen: a job that is stopped after its first batch has left one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import random
+import sys
+import zipfile
+from typing import Any
+
+from hermes.inside.record.layout import SNAPSHOT, SNAPSHOT_VARIABLE
+from hermes.inside.record.modules import tensors
+from hermes.inside.record.paths import Paths, plain
+from hermes.inside.record.stats import Fingerprints, state_print
+
+BATCHES = 2
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH")
+_CONFIGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".sh", ".py")
+_LONGEST_CONFIG = 200_000
+
+
+class Snapshot:
+    """What was seen so far of one process."""
+
+    def __init__(self, torch: Any, out: str, rank: int) -> None:
+        self._torch = torch
+        self._out = out if rank == 0 else f"{os.path.splitext(out)[0]}.rank{rank}.zip"  # noqa: PTH122
+        self._rank = rank
+        self._prints = Fingerprints(torch)
+        self._handles: list[Any] = []
+        self._depth = 0
+        self._unwatch: Any = None
+        self.found: dict[str, Any] = {
+            "format": SNAPSHOT, "rank": rank, "environment": _environment(), "packages": _packages(),
+            "command": _command(), "batches": [], "parameters": {}, "loaders": [], "optimizers": [],
+        }  # fmt: skip
+
+    def attach(self) -> None:
+        """Wait for the first batches, loaders and optimizers."""
+        module = self._torch.nn.modules.module
+        optimizers = importlib.import_module("torch.optim.optimizer")
+        self._handles = [
+            module.register_module_forward_pre_hook(self._before),
+            module.register_module_forward_hook(self._after, always_call=True),
+            optimizers.register_optimizer_step_pre_hook(self._optimizer),
+        ]
+        self._watch_loaders()
+
+    def _watch_loaders(self) -> None:
+        data = importlib.import_module("torch.utils.data.dataloader")
+        begin = data.DataLoader.__iter__
+        snapshot = self
+
+        def iterate(loader: Any) -> Any:
+            snapshot._guard(lambda: snapshot._loader(loader))
+            return begin(loader)
+
+        data.DataLoader.__iter__ = iterate
+        self._unwatch = lambda: setattr(data.DataLoader, "__iter__", begin)
+
+    def _before(self, module: Any, args: Any) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._guard(lambda: self._batch(module, args))
+
+    def _after(self, module: Any, args: Any, result: Any) -> None:
+        self._depth = max(self._depth - 1, 0)
+        if self._depth == 0 and len(self.found["batches"]) >= BATCHES:
+            self._guard(self._finish)
+
+    def _finish(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._unwatch()
+        self._write()
+
+    def _guard(self, call: Any) -> None:
+        try:
+            with self._torch.no_grad():
+                call()
+        except Exception as broken:  # noqa: BLE001 - the job must not see it
+            self.found.setdefault("failed", []).append(f"{type(broken).__name__}: {broken}"[:300])
+
+    def _batch(self, module: Any, args: Any) -> None:
+        found = self.found
+        if not found["batches"]:
+            found["policy"] = self._policy()
+            found["random"] = self._random()
+        if type(module).__name__ not in found.setdefault("models", {}):
+            found["models"][type(module).__name__] = str(module)[:20_000]
+            self._parameters(module)
+        given = [one for one in tensors(args, self._torch) if plain(one) is not None]
+        found["batches"].append(
+            {
+                "model": type(module).__name__, "random": self._random()["torch"],
+                "tensors": [self._tensor(one, sums=True) for one in given],
+            }
+        )  # fmt: skip
+        if len(found["batches"]) == 1:
+            self._write()
+
+    def _parameters(self, module: Any) -> None:
+        paths = Paths()
+        paths.number(module, None)
+        root = paths.name(0)
+        for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
+            for name, tensor in named:
+                local = plain(tensor)
+                if local is not None:
+                    clean = name.replace("_orig_mod.", "").removeprefix("module.")
+                    entry = {"kind": kind, "trained": bool(tensor.requires_grad), **self._tensor(local)}
+                    self.found["parameters"][f"{root}.{clean}"] = entry
+
+    def _tensor(self, tensor: Any, *, sums: bool = False) -> dict[str, Any]:
+        local = plain(tensor)
+        entry = {"shape": list(local.shape), "dtype": str(local.dtype)[6:], "print": self._prints.of(local)}
+        if sums and local.numel():
+            # Without order: tells a batch that was permuted from one with other elements.
+            words = self._prints._words(local)
+            entry["unordered"] = f"{int(words.sum(dtype=self._torch.int64).item()):x}"
+        return entry
+
+    def _policy(self) -> dict[str, Any]:
+        torch = self._torch
+        cuda = torch.backends.cuda.matmul
+        cudnn = torch.backends.cudnn
+        found = {
+            "default dtype": str(torch.get_default_dtype()),
+            "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+            "cudnn.deterministic": cudnn.deterministic, "cudnn.benchmark": cudnn.benchmark,
+            "cudnn.allow_tf32": cudnn.allow_tf32, "cuda.matmul.allow_tf32": cuda.allow_tf32,
+            "float32 matmul precision": torch.get_float32_matmul_precision(), "threads": torch.get_num_threads(),
+        }  # fmt: skip
+        for device in ("cpu", "cuda", "npu"):
+            try:
+                enabled = torch.is_autocast_enabled(device)
+                found[f"autocast on {device}"] = str(torch.get_autocast_dtype(device))[6:] if enabled else "off"
+            except (RuntimeError, TypeError):
+                continue
+        npu = getattr(torch, "npu", None)
+        for name in ("matmul", "conv"):
+            part = getattr(npu, name, None)
+            if part is not None and hasattr(part, "allow_hf32"):
+                found[f"npu.{name}.allow_hf32"] = bool(part.allow_hf32)
+        return found
+
+    def _random(self) -> dict[str, Any]:
+        torch = self._torch
+        state = torch.random.default_generator.get_state()
+        found: dict[str, Any] = {
+            "python": state_print(repr(random.getstate()).encode()), "torch": self._prints.of(state),
+            "torch seed": torch.initial_seed(),
+        }  # fmt: skip
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and hasattr(numpy, "random"):
+            name, keys, *rest = numpy.random.get_state()
+            found["numpy"] = state_print(keys.tobytes() + repr((name, rest)).encode())
+        for device in ("cuda", "npu"):
+            part = getattr(torch, device, None)
+            try:
+                if part is not None and part.is_initialized():
+                    found[f"{device} seed"] = part.initial_seed()
+            except (RuntimeError, AttributeError):
+                continue
+        return found
+
+    def _loader(self, loader: Any) -> None:
+        if len(self.found["loaders"]) >= 16:
+            return
+        start = loader.worker_init_fn
+        self.found["loaders"].append(
+            {
+                "dataset": type(loader.dataset).__name__, "batch size": loader.batch_size, "workers":
+                loader.num_workers,
+                "sampler": type(loader.sampler).__name__, "drop_last": bool(loader.drop_last),
+                "worker_init_fn": getattr(start, "__qualname__", None if start is None else type(start).__name__),
+                "generator seed": loader.generator.initial_seed() if loader.generator is not None else None,
+                "length": len(loader.dataset) if hasattr(loader.dataset, "__len__") else None,
+            }
+        )  # fmt: skip
+
+    def _optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._guard(lambda: self._optimizer_seen(optimizer))
+
+    def _optimizer_seen(self, optimizer: Any) -> None:
+        names = [one["type"] for one in self.found["optimizers"]]
+        if len(names) >= 8 or id(optimizer) in self.__dict__.setdefault("_seen", set()):
+            return
+        self.__dict__["_seen"].add(id(optimizer))
+        groups = []
+        for group in optimizer.param_groups:
+            plainly = {key: _plain(value) for key, value in group.items() if key != "params"}
+            sizes = [one.numel() for one in group["params"]]
+            groups.append({**plainly, "tensors": len(sizes), "elements": sum(sizes)})
+        self.found["optimizers"].append({"type": type(optimizer).__name__, "groups": groups})
+        self._write()
+
+    def _write(self) -> None:
+        fresh = f"{self._out}.{os.getpid()}.part"
+        with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr("snapshot.json", json.dumps(self.found, allow_nan=False, default=str))
+        os.replace(fresh, self._out)  # noqa: PTH105
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and value != value:
+        return "nan"
+    if isinstance(value, (int, float, str, bool)) or value is None:
+        return value
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else str(value)[:200]
+
+
+def _environment() -> dict[str, str]:
+    return {
+        name: "(hidden)" if any(mark in name.upper() for mark in _SECRET) else value[:2000]
+        for name, value in sorted(os.environ.items())
+    }
+
+
+def _packages() -> dict[str, str]:
+    from importlib import metadata
+
+    found = {"python": platform.python_version()}
+    for one in metadata.distributions():
+        name = one.metadata["Name"]
+        if name:
+            found.setdefault(name.lower().replace("_", "-"), one.version)
+    return found
+
+
+def _command() -> dict[str, Any]:
+    configs = {}
+    for one in sys.argv[1:]:
+        path = one.rpartition("=")[2]
+        # pathlib is not loaded yet
+        small = os.path.isfile(path) and os.path.getsize(path) < _LONGEST_CONFIG  # noqa: PTH113, PTH202
+        if path.endswith(_CONFIGS) and small:
+            with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                configs[os.path.basename(path)] = file.read()  # noqa: PTH119
+    return {"arguments": [str(one)[:1000] for one in sys.argv[:500]], "configurations": configs}
+
+
+def snapshot(out: str, *, rank: int | None = None) -> Snapshot:
+    """Begin a snapshot from the user's own code: one line, after the model was built."""
+    import torch  # type: ignore[import-not-found]
+
+    from hermes.inside.record.start import rank as own_rank
+
+    taken = Snapshot(torch, str(out), own_rank()[0] if rank is None else rank)
+    taken.attach()
+    return taken
+
+
+def boot(framework: str) -> None:
+    """Begin as the environment says. Whatever goes wrong, the job goes on."""
+    if framework == "torch":
+        from hermes.inside.record.start import claimed
+
+        if not claimed(SNAPSHOT_VARIABLE):
+            snapshot(os.environ[SNAPSHOT_VARIABLE])

@@ -1,0 +1,39 @@
+"""Which process is meant: a number alone is used again, a number with its start time is not."""
+
+from __future__ import annotations
+
+import os
+
+_START_TIME = 21
+
+
+def start_time(pid: int) -> int | None:
+    """When the process started, in clock ticks since boot; None when there is no such process.
+
+    Field 22 of `/proc/PID/stat` (proc(5)); the name before it may hold spaces and brackets. A zombie has ended.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib is not worth its import here
+            fields = file.read().rpartition(b")")[2].split()
+        return None if fields[0] in (b"Z", b"X") else int(fields[_START_TIME - 2])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def alive(pid: int, started: int) -> bool:
+    """Whether this very process still runs."""
+    return pid > 0 and start_time(pid) == started
+
+
+def me() -> tuple[int, int]:
+    """Number and start time of this process."""
+    pid = os.getpid()
+    return pid, start_time(pid) or 0
+
+
+def space() -> int:
+    """The pid namespace of this process: numbers of processes mean something within one only; 0 where it has none."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - pathlib is not worth its import here
+    except OSError:
+        return 0

@@ -1,0 +1,178 @@
+"""What a crash left behind: records that were not written yet, and memory that nobody holds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from hermes.inside.wire import process
+from hermes.inside.wire.control import Control
+from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.record import pack
+from hermes.inside.wire.ring import RingReader, RingWriter
+from hermes.inside.wire.rundir import _GRACE_S, _RING, _SEGMENT, JOB_FILE, Job, _names, _rings, jobs, read, rings
+from hermes.inside.wire.steplog import LogWriter, last_index
+
+
+def recover(job: Job, *, of: int | None = None) -> int:
+    """Write what dead ranks (or that one) left in their rings and not in their logs into these; how many records."""
+    saved = 0
+    for rank, _, path in rings(job):
+        if of is not None and rank != of:
+            continue
+        try:
+            reader = RingReader(path)
+        except LiveError:
+            continue
+        if not reader.alive:
+            with contextlib.suppress(LiveError, OSError):
+                saved += _recover_ring(job.log_path(rank), reader)
+        reader.close()
+    return saved
+
+
+def _recover_ring(log: Path, reader: RingReader) -> int:
+    known = last_index(log)
+    rows = [row for row in reader.new() if row[0] > known]
+    if rows:
+        # Who follows the rank writes the log too: only one of us gets it.
+        writer = LogWriter(log, reader.about)
+        try:
+            writer.append(b"".join(pack(*row[:-1]) for row in rows if row[0] > last_index(log)))
+        finally:
+            writer.close()
+    return len(rows)
+
+
+def remove_memory(job: Job) -> None:
+    """Remove the segment and the rings of a job, unless somebody is still in it."""
+    try:
+        control = Control.attach(job.segment, job=job.id)
+    except LiveError:
+        removed = not job.segment.exists()
+    else:
+        try:
+            removed = control.remove()
+        finally:
+            control.close()
+    if removed:
+        for _, _, path in rings(job):
+            path.unlink(missing_ok=True)
+
+
+def clean(root: Path, memory: Path | None = None) -> list[str]:
+    """Remove the shared memory of jobs whose processes are all gone; returns their ids. Logs and captures stay.
+
+    What a killed rank had in its ring and not yet in its log is written into the log first. In the folder `memory`
+    also segments go that belong to no run directory: of a process killed on its way into a job, or whose folder was
+    removed. Whether processes live is told by their locks, which hold across containers; numbers of processes only
+    keep what nobody has locked yet.
+    """
+    cleaned = []
+    for job in jobs(root):
+        if _kept(job.owner, job.space, job.segment):
+            continue
+        with contextlib.suppress(LiveError, OSError):
+            if _abandoned(job.segment):
+                recover(job)
+                remove_memory(job)
+                cleaned.append(job.id)
+    if memory is not None:
+        for name in _names(memory):
+            with contextlib.suppress(OSError, LiveError):
+                _remove_stray(memory / name)
+    return cleaned
+
+
+def _kept(maker: tuple[int, int], space: int, path: Path) -> bool:
+    """Whether a segment is not to be touched whoever holds it: its maker lives, or it is not there."""
+    if space == process.space():
+        return process.alive(*maker) or not path.exists()
+    try:
+        return time.time() - path.stat().st_mtime < _GRACE_S
+    except OSError:
+        return True
+
+
+def _abandoned(path: Path) -> bool:
+    control = Control.attach(path)
+    try:
+        return not control.in_use()
+    finally:
+        control.close()
+
+
+def _remove_stray(path: Path) -> None:
+    """Remove a segment that no run directory names, and its rings, once neither its maker nor a rank lives."""
+    if not _SEGMENT.fullmatch(path.name):
+        return _remove_lone(path)
+    if not _begun(path):
+        return
+    control = Control.attach(path)
+    try:
+        about = control.about
+        maker, space, folder = about["maker"], about["space"], str(about["folder"])
+        if _kept((maker[0], maker[1]), space, path) or _named(Path(folder), path):  # type: ignore[index, arg-type]
+            return
+        if control.remove():
+            for _, _, ring in _rings(path):
+                ring.unlink(missing_ok=True)
+    except (LookupError, TypeError):
+        return
+    finally:
+        control.close()
+
+
+def _begun(path: Path) -> bool:
+    """Whether the segment has its header; one that is left without, by a process killed at once, is removed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return False
+        if any(os.read(descriptor, 8)):
+            return True
+    finally:
+        os.close(descriptor)
+    if time.time() - path.stat().st_mtime > 1:
+        path.unlink(missing_ok=True)
+    return False
+
+
+def _remove_lone(path: Path) -> None:
+    """Remove a ring whose segment is gone once its rank is."""
+    name = _RING.fullmatch(path.name)
+    if name is None or (path.parent / name[1]).exists():
+        return
+    reader = RingReader(path)
+    alive = reader.alive
+    reader.close()
+    if not alive:
+        path.unlink(missing_ok=True)
+
+
+def _named(folder: Path, path: Path) -> bool:
+    """Whether the run directory is there and names that segment. Raises `LiveError` when it cannot be read."""
+    return (folder / JOB_FILE).exists() and read(folder).segment == path
+
+
+def open_ring(job: Job, rank: int, about: Mapping[str, object]) -> RingWriter:
+    """The ring of this process for that rank, numbered on from the rank's log. Raises `LiveError`.
+
+    Rings that earlier processes of the rank left are written into its log and removed first.
+    """
+    recover(job, of=rank)
+    for number, _, path in rings(job):
+        if number == rank:
+            with contextlib.suppress(LiveError, OSError):
+                reader = RingReader(path)
+                alive = reader.alive
+                reader.close()
+                if not alive:
+                    path.unlink(missing_ok=True)
+    pid, started = process.me()
+    about = {**about, "job": job.id, "rank": rank, "pid": pid, "started": started, "space": process.space()}
+    return RingWriter(job.ring_path(rank, pid), about, base=last_index(job.log_path(rank)))

@@ -1,0 +1,152 @@
+"""The step ring of one rank: written in a microsecond, read by anyone who may, never waited for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from hermes.inside.wire import segment
+from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.record import AT, BODY, SIZE, unpack
+
+MAGIC = b"HERMSTEP"
+CAPACITY = 1024
+"""Records in a ring. At 1 ms a step a watcher that looks twice a second still misses none."""
+ROWS_AT = segment.HEADER
+"""Where the records begin. Each carries its number: there is no count beside them."""
+CHECK_AT = BODY.size
+"""Where the checksum of a record stands, in it."""
+_INDEX = AT["index"]
+_BLOCK = 128
+_ALIVE = 0
+
+
+class RingWriter:
+    """The rank's side. Only the process that made it writes it, and holds its lock."""
+
+    def __init__(self, path: Path, about: Mapping[str, object], *, capacity: int = CAPACITY, base: int = 0) -> None:
+        """`base` records were written before, by a process that this one follows.
+
+        Raises `LiveError` when there is no room, or when the file is there already.
+        """
+        self.path = path
+        self.capacity = capacity
+        self.base = self.count = base
+        size = ROWS_AT + capacity * SIZE
+        facts = {**about, "capacity": capacity, "record": SIZE, "base": base}
+        self.descriptor = segment.create(path, MAGIC, size, facts)
+        segment.lock(self.descriptor, _ALIVE)
+
+    def add(self, record: bytes) -> None:
+        """Append a packed record, over the oldest when the ring is full.
+
+        The monitor does the same in place, and tells `count` before it asks for `since`.
+        """
+        os.pwrite(self.descriptor, record, ROWS_AT + self.count % self.capacity * SIZE)
+        self.count += 1
+
+    def since(self, count: int) -> tuple[bytes, int]:
+        """The records after the first `count`, packed one after the other, and how many of them were overwritten."""
+        first = max(count, self.count - self.capacity, self.base)
+        parts = []
+        number = first
+        while number < self.count:
+            place = number % self.capacity
+            many = min(self.count - number, self.capacity - place)
+            parts.append(os.pread(self.descriptor, many * SIZE, ROWS_AT + place * SIZE))
+            number += many
+        return b"".join(parts), first - count
+
+    def close(self) -> None:
+        """Let go of the file and its lock; it stays for those who still read it."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class RingReader:
+    """A watcher's side: hands out what is new, and counts what it missed."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `LiveError` unless the file is a ring of this user, whole and of a known version."""
+        self.path = path
+        self._descriptor, size, self.about = segment.attach(path, MAGIC, writable=False)
+        capacity, base = self.about.get("capacity"), self.about.get("base")
+        sound = isinstance(capacity, int) and isinstance(base, int) and capacity >= 1 and base >= 0
+        if not sound or size != ROWS_AT + capacity * SIZE:  # type: ignore[operator]
+            self.close()
+            raise LiveError(f"{path} does not hold the records that it claims")
+        self.capacity = int(capacity)  # type: ignore[call-overload]
+        self.seen = int(base)  # type: ignore[call-overload]
+        self.missed = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process that writes it lives."""
+        return segment.held(self._descriptor, _ALIVE)
+
+    def reads(self, path: Path) -> bool:
+        """Whether it reads the very file that is there now: names come again, with the numbers of processes."""
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), path.stat())
+        except OSError:
+            return False
+
+    def new(self) -> list[tuple[int, ...]]:
+        """The records since the last call, oldest first; `missed` grows by those that cannot be had any more.
+
+        One that was overwritten or damaged carries no number that fits, and counts as missed once a later one is there.
+        """
+        rows: list[tuple[int, ...]] = []
+        while len(rows) < 2 * self.capacity:
+            found = self._following()
+            if not found and (self._row(self.seen + 1) or self._lapped()):
+                # The next one is damaged, or the writer has come round: what is left begins behind it.
+                found = self._left()
+            if not found:
+                return rows
+            self.missed += found[0][_INDEX] - self.seen - 1
+            self.seen = found[-1][_INDEX]
+            rows += found
+        return rows
+
+    def _following(self) -> list[tuple[int, ...]]:
+        """A block of records behind the last one seen, as far as they are there."""
+        place = self.seen % self.capacity
+        raw = os.pread(self._descriptor, min(_BLOCK, self.capacity - place) * SIZE, ROWS_AT + place * SIZE)
+        found: list[tuple[int, ...]] = []
+        for at in range(0, len(raw), SIZE):
+            row = unpack(raw[at : at + SIZE])
+            if row is None or row[_INDEX] != self.seen + len(found) + 1:
+                break
+            found.append(row)
+        return found
+
+    def _lapped(self) -> bool:
+        raw = os.pread(self._descriptor, SIZE, ROWS_AT + self.seen % self.capacity * SIZE)
+        row = unpack(raw)
+        return row is not None and row[_INDEX] > self.seen and (row[_INDEX] - 1 - self.seen) % self.capacity == 0
+
+    def _left(self) -> list[tuple[int, ...]]:
+        """All records of the ring behind the last one seen that stand in their own place, up to the first gap."""
+        raw = os.pread(self._descriptor, self.capacity * SIZE, ROWS_AT)
+        rows = [unpack(raw[at : at + SIZE]) for at in range(0, len(raw) - SIZE + 1, SIZE)]
+        fits = [row for place, row in enumerate(rows) if row and (row[_INDEX] - 1) % self.capacity == place]
+        behind = sorted(row for row in fits if row[_INDEX] > self.seen)
+        newest = behind[-1][_INDEX] if behind else 0
+        # What random bytes would claim to be far ahead is not of the same round.
+        behind = [row for row in behind if row[_INDEX] > newest - self.capacity]
+        return behind[
+            : next((at for at, row in enumerate(behind) if row[_INDEX] != behind[0][_INDEX] + at), len(behind))
+        ]
+
+    def _row(self, number: int) -> tuple[int, ...] | None:
+        row = unpack(os.pread(self._descriptor, SIZE, ROWS_AT + number % self.capacity * SIZE))
+        return row if row and row[_INDEX] == number + 1 else None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

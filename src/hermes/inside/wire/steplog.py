@@ -1,0 +1,144 @@
+"""The step log of one rank: a header and fixed records, appended in batches, bounded, readable while it grows."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from hermes.inside.wire import segment
+from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.record import SIZE, unpack
+
+MAGIC = b"HERMLOG1"
+LARGEST = 32 << 20
+"""Bytes of a log before it is set aside as `….1`, over the one set aside before: 130 000 steps each."""
+
+
+class LogWriter:
+    """Appends packed records; a file that grew too large makes room once, by renaming."""
+
+    def __init__(self, path: Path, about: Mapping[str, object], largest: int = LARGEST) -> None:
+        """Open or make the log; a torn record at its end is cut off. Raises `LiveError`.
+
+        One process at a time writes a log. The lock is a POSIX one: a forked worker does not inherit it.
+        """
+        self.path = path
+        self.about = dict(about)
+        self.largest = largest
+        self._descriptor = -1
+        self._size = 0
+        self._open()
+
+    def append(self, records: bytes) -> None:
+        """Append whole records. Raises `OSError` as the disk does; half a record is taken back."""
+        if self._size + len(records) > self.largest and self._size > segment.HEADER:
+            self._set_aside()
+        written = os.write(self._descriptor, records)
+        if written != len(records):
+            # A full disk takes a part: the next reader would see a torn record, so give it back.
+            os.ftruncate(self._descriptor, self._size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        self._size += written
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(self.path, flags, 0o600)
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            size = os.fstat(self._descriptor).st_size
+            if size < segment.HEADER:
+                os.ftruncate(self._descriptor, 0)
+                first = segment.header(MAGIC, 0, {**self.about, "record": SIZE})
+                if os.write(self._descriptor, first) != len(first):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                size = segment.HEADER
+            else:
+                segment.parse_header(os.pread(self._descriptor, segment.HEADER, 0), MAGIC, str(self.path))
+            whole = segment.HEADER + (size - segment.HEADER) // SIZE * SIZE
+            if whole != size:
+                os.ftruncate(self._descriptor, whole)
+            self._size = whole
+        except OSError as refused:
+            self.close()
+            raise LiveError(f"{self.path} cannot be written ({refused.strerror})") from refused
+        except LiveError:
+            self.close()
+            raise
+
+    def _set_aside(self) -> None:
+        self.close()
+        self.path.replace(self.path.with_name(self.path.name + ".1"))
+        try:
+            self._open()
+        except LiveError as refused:
+            raise OSError(str(refused)) from refused
+
+
+def _reading(path: Path) -> BinaryIO:
+    """The file, opened without waiting for anybody; raises `OSError` for a pipe or a device."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_about(path: Path) -> dict[str, object]:
+    """The description in a log's header. Raises `LiveError` when the file is no step log."""
+    try:
+        with _reading(path) as file:
+            return segment.parse_header(file.read(segment.HEADER), MAGIC, str(path))[1]
+    except OSError as refused:
+        raise LiveError(f"{path} cannot be read ({refused.strerror})") from refused
+
+
+def is_log(path: Path) -> bool:
+    """Whether the file begins as a step log does."""
+    with contextlib.suppress(OSError), _reading(path) as file:
+        return file.read(len(MAGIC)) == MAGIC
+    return False
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, ...] | None]:
+    """Every record of a log, None for a damaged one; a record that is being appended is not there yet.
+
+    Raises `LiveError` when the file is no step log.
+    """
+    read_about(path)
+    with _reading(path) as file:
+        file.seek(segment.HEADER)
+        while len(raw := file.read(SIZE)) == SIZE:
+            yield unpack(raw)
+
+
+def last_index(path: Path) -> int:
+    """Number of the last whole record; 0 when there is none.
+
+    A process killed between two files leaves the new one empty or absent: then the one set aside tells.
+    """
+    return _last_in(path) or _last_in(path.with_name(path.name + ".1"))
+
+
+def _last_in(path: Path) -> int:
+    try:
+        size = path.stat().st_size
+        if size < segment.HEADER + SIZE:
+            return 0
+        with _reading(path) as file:
+            file.seek(segment.HEADER + ((size - segment.HEADER) // SIZE - 1) * SIZE)
+            row = unpack(file.read(SIZE))
+    except OSError:
+        return 0
+    return row[0] if row else 0

@@ -1,0 +1,98 @@
+"""What other wings and faces may use of jobs; each name is imported when it is first used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hermes.base.lazy import names_of
+
+if TYPE_CHECKING:
+    from hermes.jobs import aside as aside
+    from hermes.jobs import captures as captures
+    from hermes.jobs import fitting as fitting
+    from hermes.jobs import launch as launch
+    from hermes.jobs import metrics as metrics
+    from hermes.jobs import thresholds as thresholds
+    from hermes.jobs.captures import Asked as Asked
+    from hermes.jobs.captures import Wish as Wish
+    from hermes.jobs.captures import answers as answers
+    from hermes.jobs.captures import ask as ask
+    from hermes.jobs.captures import cancel as cancel
+    from hermes.jobs.captures import find_job as find_job
+    from hermes.jobs.captures import finished as finished
+    from hermes.jobs.captures import follow as follow
+    from hermes.jobs.captures import latest as latest
+    from hermes.jobs.captures import progress as progress
+    from hermes.jobs.detect.alarm import Alarm as Alarm
+    from hermes.jobs.detect.causes import Cause as Cause
+    from hermes.jobs.dynamic_config import Ask as Ask
+    from hermes.jobs.dynamic_config import write as write
+    from hermes.jobs.events import events as events
+    from hermes.jobs.history import Change as Change
+    from hermes.jobs.history import changes as changes
+    from hermes.jobs.history import logged as logged
+    from hermes.jobs.kineto import daemon as daemon
+    from hermes.jobs.kineto.daemon import Capture as Capture
+    from hermes.jobs.kineto.daemon import Part as Part
+    from hermes.jobs.notices import change as change
+    from hermes.jobs.overview import Overview as Overview
+    from hermes.jobs.prune import prune as prune
+    from hermes.jobs.steplogs import Detection as Detection
+    from hermes.jobs.steplogs import Explained as Explained
+    from hermes.jobs.steplogs import detect_in as detect_in
+    from hermes.jobs.steplogs import ranks_text as ranks_text
+    from hermes.jobs.stuck import ranks_of as ranks_of
+    from hermes.jobs.view import JobView as JobView
+    from hermes.jobs.view import RankView as RankView
+    from hermes.jobs.view import bandwidth_lines as bandwidth_lines
+    from hermes.jobs.view import draw as draw
+    from hermes.jobs.watch import Watcher as Watcher
+    from hermes.jobs.watch import analysed as analysed
+    from hermes.jobs.webhook import Webhook as Webhook
+
+_HOMES = {
+    "Alarm": "hermes.jobs.detect.alarm",
+    "Ask": "hermes.jobs.dynamic_config",
+    "Asked": "hermes.jobs.captures",
+    "Capture": "hermes.jobs.kineto.daemon",
+    "Cause": "hermes.jobs.detect.causes",
+    "Change": "hermes.jobs.history",
+    "Detection": "hermes.jobs.steplogs",
+    "Explained": "hermes.jobs.steplogs",
+    "JobView": "hermes.jobs.view",
+    "Overview": "hermes.jobs.overview",
+    "Part": "hermes.jobs.kineto.daemon",
+    "RankView": "hermes.jobs.view",
+    "Watcher": "hermes.jobs.watch",
+    "Webhook": "hermes.jobs.webhook",
+    "Wish": "hermes.jobs.captures",
+    "analysed": "hermes.jobs.watch",
+    "answers": "hermes.jobs.captures",
+    "aside": "hermes.jobs.aside",
+    "ask": "hermes.jobs.captures",
+    "bandwidth_lines": "hermes.jobs.view",
+    "cancel": "hermes.jobs.captures",
+    "change": "hermes.jobs.notices",
+    "changes": "hermes.jobs.history",
+    "daemon": "hermes.jobs.kineto.daemon",
+    "detect_in": "hermes.jobs.steplogs",
+    "draw": "hermes.jobs.view",
+    "events": "hermes.jobs.events",
+    "find_job": "hermes.jobs.captures",
+    "finished": "hermes.jobs.captures",
+    "fitting": "hermes.jobs.fitting",
+    "follow": "hermes.jobs.captures",
+    "latest": "hermes.jobs.captures",
+    "launch": "hermes.jobs.launch",
+    "metrics": "hermes.jobs.metrics",
+    "logged": "hermes.jobs.history",
+    "progress": "hermes.jobs.captures",
+    "prune": "hermes.jobs.prune",
+    "ranks_of": "hermes.jobs.stuck",
+    "ranks_text": "hermes.jobs.steplogs",
+    "thresholds": "hermes.jobs.thresholds",
+    "captures": "hermes.jobs.captures",
+    "write": "hermes.jobs.dynamic_config",
+}
+
+__getattr__ = names_of(__name__, _HOMES)

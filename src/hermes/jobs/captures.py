@@ -1,0 +1,250 @@
+"""Use case: ask a running job for a capture, follow its ranks' answers, and keep within bounds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from hermes.base.errors import HermesError, InputError, QueryError
+from hermes.inside.wire.control import FINAL, LEVELS, Control, Request, Slot
+from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.record import AT
+from hermes.inside.wire.ring import RingReader
+from hermes.inside.wire.rundir import Job, default_root, jobs, rings, running
+from hermes.jobs.operators import jobs_of
+
+QUOTA_BYTES = 10_000_000_000
+"""What all captures of a job may take on the disk."""
+MANIFEST = "capture.json"
+_LEAD_NS = 500_000_000
+_LEAD_STEPS = 3
+_SLACK = 20
+_DUMP = "profiling_dump_"
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A capture as its user thinks of it."""
+
+    steps: int
+    level: str
+    ranks: tuple[int, ...] = ()
+    reason: str = "asked for by hand"
+    automatic: bool = False
+    out: Path | None = None
+    options: Mapping[str, str]
+    largest_bytes: int = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A capture that was asked for: where it goes, and under which epoch the ranks answer."""
+
+    job: Job
+    epoch: int
+    request: Request
+    folder: Path
+
+
+def find_job(name: str, environment: Mapping[str, str], *, user: str = "", action: str = "see") -> Job:
+    """The running job of that name, or of a part of it; empty means the only one.
+
+    Of another `user` where root's policy lets this account do that `action`. Raises `HermesError`.
+    """
+    if user:
+        alive = jobs_of(user, environment, action=action)
+    else:
+        alive = [job for job in jobs(default_root(environment)) if running(job)]
+    exact = [job for job in alive if job.id == name or str(job.folder) == name]
+    found = exact or [job for job in alive if name in job.id]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(job.id for job in alive) or "none"
+    what = f"no running job is called {name!r}" if not found else f"{name!r} is not one job"
+    raise QueryError(what, hint=f"running jobs: {names}")
+
+
+def progress(job: Job) -> dict[int, tuple[int, int]]:
+    """Rank to its last step and the typical time of one, of all living ranks that have ended a step."""
+    control = _control(job)
+    owners = {(slot.rank, slot.pid) for slot in control.slots() if slot.alive}
+    control.close()
+    found = {}
+    for rank, pid, path in rings(job):
+        if (rank, pid) not in owners:
+            continue
+        try:
+            reader = RingReader(path)
+        except LiveError:
+            continue
+        rows = reader.new()[-50:]
+        reader.close()
+        if rows:
+            walls = sorted(row[AT["wall_ns"]] for row in rows)
+            found[rank] = (rows[-1][AT["step"]], walls[len(walls) // 2])
+    return found
+
+
+def ask(job: Job, wish: Wish, *, now_ns: int) -> Asked:
+    """Ask for a capture that begins at the same step on all ranks, soon, but later than any of them can have seen it.
+
+    Raises `HermesError` when the job has no room, no rank, or another capture under way.
+    """
+    if wish.level not in LEVELS:
+        raise QueryError(f"there is no level {wish.level!r}", hint=", ".join(LEVELS))
+    at = progress(job)
+    absent = [rank for rank in wish.ranks if rank not in at]
+    if not at or absent:
+        raise InputError(
+            f"no step of rank {absent or 'any'} is known yet", where=job.id, hint="ask again a little later"
+        )
+    foreign = job.user != os.geteuid()
+    if foreign and wish.out is not None:
+        raise InputError("a capture of another user's job goes into that user's run directory", where=job.id)
+    # An operator touches no file of the user: his ranks make the folder, and keep to the room that there is.
+    used = 0 if foreign else sum(path.stat().st_size for path in job.captures.rglob("*") if path.is_file())
+    if used >= QUOTA_BYTES:
+        raise HermesError(
+            f"the captures of this job take {used / 1e9:.1f} GB", where=str(job.captures), hint="remove some of them"
+        )
+    slowest = max(wall for _, wall in at.values())
+    fastest = min(wall for _, wall in at.values())
+    start = max(step for step, _ in at.values()) + _LEAD_STEPS + _LEAD_NS // max(fastest, 1)
+    stamp = datetime.fromtimestamp(now_ns / 1e9, timezone.utc).strftime("%Y%m%d-%H%M%S-%f")[:-3]
+    kind = "auto" if wish.automatic else "manual"
+    folder = (wish.out or job.captures).absolute() / f"{kind}_{_DUMP}{stamp}"
+    patience = _SLACK * (start - min(step for step, _ in at.values()) + wish.steps) * slowest + 60 * 10**9
+    request = Request(
+        action="profile", start_step=start, steps=wish.steps, level=wish.level, reason=wish.reason, out=str(folder),
+        ranks=wish.ranks, deadline_ns=now_ns + patience, largest_bytes=wish.largest_bytes, options=dict(wish.options),
+    )  # fmt: skip
+    control = _control(job)
+    try:
+        if not foreign:
+            folder.mkdir(parents=True, mode=0o700)
+        epoch = control.ask(request)
+    except LiveError as refused:
+        if not foreign:
+            folder.rmdir()
+        raise HermesError(str(refused), where=job.id, hint=f"wait, or: hermes profile {job.id} --cancel") from refused
+    except OSError as refused:
+        raise HermesError(f"{folder} cannot be made ({refused.strerror})", where=job.id) from refused
+    finally:
+        control.close()
+    return Asked(job=job, epoch=epoch, request=request, folder=folder)
+
+
+def automatic(job: Job) -> list[int]:
+    """When the automatic captures of a job were started, nanoseconds since 1970, by the names of their folders."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in job.captures.iterdir():
+            with contextlib.suppress(ValueError):
+                stamp = datetime.strptime(path.name, f"auto_{_DUMP}%Y%m%d-%H%M%S-%f").replace(tzinfo=timezone.utc)
+                found.append((stamp - _EPOCH) // timedelta(microseconds=1) * 1000)
+    return sorted(found)
+
+
+def cancel(job: Job) -> None:
+    """End the capture that is waited for or under way; what it has is dropped."""
+    control = _control(job)
+    try:
+        control.ask(Request(action="cancel", start_step=0, steps=0, level="light", reason="", out="", options={}))
+    except LiveError as refused:
+        raise HermesError(str(refused), where=job.id) from refused
+    finally:
+        control.close()
+
+
+def latest(job: Job) -> Asked | None:
+    """The capture that was asked for last, whoever asked; None without any, or when it was cancelled."""
+    try:
+        control = Control.attach(job.segment, job=job.id)
+    except LiveError:
+        return None
+    try:
+        found = control.request()
+    except LiveError:
+        return None
+    finally:
+        control.close()
+    if found is None or found[1].action != "profile":
+        return None
+    return Asked(job=job, epoch=found[0], request=found[1], folder=Path(found[1].out))
+
+
+def answers(asked: Asked) -> dict[int, Slot]:
+    """What each rank that was asked has said; a rank that died says `gone`, one that has said nothing says `none`."""
+    try:
+        control = Control.attach(asked.job.segment, job=asked.job.id)
+    except LiveError:
+        return {}
+    try:
+        found = {}
+        for slot in control.slots():
+            if not asked.request.for_rank(slot.rank):
+                continue
+            told = slot.epoch == asked.epoch
+            state, text = (slot.state, slot.text) if told else ("none", "")
+            if state not in FINAL and not slot.alive:
+                state, text = "gone", "the process ended"
+            found[slot.rank] = replace(slot, state=state, text=text)
+        return found
+    finally:
+        control.close()
+
+
+def finished(said: Mapping[int, Slot]) -> bool:
+    """Whether every rank has given its last answer."""
+    return all(slot.state in FINAL for slot in said.values())
+
+
+def follow(asked: Asked, *, tell: Callable[[Slot], None], pause_s: float = 0.1) -> dict[int, Slot]:
+    """Wait for the last answers, telling each change; then write the manifest. Ends when the deadline is over."""
+    known: dict[int, str] = {}
+    while True:
+        said = answers(asked)
+        for rank, slot in said.items():
+            if slot.state not in ("none", known.get(rank)):
+                known[rank] = slot.state
+                tell(slot)
+        if finished(said) or time.time_ns() > asked.request.deadline_ns:
+            write_manifest(asked, said.values())
+            return said
+        time.sleep(pause_s)
+
+
+def write_manifest(asked: Asked, said: Iterable[Slot]) -> None:
+    """What was asked and what came of it, beside the traces; a disk that is full is no reason to fail now.
+
+    Not of another user's job: an operator writes nothing into folders of others.
+    """
+    if asked.job.user != os.geteuid():
+        return
+    text = {
+        "job": asked.job.id,
+        "level": asked.request.level,
+        "start_step": asked.request.start_step,
+        "steps": asked.request.steps,
+        "reason": asked.request.reason,
+        "ranks": {str(slot.rank): {"state": slot.state, "text": slot.text} for slot in said},
+    }
+    try:
+        asked.folder.mkdir(parents=True, exist_ok=True)
+        (asked.folder / MANIFEST).write_text(json.dumps(text, indent=1), "utf-8")
+    except OSError:
+        return
+
+
+def _control(job: Job) -> Control:
+    try:
+        return Control.attach(job.segment, job=job.id)
+    except LiveError as gone:
+        raise HermesError(str(gone), where=job.id, hint="has the job ended?") from gone

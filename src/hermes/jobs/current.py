@@ -1,0 +1,92 @@
+"""Which jobs there are, without reading thousands of old run directories again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.rundir import Job, read
+
+_NEW_NS = 60 * 10**9
+_MOST_FILES = 4096
+_LARGEST = 1 << 20
+
+
+class Current:
+    """The jobs of a folder that have not ended; a look costs what the running ones cost."""
+
+    def __init__(self) -> None:
+        self._root: tuple[Path, int] | None = None
+        self._ended: set[str] = set()
+        self._jobs: dict[str, Job] = {}
+        self._unread: dict[str, int] = {}
+
+    def jobs(self, root: Path) -> list[Job]:
+        """Those that run or may run, oldest first; what is no run directory is passed over."""
+        self._list(root)
+        now = time.monotonic_ns()
+        for name, seen in list(self._unread.items()):
+            try:
+                self._jobs[name] = read(root / name)
+                del self._unread[name]
+            except (LiveError, OSError):
+                # A folder is made before what stands in it.
+                if now - seen > _NEW_NS:
+                    self._ended.add(name)
+                    del self._unread[name]
+        for name, job in list(self._jobs.items()):
+            # Without its memory nobody is in a job, nor comes into it.
+            if not job.segment.exists():
+                self._ended.add(name)
+                del self._jobs[name]
+        return sorted(self._jobs.values(), key=lambda job: (job.created_ns, job.id))
+
+    def _list(self, root: Path) -> None:
+        try:
+            stamp = (root, root.stat().st_mtime_ns)
+            if stamp == self._root:
+                return
+            names = {path.name for path in root.iterdir()}
+        except OSError:
+            return
+        # Two folders may be made within what the clock of the file system tells apart.
+        settled = time.time_ns() - stamp[1] > 2 * 10**9
+        self._root = stamp if settled else None
+        self._ended &= names
+        self._jobs = {name: job for name, job in self._jobs.items() if name in names}
+        now = time.monotonic_ns()
+        for name in names - self._ended - self._jobs.keys():
+            self._unread.setdefault(name, now)
+
+
+class Files:
+    """Small JSON files that others replace now and then, read again only when they have changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[tuple[int, int], Mapping[str, object]]] = {}
+
+    def read(self, path: Path) -> Mapping[str, object]:
+        """The object in the file; empty where there is none that can be read."""
+        try:
+            facts = path.stat()
+        except OSError:
+            return {}
+        state = (facts.st_mtime_ns, facts.st_size)
+        known = self._known.get(path)
+        if known is None or known[0] != state:
+            if len(self._known) >= _MOST_FILES:
+                self._known.clear()
+            known = self._known[path] = (state, _object(path) if facts.st_size <= _LARGEST else {})
+        return known[1]
+
+
+def _object(path: Path) -> Mapping[str, object]:
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        found = json.loads(path.read_text("utf-8"))
+        if isinstance(found, dict):
+            return found
+    return {}

@@ -1,0 +1,117 @@
+"""What detection says: an alarm; and the settings and the policy that both presets share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hermes.base.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """Steps of a rank have become slower.
+
+    `kind`: `spikes` (a few steps in a row far above all others), `shift` (a lasting change), `drift` (a growing one),
+    `turns` (single slow steps, every `period` steps or unevenly), `recovered` (the steps are as they were before).
+    `step` is where it was noticed, `since` where it is thought to have begun. `before_ns` and `after_ns` are typical
+    times of a step, of `turns` their means; `score` is in standard deviations of whatever the preset compares, of
+    `turns` minus the logarithm of the chance.
+    """
+
+    rank: int
+    kind: str
+    step: int
+    since: int
+    before_ns: int
+    after_ns: int
+    score: float
+    period: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """After by before."""
+        return self.after_ns / max(self.before_ns, 1)
+
+
+class Detector(Protocol):
+    """Fed one step after the other, in order; keeps bounded state. `needs_work`: times are divided by it."""
+
+    needs_work: bool
+
+    @property
+    def slow(self) -> bool:
+        """Whether an alarm was raised that is not over."""
+
+    def feed(self, step: int, wall_ns: int, work: int, flags: int) -> Alarm | None:
+        """A step, with its tokens, samples or batches as `work` (0: unknown), and its flags."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KSigmaSettings:
+    """The thresholds that users of the baseline algorithm know, by their environment variables."""
+
+    skip: int = 20
+    baseline: int = 20
+    k: float = 5.0
+    consecutive: int = 4
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> KSigmaSettings:
+        """From PERF_BASELINE_SKIP_STEPS, PERF_BASELINE_STEPS, PERF_KSIGMA, PERF_MIN_SPIKE_CONSEC; what is not set has
+        its default. Raises `InputError` for what is no number, or out of range."""
+        return cls(
+            skip=int(_number(environment, "PERF_BASELINE_SKIP_STEPS", 20, least=0, whole=True)),
+            baseline=int(_number(environment, "PERF_BASELINE_STEPS", 20, least=2, whole=True)),
+            k=_number(environment, "PERF_KSIGMA", 5.0, least=0.1, whole=False),
+            consecutive=int(_number(environment, "PERF_MIN_SPIKE_CONSEC", 4, least=1, whole=True)),
+        )
+
+
+def _number(environment: Mapping[str, str], name: str, default: float, *, least: float, whole: bool) -> float:
+    text = environment.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not least <= value < 1e9 or (whole and value != int(value)):
+        raise InputError(f"{text[:40]!r} is no value for {name}", hint=f"a number from {least:g} up")
+    return value
+
+
+COOL_DOWN_NS = 2 * 3600 * 1_000_000_000
+MOST_CAPTURES = 3
+
+
+class Policy:
+    """Which alarms may start a capture by themselves: not within two hours of the last, and three in all.
+
+    Alarms that may not are dropped, and lengthen nothing. Captures asked for by hand are not counted.
+    """
+
+    def __init__(self, cool_down_ns: int = COOL_DOWN_NS, most: int = MOST_CAPTURES) -> None:
+        self._cool_down_ns = cool_down_ns
+        self._most = most
+        self._last_ns: int | None = None
+        self.captures = 0
+
+    def refusal(self, now_ns: int) -> str:
+        """Why an alarm at that time may not start a capture; empty when it may."""
+        if self.captures >= self._most:
+            return f"{self._most} automatic captures were made"
+        if self._last_ns is not None and now_ns - self._last_ns < self._cool_down_ns:
+            return f"the last automatic capture was {(now_ns - self._last_ns) / 60e9:.0f} minutes ago"
+        return ""
+
+    def restore(self, started_ns: Sequence[int]) -> None:
+        """What watchers before this one started: a job's captures are counted over all who watch it."""
+        self.captures = max(self.captures, len(started_ns))
+        self._last_ns = max([*started_ns, *filter(None, [self._last_ns])], default=None)
+
+    def started(self, now_ns: int) -> None:
+        """A capture was started at that time; the cool-down runs from here."""
+        self._last_ns = now_ns
+        self.captures += 1

@@ -1,0 +1,27 @@
+"""The detectors by name, and the replay of one rank's steps through one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hermes.base.errors import QueryError
+from hermes.jobs.detect.alarm import Alarm, Detector, KSigmaSettings
+from hermes.jobs.detect.job import replay
+from hermes.jobs.detect.ksigma import KSigma
+from hermes.jobs.detect.robust import Robust
+from hermes.jobs.detect.steps import Steps
+
+PRESETS = ("robust", "ksigma")
+
+
+def detector_of(preset: str, rank: int, environment: Mapping[str, str]) -> Detector:
+    """A new detector; `ksigma` takes its thresholds from the environment. Raises `HermesError`."""
+    if preset not in PRESETS:
+        raise QueryError(f"there is no preset {preset!r}", hint=", ".join(PRESETS))
+    return KSigma(rank, KSigmaSettings.of(environment)) if preset == "ksigma" else Robust(rank)
+
+
+def detect(steps: Steps, make: Callable[[int], Detector]) -> tuple[Alarm, ...]:
+    """All alarms of one rank, in the order of its steps."""
+    found = replay([steps], make) if len(steps) else []
+    return tuple(one.alarm for one in found if one.kind in ("alarm", "again") and one.alarm is not None)

@@ -1,0 +1,53 @@
+"""What grew where an alarm was raised, on one rank and on several that were slowed by the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hermes.jobs.detect.alarm import Alarm
+from hermes.jobs.detect.causes import Cause, why_slower
+from hermes.jobs.detect.steps import Steps
+from hermes.jobs.detect.straggler import straggler
+
+_AROUND = 200
+
+
+def cause_of(steps: Steps, alarm: Alarm) -> Cause | None:
+    """What grew from the steps before the alarm's begin to those from there until it was noticed."""
+    before, after = _parts(steps, alarm)
+    return why_slower(before, after) if len(before) and len(after) else None
+
+
+def cause_of_alarms(ranks: Mapping[int, Steps], alarms: Sequence[Alarm]) -> tuple[Alarm, Cause | None]:
+    """The alarm to look at first, and its cause. Of ranks that wait for one another it is the one they wait for."""
+    first = alarms[0]
+    parts = [_parts(steps, first) for steps in ranks.values()]
+    late = straggler([after for _, after in parts])
+    before = straggler([then for then, _ in parts])
+    if late is not None and (before is None or before.rank != late.rank):
+        own = next((alarm for alarm in alarms if alarm.rank == late.rank), first)
+        cause = cause_of(ranks[late.rank], own)
+        if cause is None or cause.name == "blocked":
+            share = late.waited_ns / max(late.waited_ns + late.others_ns, 1)
+            cause = Cause(name="straggler", rank=late.rank, cost_ns=late.waited_ns, share=min(share, 1.0))
+        return own, cause
+    explained = [(alarm, cause_of(ranks[alarm.rank], alarm)) for alarm in alarms if alarm.rank in ranks]
+    own_doing = [pair for pair in explained if pair[1] is not None and pair[1].name != "blocked"]
+    return (own_doing or explained or [(first, None)])[0]
+
+
+def _parts(steps: Steps, alarm: Alarm) -> tuple[Steps, Steps]:
+    """The steps before the alarm's begin, and those from there until it was noticed."""
+    numbers = steps.columns["step"]
+    begin = int(np.searchsorted(numbers, alarm.since))
+    end = int(np.searchsorted(numbers, alarm.step, side="right"))
+    usable = ~steps.flagged("first", "profiled", "foreign_profiler")
+    return _usable(steps, usable, max(begin - _AROUND, 0), begin), _usable(steps, usable, begin, end)
+
+
+def _usable(steps: Steps, mask: np.ndarray[tuple[int], np.dtype[np.bool_]], first: int, end: int) -> Steps:
+    rows = np.flatnonzero(mask[first:end]) + first
+    columns = {name: column[rows] for name, column in steps.columns.items()}
+    return Steps(rank=steps.rank, columns=columns, about=steps.about)

@@ -1,0 +1,117 @@
+"""Use case: ask a job that was started without Hermes for a profile, through the file that torch_npu watches.
+
+torch_npu's `dynamic_profile` (PROF_CONFIG_PATH, or `dp.init(folder)`) looks at `profiler_config.json` of a folder and
+profiles when it changes. Keys and defaults are those of torch_npu 2.13.0, `profiler/_dynamic_profiler`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hermes.base.errors import HermesError, InputError, QueryError
+from hermes.inside.wire.levels import TORCH_NPU
+
+FILE = "profiler_config.json"
+NEXT_STEP = -1
+"""The value of `start_step` that means the step after the file was seen; 0 means none."""
+_LARGEST = 1 << 20
+"""Bytes that torch_npu's channel has room for."""
+_EXPERIMENTAL: Mapping[str, object] = {
+    "profiler_level": "Level0", "aic_metrics": "AiCoreNone", "l2_cache": False, "op_attr": False,
+    "gc_detect_threshold": None, "data_simplification": True, "record_op_args": False, "export_type": ["text"],
+    "msprof_tx": False, "mstx": False, "host_sys": [], "mstx_domain_include": [], "mstx_domain_exclude": [],
+    "sys_io": False, "sys_interconnection": False,
+}  # fmt: skip
+_DEFAULTS: Mapping[str, object] = {
+    "activities": ["CPU", "NPU"], "prof_dir": "./", "analyse": False, "async_mode": False, "record_shapes": False,
+    "profile_memory": False, "with_stack": False, "with_flops": False, "with_modules": False, "active": 1, "warmup": 0,
+    "start_step": 0, "is_rank": False, "rank_list": [],
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What is asked of torch_npu: `steps` of them from `start_step` on, of these ranks (none named: all), into `out`.
+
+    `options` are those of a capture: `memory`, `stack`, `mstx`, `aic_metrics`.
+    """
+
+    steps: int
+    level: str
+    out: Path
+    options: Mapping[str, str]
+    start_step: int = NEXT_STEP
+    ranks: tuple[int, ...] = ()
+
+
+def config(ask: Ask) -> dict[str, object]:
+    """The content of the file. Raises `QueryError` for a level that is none."""
+    if ask.level not in TORCH_NPU:
+        raise QueryError(f"there is no level {ask.level!r}", hint=", ".join(TORCH_NPU))
+    level, full = TORCH_NPU[ask.level], ask.level == "full"
+    experimental = {
+        "profiler_level": level["profiler_level"],
+        "aic_metrics": ask.options.get("aic_metrics", level["aic_metrics"]),
+        "mstx": ask.options.get("mstx") == "yes",
+        "data_simplification": False,
+    }
+    return {
+        **_DEFAULTS,
+        "prof_dir": str(ask.out.absolute()),
+        "record_shapes": ask.level != "light",
+        "profile_memory": full or ask.options.get("memory") == "yes",
+        "with_stack": full or ask.options.get("stack") == "yes",
+        "active": ask.steps,
+        "start_step": ask.start_step,
+        "is_rank": bool(ask.ranks),
+        "rank_list": list(ask.ranks),
+        "experimental_config": {**_EXPERIMENTAL, **experimental},
+    }
+
+
+def write(folder: Path, ask: Ask, *, replace: bool) -> Path:
+    """Put the file into the folder whole, and return its path. Raises `HermesError`.
+
+    A file that asks for a profile already is left alone unless `replace`: nobody can tell whether it was obeyed, since
+    torch_npu answers nothing. One that asks for nothing, as torch_npu makes it, is replaced.
+    """
+    text = json.dumps(config(ask), indent=4)
+    path = folder / FILE
+    if not folder.is_dir():
+        raise InputError("the folder is not there", where=str(folder), hint="the job's PROF_CONFIG_PATH")
+    if not replace and (reason := _in_use(path)):
+        raise InputError(f"the file {reason}", where=str(path), hint="--replace writes over it")
+    draft = folder / f".{FILE}.{os.getpid()}"
+    try:
+        draft.write_text(text, "utf-8")
+        # Ranks may run as another user of the group, as for the file that torch_npu makes.
+        draft.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o640)
+        # torch_npu compares whole seconds of the time of change: two changes in one second would be one.
+        if path.exists() and int(draft.stat().st_mtime) <= int(path.stat().st_mtime):
+            later = int(path.stat().st_mtime) + 1
+            os.utime(draft, (later, later))
+        draft.replace(path)
+    except OSError as refused:
+        draft.unlink(missing_ok=True)
+        raise HermesError(f"{path} cannot be written ({refused.strerror})", where=str(folder)) from refused
+    return path
+
+
+def _in_use(path: Path) -> str:
+    """Why the file must not be written over; empty when it may."""
+    try:
+        with path.open("rb") as file:
+            raw: Any = json.loads(file.read(_LARGEST))
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as broken:
+        return f"cannot be read ({type(broken).__name__})"
+    start = raw.get("start_step") if isinstance(raw, dict) else None
+    if type(start) is not int:
+        return "is no configuration of torch_npu"
+    return "" if start == 0 else f"already asks for a profile, from {'the next step' if start < 0 else f'step {start}'}"

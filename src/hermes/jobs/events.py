@@ -1,0 +1,39 @@
+"""What a watcher noted of a job: a line of JSON for each event, in the run directory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+
+from hermes.inside.wire.rundir import Job
+
+EVENTS = "events.jsonl"
+_LAST_EVENTS = 65_536
+
+
+def note(job: Job, kind: str, **facts: object) -> None:
+    """Append an event; a disk that is full loses it."""
+    line = json.dumps({"time_ns": time.time_ns(), "kind": kind, **facts}) + "\n"
+    with contextlib.suppress(OSError), (job.folder / EVENTS).open("a", encoding="utf-8") as file:
+        file.write(line)
+
+
+def events(job: Job, most: int) -> list[dict[str, object]]:
+    """The latest alarms, stragglers, captures and findings that a watcher noted, the newest first."""
+    try:
+        with (job.folder / EVENTS).open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _LAST_EVENTS, 0))
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    found: list[dict[str, object]] = []
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, RecursionError):
+            made = json.loads(line)
+            if isinstance(made, dict):
+                found.append(made)
+        if len(found) == most:
+            break
+    return found

@@ -1,0 +1,118 @@
+"""Jobs of other users, for whom root's policy file names as an operator; each access is written to an audit log.
+
+The file is /etc/hermes/operators.json (HERMES_POLICY), root's and writable by nobody else:
+
+    {"operators": ["root", "hermes-ops"], "users": ["*"], "capture": true, "audit": "/var/log/hermes-audit.jsonl"}
+
+An account that is not root also needs the right to open folders of others (CAP_DAC_OVERRIDE): the policy gives none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.base.errors import HermesError, InputError, QueryError
+from hermes.inside.wire import segment
+from hermes.inside.wire.rundir import Job, live_jobs, shared_memory
+
+_FILE = "/etc/hermes/operators.json"
+_LARGEST = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Who may look at jobs of which users, whether captures may be asked for, and where that is noted."""
+
+    operators: tuple[str, ...]
+    users: tuple[str, ...]
+    capture: bool
+    audit: Path
+
+
+def jobs_of(user: str, environment: Mapping[str, str], *, action: str) -> list[Job]:
+    """The running jobs of that user (a name or number), for a purpose that is noted first.
+
+    `action` is `see` or `capture`. Raises `HermesError` unless root's policy lets this account do that.
+    """
+    number = _number_of(user)
+    if number == os.geteuid():
+        return live_jobs(shared_memory(environment))
+    policy, name = read_policy(environment), _name_of(number)
+    me = _name_of(os.geteuid())
+    allowed = me in policy.operators and ("*" in policy.users or name in policy.users)
+    if not allowed or (action != "see" and not policy.capture):
+        raise InputError(f"the policy does not let {me} {action} jobs of {name}", where=_place(environment))
+    _note(policy, action, name, environment)
+    segment.also_of.add(number)
+    return live_jobs(shared_memory(environment, user=number))
+
+
+def read_policy(environment: Mapping[str, str]) -> Policy:
+    """Root's policy. Raises `HermesError` when there is none, or when others than root could have written it."""
+    place = _place(environment)
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as absent:
+        what = "jobs of other users are seen by operators, whom a policy file of root names"
+        raise InputError(what, where=place, hint=absent.strerror or "") from absent
+    try:
+        facts = os.fstat(descriptor)
+        if facts.st_uid != 0 or facts.st_mode & 0o022 or not stat.S_ISREG(facts.st_mode):
+            raise InputError("the policy is not a file that root alone can write", where=place)
+        raw = json.loads(os.read(descriptor, _LARGEST))
+        names = (raw["operators"], raw["users"])
+        if not all(isinstance(some, list) and all(isinstance(one, str) for one in some) for some in names):
+            raise TypeError
+        if not isinstance(raw["capture"], bool) or not Path(raw["audit"]).is_absolute():
+            raise TypeError
+        return Policy(
+            operators=tuple(names[0]), users=tuple(names[1]), capture=raw["capture"], audit=Path(raw["audit"])
+        )
+    except (ValueError, LookupError, TypeError) as broken:
+        raise InputError("the policy is damaged", where=place, hint="see docs/capture.md") from broken
+    finally:
+        os.close(descriptor)
+
+
+def _note(policy: Policy, action: str, user: str, environment: Mapping[str, str]) -> None:
+    """A line in the audit log; what cannot be noted is not done."""
+    who = {"account": _name_of(os.geteuid()), "behind": environment.get("SUDO_USER", ""), "process": os.getpid()}
+    line = json.dumps({"time_ns": time.time_ns(), **who, "action": action, "user": user}) + "\n"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(policy.audit, flags, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+    except OSError as refused:
+        raise HermesError(
+            f"the audit log cannot be written ({refused.strerror})", where=str(policy.audit), lost="the access"
+        ) from refused
+
+
+def _place(environment: Mapping[str, str]) -> str:
+    return environment.get("HERMES_POLICY") or _FILE
+
+
+def _number_of(user: str) -> int:
+    if user.isascii() and user.isdecimal() and len(user) < 10:
+        return int(user)
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError) as absent:
+        raise QueryError(f"there is no user {user!r}") from absent
+
+
+def _name_of(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

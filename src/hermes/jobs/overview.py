@@ -1,0 +1,180 @@
+"""Use case: all running jobs at a glance, through one watcher each."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from hermes.inside.wire.recovery import clean
+from hermes.inside.wire.rundir import Job, default_root, running, shared_memory
+from hermes.jobs.current import Current, Files
+from hermes.jobs.detect.alarm import Alarm
+from hermes.jobs.detect.causes import Cause, split
+from hermes.jobs.detect.detect import detector_of
+from hermes.jobs.detect.steps import Steps
+from hermes.jobs.prune import prune
+from hermes.jobs.view import Bandwidth, JobView, RankView
+from hermes.jobs.watch import Watcher
+from hermes.knowledge.chips import chip_of
+
+_SHOWN = 120
+_MOST_KINDS = 64
+_TIDY_NS = 300 * 10**9
+_PRUNE_NS = 3600 * 10**9
+_SAID = 6
+
+
+class Overview:
+    """The watchers of all running jobs of this user, or of those whose name holds a text."""
+
+    def __init__(
+        self, environment: Mapping[str, str], *, name: str, preset: str, capture: bool, peak_flops: float | None,
+        say: Callable[[str], None], acts: bool = True, noted: Callable[[str, Mapping[str, object]], None] | None = None,
+    ) -> None:  # fmt: skip
+        """`peak_flops`: of one device, per second, for MFU; without it that of the chip, where it is known.
+
+        `acts` False only looks on. `noted` is handed each event of a job, with its name. Raises
+        `HermesError` for a preset that is none.
+        """
+        detector_of(preset, 0, environment)
+        self._environment, self._name, self._preset, self._capture = environment, name, preset, capture
+        self._peak = peak_flops
+        self._say = say
+        self._acts = acts
+        self._noted = noted
+        self._watchers: dict[str, Watcher] = {}
+        self._said: dict[str, deque[str]] = {}
+        self._files = Files()
+        self._current = Current()
+        self._tidied_ns: int | None = None
+        self._pruned_ns: int | None = None
+
+    def look(self) -> tuple[JobView, ...]:
+        """Look at every job; jobs that have ended leave the picture, and their memory is removed."""
+        root = default_root(self._environment)
+        self._tidy(root)
+        alive = [job for job in self._current.jobs(root) if self._name in job.id and running(job)]
+        for gone in self._watchers.keys() - {job.id for job in alive}:
+            watcher = self._watchers.pop(gone)
+            watcher.close(patience_s=5)
+            self._tidied_ns = None
+        for job in alive:
+            watcher = self._watchers.get(job.id) or self._begin(job)
+            watcher.look_safely()
+        return tuple(self._view(job.id) for job in alive)
+
+    def _tidy(self, root: Path) -> None:
+        """Remove what killed jobs left in memory, and run directories that are kept no longer; both take a while."""
+        now = time.monotonic_ns()
+        if self._tidied_ns is None or now - self._tidied_ns > _TIDY_NS:
+            self._tidied_ns = now
+            clean(root, shared_memory(self._environment))
+        if self._acts and (self._pruned_ns is None or now - self._pruned_ns > _PRUNE_NS):
+            self._pruned_ns = now
+            for gone in prune(self._environment, time.time_ns()):
+                self._say(f"{gone}: its run directory was removed, as HERMES_KEEP_DAYS and HERMES_KEEP_GB say")
+
+    def job(self, job_id: str) -> Job | None:
+        """A job that was running at the last look."""
+        watcher = self._watchers.get(job_id)
+        return watcher.job if watcher else None
+
+    def alarms(self, job_id: str) -> list[tuple[Alarm, Cause | None]]:
+        """What was noticed here in a job that runs, with its causes, oldest first."""
+        watcher = self._watchers.get(job_id)
+        return list(watcher.alarms) if watcher else []
+
+    def _begin(self, job: Job) -> Watcher:
+        lines = self._said.setdefault(job.id, deque(maxlen=_SAID))
+
+        def say(text: str) -> None:
+            lines.append(text)
+            self._say(f"{job.id}: {text}")
+
+        noted = None if self._noted is None else partial(self._noted, job.id)
+        made = Watcher(
+            job, preset=self._preset, environment=self._environment, capture=self._capture, say=say, acts=self._acts,
+            noted=noted,
+        )  # fmt: skip
+
+        self._watchers[job.id] = made
+        return made
+
+    def _view(self, job_id: str) -> JobView:
+        watcher = self._watchers[job_id]
+        scores = watcher.scores()
+        ranks = [replace(self._rank(steps, watcher.job), score=scores.get(steps.rank)) for steps in watcher.steps()]
+        stalled = watcher.stall.text() if watcher.stall else None
+        return JobView(
+            id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]), state=watcher.state, stalled=stalled,
+            alarms=len(watcher.alarms), slow=watcher.slow,
+        )  # fmt: skip
+
+    def _rank(self, steps: Steps, job: Job) -> RankView:
+        last = steps.part(max(len(steps) - _SHOWN, 0), len(steps))
+        walls = last.columns["wall_ns"]
+        seconds = float(walls.sum()) / 1e9
+        flops, peak = (
+            steps.about.get("flops") or self._read(job, f"rank{steps.rank}.json").get("flops"),
+            self._peak or _peak(steps.about.get("device")),
+        )
+        known = isinstance(flops, int) and peak and seconds > 0
+        memory = last.of("rss_bytes")
+        memory = memory[~np.isnan(memory)]
+        return RankView(
+            rank=steps.rank,
+            step=int(last.columns["step"][-1]),
+            walls_ns=tuple(walls.tolist()),
+            baseline_ns=_baseline(steps),
+            samples_per_s=_per_second(last, "samples", seconds),
+            tokens_per_s=_per_second(last, "tokens", seconds),
+            mfu=flops * len(last) / seconds / peak if known else None,  # type: ignore[operator]
+            split=tuple((split(last) or {}).items()),
+            memory_bytes=int(memory[-1]) if len(memory) else None,
+            bandwidth=bandwidth_of(self._read(job, f"comm-rank{steps.rank}.json")),
+        )
+
+    def _read(self, job: Job, name: str) -> Mapping[str, object]:
+        """A JSON object that a rank writes now and then; empty where there is none."""
+        return self._files.read(job.folder / name)
+
+    def close(self) -> None:
+        """Let go of all jobs."""
+        for watcher in self._watchers.values():
+            watcher.close(patience_s=1)
+
+
+def bandwidth_of(found: Mapping[str, object]) -> tuple[Bandwidth, ...]:
+    """What a rank wrote of its collectives; whatever is not as it should be is left out."""
+    made = []
+    rows = found.get("collectives")
+    for row in rows[:_MOST_KINDS] if isinstance(rows, list) else ():
+        if isinstance(row, dict) and all(
+            type(row.get(name)) is int and row[name] >= 0 for name in ("calls", "bytes", "ns")
+        ):
+            made.append(Bandwidth(kind=str(row.get("kind"))[:60], group=str(row.get("group"))[:60],
+                                  calls=row["calls"], size_bytes=row["bytes"], ns=row["ns"]))  # fmt: skip
+    return tuple(made)
+
+
+def _peak(device: object) -> float | None:
+    """FLOP/s of the device's matrix units in 16-bit floats, dense, which MFU is quoted against; None when not known."""
+    chip = chip_of(device) if isinstance(device, str) else None
+    return (chip.matrix.get("bf16") or chip.matrix.get("fp16")) if chip else None
+
+
+def _baseline(steps: Steps) -> int | None:
+    """Typical time in the first half of what is kept; the second half is what it is held against."""
+    walls = steps.columns["wall_ns"][: max(len(steps) // 2, 1)]
+    return int(np.median(walls)) if len(walls) >= 20 else None
+
+
+def _per_second(steps: Steps, name: str, seconds: float) -> float | None:
+    amounts = steps.of(name)
+    return None if np.isnan(amounts).any() or seconds <= 0 else float(amounts.sum()) / seconds

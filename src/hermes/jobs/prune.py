@@ -1,0 +1,83 @@
+"""Removes run directories of jobs that have ended: by age, and the oldest first by size. Captures count and go too."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.base.errors import InputError
+from hermes.inside.wire.rundir import Job, default_root, jobs, running
+
+DAYS, GIGABYTES = "HERMES_KEEP_DAYS", "HERMES_KEEP_GB"
+_DEFAULTS = {DAYS: 30.0, GIGABYTES: 20.0}
+_YOUNG_NS = 3_600 * 10**9
+_NUMBER = re.compile(r"\d{1,6}(\.\d{1,3})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """How long (ns) and how much (bytes) of ended jobs is kept."""
+
+    age_ns: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Keep:
+        """From HERMES_KEEP_DAYS (30) and HERMES_KEEP_GB (20). Raises `InputError` for what is no number."""
+        values = {}
+        for name, default in _DEFAULTS.items():
+            text = environment.get(name, "").strip()
+            if text and not _NUMBER.fullmatch(text):
+                raise InputError(f"{text[:40]!r} is no value for {name}", hint="a number such as 30 or 0.5")
+            values[name] = float(text) if text else default
+        return cls(age_ns=int(values[DAYS] * 86_400e9), size_bytes=int(values[GIGABYTES] * 1e9))
+
+
+def prune(environment: Mapping[str, str], now_ns: int) -> list[str]:
+    """Remove what is too old or too much; returns the ids of the jobs whose directories went.
+
+    A job that runs, whose starter lives or that was touched in the last hour stays whatever it takes.
+    """
+    keep = Keep.of(environment)
+    ended = [(_touched(job.folder), job) for job in jobs(default_root(environment))]
+    removed, kept = [], 0
+    for touched, job in sorted(ended, key=lambda one: -one[0]):
+        size = _size(job.folder)
+        old = now_ns - touched > keep.age_ns
+        if (old or kept + size > keep.size_bytes) and now_ns - touched > _YOUNG_NS and _over(job):
+            # Its own name last: a removal that is broken off is found again.
+            shutil.rmtree(job.folder, ignore_errors=True)
+            removed.append(job.id)
+        else:
+            kept += size
+    return removed
+
+
+def _over(job: Job) -> bool:
+    return not job.segment.exists() and not running(job)
+
+
+def _touched(folder: Path) -> int:
+    """When something in a run directory last changed, nanoseconds since 1970."""
+    times = [0]
+    try:
+        with os.scandir(folder) as entries:
+            times += [entry.stat(follow_symlinks=False).st_mtime_ns for entry in entries]
+    except OSError:
+        return 0
+    return max(times)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(path, name)).st_size  # noqa: PTH118
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,102 @@
+"""Use case: change the thresholds of the preset `ksigma` for a job that runs, by a file in its run directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+
+from hermes.base.errors import HermesError, InputError
+from hermes.inside.wire.rundir import Job
+from hermes.jobs.detect.alarm import KSigmaSettings
+
+FILE = "thresholds.json"
+_LEAST = {"k": 0.1, "consecutive": 1.0}
+_MOST = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """What may change while a job runs; None leaves what the watcher's environment says.
+
+    `k`: deviations above the mean from which on a step is a spike; `consecutive`: spikes in a row that are an alarm.
+    """
+
+    k: float | None = None
+    consecutive: int | None = None
+
+    def on(self, settings: KSigmaSettings) -> KSigmaSettings:
+        """These settings with what is set here."""
+        changed = {name: value for name, value in self.set_here().items() if value is not None}
+        return replace(settings, **changed)  # type: ignore[arg-type]
+
+    def over(self, older: Thresholds) -> Thresholds:
+        """What is set here, else what was before."""
+        return Thresholds(
+            k=older.k if self.k is None else self.k,
+            consecutive=older.consecutive if self.consecutive is None else self.consecutive,
+        )
+
+    def set_here(self) -> dict[str, float | None]:
+        """Every threshold by its name."""
+        return {"k": self.k, "consecutive": self.consecutive}
+
+    def text(self) -> str:
+        """In words, as `hermes thresholds` prints it."""
+        told = [f"{name} {value:g}" for name, value in self.set_here().items() if value is not None]
+        return ", ".join(told) or "as the environment of the watcher says"
+
+
+def read(job: Job) -> Thresholds:
+    """What the job's file says; nothing set where there is none. Raises `InputError` for a damaged one."""
+    path = job.folder / FILE
+    try:
+        raw = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return Thresholds()
+    except (OSError, ValueError) as broken:
+        raise InputError(f"the thresholds cannot be read ({type(broken).__name__})", where=str(path)) from broken
+    if not isinstance(raw, dict) or not raw.keys() <= _LEAST.keys():
+        raise InputError("the file holds other thresholds than there are", where=str(path))
+    for name, value in raw.items():
+        _check(name, value, str(path))
+    return Thresholds(**raw)
+
+
+def write(job: Job, wanted: Thresholds) -> Thresholds:
+    """Set what is wanted and keep the rest; returns what holds now. Raises `HermesError`.
+
+    The file is replaced whole, so that a watcher never reads half of it.
+    """
+    for name, value in wanted.set_here().items():
+        if value is not None:
+            _check(name, value, name)
+    now = wanted.over(read(job))
+    path = job.folder / FILE
+    draft = path.with_name(f".{FILE}.{os.getpid()}")
+    try:
+        draft.write_text(
+            json.dumps({name: value for name, value in now.set_here().items() if value is not None}), "utf-8"
+        )
+        draft.replace(path)
+    except OSError as refused:
+        draft.unlink(missing_ok=True)
+        raise HermesError(f"{path} cannot be written ({refused.strerror})", where=job.id) from refused
+    return now
+
+
+def stamp(job: Job) -> tuple[int, int]:
+    """Changes whenever the file is replaced; zeros where there is none."""
+    try:
+        facts = (job.folder / FILE).stat()
+    except OSError:
+        return 0, 0
+    return facts.st_mtime_ns, facts.st_ino
+
+
+def _check(name: str, value: object, where: str) -> None:
+    whole = name == "consecutive"
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not _LEAST[name] <= value < _MOST:
+        hint = f"a {'whole ' if whole else ''}number from {_LEAST[name]:g} up"
+        raise InputError(f"{str(value)[:40]!r} is no value for {name}", where=where, hint=hint)

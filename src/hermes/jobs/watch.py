@@ -1,0 +1,371 @@
+"""Use case: follow a running job; notice, capture, have the capture analysed beside it, and say what was found."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from hermes.base.errors import HermesError
+from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.record import AT
+from hermes.inside.wire.ring import RingReader
+from hermes.inside.wire.rundir import Job, rings
+from hermes.jobs import thresholds
+from hermes.jobs.aside import analysis, outcome
+from hermes.jobs.captures import Asked, Wish, answers, ask, automatic, finished, write_manifest
+from hermes.jobs.detect.alarm import Alarm, Detector, KSigmaSettings, Policy
+from hermes.jobs.detect.causes import Cause
+from hermes.jobs.detect.detect import detector_of
+from hermes.jobs.detect.job import KEPT, JobDetector, Notice
+from hermes.jobs.detect.ksigma import KSigma
+from hermes.jobs.detect.steps import Steps, steps_of
+from hermes.jobs.events import note as _note
+from hermes.jobs.notices import facts_of, text_of
+from hermes.jobs.stuck import LEAST_NS, Progress, Stall, seen_ns, stacks, stall
+
+_IDLE_NS = 10_000_000_000
+_LATEST = 200
+_LONGEST_ANALYSIS_S = 900
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rank:
+    """What is known of one process of a rank."""
+
+    reader: RingReader
+    pid: int
+    rows: deque[tuple[int, ...]]
+    seen_ns: int
+
+    def steps(self, rank: int) -> Steps:
+        return steps_of(rank, list(self.rows), self.reader.about)
+
+    def progress(self) -> Progress:
+        """How far it is, for whoever asks whether it is stuck."""
+        rows = list(self.rows)[-_LATEST:]
+        walls = sorted(row[AT["wall_ns"]] for row in rows)
+        return Progress(
+            pid=self.pid, alive=self.reader.alive, step=rows[-1][AT["step"]], seen_ns=self.seen_ns,
+            usual_ns=walls[len(walls) // 2], longest_ns=walls[-1], about=self.reader.about,
+        )  # fmt: skip
+
+
+class Watcher:
+    """Looks at one job whenever it is called. Of several watchers of a job the first acts, the others look on."""
+
+    def __init__(
+        self, job: Job, *, preset: str, environment: Mapping[str, str], capture: bool, say: Callable[[str], None],
+        policy: Policy | None = None, wish: Wish | None = None, acts: bool = True,
+        noted: Callable[[Mapping[str, object]], None] | None = None,
+    ) -> None:  # fmt: skip
+        """`acts` False only looks on and says what it sees, whoever else watches. `noted` is handed each event.
+
+        Raises `HermesError` for a preset that is none.
+        """
+        detector_of(preset, 0, environment)
+        self.job = job
+        self._preset, self._environment, self._capture, self._say = preset, environment, capture, say
+        self._acts = acts
+        self._noted = noted
+        self._policy = policy or Policy()
+        self._wish = wish or Wish(steps=2, level="light", automatic=True, options={})
+        self._ranks: dict[int, _Rank] = {}
+        self._detect = JobDetector(self._detector)
+        self.stall: Stall | None = None
+        self._asked: Asked | None = None
+        self._analyses: list[tuple[subprocess.Popen[bytes], Path, float]] = []
+        self._lock: IO[bytes] | None = None
+        self._broken = False
+        self._thresholds = thresholds.Thresholds()
+        self._thresholds_at = (0, 0)
+        self.alarms: list[tuple[Alarm, Cause | None]] = []
+        self.findings: list[str] = []
+
+    def look_safely(self) -> None:
+        """`look`, but a failure ends the watching and not the job."""
+        if self._broken:
+            return
+        try:
+            self.look(time.time_ns())
+        except (HermesError, LiveError, OSError, ValueError) as failed:
+            self._broken = True
+            self._say(f"the watcher ends here, the job goes on: {failed}")
+
+    def look(self, now_ns: int) -> None:
+        """Read what is new, and act on it."""
+        self._adopt()
+        self._join(now_ns)
+        for rank, known in self._ranks.items():
+            self._read(rank, known, now_ns)
+        for notice in self._detect.notices(idle=self._idle(now_ns)):
+            self._tell(notice, now_ns)
+        self._progress(now_ns)
+        self._follow()
+        self._collect()
+
+    def steps(self) -> list[Steps]:
+        """The latest steps of every rank, as far as they are kept here."""
+        return [known.steps(rank) for rank, known in sorted(self._ranks.items()) if known.rows]
+
+    def scores(self) -> dict[int, float]:
+        """Rank to the score of its last step in the preset `ksigma`, once it has a baseline."""
+        rows = {rank: known.rows for rank, known in self._ranks.items()}
+        found = {
+            rank: detector.score(rows[rank][-1][AT["wall_ns"]])
+            for rank, detector in self._detect.detectors().items()
+            if isinstance(detector, KSigma) and rows.get(rank)
+        }
+        return {rank: score for rank, score in found.items() if score is not None}
+
+    @property
+    def state(self) -> str:
+        """`no progress` while no step ends, `baseline` until the preset `ksigma` has one for every rank, `at risk` once
+        a capture was made by itself."""
+        if self.stall is not None:
+            return "no progress"
+        if automatic(self.job) and self._asked is None:
+            return "at risk"
+        made = self._detect.detectors().values()
+        return "baseline" if any(isinstance(one, KSigma) and not one.armed for one in made) else "watching"
+
+    @property
+    def acting(self) -> bool:
+        """Whether this watcher is the one that acts for the job."""
+        if self._lock is None and self._acts:
+            with contextlib.suppress(OSError):
+                file = (self.job.folder / ".watcher").open("ab")
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    file.close()
+                    return False
+                self._lock = file
+        return self._lock is not None
+
+    def _adopt(self) -> None:
+        """Take up thresholds that were changed since the last look; a damaged file changes nothing."""
+        at = thresholds.stamp(self.job)
+        if at == self._thresholds_at:
+            return
+        self._thresholds_at = at
+        try:
+            self._thresholds = thresholds.read(self.job)
+        except HermesError as damaged:
+            self._say(f"the thresholds stay as they are: {damaged.what}")
+            return
+        for detector in self._detect.detectors().values():
+            self._set_thresholds(detector)
+        if self.acting:
+            other = "" if self._preset == "ksigma" else f", which the preset {self._preset} does not use"
+            self._say(f"thresholds of ksigma: {self._thresholds.text()}{other}")
+            self._note("thresholds", k=self._thresholds.k, consecutive=self._thresholds.consecutive)
+
+    def _set_thresholds(self, detector: Detector) -> None:
+        if isinstance(detector, KSigma):
+            detector.change(self._thresholds.on(KSigmaSettings.of(self._environment)))
+
+    def _detector(self, rank: int) -> Detector:
+        made = detector_of(self._preset, rank, self._environment)
+        self._set_thresholds(made)
+        return made
+
+    def _join(self, now_ns: int) -> None:
+        for rank, pid, path in rings(self.job):
+            known = self._ranks.get(rank)
+            if known is not None and not self._follows(known, path):
+                continue
+            with contextlib.suppress(LiveError, OSError):
+                # What is no ring of ours takes no place of one that is.
+                reader = RingReader(path)
+                rows: deque[tuple[int, ...]] = deque(maxlen=KEPT)
+                if known is not None:
+                    self._read(rank, known, now_ns)
+                    known.reader.close()
+                    rows = known.rows
+                self._ranks[rank] = _Rank(reader=reader, pid=pid, rows=rows, seen_ns=now_ns)
+                self._detect.add(rank, [], reader.about)
+
+    def _follows(self, known: _Rank, path: Path) -> bool:
+        """Whether another ring of the rank is of a later process: the known one has ended."""
+        return not known.reader.alive and not known.reader.reads(path)
+
+    def _read(self, rank: int, known: _Rank, now_ns: int) -> None:
+        new = known.reader.new()
+        if not new:
+            return
+        known.seen_ns = now_ns if known.rows else seen_ns(new[-1][AT["end_ns"]], now_ns)
+        known.rows.extend(new)
+        self._detect.add(rank, new, known.reader.about)
+
+    def _idle(self, now_ns: int) -> frozenset[int]:
+        """Ranks that the others are not waited for: they end no step any more, or are gone."""
+        return frozenset(
+            rank
+            for rank, known in self._ranks.items()
+            if now_ns - known.seen_ns > max(_IDLE_NS, 3 * known.rows[-1][AT["wall_ns"]] if known.rows else 0)
+        )
+
+    def _progress(self, now_ns: int) -> None:
+        """Say once that no step ends any more, where the ranks stand, and once that they go on."""
+        ranks = {rank: known for rank, known in self._ranks.items() if known.rows}
+        if not ranks or any(now_ns - known.seen_ns < LEAST_NS for known in ranks.values()):
+            self._goes_on()
+            return
+        asked = stacks if self.stall is None and self.acting else _no_stacks
+        found = stall(self.job, {rank: known.progress() for rank, known in ranks.items()}, now_ns, ask=asked)
+        if found is None:
+            self._goes_on()
+        elif self.stall is None:
+            self.stall = found
+            if not self._acts or self.acting:
+                self._say(found.text())
+            if self.acting:
+                self._note("no progress", step=found.step, ranks=list(found.ranks), text=found.text(), do=found.do())
+        else:
+            self.stall = replace(found, places=self.stall.places)
+
+    def _goes_on(self) -> None:
+        if self.stall is None:
+            return
+        seconds, self.stall = self.stall.seconds, None
+        if not self._acts or self.acting:
+            self._say(f"steps end again, after {seconds:.0f} s without one")
+        if self.acting:
+            self._note("progress", seconds=round(seconds, 1))
+
+    def _tell(self, notice: Notice, now_ns: int) -> None:
+        if notice.kind == "alarm" and notice.alarm is not None:
+            self.alarms.append((notice.alarm, notice.cause))
+        if self._acts and not self.acting:
+            return
+        if notice.kind != "again":
+            self._say(text_of(notice))
+        if not self.acting:
+            return
+        if notice.kind != "again":
+            self._note(notice.kind, **facts_of(notice))
+        if self._capture and self._asked is None and notice.kind in ("alarm", "again", "straggler"):
+            self._start(text_of(notice), now_ns, quiet=notice.kind == "again")
+
+    def _start(self, reason: str, now_ns: int, *, quiet: bool = False) -> None:
+        self._policy.restore(automatic(self.job))
+        refusal = self._policy.refusal(now_ns)
+        if refusal and quiet:
+            return
+        if refusal:
+            self._say(f"no capture: {refusal}")
+            return
+        wish = Wish(
+            steps=self._wish.steps, level=self._wish.level, reason=reason, automatic=True, options=self._wish.options
+        )
+        try:
+            self._asked = ask(self.job, wish, now_ns=now_ns)
+        except HermesError as refused:
+            self._say(f"no capture: {refused.what}")
+            return
+        self._policy.started(now_ns)
+        self._say(f"capturing {wish.steps} steps from step {self._asked.request.start_step} on")
+
+    def _follow(self) -> None:
+        asked = self._asked
+        if asked is None:
+            return
+        said = answers(asked)
+        if said and not finished(said) and time.time_ns() < asked.request.deadline_ns:
+            return
+        self._asked = None
+        write_manifest(asked, said.values())
+        states = {rank: slot.state for rank, slot in said.items()}
+        self._note("capture", folder=str(asked.folder), states={str(rank): state for rank, state in states.items()})
+        bad = [f"rank {rank} {slot.state}: {slot.text}" for rank, slot in said.items() if slot.state != "finished"]
+        if bad:
+            self._say(f"the capture is not whole: {'; '.join(bad)[:300]}")
+        if "finished" in states.values():
+            self._analyse(asked.folder)
+
+    def _analyse(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):
+            child, out = begin_analysis(self.job, folder)
+            self._analyses.append((child, out, time.monotonic()))
+
+    def _collect(self) -> None:
+        for entry in list(self._analyses):
+            child, out, began = entry
+            if child.poll() is None:
+                if time.monotonic() - began > _LONGEST_ANALYSIS_S:
+                    child.kill()
+                continue
+            self._analyses.remove(entry)
+            text = note_finding(self.job, child, out)
+            self._hand_on("finding", text=text)
+            self.findings.append(text)
+            self._say(f"finding: {text}")
+            self._say(f"report: {out / 'report.html'}")
+
+    def _note(self, kind: str, **facts: object) -> None:
+        _note(self.job, kind, **facts)
+        self._hand_on(kind, **facts)
+
+    def _hand_on(self, kind: str, **facts: object) -> None:
+        if self._noted is not None:
+            self._noted({"time_ns": time.time_ns(), "kind": kind, **facts})
+
+    @property
+    def slow(self) -> bool:
+        """Whether an alarm was noticed that is not over."""
+        return self._detect.slow
+
+    def close(self, patience_s: float = 60.0) -> None:
+        """The job has ended: let analyses under way come to their end, then let go."""
+        end = time.monotonic() + patience_s
+        with contextlib.suppress(HermesError, LiveError, OSError, ValueError):
+            self.look(time.time_ns())
+            for notice in self._detect.notices(end=True):
+                self._tell(notice, time.time_ns())
+            while self._analyses and time.monotonic() < end:
+                time.sleep(0.1)
+                self._collect()
+        for child, _, _ in self._analyses:
+            child.kill()
+            child.wait()
+        for known in self._ranks.values():
+            known.reader.close()
+        self._ranks.clear()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _no_stacks(_job: Job, _rank: int, _one: Progress) -> str:
+    """Another watcher asks for them."""
+    return ""
+
+
+def begin_analysis(job: Job, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
+    """Analyse a capture beside the job. Returns the process and where its report goes. Raises `OSError`."""
+    out = job.folder / "reports" / folder.name
+    return analysis(folder, out), out
+
+
+def note_finding(job: Job, child: subprocess.Popen[bytes], out: Path) -> str:
+    """What the analysis that has ended found, in a line; noted among the events of the job."""
+    text = outcome(child, out)
+    _note(job, "finding", text=text, report=str(out / "report.html"))
+    return text
+
+
+def analysed(job: Job, folder: Path) -> None:
+    """Analyse a capture, wait for it, and note what was found. Raises `OSError`."""
+    child, out = begin_analysis(job, folder)
+    try:
+        child.wait(_LONGEST_ANALYSIS_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    note_finding(job, child, out)

@@ -1,0 +1,108 @@
+"""Alarms handed to a web address as JSON: in a thread of its own, bounded, and lost rather than waited for."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import queue
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from hermes.base.errors import InputError
+
+KINDS = frozenset({"alarm", "recovered", "straggler", "caught up", "no progress", "progress", "finding"})
+"""The events of a job that are handed on."""
+_WAITING = 64
+_TIMEOUT_S = 5.0
+_TRIES = 2
+
+
+class Webhook:
+    """Posts events to one address, one after the other. What does not fit its queue is dropped and counted."""
+
+    def __init__(self, address: str, *, plain: bool, say: Callable[[str], None]) -> None:
+        """`plain` allows http to other hosts than this one. Raises `InputError` for an address that is none."""
+        self._scheme, self._host, self._port, self._path = _parsed(address, plain=plain)
+        self._say = say
+        self._told: set[str] = set()
+        self._queue: queue.Queue[bytes | None] = queue.Queue(_WAITING)
+        self.sent = self.dropped = 0
+        self._thread = threading.Thread(target=self._run, name="hermes-webhook", daemon=True)
+        self._thread.start()
+
+    def put(self, job: str, event: Mapping[str, object]) -> None:
+        """Hand an event on; never waits."""
+        if event.get("kind") not in KINDS:
+            return
+        body = json.dumps({"schema": "hermes.event/1", "job": job, **event}).encode()[:65_536]
+        try:
+            self._queue.put_nowait(body)
+        except queue.Full:
+            self.dropped += 1
+
+    def _run(self) -> None:
+        while (body := self._queue.get()) is not None:
+            for attempt in range(_TRIES):
+                try:
+                    self._post(body)
+                    self.sent += 1
+                    break
+                except (OSError, http.client.HTTPException, ValueError) as failed:
+                    if attempt == _TRIES - 1:
+                        self.dropped += 1
+                        self._once(f"the webhook did not take an event ({type(failed).__name__}: {str(failed)[:100]})")
+
+    def _post(self, body: bytes) -> None:
+        """One request; redirects are not followed. Raises what the connection raises, `OSError` for a refusal."""
+        if self._scheme == "https":
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                self._host, self._port, timeout=_TIMEOUT_S, context=ssl.create_default_context()
+            )
+        else:
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_S)
+        with contextlib.closing(connection):
+            connection.request("POST", self._path, body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            answer.read(1024)
+            if not 200 <= answer.status < 300:
+                raise OSError(f"it answered {answer.status}")
+
+    def _once(self, text: str) -> None:
+        if text not in self._told and len(self._told) < 16:
+            self._told.add(text)
+            self._say(text)
+
+    def close(self, patience_s: float = 5.0) -> None:
+        """Send what waits, for so long at most."""
+        with contextlib.suppress(queue.Full):
+            self._queue.put(None, timeout=patience_s)
+        self._thread.join(patience_s)
+
+
+def _parsed(address: str, *, plain: bool) -> tuple[str, str, int | None, str]:
+    hint = "https://HOST/PATH, or http:// to this host"
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError as broken:
+        raise InputError(f"{address[:100]!r} is no web address", hint=hint) from broken
+    host = parts.hostname or ""
+    if parts.scheme not in ("http", "https") or not host or parts.username is not None:
+        raise InputError(f"{address[:100]!r} is no web address that events can go to", hint=hint)
+    if parts.scheme == "http" and not plain and not _loopback(host):
+        raise InputError("http would send alarms in the clear", where=host, hint=f"{hint}; or --webhook-plain")
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return parts.scheme, host, port, path
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,116 @@
+"""Work of attention, forward and backward, on PyTorch's operators and on CANN's.
+
+Source: FlashAttention-2 (arXiv 2307.08691), section 4.1: the forward pass takes 4 B H Sq Sk D, half of it when causal,
+and the backward pass 2.5 times as much, since it works the scores out again. Where the head sizes of keys and values
+differ, 2 (Dk + Dv) stands for 4 D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hermes.knowledge.cost.tensors import Call, Tensor
+from hermes.knowledge.cost.work import Work, plus, precision_of, total_bytes
+
+# A mask of this shape is the compressed triangle of CANN's sparse modes 2 to 4 (aclnnFlashAttentionScore).
+_TRIANGLE = (2048, 2048)
+_MASK_PLACE = {"flash attention score": 6, "flash attention score grad": 7}
+_FLAGS = ("True", "False")
+
+
+def attention(call: Call, order: str, *, backward: bool) -> Work | None:
+    """ATen's attention; `order` is that of the dimensions: `bshd` or `bhsd`. Packed sequences are left out."""
+    first = 1 if backward else 0
+    parts = call.inputs[first : first + 3]
+    if len(parts) < 3 or any(len(part.shape) != 4 for part in parts):
+        return None
+    query, key, value = parts
+    s, h = (1, 2) if order == "bshd" else (2, 1)
+    if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
+        return None
+    if backward and call.inputs[0].shape[:3] != query.shape[:3]:
+        return None
+    causal = _causal(call)
+    scores = query.shape[0] * query.shape[h] * query.shape[s] * key.shape[s]
+    forward = 2 * scores * (query.shape[3] + value.shape[3])
+    flops = (5 * forward // 2 if backward else forward) // (1 if causal is False else 2)
+    sizes = total_bytes(parts)
+    out = Tensor(shape=(*query.shape[:3], value.shape[3]), kind=query.kind)
+    moved = plus(sizes, sizes, out.bytes, out.bytes) if backward else plus(sizes, out.bytes)
+    return _work(flops, moved, query, "causal assumed: the flag is not recorded" if causal is None else "")
+
+
+def stored_attention(call: Call, formula: str) -> Work | None:
+    """CANN's FlashAttentionScore and its gradient; the maxima of the scores (B, N, Sq, 8) tell the layout."""
+    backward = formula.endswith("grad")
+    maxima = _at(call.inputs, 8) if backward else _at(call.outputs, 0)
+    if maxima is None or len(maxima.shape) != 4 or maxima.shape[3] != 8 or len(call.inputs) < 3:
+        return None
+    query, key = call.inputs[:2]
+    batch, heads, length, _ = maxima.shape
+    keys = _keys(query, key, batch, heads, length)
+    if keys is None:
+        return None
+    mask = _at(call.inputs, _MASK_PLACE[formula])
+    square = mask is not None and len(mask.shape) >= 2 and mask.elements > 1
+    triangle = square and mask is not None and mask.shape[-2:] == _TRIANGLE
+    flops = 4 * keys * query.elements
+    flops = (5 * flops // 2 if backward else flops) // (2 if square else 1)
+    moved = plus(total_bytes(call.inputs), total_bytes(call.outputs))
+    note = "a mask may hide half: counted as causal" if square and not triangle else ""
+    return _work(flops, moved, query, note)
+
+
+def _keys(query: Tensor, key: Tensor, batch: int, heads: int, length: int) -> int | None:
+    """How many keys each query meets, by the one layout that fits: BSH, SBH, BNSD or BSND."""
+    fits: set[int] = set()
+    if len(query.shape) == len(key.shape) == 3:
+        if query.shape[:2] == (batch, length) and key.shape[0] == batch:
+            fits.add(key.shape[1])
+        if query.shape[:2] == (length, batch) and key.shape[1] == batch:
+            fits.add(key.shape[0])
+    elif len(query.shape) == len(key.shape) == 4 and query.shape[0] == key.shape[0] == batch:
+        if query.shape[1:3] == (heads, length):
+            fits.add(key.shape[2])
+        if query.shape[1:3] == (length, heads):
+            fits.add(key.shape[1])
+    return fits.pop() if len(fits) == 1 else None
+
+
+def _causal(call: Call) -> bool | None:
+    """Whether only past keys count, by the recorded values; None when they are not recorded.
+
+    Each operator has its flags in an order of its own (`native_functions.yaml`): the first one is `is_causal`, but for
+    cuDNN's forward pass, where whether to return the log-sums comes before it, and for the efficient variant, where it
+    is the last one, or a number before the first: 0 for no mask, 1 and 2 for the two triangles.
+    """
+    flags = [value for value in call.values if value in _FLAGS]
+    if not flags:
+        return None
+    if "::_efficient_attention" in call.name:
+        first = next(place for place, value in enumerate(call.values) if value in _FLAGS)
+        kinds = [value for value in call.values[:first] if value in ("0", "1", "2")]
+        return kinds[-1] != "0" if kinds else None
+    if "efficient" in call.name:
+        return flags[-1] == "True"
+    if "cudnn" in call.name and "backward" not in call.name:
+        return flags[1] == "True" if len(flags) > 1 else None
+    return flags[0] == "True"
+
+
+def _at(parts: tuple[Tensor, ...], place: int) -> Tensor | None:
+    return parts[place] if place < len(parts) and parts[place].shape else None
+
+
+def _work(flops: int, moved: int | None, operand: Tensor, note: str) -> Work:
+    return Work(flops=flops, bytes=moved, unit="matrix", precision=precision_of([operand]), note=note)
+
+
+FORMULAS: dict[str, Callable[[Call], Work | None]] = {
+    "attention bshd": lambda call: attention(call, "bshd", backward=False),
+    "attention bhsd": lambda call: attention(call, "bhsd", backward=False),
+    "attention backward bshd": lambda call: attention(call, "bshd", backward=True),
+    "attention backward bhsd": lambda call: attention(call, "bhsd", backward=True),
+    "flash attention score": lambda call: stored_attention(call, "flash attention score"),
+    "flash attention score grad": lambda call: stored_attention(call, "flash attention score grad"),
+}

@@ -1,0 +1,276 @@
+"""What to change where it differs by chip or library: options, tools and operators of vendors, as findings show them.
+
+Each says its source. Rules choose among them by the traits of `hermes.knowledge.vendors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hermes.knowledge.vendors import Traits
+from hermes.model.finding import Action
+
+OVERLAP_TENSOR_PARALLEL = Action(
+    title="Split products and their collectives into pieces that overlap",
+    do="--tp-comm-overlap in Megatron; --use-ascend-coc --coc-fused-kernel or --use-ascend-mc2 in MindSpeed; "
+    "sequence parallelism; fewer ranks in the tensor-parallel group where memory allows.",
+    verify="Transfers of tp that nothing hides fall in the next profile.",
+    risk="CoC and MC2 exclude each other; a smaller group needs more memory.",
+    source="MindSpeed, communication-over-computation.md and mc2.md; Megatron-LM, tp_comm_overlap",
+)
+ROOM_BESIDE_TRANSFERS = Action(
+    title="Let other work overlap, and let collectives copy less",
+    do="export TORCH_HCCL_ZERO_COPY=1 with PYTORCH_NPU_ALLOC_CONF=expandable_segments:True on Ascend; "
+    "NCCL_MAX_CTAS=8 on CUDA; start collectives so that they run beside products, not beside elementwise "
+    "kernels.",
+    verify="The slowdown in the report's table of contention falls, and the step with it.",
+    risk="Less overlap may expose more communication than contention costs.",
+    source="torch_npu documentation of TORCH_HCCL_ZERO_COPY; NCCL documentation of NCCL_MAX_CTAS",
+)
+CHECK_NETWORK_PORT = Action(
+    title="Look at the network port for errors and pauses",
+    do="hccn_tool -i N -stat -g before and after (retransmissions, pauses, errors), ethtool -S and rdma "
+    "statistic on the host; check optics, PFC and ECN settings and the switch port. Leave "
+    "HCCL_RDMA_TIMEOUT and HCCL_RDMA_RETRY_CNT at their defaults.",
+    verify="Counters of errors stand still over a step, and no transfer stalls in the next profile.",
+    risk="A shorter timeout hides losses and fails under congestion.",
+    source="msprof-analyze, rdma_analysis.yaml; CANN documentation of HCCL_RDMA_TIMEOUT",
+)
+DEFAULT_ALGORITHMS = Action(
+    title="Let the library choose, with large buffers",
+    do="unset HCCL_ALGO NCCL_ALGO NCCL_PROTO NCCL_P2P_DISABLE NCCL_SHM_DISABLE; export HCCL_BUFFSIZE=512 "
+    "(MB, as large as the messages); compare with HCCL test or nccl-tests on the same ranks.",
+    verify="The speed of the same operations rises in the next profile.",
+    risk="Twice the buffer's memory for each communicator; a switch may have been set against a hang.",
+    source="CANN documentation of HCCL_BUFFSIZE and HCCL_ALGO; NCCL documentation of environment variables",
+)
+DIRECT_LINKS = Action(
+    title="Let ranks of one host use its direct links",
+    do="unset HCCL_INTRA_ROCE_ENABLE HCCL_INTRA_PCIE_ENABLE HCCL_INTER_HCCS_DISABLE NCCL_P2P_DISABLE; "
+    "give the container all devices of the group; check npu-smi info -t topo or nvidia-smi topo -m.",
+    verify="The transport of these pairs changes in the report's table of links.",
+    risk="A switch may have been set against a fault: watch for hangs.",
+    source="CANN documentation of HCCL_INTRA_ROCE_ENABLE; NCCL documentation of NCCL_P2P_DISABLE",
+)
+MORE_ROWS = Action(
+    title="Give each product more rows",
+    do="Fold batch and sequence into the rows of one product, raise the micro-batch as far as memory allows, and "
+    "replace a row of small products by one torch.bmm or grouped product.",
+    verify="The same operators reach a larger share of their roof; time per sample falls.",
+    risk="Memory; a larger batch may change convergence.",
+    source="NVIDIA, Matrix Multiplication Background User's Guide, section 3; msprof-analyze, aicore_performance.yaml",
+)
+TUNED_TILES = Action(
+    title="Tune the tiles of these operators",
+    do="Run AOE on them (aoe --job_type=2 with the operators named here), and keep "
+    "torch.npu.config.allow_internal_format at its default for convolutions.",
+    verify="mac and mte2 ratios of these operators rise to 80 % in a Level2 capture.",
+    risk="Time to tune; tuned tiles hold for one CANN version.",
+    source="advisor of msprof-analyze: AOE for operators without a bound",
+)
+FUSED_OPERATORS = Action(
+    title="Use torch_npu's fused operators",
+    do="torch_npu.npu_rms_norm, npu_swiglu, npu_rotary_mul, npu_scaled_masked_softmax and the NpuFused optimizers in "
+    "place of their parts; in-place forms (add_, mul_) elsewhere.",
+    verify="The parts are gone from kernel_details, and the fused types are there in their place.",
+    risk="In place is only right where autograd keeps no copy of the value.",
+    source="msprof-analyze, timeline_fusion_ops.yaml",
+)
+NO_INTERNAL_FORMATS = Action(
+    title="Switch internal formats off",
+    do="torch_npu.npu.config.allow_internal_format = False before the model is built; for frozen weights convert "
+    "once: weight.data = torch_npu.npu_format_cast(weight.data, 29).",
+    verify="TransData no longer appears, and the step as a whole is shorter.",
+    risk="Convolutions may be slower without their format: measure both.",
+    source="torch_npu, npu_config.py; MindStudio, general performance issues",
+)
+FUSED_CASTS = Action(
+    title="Use fused operators that convert inside",
+    do="torch_npu.npu_scaled_masked_softmax, npu_rms_norm or npu_fusion_attention in place of parts that cast to "
+    "float32 and back; give buffers the module's type: buffer.to(torch.bfloat16) once, not in forward.",
+    verify="Pairs of Cast around these operators are gone.",
+    risk="Check the accuracy: a norm or softmax may need float32 inside, which the fused ones have.",
+    source="msprof-analyze, timeline_fusion_ops.yaml",
+)
+KEEP_LAYOUTS = Action(
+    title="Choose layouts that need no turning",
+    do="npu_fusion_attention(..., input_layout='BSND') as the projection leaves it; "
+    "torch_npu.npu_confusion_transpose(x, perm, shape, transpose_first) for permute with view; contiguous() once "
+    "where a tensor is used often.",
+    verify="Transpose, AsStrided and ViewCopy take less time.",
+    risk="A layout touches checkpoints and tensor parallelism.",
+    source="msprof-analyze, timeline_fusion_ops.yaml: npu_confusion_transpose",
+)
+SHORTER_FLOATS = Action(
+    title="Let products run in HF32",
+    do="torch.npu.matmul.allow_hf32 = True (convolutions have it by default), or train in bfloat16 with "
+    "torch.autocast.",
+    verify="MatMul kernels take about half as long; the loss follows the one before.",
+    risk="HF32 has 10 bits of mantissa: check the loss.",
+    source="torch_npu, npu_config.py: allow_hf32",
+)
+BUCKETS_OF_LENGTH = Action(
+    title="Put samples of like length together, or pack them",
+    do="Sort by length within buckets of some hundred batches (a BatchSampler), and pad to the longest of "
+    "the batch: torch.nn.utils.rnn.pad_sequence(samples, batch_first=True); or concatenate samples and use "
+    "flash_attn_varlen_func or torch_npu.npu_fusion_attention with input_layout='TND'.",
+    verify="The share of padding in this finding falls below a fifth.",
+    risk="Batches of like length are less random: shuffle the buckets. Shapes vary more.",
+    source="PyTorch documentation of torch.nn.utils.rnn; Krell et al., Efficient sequence packing, 2021",
+)
+SHARDED_TABLES = Action(
+    title="Update tables where they are read",
+    do="torchrec.EmbeddingBagCollection with apply_optimizer_in_backward, its tables split over ranks by "
+    "DistributedModelParallel: the backward pass updates the rows that were read, and no gradient is written. On "
+    "Ascend: Rec SDK Torch, which has TorchRec's modules for NPUs.",
+    verify="Neither a gradient nor an optimizer of the size of the table is left in the profile.",
+    risk="Another library; checkpoints of tables change their form.",
+    source="TorchRec documentation; Rec SDK Torch, feature overview",
+)
+LEAN_CAPTURE = Action(
+    title="Capture once more, lean",
+    do="profile(with_stack=False, with_modules=False, profile_memory=False, record_shapes=False, "
+    "schedule=schedule(wait=10, warmup=1, active=2, repeat=1)), on Ascend at Level0; compare both.",
+    verify="If free time falls as far, the loss was the profiler's.",
+    risk="Fewer details.",
+    source="PyTorch documentation of torch.profiler: with_stack and profile_memory add overhead",
+)
+OFFLINE_KERNELS = Action(
+    title="Turn online compilation off",
+    do="torch_npu.npu.set_compile_mode(jit_compile=False) before the model is built; "
+    "keep input shapes fixed or bucketed.",
+    verify="aclopCompileAndExecute no longer appears after the warm-up, and free time falls.",
+    risk="Some operators run slower without shape-specialised code: compare the step time.",
+    source="torch_npu documentation of set_compile_mode",
+)
+MORE_PER_LAUNCH = Action(
+    title="Give the device more for each launch",
+    do="A larger micro-batch; fused operators and a fused optimizer (torch.optim.AdamW(…, fused=True), "
+    "torch_npu.optim.NpuFusedAdamW); no Python loop over samples, heads or experts.",
+    verify="The median kernel is longer than the time between two launches.",
+    risk="A larger batch changes the convergence: adapt the learning rate.",
+    source="PyTorch performance tuning guide; msprof-analyze's advisor on fused optimizers",
+)
+DEEPER_TASK_QUEUE = Action(
+    title="Let a second thread do more of the launching",
+    do="export TASK_QUEUE_ENABLE=2",
+    verify="The thread of the loop spends less time in operators, and free time falls.",
+    risk="Peak memory may rise; without effect while ASCEND_LAUNCH_BLOCKING is 1.",
+    source="torch_npu's list of environment variables: TASK_QUEUE_ENABLE",
+)
+NO_SYNCHRONISATION = Action(
+    title="Do not wait for the device inside the loop",
+    do="Remove torch.cuda.synchronize(), torch.npu.synchronize() and empty_cache() from the loop; time "
+    "with Event(enable_timing=True) read every 100 steps; tensor.to(device, non_blocking=True) from pinned "
+    "memory.",
+    verify="The calls are gone from most steps, and free time falls.",
+    risk="Errors of the device show later than the call that made them.",
+    source="PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",
+)
+THREADS_BY_CORES = Action(
+    title="No more threads than cores, each rank on cores of its own",
+    do="export OMP_NUM_THREADS=<cores / ranks>; fewer DataLoader workers with one thread in each; "
+    "on Ascend export CPU_AFFINITY_CONF=1, elsewhere torchrun --numa-binding=node.",
+    verify="The load falls, and free time per step with it.",
+    risk="Too few threads slow preparation on the host.",
+    source="PyTorch performance tuning guide: utilize OpenMP; torch_npu's list of environment variables",
+)
+COPY_AHEAD = Action(
+    title="Copy ahead, from pinned memory",
+    do="DataLoader(…, pin_memory=True) and batch.to(device, non_blocking=True), one batch ahead on a "
+    "stream of its own; gather small tensors into one before the copy.",
+    verify="Copies from the host overlap kernels in the next profile.",
+    risk="Pinned memory cannot be swapped out; the host tensor must stay unchanged until its copy ended.",
+    source="PyTorch notes on CUDA semantics: use pinned memory buffers",
+)
+ASYNC_SAVE = Action(
+    title="Save in the background",
+    do="torch.distributed.checkpoint.async_save(state, checkpoint_id=path), on Ascend also "
+    "torch_npu.utils.save_async(state, path); save less often.",
+    verify="Steps that save are as long as the others.",
+    risk="Host memory for one copy of the state; a crash before the end loses that checkpoint.",
+    source="PyTorch documentation of torch.distributed.checkpoint",
+)
+KEEP_CACHED_MEMORY = Action(
+    title="Let the caching allocator keep its memory",
+    do="Remove empty_cache() from the loop; export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True "
+    "(PYTORCH_CUDA_ALLOC_CONF on CUDA); make the first batch the longest; if memory is full, a smaller "
+    "micro-batch.",
+    verify="No allocation call is left after the warm-up, and num_alloc_retries stays 0.",
+    risk="More memory stays reserved.",
+    source="PyTorch notes on CUDA semantics: memory management; torch_npu's list of environment variables",
+)
+EXPANDABLE_SEGMENTS = Action(
+    title="Let segments grow",
+    do="export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True, PYTORCH_CUDA_ALLOC_CONF on CUDA; "
+    "for lengths that vary also roundup_power2_divisions:4.",
+    verify="Reserved over allocated falls below 1.3 at the peak.",
+    risk="Older drivers cannot use several devices from one process with it.",
+    source="PyTorch notes on CUDA semantics; torch_npu's list of environment variables",
+)
+RELEASE_TENSORS = Action(
+    title="Let go of what a step leaves",
+    do="losses.append(loss.detach()) in place of losses.append(loss); find what stays with "
+    "torch.cuda.memory._record_memory_history(), on Ascend torch.npu.memory._record_memory_history().",
+    verify="Memory at the beginning of a step stays the same over a hundred steps.",
+    risk="none",
+    source="PyTorch documentation: understanding memory usage",
+)
+
+MEASURE_A_LINK = (
+    "Measure that pair alone (HCCL test or nccl-tests with two ranks); look at its errors with hccn_tool -i N -stat "
+    "-g, npu-smi info -t topo or nvidia-smi nvlink -s -e; until it is mended, place heavy groups elsewhere."
+)
+ALIGNED_AXES = (
+    "--make-vocab-size-divisible-by 128, a head size of 64 or 128, hidden and feed-forward sizes in multiples of 256 "
+    "elements on Ascend, of 8 on NVIDIA."
+)
+ALIGNED_AXES_SOURCE = "msprof-analyze, aicore_performance.yaml; NVIDIA, Matrix Multiplication Background User's Guide"
+READ_CLOCKS = (
+    "npu-smi info -t common -i DEVICE and npu-smi info -t power, or nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE"
+)
+MORE_WORK_FOR_A_KERNEL = (
+    "foreach=True or a fused optimizer, torch.compile for chains of small operators, larger batches; on Ascend tune "
+    "the longest with AOE, or replace them by a library operator."
+)
+COMPARE_DEVICES = (
+    "Compare clock, temperature, power and processes of its device with another's (npu-smi info, nvidia-smi -q); swap "
+    "the two ranks' devices and profile again."
+)
+RECORD_THE_HOST = (
+    "with_stack=True; on Ascend also gc_detect_threshold=1; hermes run for the counters of collections, run queue and "
+    "page faults."
+)
+RECORD_THE_HOST_SOURCE = "torch_npu documentation of its profiler; docs/capture.md"
+FUSED_LAYERS: Mapping[str, str] = {
+    "RMSNorm": "torch_npu.npu_rms_norm(x, weight, epsilon=eps)[0]",
+    "rotary embedding": "torch_npu.npu_rotary_mul(x, cos, sin)",
+    "SwiGLU": "torch_npu.npu_swiglu(torch.cat([gate, up], dim=-1)), from one product that makes both halves",
+    "attention": "torch_npu.npu_fusion_attention(q, k, v, heads, input_layout='BNSD', scale=scale, …)[0]",
+}
+"""Layers that the vendor's adapter has as one operator, and how it is called."""
+
+
+def fused_optimizer(name: str) -> Action:
+    """The adapter's fused form of an optimizer."""
+    return Action(
+        title=f"Use torch_npu's fused form of {name}",
+        do=f"optimizer = torch_npu.optim.NpuFused{name}(model.parameters(), …) in place of torch.optim.{name} (each "
+        "optimizer of PyTorch that has a fused form there is named NpuFused…).",
+        verify="Foreach types are gone from kernel_details, and the optimizer's range is shorter.",
+        risk="It joins parameters and gradients into flat buffers: do not replace them afterwards.",
+        source="msprof-analyze, affinity API: NpuFused optimizers",
+    )
+
+
+def launch_as_graph(device: Traits) -> Action:
+    """The step as a graph, by what captures one on a device."""
+    return Action(
+        title="Launch the step as a graph",
+        do="torch.npu.make_graphed_callables(model, (x,)) or torch.compile(model, backend='npugraphs')"
+        if device.fused
+        else "torch.compile(model, mode='reduce-overhead') or torch.cuda.make_graphed_callables(model, (x,))",
+        verify="Few launches are left in a step, and free time falls.",
+        risk="Shapes and addresses are fixed, branches on data are frozen, the graph keeps its memory.",
+        source="PyTorch notes on CUDA semantics: CUDA graphs; torch_npu's npugraphs",
+    )

@@ -1,0 +1,104 @@
+"""What differs between the devices of vendors, as traits: other rooms ask for a trait, never who made a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hermes.model.limit import Limit
+
+OF_ITS_ROOF = Limit(
+    value=0.80,
+    unit="of its roof makes an operator bound by it",
+    source="`msprof op`, and the advisor of msprof-analyze: below 80 % no pipe bounds a kernel",
+)
+REACHED_BY_LIBRARIES = Limit(
+    value=0.54,
+    unit="of the peak of MI300X takes the place of 80 % there",
+    source="architecture file of TraceLens 0.1 for MI300X: 708 of 1307 TFLOP/s in bfloat16 were reached",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """How profiles of a vendor's devices differ.
+
+    `device`: kernels run on a device, and not in operators of the host. `window`: what a step's window is measured on.
+    `task_queue`: the framework may hand launches to a thread of its own. `counters`: kernels carry counters of pipes,
+    names of compute units and samples of the clock. `event_tasks`: event records and waits are tasks of the device.
+    `typed`: kernels are told by their operator's type, else by their symbol. `single_block`: a core takes one block at
+    a time. `levels`: the profiler has levels. `aligned_sizes`: transfers are faster at aligned sizes. `step_file`: the
+    profiler writes its own split of steps. `fused`: the framework has fused operators of the vendor's. `aim` is the
+    part of the roof that a good kernel reaches. `chip` is the word of the case base, `libraries` what runs there.
+    """
+
+    device: bool = True
+    window: Literal["device", "host"] = "host"
+    task_queue: bool = False
+    counters: bool = False
+    event_tasks: bool = False
+    typed: bool = False
+    single_block: bool = False
+    levels: bool = False
+    aligned_sizes: bool = False
+    step_file: bool = False
+    fused: bool = False
+    aim: Limit = OF_ITS_ROOF
+    chip: str = ""
+    libraries: tuple[str, ...] = ()
+
+
+UNKNOWN = Traits()
+"""Of a vendor that nobody knows, or of ranks whose vendors differ."""
+_TRAITS: Mapping[str, Traits] = {
+    "ascend": Traits(
+        window="device", task_queue=True, counters=True, event_tasks=True, typed=True, single_block=True, levels=True,
+        aligned_sizes=True, step_file=True, fused=True, chip="ascend", libraries=("hccl", "cann", "ascend c"),
+    ),
+    "nvidia": Traits(chip="cuda", libraries=("nccl", "cudnn", "triton")),
+    "amd": Traits(aim=REACHED_BY_LIBRARIES, chip="rocm", libraries=("rccl", "triton")),
+    "cpu": Traits(device=False, chip="cpu", libraries=("gloo",)),
+}  # fmt: skip
+ADAPTERS: Mapping[tuple[str, str], str] = {("ascend", "pytorch"): "torch_npu"}
+"""By chip and framework, the adapter that joins them."""
+TOLD_APART = frozenset({"pytorch", "torch_npu", "mindspore", "hccl", "cann", "nccl", "cudnn", "rccl"})
+"""Frameworks and libraries that a profile tells apart."""
+NO_QUEUE = "only torch_npu has one"
+ASKED_DIRECTLY = "calls of AscendCL, and none taken from a queue"
+QUEUE_SETTING = "TASK_QUEUE_ENABLE"
+STEP_FILE = "Ascend's definition"
+"""How reports name the split of steps that a profiler writes itself."""
+STEP_FILE_NOTE = (
+    "Ascend's step_trace_time counts copies as free time, and the time before the first device task apart, as "
+    "preparing; Hermes splits copies off free time."
+)
+MACHINE_TOOLS = ("npu-smi", "nvidia-smi", "hccn_tool")
+"""Commands that look at devices and their network."""
+CALL_KINDS = ("acl", "node", "hccl", "model", "runtime", "driver")
+"""Kinds of host calls of runtimes and libraries."""
+SHOWN_AS_OPERATIONS = "hccl"
+"""The library whose collectives profilers show as operations of the device, even where no kernel was recorded."""
+FRAMEWORK_FRAMES = r"(^|/)torch(_npu)?/"
+"""Files of Python frames that are a framework's, as a regular expression."""
+
+
+def traits(vendor: str) -> Traits:
+    """The traits of a vendor's devices."""
+    return _TRAITS.get(vendor, UNKNOWN)
+
+
+def common_traits(vendors: Iterable[str]) -> Traits:
+    """The traits of devices of one vendor; `UNKNOWN` where they differ."""
+    known = {*vendors}
+    return traits(known.pop()) if len(known) == 1 else UNKNOWN
+
+
+def chips(vendors: Iterable[str]) -> tuple[str, ...]:
+    """The chips of vendors in the words of the case base, in order."""
+    return tuple(sorted({traits(vendor).chip for vendor in vendors} - {""}))
+
+
+def libraries_of(chip: str) -> tuple[str, ...]:
+    """What runs on a chip, by the word of the case base."""
+    return next((one.libraries for one in _TRAITS.values() if one.chip == chip), ())

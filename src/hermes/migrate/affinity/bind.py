@@ -1,0 +1,138 @@
+"""Puts every thread of the ranks on their cores, and back on those that they had before."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.base.errors import InputError
+from hermes.migrate.affinity.machine import ranges
+
+_PASSES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What became of one process: how many threads were moved, and the reason for each that was not."""
+
+    pid: int
+    cpus: frozenset[int]
+    threads: int
+    failed: Sequence[str] = ()
+
+
+def state_file(environment: Mapping[str, str], home: Path) -> Path:
+    """Where the cores that threads had before are kept."""
+    base = environment.get("XDG_STATE_HOME", "")
+    return (Path(base) if base else home / ".local" / "state") / "hermes" / "affinity.json"
+
+
+def apply(wanted: Mapping[int, frozenset[int]], state: Path) -> list[Bound]:
+    """Move all threads of each process to its cores. What they had is kept in `state` first."""
+    before = {str(pid): _before(pid) for pid in wanted}
+    _keep(state, before)
+    return [_move_all(pid, cores) for pid, cores in wanted.items()]
+
+
+def restore(state: Path) -> list[Bound]:
+    """Give all threads the cores that they had before `apply`; threads that came later those of their process."""
+    try:
+        kept: dict[str, dict[str, object]] = json.loads(state.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError("nothing was applied", where=str(state), hint="hermes affinity --apply first") from None
+    except (OSError, ValueError) as wrong:
+        raise InputError(f"the kept state cannot be read: {wrong}", where=str(state)) from wrong
+    done = [_restore(int(pid), entry) for pid, entry in kept.items()]
+    state.unlink(missing_ok=True)
+    return done
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        return sorted(int(folder.name) for folder in Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
+
+
+def _started(pid: int) -> str:
+    """When a process began, in ticks: tells it from a later one with its number."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _before(pid: int) -> dict[str, object]:
+    threads: dict[str, str] = {}
+    for thread in _threads(pid):
+        with contextlib.suppress(OSError):
+            threads[str(thread)] = ranges(frozenset(os.sched_getaffinity(thread)))
+    return {"started": _started(pid), "threads": threads}
+
+
+def _keep(state: Path, before: dict[str, dict[str, object]]) -> None:
+    """Add to the state; what was there first for a process that still runs stays: two `apply` can be taken back."""
+    old: dict[str, dict[str, object]] = {}
+    with contextlib.suppress(OSError, ValueError):
+        old = json.loads(state.read_text(encoding="utf-8"))
+    for pid, entry in old.items():
+        if pid in before and before[pid]["started"] == entry.get("started"):
+            before[pid] = entry
+        elif _started(int(pid)) == entry.get("started") != "":
+            before.setdefault(pid, entry)
+    state.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=state.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        json.dump(before, stream)
+    Path(name).replace(state)
+
+
+def _move_all(pid: int, cores: frozenset[int]) -> Bound:
+    moved: set[int] = set()
+    failed: dict[int, str] = {}
+    if not _threads(pid):
+        return Bound(pid=pid, cpus=cores, threads=0, failed=(f"process {pid} does not run",))
+    # Threads that are started meanwhile by one that was not moved yet are found by another pass.
+    for _ in range(_PASSES):
+        new = [thread for thread in _threads(pid) if thread not in moved and thread not in failed]
+        if not new:
+            break
+        for thread in new:
+            reason = _move(thread, cores)
+            if reason:
+                failed[thread] = f"thread {thread}: {reason}"
+            else:
+                moved.add(thread)
+    return Bound(pid=pid, cpus=cores, threads=len(moved), failed=tuple(failed.values()))
+
+
+def _move(thread: int, cores: frozenset[int]) -> str:
+    try:
+        os.sched_setaffinity(thread, cores)
+    except ProcessLookupError:
+        return ""
+    except OSError as refused:
+        return refused.strerror or str(refused)
+    return "" if frozenset(os.sched_getaffinity(thread)) == cores else "the kernel gave it other cores"
+
+
+def _restore(pid: int, entry: dict[str, object]) -> Bound:
+    from hermes.migrate.affinity.machine import cpus
+
+    threads = entry.get("threads")
+    known = {int(thread): cpus(str(text)) for thread, text in threads.items()} if isinstance(threads, dict) else {}
+    usual = known.get(pid) or next(iter(known.values()), frozenset())
+    if not _started(pid) or _started(pid) != entry.get("started"):
+        return Bound(pid=pid, cpus=usual, threads=0, failed=(f"process {pid} has ended",))
+    moved, failed = 0, []
+    for thread in _threads(pid):
+        reason = _move(thread, known.get(thread, usual))
+        moved += not reason
+        if reason:
+            failed.append(f"thread {thread}: {reason}")
+    return Bound(pid=pid, cpus=usual, threads=moved, failed=tuple(failed))

@@ -1,0 +1,91 @@
+"""A plan: which cores each device's rank runs on, and how to say it to taskset, numactl and torch_npu."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hermes.migrate.affinity.machine import Device, Machine, ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """The cores of one rank."""
+
+    device: Device
+    cpus: frozenset[int]
+    why: str
+
+    @property
+    def taskset(self) -> str:
+        """The prefix that starts the rank on its cores."""
+        return f"taskset -c {ranges(self.cpus)}"
+
+    @property
+    def numactl(self) -> str:
+        """The prefix that starts the rank on its cores with memory of their node."""
+        node = f" --membind={self.device.node}" if self.device.node is not None else ""
+        return f"numactl --physcpubind={ranges(self.cpus)}{node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All seats of a machine."""
+
+    seats: Sequence[Seat]
+    notes: Sequence[str]
+
+    @property
+    def variable(self) -> str:
+        """`CPU_AFFINITY_CONF` for torch_npu, where each rank has one range of cores; empty where one has not."""
+        parts = [(seat.device.index, ranges(seat.cpus)) for seat in self.seats if seat.device.kind == "npu"]
+        if not parts or any("," in cores for _, cores in parts):
+            return ""
+        spelled = [f"npu{index}:{cores if '-' in cores else f'{cores}-{cores}'}" for index, cores in parts]
+        return f"CPU_AFFINITY_CONF=1,{','.join(spelled)}"
+
+
+def plan(machine: Machine) -> Plan:
+    """Ranks on the cores near their devices; devices with the same cores share them evenly, whole cores at a time."""
+    groups: dict[frozenset[int], list[Device]] = {}
+    notes = list(machine.notes)
+    for device in machine.devices:
+        near = device.near & machine.allowed
+        if not near:
+            notes.append(_why_all(device, machine))
+        groups.setdefault(near or machine.allowed, []).append(device)
+    seats: list[Seat] = []
+    taken: set[int] = set()
+    # The smallest groups choose first; what they take is not given twice where groups overlap.
+    for near, devices in sorted(groups.items(), key=lambda one: (len(one[0]), sorted(one[0]))):
+        free = near - taken or near
+        seats += _share(free, devices, machine, notes)
+        taken |= free if len(free) >= len(devices) else frozenset()
+    return Plan(seats=sorted(seats, key=lambda seat: seat.device.index), notes=notes)
+
+
+def _why_all(device: Device, machine: Machine) -> str:
+    name = f"{device.kind}{device.index}"
+    if device.near:
+        return f"{name}: none of its cores {ranges(device.near)} is allowed here; it gets others"
+    return f"{name}: nothing says which cores are near to it; it gets a share of all {len(machine.allowed)}"
+
+
+def _share(free: frozenset[int], devices: Sequence[Device], machine: Machine, notes: list[str]) -> list[Seat]:
+    cores = _physical(free, machine.siblings)
+    count = len(devices)
+    why = f"{len(free)} cores near to it" if count == 1 else f"its share of {len(free)} cores near to {count} devices"
+    if len(cores) < count:
+        notes.append(f"{count} devices share {len(cores)} cores: {ranges(free)}")
+        return [Seat(device=device, cpus=free, why=why) for device in devices]
+    seats = []
+    for position, device in enumerate(devices):
+        part = cores[len(cores) * position // count : len(cores) * (position + 1) // count]
+        seats.append(Seat(device=device, cpus=frozenset().union(*part), why=why))
+    return seats
+
+
+def _physical(free: frozenset[int], siblings: Mapping[int, frozenset[int]]) -> list[frozenset[int]]:
+    """Cores as sets of their hardware threads, in order."""
+    found = {siblings.get(cpu, frozenset({cpu})) & free for cpu in free}
+    return sorted(found, key=min)

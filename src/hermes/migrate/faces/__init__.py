@@ -1,0 +1,1 @@
+"""How the answers of `hermes migrate` look: text, JSON, SARIF, one-file HTML."""

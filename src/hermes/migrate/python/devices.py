@@ -1,0 +1,326 @@
+"""Finds strings, methods and tests that name a CUDA device or NCCL, and writes them for any accelerator."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tokenize
+from collections.abc import Iterable
+from io import StringIO
+
+from hermes.migrate.model import Sure
+from hermes.migrate.python.file import ACCELERATOR, COLLECTIVES, Change, File
+from hermes.migrate.python.flow import Flow
+
+_DEVICE = re.compile(r"cuda(:\d+)?$")
+_OPENING = re.compile(r"(?i)^([a-z]*)(\"\"\"|'''|\"|')")
+_TENSOR_TYPE = re.compile(r"torch\.cuda\.\w+Tensor$")
+_NCCL = ("nccl", "NCCL")
+
+
+def find(file: File) -> None:
+    """Each device string, `.cuda()`, `.is_cuda` and NCCL name of the file."""
+    in_f_strings = {id(part) for joined in file.source.nodes(ast.JoinedStr) for part in joined.values}
+    for constant in file.source.nodes(ast.Constant):
+        if isinstance(constant.value, str) and id(constant) not in in_f_strings:
+            _constant(file, constant, constant.value)
+    for joined in file.source.nodes(ast.JoinedStr):
+        _f_string(file, joined)
+    for call in file.source.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+            _cuda_method(file, call, call.func)
+        elif isinstance(call.func, ast.Attribute) and call.func.attr == "to" and len(call.args) == 1:
+            _number(file, call.func, call.args[0])
+    for attribute in file.source.nodes(ast.Attribute):
+        if attribute.attr == "is_cuda" and isinstance(attribute.ctx, ast.Load):
+            _is_cuda(file, attribute)
+
+
+def _constant(file: File, node: ast.Constant, value: str) -> None:
+    if not ("cuda" in value or value in _NCCL) or _is_ours(file, node):
+        return
+    if _DEVICE.match(value):
+        _device(file, node, value)
+    elif value in _NCCL:
+        _backend(file, node, value)
+    elif _TENSOR_TYPE.match(value):
+        _tensor_type(file, node, value)
+    elif value.startswith("cuda:"):
+        _pattern(file, node, value)
+    elif re.fullmatch(r"(cpu:gloo,)?cuda:nccl(,cpu:gloo)?", value):
+        _backend(file, node, value)
+
+
+def _is_ours(file: File, node: ast.Constant) -> bool:
+    """Whether the string stands in the line that convert wrote."""
+    for parent in file.source.ancestors(node):
+        if isinstance(parent, ast.stmt):
+            target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+            return isinstance(target, ast.Name) and target.id == ACCELERATOR
+    return False
+
+
+def _accelerated(file: File, text: str) -> str | None:
+    """The literal with its leading `cuda` read from the constant: `"cuda"` -> name, `"cuda:1"` -> f-string."""
+    match = _OPENING.match(text)
+    if match is None or not _one_token(text) or "b" in match[1].lower():
+        return None
+    rest = text[match.end() :]
+    if not rest.startswith("cuda"):
+        return None
+    if rest[4:] == match[2]:
+        return ACCELERATOR
+    return None if "{" in rest or "}" in rest else f"f{match[1]}{match[2]}{{{ACCELERATOR}}}{rest[4:]}"
+
+
+def _one_token(text: str) -> bool:
+    """Whether the text is one string literal, not several beside each other."""
+    try:
+        tokens = list(tokenize.generate_tokens(StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        return False
+    kinds = [token.type for token in tokens]
+    strings = kinds.count(tokenize.STRING) + kinds.count(getattr(tokenize, "FSTRING_START", -1))
+    return strings == 1 or (strings > 1 and kinds[0] == getattr(tokenize, "FSTRING_START", -1) and _nested(tokens))
+
+
+def _nested(tokens: Iterable[tokenize.TokenInfo]) -> bool:
+    start, end = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "FSTRING_END", -1)
+    depth, closed = 0, 0
+    for token in tokens:
+        depth += (token.type == start) - (token.type == end)
+        closed += depth == 0 and token.type in (end, tokenize.STRING)
+    return closed == 1
+
+
+def _device(file: File, node: ast.Constant, value: str) -> None:
+    sure = file.devices.role(node)
+    text = file.text(node)
+    if sure is None:
+        if _may_be_device(file, node):
+            file.add("unsure-device", node, f"`{text}`", sure=Sure.GUESS, shim=())
+        return
+    if file.shadowed(file.source.scope(node), ACCELERATOR):
+        file.add("device-string", node, f"`{text}`", sure=sure, shim=())
+        return
+    written = _accelerated(file, text)
+    changes = file.replace(node, written, ACCELERATOR) if written else None
+    compared = isinstance(file.source.parents.get(node), ast.Compare)
+    shim = _shim_comparison(file, node) if compared else ()
+    what = f"`{file.text(file.source.parents[node])}`" if compared else f"`{text}`"  # type: ignore[arg-type]
+    file.add("device-test" if compared else "device-string", node, what, sure=sure, native=changes, shim=shim)
+
+
+def _may_be_device(file: File, node: ast.Constant) -> bool:
+    """Whether a string that is exactly a device, but has no known use, is worth a look: not where it is text."""
+    parent = file.source.parents.get(node)
+    if isinstance(parent, (ast.Expr, ast.JoinedStr, ast.FormattedValue)):
+        return False
+    if isinstance(parent, ast.Call):
+        func = parent.func
+        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        full = file.names.full(func) or ""
+        return name not in ("print", "join", "add_argument", "startswith", "replace") and not full.startswith("os.")
+    return isinstance(parent, (ast.Assign, ast.Return, ast.keyword, ast.Compare, ast.IfExp, ast.Tuple, ast.List))
+
+
+def _shim_comparison(file: File, node: ast.Constant) -> tuple[Change, ...] | None:
+    """Under the shim `.type` of a tensor's device is npu: the test takes both. Plain strings stay what they are."""
+    compare = file.source.parents[node]
+    assert isinstance(compare, ast.Compare)
+    if len(compare.ops) != 1 or compare.comparators[0] is not node:
+        return ()
+    left = compare.left
+    of_device = isinstance(left, ast.Attribute) and left.attr == "type"
+    if not of_device:
+        return ()
+    operators = {ast.Eq: "in", ast.NotEq: "not in"}
+    operator = operators.get(type(compare.ops[0]))
+    if operator is None or node.value != "cuda":
+        return None
+    start, end = file.source.span(left)[1], file.source.span(node)[1]
+    return (Change(start=start, end=end, text=f' {operator} ("cuda", "npu")'),)
+
+
+def _pattern(file: File, node: ast.Constant, value: str) -> None:
+    """`"cuda:{}".format(i)`, `"cuda:%d" % i`, `"cuda:" + str(i)`."""
+    parent = file.source.parents.get(node)
+    formatted = isinstance(parent, ast.Attribute) and parent.attr == "format"
+    percent = isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Mod, ast.Add)) and parent.left is node
+    if not (formatted or percent):
+        return
+    outer: ast.AST | None = file.source.parents.get(parent) if formatted and parent is not None else parent
+    sure = file.devices.role(outer) if outer is not None else None
+    text = file.text(node)
+    match = _OPENING.match(text)
+    if sure is None or match is None or not _one_token(text):
+        file.add("unsure-device", node, f"`{text}`", sure=Sure.GUESS, shim=())
+        return
+    joined = f"{ACCELERATOR} + {match[1]}{match[2]}{text[match.end() + 4 :]}"
+    # The sum binds looser than `.format` and `%`.
+    written = f"({joined})" if formatted or isinstance(getattr(parent, "op", None), ast.Mod) else joined
+    file.add("device-string", node, f"`{text}`", sure=sure, native=file.replace(node, written, ACCELERATOR), shim=())
+
+
+def _f_string(file: File, node: ast.JoinedStr) -> None:
+    first = node.values[0] if node.values else None
+    if not (isinstance(first, ast.Constant) and str(first.value) == "cuda:"):
+        return
+    sure = file.devices.role(node)
+    text = file.text(node)
+    opening = _OPENING.match(text)
+    plain = opening is not None and "f" in opening[1].lower() and text.startswith("cuda:", opening.end())
+    if sure is None or opening is None or not plain or file.shadowed(file.source.scope(node), ACCELERATOR):
+        file.add("unsure-device", node, f"`{text}`", sure=Sure.GUESS, shim=())
+        return
+    # Only the word: what stands in braces behind it may be changed by itself.
+    start = file.source.span(node)[0] + opening.end()
+    change = Change(start=start, end=start + len("cuda"), text=f"{{{ACCELERATOR}}}", needs=frozenset({ACCELERATOR}))
+    file.add("device-string", node, f"`{text}`", sure=sure, native=(change,), shim=())
+
+
+def _backend(file: File, node: ast.Constant, value: str) -> None:
+    flow: Flow = file.backends
+    sure = flow.role(node)
+    if sure is None:
+        return
+    text = file.text(node)
+    compared = isinstance(file.source.parents.get(node), ast.Compare)
+    plain = value.lower() == "nccl" and _one_token(text) and not file.shadowed(file.source.scope(node), COLLECTIVES)
+    changes = file.replace(node, COLLECTIVES, COLLECTIVES) if plain and value == "nccl" else None
+    shim = _shim_backend(file, node) if compared else ()
+    file.add("backend-string", node, f"`{text}`", sure=sure, native=changes, shim=shim)
+
+
+def _shim_backend(file: File, node: ast.Constant) -> tuple[Change, ...] | None:
+    """`get_backend() == "nccl"` is False under the shim, which starts hccl."""
+    compare = file.source.parents[node]
+    assert isinstance(compare, ast.Compare)
+    asked = isinstance(compare.left, ast.Call) and file.names.full(compare.left.func) == "torch.distributed.get_backend"
+    if not asked or len(compare.ops) != 1:
+        return ()
+    operator = {ast.Eq: "in", ast.NotEq: "not in"}.get(type(compare.ops[0]))
+    if operator is None:
+        return None
+    start, end = file.source.span(compare.left)[1], file.source.span(node)[1]
+    return (Change(start=start, end=end, text=f' {operator} ("nccl", "hccl")'),)
+
+
+def _tensor_type(file: File, node: ast.Constant, value: str) -> None:
+    parent = file.source.parents.get(node)
+    func = parent.func if isinstance(parent, ast.Call) else None
+    name = func.attr if isinstance(func, ast.Attribute) else ""
+    if name not in ("type", "set_default_tensor_type"):
+        return
+    quote = file.text(node)[0]
+    written = f"f{quote}torch.{{{ACCELERATOR}}}.{value.rpartition('.')[2]}{quote}"
+    plain = _one_token(file.text(node)) and file.text(node) == f"{quote}{value}{quote}"
+    changes = file.replace(node, written, ACCELERATOR) if plain else None
+    file.add("tensor-type-string", node, f"`{file.text(node)}`", native=changes, shim=None if name != "type" else ())
+
+
+def _cuda_method(file: File, call: ast.Call, func: ast.Attribute) -> None:
+    if file.names.full(func) is not None:
+        return
+    kind = file.kinds.of(func.value)
+    if kind is not None and kind.name not in ("tensor", "module"):
+        return
+    what = f"`{_shortened(file.text(call))}`"
+    if kind is None and (_own_method(file) or file.project.methods("cuda")):
+        file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=())
+        return
+    sure = kind.sure if kind is not None else Sure.LIKELY
+    if kind is None and _calls_super(func.value):
+        sure = Sure.GUESS
+    changes = None if file.shadowed(file.source.scope(call), ACCELERATOR) else _to_accelerator(file, call, func)
+    file.add("cuda-method", call, what, sure=sure, native=changes, shim=())
+
+
+def _number(file: File, func: ast.Attribute, node: ast.expr) -> None:
+    """`x.to(rank)`: which kind of device a number means differs between versions of torch_npu."""
+    owner, kind = file.kinds.of(func.value), file.kinds.of(node)
+    if file.names.full(func) is not None or kind is None or kind.name != "int":
+        return
+    if owner is not None and owner.name not in ("tensor", "module"):
+        return
+    written = _index(file, node) if not file.shadowed(file.source.scope(node), ACCELERATOR) else None
+    changes = file.replace(node, written, ACCELERATOR) if written else None
+    file.add("device-number", node, f"`.to({file.text(node)})`", sure=owner.sure if owner else Sure.LIKELY,
+             native=changes, shim=())  # fmt: skip
+
+
+def _own_method(file: File) -> bool:
+    functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [
+        *file.source.nodes(ast.FunctionDef),
+        *file.source.nodes(ast.AsyncFunctionDef),
+    ]
+    return any(node.name == "cuda" and isinstance(file.source.parents.get(node), ast.ClassDef) for node in functions)
+
+
+def _calls_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def _to_accelerator(file: File, call: ast.Call, func: ast.Attribute) -> tuple[Change, ...] | None:
+    name_end = file.source.span(func)[1]
+    name_start = name_end - len("cuda")
+    span = file.source.exact(call)
+    if span is None or file.source.text[name_start:name_end] != "cuda":
+        return None
+    needs = frozenset({ACCELERATOR})
+    keyword = next((one for one in call.keywords if one.arg == "device"), None)
+    index = call.args[0] if call.args else keyword.value if keyword else None
+    rename = Change(start=name_start, end=name_end, text="to", needs=needs)
+    if index is None:
+        opening = file.source.text.index("(", name_end) + 1
+        text = f"{ACCELERATOR}, " if call.keywords else ACCELERATOR
+        return rename, Change(start=opening, end=opening, text=text)
+    written = _index(file, index)
+    if written is None:
+        # The method by its name: `x.cuda(i)` on CUDA, `x.npu(i)` on NPU, whatever `i` is.
+        before = file.source.span(func.value)
+        return (
+            Change(start=before[0], end=before[0], text="getattr("),
+            Change(start=before[1], end=name_end, text=f", {ACCELERATOR})", needs=needs),
+        )
+    start, end = file.source.span(index)
+    more = (Change(start=start, end=end, text=written),) if written != file.text(index) else ()
+    return rename, *more
+
+
+def _index(file: File, node: ast.expr) -> str | None:
+    """The argument of `.cuda(…)` as one of `.to(…)`; None where its kind is not known."""
+    kind = file.kinds.of(node)
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        return f'f"{{{ACCELERATOR}}}:{node.value}"'
+    if kind is None:
+        return None
+    if kind.name == "device":
+        return file.text(node)
+    if kind.name == "int":
+        return f"torch.device({ACCELERATOR}, {file.text(node)})" if "torch" in file.source.top.names else None
+    return None
+
+
+def _is_cuda(file: File, node: ast.Attribute) -> None:
+    kind = file.kinds.of(node.value)
+    if kind is not None and kind.name != "tensor":
+        return
+    parent = file.source.parents.get(node)
+    text = f"{file.text(node.value)}.device.type == {ACCELERATOR}"
+    tight = isinstance(
+        parent, (ast.Compare, ast.Attribute, ast.Call, ast.BinOp, ast.Subscript, ast.Await, ast.FormattedValue)
+    )
+    if isinstance(parent, ast.Call):
+        tight = parent.func is node
+    changes = (
+        None
+        if file.shadowed(file.source.scope(node), ACCELERATOR)
+        else file.replace(node, f"({text})" if tight else text, ACCELERATOR)
+    )
+    file.add("is-cuda", node, f"`{file.text(node)}`", sure=kind.sure if kind else Sure.LIKELY, native=changes, shim=())
+
+
+def _shortened(text: str, limit: int = 80) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"

@@ -1,0 +1,319 @@
+"""A tensor whose device is `npu` and whose numbers lie on the CPU, and the operators that compute with it.
+
+Part of the stand-in for torch_npu: runs inside the user's program, imports torch and nothing of Hermes. Every operator
+of torch reaches `run`, which computes it on the CPU by the kernel that a CPU tensor would take, so that results are those
+of a run on the CPU bit by bit. What an NPU refuses is refused here too: operands on different devices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+aten = torch.ops.aten
+_MIXED_IS_FINE = (
+    "aten::copy_", "aten::_to_copy", "aten::index", "aten::index_put", "aten::_index_put_impl", "aten::to",
+    "aten::_index_put", "aten::equal", "c10d::",
+)  # fmt: skip
+state = {"index": 0}
+
+
+class NpuTensor(torch.Tensor):
+    """A tensor on `npu`. `_raw` is the CPU tensor with its numbers, `_index` the number of its device.
+
+    To torch's C++ it is on device 0: a backend written in Python has one device there.
+    """
+
+    _raw: torch.Tensor
+    _index: int
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, raw: torch.Tensor, index: int | None = None) -> NpuTensor:
+        made = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls, raw.size(), strides=raw.stride() if raw.layout is torch.strided else None,
+            storage_offset=raw.storage_offset() if raw.layout is torch.strided else 0, dtype=raw.dtype,
+            layout=raw.layout, device=torch.device("npu", 0), requires_grad=False,
+        )  # fmt: skip
+        made._raw = raw
+        made._index = state["index"] if index is None else index
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return run(func, args, kwargs or {})
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return torch.device("npu", self._index)
+
+    def get_device(self) -> int:
+        return self._index
+
+    @property
+    def data(self) -> NpuTensor:  # type: ignore[override]
+        return self.detach()  # type: ignore[return-value]
+
+    @data.setter
+    def data(self, value: torch.Tensor) -> None:
+        if isinstance(value, NpuTensor):
+            self._raw = value._raw
+        torch.Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:
+        return repr(self.detach().cpu()).removesuffix(")") + f", device='{self.device}')"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.detach().cpu().requires_grad_(self.requires_grad).__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        if id(self) in memo:
+            return memo[id(self)]  # type: ignore[no-any-return]
+        copied: torch.Tensor = NpuTensor(self._raw.detach().clone(), self._index)
+        if isinstance(self, torch.nn.Parameter):
+            copied = torch.nn.Parameter(copied, requires_grad=self.requires_grad)
+        else:
+            copied.requires_grad_(self.requires_grad)
+        memo[id(self)] = copied
+        return copied
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if force:
+            return self.detach().cpu().numpy()
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first."
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.numpy()
+
+    def tolist(self) -> Any:
+        return self._raw.detach().tolist()
+
+    def share_memory_(self) -> Any:
+        self._raw.share_memory_()
+        return self
+
+    def is_shared(self) -> bool:
+        return self._raw.is_shared()
+
+    def record_stream(self, stream: Any) -> None:
+        """Nothing is freed early here."""
+
+    def is_pinned(self, device: Any = None) -> bool:
+        return False
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, NpuTensor):
+        return value._raw
+    if isinstance(value, torch.device) and value.type == "npu":
+        return torch.device("cpu")
+    return value
+
+
+def _tensors(*trees: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    tree_map(lambda one: found.append(one) if isinstance(one, torch.Tensor) else None, trees)
+    return found
+
+
+def run(func: Any, args: Any, kwargs: Any) -> Any:
+    """Compute one operator on the CPU, and wrap what it gives."""
+    name = func._schema.name
+    given = _tensors(args, kwargs)
+    _refuse_mixed(name, given)
+    device = kwargs.get("device")
+    to_cpu = device is not None and torch.device(device).type not in ("npu", "meta")
+    index = _index(device, given)
+    special = _SPECIAL.get(name)
+    compute = special if special is not None else func
+    out = compute(*tree_map(_plain, args), **tree_map(_plain, kwargs))
+    known = {id(one._raw) if isinstance(one, NpuTensor) else id(one): one for one in given}
+
+    def wrapped(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if id(value) in known:
+            return known[id(value)]
+        return (
+            value if to_cpu or isinstance(value, NpuTensor) or value.device.type == "meta" else NpuTensor(value, index)
+        )
+
+    return tree_map(wrapped, out)
+
+
+def _index(device: Any, given: list[torch.Tensor]) -> int | None:
+    if device is not None and torch.device(device).index is not None:
+        return torch.device(device).index
+    return next((one._index for one in given if isinstance(one, NpuTensor)), None)
+
+
+def _refuse_mixed(name: str, given: list[torch.Tensor]) -> None:
+    if name.startswith(_MIXED_IS_FINE):
+        return
+    on_npu = [one for one in given if isinstance(one, NpuTensor)]
+    on_cpu = [one for one in given if not isinstance(one, NpuTensor) and one.dim() > 0 and one.device.type == "cpu"]
+    if on_npu and on_cpu:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {on_npu[0].device} and cpu! "
+            f"(when computing {name})"
+        )
+
+
+# -- operators that torch splits up in another way for an accelerator than for the CPU
+
+
+def _dropout(values: torch.Tensor, p: float, train: bool | None) -> Any:
+    # As the CPU does it: noise of the type of the values, which then stands for the mask.
+    if train is False or p == 0:
+        return values.clone(), torch.ones_like(values)
+    if p == 1:
+        return values * 0, torch.zeros_like(values)
+    noise = torch.empty_like(values).bernoulli_(1 - p).div_(1 - p)
+    return values * noise, noise
+
+
+def _dropout_backward(grad: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
+    return grad * mask
+
+
+def _convolution(values: Any, weight: Any, bias: Any, *rest: Any) -> Any:
+    return aten.convolution(values, weight, bias, *rest)
+
+
+def _convolution_backward(grad: Any, values: Any, weight: Any, stride: Any, padding: Any, dilation: Any, transposed: Any,
+                          output_padding: Any, groups: Any, mask: Any) -> Any:  # fmt: skip
+    bias_sizes = [weight.shape[1] * groups if transposed else weight.shape[0]]
+    return aten.convolution_backward(
+        grad, values, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
+    )
+
+
+_SPECIAL = {
+    "aten::native_dropout": _dropout,
+    "aten::native_dropout_backward": _dropout_backward,
+    "aten::convolution_overrideable": _convolution,
+    "aten::convolution_backward_overrideable": _convolution_backward,
+}
+
+
+class _Island(torch.autograd.Function):
+    """A function computed on the CPU with its own gradient, for what torch would take apart by device."""
+
+    @staticmethod
+    def forward(ctx: Any, compute: Any, count: int, *tensors: Any) -> Any:
+        raw = [one._raw.detach().requires_grad_(one.requires_grad) if isinstance(one, NpuTensor) else one
+               for one in tensors]  # fmt: skip
+        with torch.enable_grad():
+            out = compute(*raw)
+        outs = out if isinstance(out, tuple) else (out,)
+        ctx.raw, ctx.outs = raw, outs
+        wrapped = tuple(NpuTensor(one.detach()) if isinstance(one, torch.Tensor) else one for one in outs)
+        return wrapped if isinstance(out, tuple) else wrapped[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        wanted = [one for one in ctx.raw if isinstance(one, torch.Tensor) and one.requires_grad]
+        pairs = [(out, grad._raw if isinstance(grad, NpuTensor) else grad)
+                 for out, grad in zip(ctx.outs, grads, strict=True)
+                 if grad is not None and isinstance(out, torch.Tensor) and out.requires_grad]  # fmt: skip
+        found = torch.autograd.grad(
+            [out for out, _ in pairs], wanted, [grad for _, grad in pairs], allow_unused=True, retain_graph=True
+        )  # fmt: skip
+        by_tensor = iter(found)
+        result: list[Any] = []
+        for one in ctx.raw:
+            grad = next(by_tensor) if isinstance(one, torch.Tensor) and one.requires_grad else None
+            result.append(NpuTensor(grad) if grad is not None else None)
+        return (None, None, *result)
+
+
+def island(original: Any) -> Any:
+    """A function of torch that computes on the CPU as a whole when it is given tensors of the NPU."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = _tensors(args, kwargs)
+        if not any(isinstance(one, NpuTensor) for one in given):
+            return original(*args, **kwargs)
+        position = {id(one): number for number, one in enumerate(given)}
+
+        def compute(*raw: Any) -> Any:
+            def back(value: Any) -> Any:
+                if isinstance(value, torch.Tensor) and id(value) in position:
+                    return raw[position[id(value)]]
+                return value
+
+            return original(*tree_map(back, args), **tree_map(back, kwargs))
+
+        return _Island.apply(compute, len(given), *given)
+
+    call.__name__ = getattr(original, "__name__", "call")
+    call.__doc__ = original.__doc__
+    return call
+
+
+def to_npu(value: Any, index: int | None = None) -> Any:
+    """Tensors of a tree on the NPU."""
+
+    def moved(one: Any) -> Any:
+        if not isinstance(one, torch.Tensor) or isinstance(one, NpuTensor):
+            return one
+        made: torch.Tensor = NpuTensor(one.detach(), index)
+        return (
+            torch.nn.Parameter(made, one.requires_grad)
+            if isinstance(one, torch.nn.Parameter)
+            else made.requires_grad_(one.requires_grad)
+        )
+
+    return tree_map(moved, value)
+
+
+def _made_on_cpu(original: Any) -> Any:
+    """`torch.tensor(…, device="npu")`: torch makes the tensor on the CPU and moves it, where no operator is seen."""
+
+    def call(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+        wanted = torch.device(device) if device is not None else torch.get_default_device()
+        if wanted.type != "npu":
+            given = args[0] if args else None
+            if device is None and isinstance(given, NpuTensor):
+                return given.detach().clone() if original.__name__ == "tensor" else given
+            return original(*args, device=device, **kwargs)
+        grad = kwargs.pop("requires_grad", False)
+        given = (args[0].detach().cpu() if isinstance(args[0], NpuTensor) else args[0], *args[1:])
+        return NpuTensor(original(*given, device="cpu", **kwargs), wanted.index).requires_grad_(grad)
+
+    call.__name__ = original.__name__
+    call.__doc__ = original.__doc__
+    return call
+
+
+def _new_tensor(
+    self: torch.Tensor, values: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
+    return torch.tensor(
+        values, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
+    )
+
+
+def register() -> None:
+    """Make `npu` a device of torch whose operators are computed here."""
+    library = torch.library.Library("_", "IMPL")
+    library.fallback(lambda op, *args, **kwargs: run(op, args, kwargs), "PrivateUse1")
+    # Mixed precision changes nothing here: the CPU computes in the types of the tensors.
+    library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    state["library"] = library  # type: ignore[assignment]
+    for name in ("tensor", "as_tensor", "asarray"):
+        setattr(torch, name, _made_on_cpu(getattr(torch, name)))
+    NpuTensor.new_tensor = _new_tensor  # type: ignore[method-assign, assignment]
+    functional = torch.nn.functional
+    functional.scaled_dot_product_attention = island(functional.scaled_dot_product_attention)
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"):
+        setattr(torch._VF, name, island(getattr(torch._VF, name)))
+    functional.batch_norm = island(functional.batch_norm)

@@ -1,0 +1,282 @@
+"""Scans and converts a whole tree: files are found once, read in parallel, and answered in order of their paths."""
+
+from __future__ import annotations
+
+import ast
+import json
+import multiprocessing
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from hermes.base.errors import InputError
+from hermes.knowledge import migration
+from hermes.migrate import text, walk
+from hermes.migrate.model import (
+    SURE_ORDER,
+    Edit,
+    FileChange,
+    FileScan,
+    Place,
+    Skipped,
+    Style,
+    Sure,
+    Target,
+    TreeChange,
+    TreeScan,
+)
+from hermes.migrate.python import convert, cuda, devices, libraries, slow, support
+from hermes.migrate.python.file import File, Found, apply, edits_of
+from hermes.migrate.python.project import Project
+from hermes.migrate.python.source import NotPythonError, Source
+from hermes.migrate.walk import Text
+
+_FEW_FILES = 60
+_IMPORT = re.compile(r"(?m)^\s*(?:from|import)\s+([\w.]+)")
+Result = TypeVar("Result")
+
+
+class Worker:
+    """Reads files of one tree; made once a process."""
+
+    def __init__(self, root: Path, files: Sequence[walk.Found], target: Target, extensions: frozenset[str],
+                 imported: frozenset[str], style: Style, least: Sure) -> None:  # fmt: skip
+        python = frozenset(one.relative for one in files if one.kind == "python")
+        folder = root if root.is_dir() else root.parent
+        self.project = Project(folder, python, extensions)
+        self.target, self.imported, self.style = target, imported, style
+        self.least = SURE_ORDER[SURE_ORDER.index(least) :]
+
+    def scan(self, found: walk.Found) -> FileScan:
+        """What one file holds."""
+        read = walk.read(found)
+        if isinstance(read, Skipped):
+            return FileScan(path=found.relative, kind=found.kind, lines=0, skipped=read)
+        if found.kind == "notebook":
+            return _notebook(read.text, found, self.project, self.target)
+        if found.kind != "python":
+            places = _ordered(text.scan(read.text, found.kind, found.relative))
+            return FileScan(path=found.relative, kind=found.kind, lines=read.text.count("\n"), places=places)
+        file = self._file(read, found)
+        if isinstance(file, Skipped):
+            return FileScan(path=found.relative, kind=found.kind, lines=read.text.count("\n"), skipped=file)
+        return FileScan(path=found.relative, kind=found.kind, lines=file.source.lines, places=_ordered(file.found),
+                        apis=file.apis)  # fmt: skip
+
+    def convert(self, found: walk.Found) -> FileChange:
+        """One file as it is after conversion."""
+        read = walk.read(found)
+        if isinstance(read, Skipped):
+            return FileChange(path=found.relative, before="", after="", skipped=read)
+        before = read.text
+        if found.kind == "notebook":
+            left = _notebook(before, found, self.project, self.target).places
+            return FileChange(path=found.relative, before=before, after=before, left=left, encoding=read.encoding)
+        if found.kind != "python":
+            edits, _, left = edits_of(text.scan(before, found.kind, found.relative), self.style, self.least)
+            return FileChange(path=found.relative, before=before, after=apply(before, edits), edits=edits,
+                              left=left, encoding=read.encoding)  # fmt: skip
+        file = self._file(read, found)
+        if isinstance(file, Skipped):
+            return FileChange(path=found.relative, before=before, after=before, skipped=file, encoding=read.encoding)
+        return self._python(file, read)
+
+    def _python(self, file: File, read: Text) -> FileChange:
+        path = file.source.relative
+        entry = self.style is Style.SHIM and is_entry(file, self.imported)
+        after, edits, left = convert.convert(file, self.style, self.least, entry)
+        if _unencodable(after, read.encoding):
+            after, edits = read.text, []
+            left = [one.place for one in file.found]
+        return FileChange(path=path, before=read.text, after=after, edits=_in_order(edits), left=_unique(left),
+                          encoding=read.encoding)  # fmt: skip
+
+    def _file(self, read: Text, found: walk.Found) -> File | Skipped:
+        try:
+            file = File(Source(read.text, found.relative), self.project, self.target)
+        except NotPythonError as wrong:
+            return Skipped(path=found.relative, why=f"cannot be parsed: {wrong}",
+                           hint="2to3 or a newer Python may help" if "Python 2" in str(wrong) else "")  # fmt: skip
+        examine(file)
+        return file
+
+
+def examine(file: File) -> None:
+    """Find everything in a Python file."""
+    cuda.find(file)
+    devices.find(file)
+    support.find(file)
+    libraries.find(file)
+    slow.find(file)
+    cuda.find_imports(file)
+
+
+def scan_tree(root: Path, target: Target, workers: int | None = None) -> TreeScan:
+    """What stands between a tree and a chip."""
+    _check(target)
+    files, skipped = walk.find(root)
+    results = _each(root, files, target, Style.NATIVE, Sure.LIKELY, _scan_one, workers)
+    skipped += [one.skipped for one in results if one.skipped is not None]
+    return TreeScan(root=str(root), target=target, files=results, skipped=skipped)
+
+
+def convert_tree(
+    root: Path, target: Target, style: Style, least: Sure = Sure.LIKELY, workers: int | None = None
+) -> TreeChange:
+    """A tree as it is after conversion; nothing is written."""
+    _check(target)
+    files, skipped = walk.find(root)
+    results = _each(root, files, target, style, least, _convert_one, workers)
+    skipped += [one.skipped for one in results if one.skipped is not None]
+    return TreeChange(root=str(root), target=target, style=style, files=results, skipped=skipped)
+
+
+def _check(target: Target) -> None:
+    if target.torch not in migration.VERSIONS:
+        raise InputError(
+            f"no support table for torch {target.torch}", hint=f"there are {', '.join(migration.VERSIONS)}"
+        )
+    if target.chip not in migration.CHIPS:
+        raise InputError(f"no support table for the chip {target.chip}", hint=f"there are {', '.join(migration.CHIPS)}")
+
+
+_worker: Worker | None = None
+
+
+def _start(*arguments: object) -> None:
+    global _worker
+    _worker = Worker(*arguments)  # type: ignore[arg-type]
+
+
+def _scan_one(found: walk.Found) -> FileScan:
+    assert _worker is not None
+    return _worker.scan(found)
+
+
+def _convert_one(found: walk.Found) -> FileChange:
+    assert _worker is not None
+    return _worker.convert(found)
+
+
+def _each(root: Path, files: list[walk.Found], target: Target, style: Style, least: Sure,
+          work: Callable[[walk.Found], Result], workers: int | None) -> list[Result]:  # fmt: skip
+    extensions, imported = _outline(root if root.is_dir() else root.parent, files)
+    arguments = (root, tuple(files), target, extensions, imported, style, least)
+    count = workers or min(len(os.sched_getaffinity(0)), 8)
+    if len(files) < _FEW_FILES or count == 1:
+        _start(*arguments)
+        return [work(found) for found in files]
+    # A fork shares what is loaded; beside other threads it is not safe.
+    context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "forkserver")
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_start, initargs=arguments) as pool:
+        return list(pool.map(work, files, chunksize=max(1, len(files) // (count * 8))))
+
+
+def _outline(root: Path, files: Sequence[walk.Found]) -> tuple[frozenset[str], frozenset[str]]:
+    """Compiled modules that the tree defines, and the files of it that other files import."""
+    project = Project(root, frozenset(one.relative for one in files if one.kind == "python"))
+    extensions: set[str] = set()
+    imported: set[str] = set()
+    for found in files:
+        wanted = found.kind in ("cpp", "cuda", "python")
+        read = walk.read(found) if wanted else None
+        if read is None or isinstance(read, Skipped):
+            continue
+        if found.kind != "python" or "CUDAExtension" in read.text:
+            extensions |= text.extensions(read.text, found.kind)
+        if found.kind == "python":
+            named = {project.module_file(dotted, found.relative) for dotted in set(_IMPORT.findall(read.text))}
+            imported |= {file for file in named if file is not None}
+    return frozenset(extensions), frozenset(imported)
+
+
+def is_entry(file: File, imported: frozenset[str]) -> bool:
+    """Whether a file is one that users start: it guards its main part, or runs code and is imported by no other."""
+    if not _reaches_cuda(file):
+        return False
+    if any(isinstance(node, ast.If) and "__name__" in ast.dump(node.test) for node in file.source.tree.body):
+        return True
+    used = file.source.relative in imported
+    return not used and any(_runs(node) for node in file.source.tree.body)
+
+
+def _runs(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call)
+    return isinstance(node, (ast.For, ast.While, ast.With))
+
+
+def _reaches_cuda(file: File) -> bool:
+    """Whether a file imports torch and names CUDA, itself or through files of the project."""
+    waiting = [file.source.relative]
+    seen: set[str] = set()
+    torch = cuda = False
+    while waiting and not (torch and cuda):
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        outline = file.project.outline(path)
+        names = list(outline.imports.values()) if outline else []
+        torch = torch or any(dotted.split(".")[0].startswith("torch") for dotted in names)
+        cuda = cuda or (outline is not None and outline.names_cuda)
+        for dotted in names:
+            others = {file.project.module_file(name, path) for name in (dotted, dotted.rpartition(".")[0]) if name}
+            waiting += [other for other in others if other is not None]
+    return torch and cuda
+
+
+def _notebook(content: str, found: walk.Found, project: Project, target: Target) -> FileScan:
+    """A notebook's cells as one program; lines count within their cell. Notebooks are not converted."""
+    lines: list[str] = []
+    origin: list[tuple[int, int]] = []
+    try:
+        cells = json.loads(content)["cells"]
+        for number, cell in enumerate(cells, start=1):
+            source = cell["source"] if cell["cell_type"] == "code" else ""
+            for index, line in enumerate("".join(source).splitlines(), start=1):
+                magic = line.lstrip().startswith(("%", "!", "?"))
+                lines.append(" " * (len(line) - len(line.lstrip())) + "pass" if magic else line)
+                origin.append((number, index))
+        file = File(Source("\n".join(lines) + "\n", found.relative), project, target)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, NotPythonError) as wrong:
+        skipped = Skipped(path=found.relative, why=f"notebook that cannot be read: {wrong}")
+        return FileScan(path=found.relative, kind="notebook", lines=0, skipped=skipped)
+    examine(file)
+    places = [_in_cell(place, origin) for place in _ordered(file.found)]
+    return FileScan(path=found.relative, kind="notebook", lines=len(lines), places=places, apis=file.apis)
+
+
+def _in_cell(place: Place, origin: Sequence[tuple[int, int]]) -> Place:
+    cell, line = origin[place.line - 1]
+    last = origin[min(place.end_line, len(origin)) - 1][1]
+    return Place(
+        rule=place.rule, line=line, column=place.column, end_line=max(line, last), end_column=place.end_column,
+        what=f"cell {cell}: {place.what}", why=place.why, todo=place.todo, effect=place.effect, sure=place.sure,
+        effort=place.effort, converts=False, later=place.later,
+    )  # fmt: skip
+
+
+def _ordered(found: Sequence[Found]) -> list[Place]:
+    return _unique([one.place for one in found])
+
+
+def _unique(places: Sequence[Place]) -> list[Place]:
+    by_key = {(one.line, one.column, one.rule, one.what): one for one in places}
+    return sorted(by_key.values(), key=lambda one: (one.line, one.column, one.rule))
+
+
+def _in_order(edits: Sequence[Edit]) -> list[Edit]:
+    return sorted(edits, key=lambda edit: (edit.start, edit.end))
+
+
+def _unencodable(after: str, encoding: str) -> bool:
+    try:
+        after.encode(encoding)
+    except UnicodeEncodeError:
+        return True
+    return False

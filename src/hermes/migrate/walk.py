@@ -1,0 +1,158 @@
+"""Finds the files of a tree that matter for a migration, and reads them whatever their encoding."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.base.errors import InputError
+from hermes.migrate.model import Skipped
+
+LARGEST_BYTES = 10 * 1024 * 1024
+_NEVER = {
+    ".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".tox",
+    ".ruff_cache", ".ipynb_checkpoints", ".eggs", "site-packages",
+}  # fmt: skip
+_KINDS = {
+    ".py": "python", ".pyi": "python", ".ipynb": "notebook",
+    ".sh": "shell", ".bash": "shell", ".slurm": "shell", ".sbatch": "shell",
+    ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json",
+    ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp", ".h": "cpp", ".hpp": "cpp", ".c": "cpp",
+}  # fmt: skip
+_NAMES = (
+    (re.compile(r"(?i)(.*\.)?dockerfile(\..*)?$|containerfile$"), "docker"),
+    (re.compile(r"(?i).*requirements.*\.(txt|in)$|constraints.*\.txt$"), "requirements"),
+    (re.compile(r"(?i)environment.*\.ya?ml$|conda.*\.ya?ml$"), "requirements"),
+    (re.compile(r"(?i)(gnu)?makefile$|.*\.mk$"), "shell"),
+    (re.compile(r"(?i)cmakelists\.txt$|.*\.cmake$"), "cpp"),
+    (re.compile(r"(?i)\.env(\..*)?$"), "shell"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file of the tree. `relative` is its path below the root, with slashes; `kind` says how it is read."""
+
+    path: Path
+    relative: str
+    kind: str
+
+
+def kind_of(path: Path) -> str | None:
+    """How a file of this name is read; None where the name says nothing of use."""
+    for pattern, kind in _NAMES:
+        if pattern.match(path.name):
+            return kind
+    kind_by_suffix = _KINDS.get(path.suffix.lower())
+    return kind_by_suffix or (_by_first_line(path) if not path.suffix else None)
+
+
+def _by_first_line(path: Path) -> str | None:
+    try:
+        with path.open("rb") as stream:
+            first = stream.readline(200)
+    except OSError:
+        return None
+    if not first.startswith(b"#!"):
+        return None
+    if b"python" in first:
+        return "python"
+    return "shell" if re.search(rb"\b(ba|z|da|k)?sh\b", first) else None
+
+
+def find(root: Path) -> tuple[list[Found], list[Skipped]]:
+    """All files of the tree that scan reads, in order of their paths, and what was passed over by name.
+
+    Links to folders are followed once: a folder that was seen already, as in a loop of links, is passed over.
+    """
+    if not root.exists():
+        raise InputError("no such file or folder", where=str(root), hint="give the folder of the program")
+    if root.is_file():
+        return [Found(path=root, relative=root.name, kind=kind_of(root) or "python")], []
+    found: list[Found] = []
+    skipped: list[Skipped] = []
+    seen: set[tuple[int, int]] = set()
+    for folder, relative in _folders(root, seen, skipped):
+        for path in sorted(folder.iterdir()):
+            name = path.name
+            if path.is_dir():
+                continue
+            below = f"{relative}{name}"
+            if path.is_symlink() and not path.exists():
+                skipped.append(Skipped(path=below, why="a link that leads nowhere"))
+                continue
+            kind = kind_of(path) if path.is_file() else None
+            if kind is not None:
+                found.append(Found(path=path, relative=below, kind=kind))
+    return sorted(found, key=lambda one: one.relative), skipped
+
+
+def _folders(root: Path, seen: set[tuple[int, int]], skipped: list[Skipped]) -> Iterator[tuple[Path, str]]:
+    waiting = [(root, "")]
+    while waiting:
+        folder, relative = waiting.pop()
+        try:
+            state = folder.stat()
+            names = sorted((path.name for path in folder.iterdir()), reverse=True)
+        except OSError as refused:
+            skipped.append(Skipped(path=relative or ".", why=f"cannot be opened: {refused.strerror}"))
+            continue
+        identity = (state.st_dev, state.st_ino)
+        if identity in seen:
+            skipped.append(Skipped(path=relative, why="a link to a folder that was read already"))
+            continue
+        seen.add(identity)
+        yield folder, relative
+        waiting += [
+            (folder / name, f"{relative}{name}/") for name in names if name not in _NEVER and (folder / name).is_dir()
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """The text of a file, with its newlines as they are, and how it is written back."""
+
+    text: str
+    encoding: str
+
+
+def read(found: Found) -> Text | Skipped:
+    """The text of a file, or why it was not read."""
+    try:
+        size = found.path.stat().st_size
+        if size > LARGEST_BYTES:
+            return Skipped(
+                path=found.relative,
+                why=f"{size / 2**20:.0f} MB: larger than the {LARGEST_BYTES // 2**20} MB that are read",
+                hint="generated code or data; split it if it is source",
+            )
+        data = found.path.read_bytes()
+    except OSError as refused:
+        return Skipped(path=found.relative, why=f"cannot be read: {refused.strerror}")
+    return decode(data, found.relative, python=found.kind == "python")
+
+
+def decode(data: bytes, relative: str, *, python: bool) -> Text | Skipped:
+    """Bytes as text: by their mark, by what Python declares, as UTF-8, and last as Latin-1, which loses nothing."""
+    if b"\0" in data[:4096] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return Skipped(path=relative, why="not text")
+    encodings = ["utf-16"] if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ["utf-8"]
+    if data.startswith(codecs.BOM_UTF8):
+        encodings = ["utf-8-sig"]
+    elif python:
+        with contextlib.suppress(SyntaxError, LookupError):
+            encodings.insert(0, tokenize.detect_encoding(io.BytesIO(data).readline)[0])
+    for encoding in (*encodings, "latin-1"):
+        try:
+            text = data.decode(encoding)
+        except (UnicodeDecodeError, LookupError):
+            continue
+        if text.encode(encoding) == data:
+            return Text(text=text, encoding=encoding)
+    return Skipped(path=relative, why="its encoding is not known")

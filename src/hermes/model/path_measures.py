@@ -1,0 +1,178 @@
+"""Critical paths and reasons of free time: frozen rows, integer nanoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hermes.model.declare import field, measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathPart:
+    """What one component takes of a critical path, for one reason.
+
+    `component` is `compute`, `communication`, `copy`, `wait`, `host`, `launch`, `device gap` or `unexplained`; `reason`
+    is what the host did, or whom a wait was for; `rank` is whose time it is.
+    """
+
+    rank: int
+    component: str
+    reason: str
+    ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathStretch:
+    """One stretch of a critical path: a device task, a launch, or host work between two moments of waiting."""
+
+    rank: int
+    component: str
+    name: str
+    where: str
+    start_ns: int
+    dur_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearCritical:
+    """Work off a critical path that would take over were the path shortened by more than `slack_ns`.
+
+    All work of one component in one place (`where`: a stream, a group or a thread) whose slack is at most a tenth of
+    the window. `ns` is how long it lasts inside the window, in `tasks` pieces; half of it has at most `slack_ns` of
+    slack, and none less than `least_ns`.
+    """
+
+    component: str
+    where: str
+    tasks: int
+    ns: int
+    slack_ns: int
+    least_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFree:
+    """Why the device of one rank was free in one step; the parts add up to the step's free time.
+
+    A part's component is `host` with what the host did, `launch`, `wait`, or `device gap`; it is work of the device
+    (`compute`, …) only where a step's own tasks waited for those of another step. `stretches` are the longest of them,
+    in the order of time.
+    """
+
+    rank: int
+    step: int | None
+    free_ns: int
+    parts: tuple[PathPart, ...]
+    stretches: tuple[PathStretch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPath:
+    """The critical path through the window of one step of `rank`; its parts add up to `window_ns`, always.
+
+    `across` tells whether it was followed to the ranks that were waited for. `stretches` are in the order of time, on
+    the clock of the rank that each belongs to. With `stretch` `preparing` it is the path through the time before the
+    window instead, from the host's mark of the step to the first device task. `near_critical` is what comes close to
+    it on `rank` itself, the longest first.
+    """
+
+    rank: int
+    step: int | None
+    stretch: Literal["window", "preparing"]
+    across: bool
+    start_ns: int
+    window_ns: int
+    parts: tuple[PathPart, ...]
+    stretches: tuple[PathStretch, ...]
+    near_critical: tuple[NearCritical, ...]
+
+    @property
+    def unexplained_share(self) -> float:
+        """The part of the window that the path does not explain."""
+        return sum(part.ns for part in self.parts if part.component == "unexplained") / max(self.window_ns, 1)
+
+
+@measure("critical_path", title="Critical path, by part", zh="关键路径（按部分）")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathShare:
+    """A part of one critical path, as a line of a table."""
+
+    rank: int = field("whose step", "Rank", "卡")
+    step: int | None = field("which step", "Step", "步")
+    stretch: Literal["window", "preparing"] = field("the window, or the time before it", "Stretch", "区段")
+    across: bool = field("whether it was followed to the ranks that were waited for", "Across ranks", "跨卡")
+    of_rank: int = field("whose time it is", "Of rank", "所属卡")
+    component: str = field("what took it", "Component", "成分", kind="word")
+    reason: str = field("what the host did, or whom a wait was for", "Reason", "原因", kind="word")
+    ns: int = field("how long", "Time", "时间")
+    share: float = field("of the path", "Share", "占比")
+
+
+@measure("critical_path_rivals", title="Close to the critical path", zh="接近关键路径")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearPath:
+    """Work off one critical path with little slack, as a line of a table."""
+
+    rank: int = field("whose step", "Rank", "卡")
+    step: int | None = field("which step", "Step", "步")
+    across: bool = field("whether the path was followed to other ranks", "Across ranks", "跨卡")
+    component: str = field("what it is", "Component", "成分", kind="word")
+    where: str = field("its stream, group or thread", "Where", "位置")
+    tasks: int = field("pieces", "Tasks", "任务数")
+    ns: int = field("how long they last inside the window", "Time", "时间")
+    slack_ns: int = field("slack that half of it has at most", "Slack", "余量")
+    least_ns: int = field("least slack", "Least slack", "最小余量", key="least_slack_ms")
+
+
+@measure("critical_path_stretches", title="Stretches of the critical path", zh="关键路径区段")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathPiece:
+    """One of the longest stretches of the first critical path, as a line of a table."""
+
+    of_rank: int = field("whose time it is", "Of rank", "所属卡")
+    component: str = field("what took it", "Component", "成分", kind="word")
+    name: str = field("task or call", "Name", "名称")
+    where: str = field("its stream, group or thread", "Where", "位置")
+    start_ns: int = field("on the clock of that rank", "Start", "开始", kind="moment")
+    ns: int = field("how long", "Time", "时间")
+
+
+@measure("free_time", title="Reasons of free time", zh="空闲原因")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeShare:
+    """A reason why the device was free in one step, as a line of a table."""
+
+    rank: int = field("whose device", "Rank", "卡")
+    step: int | None = field("its typical step", "Step", "步")
+    component: str = field("what the next task waited for", "Component", "成分", kind="word")
+    reason: str = field("what the host did, or whom a wait was for", "Reason", "原因", kind="word")
+    ns: int = field("how long", "Time", "时间")
+    share: float = field("of the free time", "Share", "占比")
+
+
+def path_rows(paths: Sequence[StepPath], free: Sequence[StepFree]) -> Iterator[object]:
+    """Critical paths and reasons of free time as lines of tables: all parts, and of the first path its stretches."""
+    for path in paths:
+        for part in path.parts:
+            yield PathShare(
+                rank=path.rank, step=path.step, across=path.across, stretch=path.stretch, of_rank=part.rank,
+                component=part.component, reason=part.reason, ns=part.ns, share=part.ns / path.window_ns,
+            )  # fmt: skip
+        for row in path.near_critical:
+            yield NearPath(
+                rank=path.rank, step=path.step, across=path.across, component=row.component, where=row.where,
+                tasks=row.tasks, ns=row.ns, slack_ns=row.slack_ns, least_ns=row.least_ns,
+            )  # fmt: skip
+    for one in paths[0].stretches if paths else ():
+        yield PathPiece(
+            of_rank=one.rank, component=one.component, name=one.name, where=one.where, start_ns=one.start_ns,
+            ns=one.dur_ns,
+        )  # fmt: skip
+    for step in free:
+        for part in step.parts:
+            yield FreeShare(
+                rank=step.rank, step=step.step, component=part.component, reason=part.reason, ns=part.ns,
+                share=part.ns / step.free_ns,
+            )  # fmt: skip

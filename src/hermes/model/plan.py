@@ -1,0 +1,144 @@
+"""What to do: ranked actions, what they give together, what to record next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hermes.model.finding import Finding, Gain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFloor:
+    """Nanoseconds per step, the larger of spread and least; None is "not measured".
+
+    `spread_ns` is the robust standard error of the median of a rank's steps, the median over ranks: a cost is one of
+    the typical or the mean step, and chance moves those less than single steps, which the cause itself may make uneven.
+    Of a single step it is the standard deviation of the ranks (`of` says which). `least_ns` is the share of the step
+    that always counts as noise. `unexplained_ns` is what the critical path cannot account for: not noise, but a replay
+    predicts nothing of it.
+    """
+
+    ns: int
+    step_ns: int
+    spread_ns: int | None
+    of: str
+    unexplained_ns: int | None
+    least_ns: int
+
+    @property
+    def share(self) -> float:
+        """Of the step."""
+        return self.ns / self.step_ns if self.step_ns else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unprofiled:
+    """A step of one rank without the profiler and with it, both as means, in nanoseconds.
+
+    `steps` were counted before the capture. `each_ns` is what the profiler added to each of the `calls` that it
+    recorded a step, frames counted in part. `spread_ns` is the median absolute deviation of the
+    lengths of the steps before; None where it was not told.
+    """
+
+    rank: int
+    steps: int
+    step_ns: int
+    captured_ns: int
+    calls: float
+    each_ns: float
+    spread_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """One capture that would answer a question; `ranks` is empty where any will do, and never one that was collected.
+
+    `command` records it from a job that Hermes watches; `profiler` is the same for the job's own profiler. `codes` are
+    the findings that wait for it.
+    """
+
+    why: str
+    ranks: tuple[int, ...]
+    level: str
+    options: tuple[str, ...]
+    command: str
+    profiler: str
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One action: what it answers, what it gives, what to change, how to see that it helped, where it is from.
+
+    `gain` is that of the action alone; `beyond_ns` what it adds to those before it in a replay of all of them, None
+    where they were not replayed. `case` is the id of the known cause that fits, `before` and `after` are its change;
+    empty without one. `doubts` is what the case's symptoms leave open. `others` are more cases that may be the cause.
+    """
+
+    title: str
+    codes: tuple[str, ...]
+    layer: str
+    cause: str
+    ranks: tuple[int, ...]
+    blames: tuple[str, ...]
+    gain: Gain
+    beyond_ns: int | None
+    share_low: float
+    share_high: float
+    confidence: float
+    effort: str
+    risk: str
+    do: str
+    before: str
+    after: str
+    versions: str
+    verify: str
+    source: str
+    case: str
+    cure: str
+    confirm: str
+    doubts: tuple[str, ...]
+    others: tuple[str, ...]
+    specs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combined:
+    """The first `actions` actions replayed together, in nanoseconds per step; and over the steps that were seen.
+
+    `share` is the part won of the step that was replayed, which took `step_ns` from the first of the host's work on it:
+    longer than the window on the device by what the host did before.
+    """
+
+    actions: int
+    low_ns: int
+    high_ns: int
+    step_ns: int
+    share: float
+    steps: int
+    over_steps_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Ranked actions, what the first of them give together, what to collect next, and what was left out as noise.
+
+    `unprofiled` is the step without its profiler, which gains are then meant for.
+    """
+
+    floor: NoiseFloor
+    actions: tuple[Advice, ...]
+    combined: Combined | None
+    captures: tuple[Capture, ...]
+    minor: tuple[Finding, ...]
+    unprofiled: Unprofiled | None = None
+
+
+EMPTY = Plan(
+    floor=NoiseFloor(ns=0, step_ns=0, spread_ns=None, of="not measured", unexplained_ns=None, least_ns=0),
+    actions=(),
+    combined=None,
+    captures=(),
+    minor=(),
+)
+"""The plan of a report in which nothing was ranked."""

@@ -1,0 +1,131 @@
+"""Measures of how a job is laid out: stages of its pipeline, load of its ranks, any metric over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hermes.model.declare import Opened, field, measure
+
+_STAGES = Opened(
+    name="stages", title="Pipeline stages", zh="流水线阶段",
+    about="Per step, mean over the ranks of a stage. Bubble: waiting for another stage with nothing computed.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One stage of the pipeline, per step: means over its ranks.
+
+    `bubble_ns` is the time in which a rank waits for another stage and computes nothing: in a send, a receive or a
+    batch of them, or in a collective that a rank of another stage reaches last. `estimated` tells that the neighbour's
+    arrival is not known for some of it: then what such an operation took longer than the quickest of its size counts.
+    """
+
+    stage: int = field("from 0", "Stage", "阶段")
+    ranks: tuple[int, ...] = field("its ranks that were read", "Ranks", "卡")
+    steps: int = field("steps", "Steps", "步数")
+    window_ns: int | None = field("window", "Window", "窗口")
+    compute_ns: int | None = field("compute", "Compute", "计算", of="window_ns")
+    bubble_ns: int = field("waiting for another stage, with nothing computed", "Bubble", "空泡", of="window_ns")
+    transfer_ns: int | None = field("sends and receives after the other side arrived", "Transfer", "传输")
+    estimated: bool = field("whether the other side's arrival is unknown for some of it", "Estimated", "估计值")
+
+
+@measure("pipeline", title="Pipeline", zh="流水线", one=True, opened=(_STAGES,))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """The stages of a pipeline, and what its schedule alone costs.
+
+    `imbalance` is the compute of the slowest stage over the mean, less one. `structural_share` is the bubble's share of
+    the step that a schedule of `micro_batches` over so many equal stages cannot avoid, (p - 1) / (m + p - 1) (Narayanan
+    et al., SC'21, section 2.2.1); interleaved schedules have less. `bubble_share` is the mean over stages.
+    """
+
+    source: Literal["coordinates", "group", "sends and receives"] = field(
+        "how stages are known: `coordinates`, `group`, or `sends and receives`", "Source", "来源"
+    )
+    stages: tuple[Stage, ...] = field("in order")
+    micro_batches: int | None = field("by the receives of the last stage", "Micro-batches", "微批数")
+    structural_share: float | None = field(
+        "bubble that the schedule costs in any case: (p - 1) / (m + p - 1)", "Bubble of the schedule", "调度固有空泡"
+    )
+    bubble_share: float | None = field("bubble over window, mean of stages", "Bubble", "空泡占比")
+    imbalance: float | None = field("compute of the slowest stage over the mean, less one", "Imbalance", "不均衡")
+
+
+@measure("balance", title="Balance of tokens", zh="词元均衡")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    """How evenly work is spread over the ranks of a group: tokens of data-parallel ranks, tokens routed to experts.
+
+    `imbalance` is the median over steps of the largest value over the mean, less one. `correlation` is that of the
+    value with the rank's compute time over `samples` pairs of rank and step; None below four, or where one does not
+    vary.
+    """
+
+    what: Literal["tokens", "expert tokens"] = field(
+        "`tokens` of batches, or `expert tokens`: rows that were routed to a rank's experts", "What", "内容"
+    )
+    group: str = field("group whose ranks are compared", "Group", "通信域")
+    ranks: tuple[int, ...] = field("ranks with a value", "Ranks", "卡")
+    source: str = field("what the values are read from", "Source", "来源")
+    steps: int = field("steps", "Steps", "步数")
+    mean: float = field("per step", "Mean", "平均")
+    least: float = field("rank with the smallest mean", "Least", "最小")
+    least_rank: int = field("which", "Rank of the least", "最小所在卡")
+    most: float = field("rank with the largest mean", "Most", "最大")
+    most_rank: int = field("which", "Rank of the most", "最大所在卡")
+    imbalance: float = field("largest over mean less one, median step", "Imbalance", "不均衡", kind="share")
+    correlation: float | None = field("with the compute time of the rank's step", "Correlation", "相关")
+    samples: int = field("pairs of rank and step that it rests on", "Samples", "样本数")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A metric over some ranks: its least, median and most, and the ranks of the extremes."""
+
+    ranks: int = field("ranks that have it", "Ranks", "卡")
+    least: float = field("least value", "Least", "最小")
+    median: float = field("median", "Median", "中位数")
+    most: float = field("greatest value", "Most", "最大")
+    least_rank: int = field("who has the least", "Rank of the least", "最小所在卡")
+    most_rank: int = field("who has the most", "Rank of the most", "最大所在卡")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A column of the rank matrix: per step, `ns` or another unit; `spread` is over all ranks that have it."""
+
+    name: str = field("metric", "Name", "名称")
+    unit: str = field("`ms`, `GB/s` or `tokens`", "Unit", "单元")
+    spread: Spread = field("over all ranks", prefix="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixRow:
+    """A rank, or a block of consecutive ranks: for each metric its spread, None where not measured."""
+
+    first_rank: int = field("first rank of the row", "First rank", "首卡")
+    last_rank: int = field("last rank of the row", "Last rank", "末卡")
+    ranks: int = field("how many", "Ranks", "卡")
+    cells: tuple[Spread | None, ...] = field("one a metric; null where no rank of the row has it", "Cells", "单元")
+
+
+@measure("rank_matrix", title="All measures of all ranks", zh="全部卡的全部指标", one=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankMatrix:
+    """Every metric of every rank; beyond a limit rows are blocks of so many ranks, and extremes keep their rank."""
+
+    ranks_per_row: int = field("1 up to 128 ranks, then as many as keep the rows below 129", "Ranks a row", "每行卡数")
+    metrics: tuple[Metric, ...] = field("columns", "Metrics", "指标")
+    rows: tuple[MatrixRow, ...] = field("ranks, or blocks of them, in order", "Rows", "行")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """Pipeline, balance and matrix of a job; None or empty where it has none."""
+
+    pipeline: Pipeline | None = None
+    balances: tuple[Balance, ...] = ()
+    matrix: RankMatrix | None = None

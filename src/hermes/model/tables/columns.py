@@ -1,0 +1,10 @@
+"""Columns that many tables have."""
+
+from __future__ import annotations
+
+from hermes.model.tables.schema import Column
+
+RANK = Column("rank", "int", "Global rank of the process.")
+STEP = Column("step", "int", "Step that the row belongs to.", null="the row belongs to no step of the capture")
+START = Column("start_ns", "int", "Start.", "ns")
+DUR = Column("dur_ns", "int", "Duration.", "ns")

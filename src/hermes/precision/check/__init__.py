@@ -1,0 +1,1 @@
+"""Whether two runs are set up alike."""

@@ -1,0 +1,132 @@
+"""The columns of msProbe's own table, from its own dumps, by its formulas: for whoever has scripts that read them.
+
+Rows are paired by name, as msProbe does it. Elements are compared in float64. Where the golden element is 0 both get
+the
+smallest step of float32 added before the relative error is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hermes.base.errors import InputError
+from hermes.precision.model import Value
+from hermes.precision.read import msprobe, torchfile
+from hermes.precision.read.tensors import Files, numbers
+
+_TINY = 2.220446049250313e-16
+_EPS = float(np.finfo(np.float32).eps)
+TENSOR = ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "One Thousandth Err Ratio", "Five Thousandths Err Ratio")
+STATISTICS = (
+    "Max diff", "Min diff", "Mean diff", "L2norm diff", "MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr",
+    "NormRelativeErr",
+)  # fmt: skip
+Row = dict[str, str | float]
+
+
+def rows(golden: Path, target: Path) -> Iterator[Row]:
+    """A row for each tensor that both folders of one rank and step have, with the columns of its kind of dump."""
+    sides = [_tensors(path) for path in (golden, target)]
+    files = Files()
+    for name, one in sides[1].items():
+        other = sides[0].get(name)
+        if other is None:
+            continue
+        row: Row = {"NPU Name": name, "Bench Name": name}
+        elements = [files.bits(value) for _, value in (one, other)]
+        if elements[0] is not None and elements[1] is not None and one[1].shape == other[1].shape:
+            row.update(zip(TENSOR, of_elements(numbers(elements[0], one[1].dtype), numbers(elements[1], other[1].dtype),
+                                               scalar=len(one[1].shape) == 0), strict=True))  # fmt: skip
+        elif one[1].data is None and other[1].data is None:
+            row.update(zip(STATISTICS, _of_statistics(one[0], other[0]), strict=True))
+        yield row
+
+
+def _tensors(path: Path) -> dict[str, tuple[dict[str, Any], Value]]:
+    folder = path if (path / "dump.json").is_file() else next(iter(sorted(path.glob("*/"))), path)
+    try:
+        document = msprobe.document(folder / "dump.json")
+    except (OSError, ValueError, RecursionError) as broken:
+        raise InputError(f"cannot be read: {broken}", where=str(folder / "dump.json")) from broken
+    found: dict[str, tuple[dict[str, Any], Value]] = {}
+    for name, entry in document["data"].items():
+        if not isinstance(entry, dict):
+            continue
+        for part, side in (("input_args", "input"), ("input", "input"), ("output", "output")):
+            for place, tensor in _named(entry.get(part), ""):
+                value = msprobe.value(tensor, 0, None, folder)
+                if value.data is not None:
+                    value = torchfile.place(value.data.path, value)
+                found[f"{name}.{side}{place}"] = (tensor, value)
+    return found
+
+
+def _named(found: Any, place: str, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(found, dict) and "shape" in found and "Tensor" in str(found.get("type")):
+        yield place, found
+    elif isinstance(found, list) and depth < 8:
+        for at, part in enumerate(found):
+            yield from _named(part, f"{place}.{at}", depth + 1)
+
+
+def of_elements(
+    target: npt.NDArray[np.float64], golden: npt.NDArray[np.float64], *, scalar: bool = False
+) -> tuple[str | float, ...]:
+    """Cosine, Euclidean distance, largest absolute and relative error, shares below a thousandth and five."""
+    fine = [np.isfinite(one) for one in (target, golden)]
+    if not (fine[0].all() and fine[1].all()):
+        same = np.array_equal(np.isnan(target), np.isnan(golden)) and np.array_equal(fine[0], fine[1])
+        if not same:
+            return ("N/A",) * 6
+        target, golden = np.where(fine[0], target, 0.0), np.where(fine[1], golden, 0.0)
+    difference = np.abs(target - golden)
+    relative = difference / np.abs(np.where(golden == 0, _EPS, golden))
+    if not len(target):
+        return ("N/A",) * 6
+    if scalar:
+        return ("unsupported", "unsupported", float(difference.max()), float(relative.max()), *["unsupported"] * 2)
+    cosine: str | float = "unsupported" if len(target) == 1 else _cosine(target, golden)
+    return (
+        cosine, float(np.sqrt(np.dot(difference, difference))), float(difference.max()), float(relative.max()),
+        float((relative < 0.001).mean()), float((relative < 0.005).mean()),
+    )  # fmt: skip
+
+
+def _cosine(target: npt.NDArray[np.float64], golden: npt.NDArray[np.float64]) -> str | float:
+    sizes = float(np.linalg.norm(target)), float(np.linalg.norm(golden))
+    if max(sizes) <= _TINY:
+        return 1.0
+    if min(sizes) <= _TINY:
+        return "Nan"
+    cosine = float(np.dot(target / sizes[0], golden / sizes[1]))
+    return round(cosine, 6) if cosine > 0.9999 else cosine
+
+
+def _of_statistics(target: dict[str, Any], golden: dict[str, Any]) -> list[str | float]:
+    differences: list[str | float] = []
+    relative: list[str | float] = []
+    for name in ("Max", "Min", "Mean", "Norm"):
+        one, two = target.get(name), golden.get(name)
+        if one is None and two is None:
+            differences.append(0.0)
+            relative.append("0")
+            continue
+        if not isinstance(one, (int, float)) or not isinstance(two, (int, float)):
+            differences.append("unsupported")
+            relative.append("unsupported")
+            continue
+        gap = 0.0 if one == two else float(one) - float(two)
+        differences.append("Nan" if math.isnan(gap) else gap)
+        if gap == 0:
+            relative.append("0.0%")
+        elif math.isnan(gap):
+            relative.append("Nan")
+        else:
+            relative.append(f"{abs(gap / two) * 100}%" if two else "inf")
+    return differences + relative

@@ -1,0 +1,123 @@
+"""Compares two recordings: every rank and step that both have, in parallel where there are several ranks."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hermes.base.errors import Diagnostic, InputError
+from hermes.precision.judge import judge
+from hermes.precision.judgement import Before, Judgement
+from hermes.precision.model import Run
+from hermes.precision.read import msprobe, recording
+from hermes.precision.read.tensors import Files
+from hermes.precision.verdict import First, Link, chain, describe, first_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What a comparison found. `verdict` is agree or differ."""
+
+    golden: Run
+    target: Run
+    verdict: str
+    first: First | None
+    chain: tuple[Link, ...]
+    judgements: tuple[Judgement, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    others: tuple[First, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def sentence(self) -> str:
+        """What to read first."""
+        if self.first is not None:
+            return self.first.sentence
+        steps = len({one.step for one in self.judgements})
+        ranks = len({one.rank for one in self.judgements})
+        values = sum(len(one.rows) for one in self.judgements)
+        exact = all(row.outputs is None or row.outputs.equal for one in self.judgements for row in one.rows)
+        how = "in every bit that was recorded" if exact else "within what rounding explains"
+        where = "1 rank" if ranks == 1 else f"{ranks} ranks"
+        return f"The runs agree {how}: {values:,} operators of {steps} steps on {where}."
+
+
+def read(path: Path) -> Run:
+    """A recording of Hermes or a dump of msProbe."""
+    if not path.exists():
+        raise InputError("there is no such folder", where=str(path), hint="give a folder that was recorded")
+    if path.is_dir() and recording.is_recording(path):
+        return recording.read(path)
+    if msprobe.is_dump(path):
+        return msprobe.read(path)
+    raise InputError(
+        "this is neither a recording of Hermes nor a dump of msProbe", where=str(path),
+        hint="`hermes precision record` writes one; of msProbe give dump_path, a step folder or dump.json",
+    )  # fmt: skip
+
+
+def compare(golden: Path, target: Path, *, noise: Path | None = None, jobs: int | None = None) -> Comparison:
+    """Compare two recordings; `noise` is a repeated golden run, which shows what differs without a reason."""
+    runs = read(golden), read(target)
+    repeat = read(noise) if noise is not None else None
+    common = [one for one in runs[0].steps if one in set(runs[1].steps)]
+    diagnostics = [*runs[0].diagnostics, *runs[1].diagnostics]
+    if not common:
+        steps = [sorted({step for _, step in run.steps}) for run in runs]
+        raise InputError(
+            "the recordings have no step in common", where=f"{golden} has {steps[0][:8]}, {target} has {steps[1][:8]}",
+            hint="record the same steps and ranks on both sides",
+        )  # fmt: skip
+    missing = sorted(set(runs[0].steps) ^ set(runs[1].steps))
+    if missing:
+        text = ", ".join(f"rank {rank} step {step}" for rank, step in missing[:6])
+        diagnostics.append(Diagnostic(level="degraded", message=f"only one side has {text}", lost="their comparison"))
+    ranks = sorted({rank for rank, _ in common})
+    tasks = [(runs, repeat, rank, [step for one, step in common if one == rank]) for rank in ranks]
+    workers = min(jobs or os.cpu_count() or 1, len(tasks))
+    if workers > 1:
+        with ProcessPoolExecutor(workers) as pool:
+            found = [one for part in pool.map(_rank, tasks) for one in part]
+    else:
+        found = [one for task in tasks for one in _rank(task)]
+    for run in runs:
+        diagnostics += [one for one in run.diagnostics if one not in diagnostics]
+    guilty = first_of(found)
+    first = describe(*guilty) if guilty else None
+    way = tuple(chain(*guilty)) if guilty else ()
+    others = tuple(describe(one, suspect) for one in found for suspect in one.suspects if (one, suspect) != guilty)
+    return Comparison(
+        golden=runs[0], target=runs[1], verdict="differ" if guilty else "agree", first=first, chain=way,
+        judgements=tuple(found), diagnostics=tuple(diagnostics), others=others[:50],
+    )  # fmt: skip
+
+
+def _rank(task: tuple[tuple[Run, Run], Run | None, int, list[int]]) -> list[Judgement]:
+    runs, repeat, rank, steps = task
+    files = Files()
+    found: list[Judgement] = []
+    updates: dict[str, float] | None = None
+    for at, step in enumerate(steps):
+        golden, target = _load(runs[0], rank, step), _load(runs[1], rank, step)
+        before = Before(updates, first=at == 0 or steps[at - 1] != step - 1, begins=step == 0)
+        repeated = None
+        if repeat is not None and (rank, step) in repeat.steps:
+            repeated = _repeated(golden, _load(repeat, rank, step), files, before)
+        one = judge(golden, target, files, before=before, repeated=repeated)
+        updates = one.updates or {}
+        found.append(one)
+    return found
+
+
+def _load(run: Run, rank: int, step: int) -> Any:
+    return run.loader.load(rank, step)  # type: ignore[attr-defined]
+
+
+def _repeated(golden: Any, repeat: Any, files: Files, before: Before) -> dict[int, float]:
+    shown = judge(golden, repeat, files, before=before)
+    return {
+        row.golden: row.outputs.relative for row in shown.rows if row.golden is not None and row.outputs is not None
+    }

@@ -1,0 +1,226 @@
+"""How far two recorded tensors are apart: from their elements, from their statistics, or from their fingerprints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hermes.precision.model import STATS, Step, Value
+from hermes.precision.read.tensors import Array, Files, numbers
+
+_BLOCK = 1 << 16
+_RESOLUTION = 2.0**-21
+"""What float32 sums of the statistics themselves may be off by, of the norm: below it they say nothing."""
+Pair = tuple[int, int]
+
+
+class Distance(NamedTuple):
+    """Of golden and target. Lengths are Euclidean norms; None where it was not recorded.
+
+    `known` is how it was found: elements, statistics, order-free statistics, fingerprint, or none.
+    """
+
+    known: str
+    apart: float = 0.0
+    """Norm of the difference of the elements."""
+    size: float = 0.0
+    """Norm of the golden side."""
+    nan_golden: float = 0.0
+    """Elements that are NaN or infinite."""
+    nan_target: float = 0.0
+    what: str = ""
+    """`shape`, `dtype` or `fingerprint`, where that is what differs."""
+    cosine: float | None = None
+    scale: float | None = None
+    """Where the target is a multiple of the golden side but for a hundredth of the difference."""
+    largest: float | None = None
+    changed: float | None = None
+    """Share of the elements that differ at all."""
+
+    @property
+    def relative(self) -> float:
+        """Of the golden side's norm."""
+        if self.apart == 0:
+            return 0.0
+        return self.apart / self.size if self.size > 0 else math.inf
+
+    @property
+    def equal(self) -> bool:
+        """Not a bit differs, as far as was recorded."""
+        return self.known != "none" and self.apart == 0 and self.nan_golden == self.nan_target and not self.what
+
+
+NONE = Distance("none")
+
+
+class Distances:
+    """Distances of pairs of values of two steps, each found once; statistics are compared many at a time."""
+
+    def __init__(self, golden: Step, target: Step, files: Files) -> None:
+        self._golden = golden
+        self._target = target
+        self._files = files
+        self._known: dict[Pair, Distance] = {}
+
+    def prepare(self, pairs: Iterable[Pair]) -> None:
+        """Find the distances of all pairs that have statistics, in one go."""
+        plain = [pair for pair in dict.fromkeys(pairs) if self._plain(pair)]
+        if not plain:
+            return
+        golden = _table(self._golden.values, [one for one, _ in plain])
+        target = _table(self._target.values, [two for _, two in plain])
+        self._known.update(zip(plain, _of_statistics(golden, target), strict=True))
+
+    def _plain(self, pair: Pair) -> bool:
+        one, two = self._golden.values[pair[0]], self._target.values[pair[1]]
+        return (
+            one.stats is not None and two.stats is not None and one.shape == two.shape and one.dtype == two.dtype
+            and not (one.data and two.data)
+        )  # fmt: skip
+
+    def of(self, golden: int, target: int) -> Distance:
+        """The distance of one pair."""
+        pair = (golden, target)
+        found = self._known.get(pair)
+        if found is None:
+            self._known[pair] = NONE  # what refers to itself ends here
+            found = self._known[pair] = self._find(golden, target)
+        return found
+
+    def _find(self, golden: int, target: int) -> Distance:
+        one, two = self._golden.values[golden], self._target.values[target]
+        if one.count != two.count:
+            return Distance("none", what="shape")
+        found = self._by_elements(golden, target)
+        if found is None:
+            found = self._by_record(one, two)
+        if one.shape != two.shape:
+            return found._replace(what="shape")
+        return found if one.dtype == two.dtype else found._replace(what="dtype")
+
+    def _by_record(self, one: Value, two: Value) -> Distance:
+        if one.view and two.view:
+            base = self.of(one.view.base, two.view.base)
+            same = one.view[1:] == two.view[1:]
+            return base._replace(what="" if same or base.what == "fingerprint" else base.what)
+        first, second = self._resolved(self._golden, one), self._resolved(self._target, two)
+        if first.mark and second.mark:
+            if first.mark == second.mark:
+                return Distance("fingerprint")
+            return Distance("fingerprint", apart=math.inf, size=1.0, what="fingerprint")
+        if first.stats is None or second.stats is None or first.count != second.count:
+            return NONE
+        rows = [_table((first,), [0]), _table((second,), [0])]
+        if first is one and second is two and first.shape == second.shape:
+            return _of_statistics(*rows)[0]
+        return _of_statistics(*(row[:, :STATS] for row in rows))[0]._replace(known="order-free statistics")
+
+    @staticmethod
+    def _resolved(step: Step, value: Value) -> Value:
+        """The value itself, or the one that it shows all elements of."""
+        depth = 0
+        while value.view is not None and value.stats is None and not value.mark and depth < 64:
+            base = step.values[value.view.base]
+            if base.count != value.count:
+                return value
+            value, depth = base, depth + 1
+        return value
+
+    def _by_elements(self, golden: int, target: int) -> Distance | None:
+        first = self._files.flat(self._golden, golden)
+        second = self._files.flat(self._target, target) if first is not None else None
+        if first is None or second is None or len(first[0]) != len(second[0]):
+            return None
+        return of_elements(first, second)
+
+
+def _table(values: tuple[Value, ...], places: list[int]) -> npt.NDArray[np.float64]:
+    width = max((len(values[place].stats or ()) for place in places), default=STATS)
+    rows = [values[place].stats for place in places]
+    if all(row is not None and len(row) == width for row in rows):
+        return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+    table = np.full((len(rows), width), np.nan)
+    for at, row in enumerate(rows):
+        table[at, : len(row or ())] = row or ()
+    return table
+
+
+def _of_statistics(golden: npt.NDArray[np.float64], target: npt.NDArray[np.float64]) -> list[Distance]:
+    """Lower bounds from the statistics and, where there are signed sums, an estimate of the distance itself."""
+    width = min(golden.shape[1], target.shape[1])
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.abs(target[:, :width] - golden[:, :width])
+        bounds = np.nan_to_num(np.nanmax(np.nan_to_num(difference[:, [0, 1, 3]], nan=0.0), axis=1), posinf=math.inf)
+        apart = bounds
+        if width > STATS:
+            apart = np.maximum(bounds, np.sqrt(np.nansum(difference[:, STATS:] ** 2, axis=1)))
+        size = np.nan_to_num(golden[:, 3], nan=0.0, posinf=0.0)
+        # The sums of float32 that statistics are may be off by this much without any difference in the elements.
+        floor = _RESOLUTION * np.maximum(size, np.nan_to_num(target[:, 3], posinf=0.0))
+        exact = (difference == 0) | (np.isnan(golden[:, :width]) & np.isnan(target[:, :width]))
+        same = exact.all(axis=1) | (golden[:, :width] == target[:, :width]).all(axis=1)
+        apart = np.where(same, 0.0, np.maximum(apart, floor))
+    bad = [np.nan_to_num(table[:, 4] + table[:, 5]) for table in (golden, target)]
+    return [
+        Distance("statistics", float(a), float(s), float(n), float(m))
+        for a, s, n, m in zip(apart.tolist(), size.tolist(), bad[0].tolist(), bad[1].tolist(), strict=True)
+    ]
+
+
+def of_elements(golden: tuple[Array, str], target: tuple[Array, str]) -> Distance:
+    """From the elements, in blocks that stay in the processor's cache."""
+    first, second = golden[0], target[0]
+    same = golden[1] == target[1] and _same_bits(first, second)
+    total = np.zeros(4)
+    largest = changed = 0.0
+    bad = [0.0, 0.0]
+    for start in range(0, len(first), _BLOCK):
+        a = numbers(first[start : start + _BLOCK], golden[1])
+        if same:
+            total[0] += float(np.dot(a, a))
+            continue
+        b = numbers(second[start : start + _BLOCK], target[1])
+        fine = np.isfinite(a) & np.isfinite(b)
+        if not fine.all():
+            bad[0] += float((~np.isfinite(a)).sum())
+            bad[1] += float((~np.isfinite(b)).sum())
+            a, b = np.where(fine, a, 0.0), np.where(fine, b, 0.0)
+        d = b - a
+        with np.errstate(over="ignore"):
+            total += [np.dot(a, a), np.dot(b, b), np.dot(a, b), np.dot(d, d)]
+        largest = max(largest, float(np.abs(d).max(initial=0.0)))
+        changed += float(np.count_nonzero(d))
+    if same:
+        if not math.isfinite(total[0]):
+            wrong = float((~np.isfinite(numbers(first, golden[1]))).sum())
+            bad, total[0] = [wrong, wrong], float(np.nansum(_finite(numbers(first, golden[1])) ** 2))
+        return Distance("elements", 0.0, math.sqrt(total[0]), bad[0], bad[1], cosine=1.0)
+    aa, bb, ab, dd = (float(one) for one in total)
+    scale = ab / aa if aa > 0 else None
+    if scale is not None and (scale == 1 or bb - scale * ab > 1e-4 * dd):
+        scale = None
+    cosine = ab / math.sqrt(aa * bb) if aa > 0 and bb > 0 else None
+    count = max(len(first), 1)
+    return Distance(
+        "elements", math.sqrt(dd), math.sqrt(aa), bad[0], bad[1], cosine=cosine, scale=scale, largest=largest,
+        changed=changed / count,
+    )  # fmt: skip
+
+
+def _finite(found: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _same_bits(first: Array, second: Array) -> bool:
+    """Whether not a bit differs; stops at the first block that does."""
+    if first.dtype != second.dtype:
+        return False
+    step = 1 << 20
+    return all(
+        np.array_equal(first[at : at + step].view(np.uint8), second[at : at + step].view(np.uint8))
+        for at in range(0, len(first), step)
+    )

@@ -1,0 +1,376 @@
+"""Walks two aligned steps and names the first operator whose inputs agree within noise and whose outputs do not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from hermes.precision.arguments import difference
+from hermes.precision.distance import Distance, Distances
+from hermes.precision.judgement import Before, Judgement, Row, Suspect, badness, names_of, not_finite
+from hermes.precision.match import align
+from hermes.precision.model import Op, Step, Value
+from hermes.precision.names import arithmetic, family, is_cast, is_collective, is_empty, overwrites
+from hermes.precision.noise import Noise, roundoff
+from hermes.precision.read.tensors import Files
+from hermes.precision.signs import casts, inputs_agree, narrow, only_rounding, suspect
+
+_DRIFT = 10.0
+_MOST_BLAMED = 200
+_SOURCES = 64
+_CARRIED = 1e-6
+_BUFFER = 1e-2
+
+
+def judge(
+    golden: Step, target: Step, files: Files, *, before: Before, repeated: dict[int, float] | None = None
+) -> Judgement:
+    """Compare one step of one rank."""
+    return _Judge(golden, target, files, before, repeated).run()
+
+
+class _Judge:
+    def __init__(
+        self, golden: Step, target: Step, files: Files, before: Before, repeated: dict[int, float] | None
+    ) -> None:
+        self._golden = golden
+        self._target = target
+        self._before = before
+        self._noise = Noise(golden, target, repeated)
+        self._distances = Distances(golden, target, files)
+        self._pairs = align(golden, target)
+        self._mate = {one: two for one, two in self._pairs if one is not None and two is not None}
+        self._other = {two: one for one, two in self._mate.items()}
+        self._found = Judgement(rank=golden.rank, step=golden.step, golden=golden, target=target)
+        self._exact = True
+        self._collectives = 0
+        self._seen: set[tuple[int, int]] = set()
+
+    def run(self) -> Judgement:
+        """All rows, and who is to blame."""
+        wanted = []
+        for one, two in self._mate.items():
+            a, b = self._golden.ops[one], self._target.ops[two]
+            wanted += list(zip(a.inputs, b.inputs, strict=False)) + list(zip(a.outputs, b.outputs, strict=False))
+        self._distances.prepare(wanted)
+        for at, (golden, target) in enumerate(self._pairs):
+            if golden is not None and target is not None:
+                self._pair(at, self._golden.ops[golden], self._target.ops[target])
+            else:
+                state = "only golden" if target is None else "only target"
+                self._found.rows.append(Row(golden=golden, target=target, state=state))
+        self._found.distances = self._distances
+        known = sorted(self._found.updates.values())
+        self._found.drift = known[len(known) // 2] if known else self._before.drift
+        return self._found
+
+    # -- one pair
+
+    def _pair(self, at: int, one: Op, two: Op) -> None:
+        inputs = [self._distances.of(*pair) for pair in self._read(one, two)]
+        outputs = [self._distances.of(*pair) for pair in zip(one.outputs, two.outputs, strict=False)]
+        worst_in = max(inputs, key=badness, default=None)
+        collective = is_collective(one.name)
+        self._collectives += collective
+        suspect = self._inputs_to_blame(at, one, two, inputs)
+        ratio, worst, tolerance = self._outputs_ratio(one, two, outputs, inputs)
+        if suspect is None:
+            suspect = self._operator_to_blame(at, one, two, inputs, worst, ratio)
+        agree = ratio <= 1 and not (worst and worst.what and worst.what != "dtype")
+        state = "blamed" if suspect and suspect.golden == one.number else "agree" if agree else "differ"
+        if state == "agree" and self._found.suspects and worst is not None and worst.relative > _CARRIED:
+            state = "carried"
+        self._found.rows.append(
+            Row(golden=one.number, target=two.number, inputs=worst_in, outputs=worst, tolerance=tolerance, ratio=ratio,
+                state=state)
+        )  # fmt: skip
+        if suspect is not None and len(self._found.suspects) < _MOST_BLAMED:
+            self._found.suspects.append(replace(suspect, at=at, collectives=self._collectives))
+        if any(not one.equal and one.known != "none" for one in outputs):
+            self._exact = False
+        if one.phase == "update" and worst is not None:
+            self._found.updates[one.parameter] = worst.relative
+
+    def _read(self, one: Op, two: Op) -> list[tuple[int, int]]:
+        """Pairs of inputs that are read: not what is written over, nor memory that nobody filled."""
+        pairs = list(zip(one.inputs, two.inputs, strict=False))
+        if overwrites(one.name):
+            pairs = pairs[1:]
+        return [pair for pair in pairs if not self._unfilled(pair)]
+
+    def _unfilled(self, pair: tuple[int, int]) -> bool:
+        makers = self._golden.values[pair[0]].by, self._target.values[pair[1]].by
+        if None in makers or max(one or 0 for one in makers) >= min(len(self._golden.ops), len(self._target.ops)):
+            return False
+        return is_empty(self._golden.ops[makers[0] or 0].name) and is_empty(self._target.ops[makers[1] or 0].name)
+
+    def _outputs_ratio(
+        self, one: Op, two: Op, outputs: list[Distance], inputs: list[Distance]
+    ) -> tuple[float, Distance | None, float]:
+        if not outputs:
+            return 0.0, None, 0.0
+        if one.phase in ("gradient", "update"):
+            # They show values that operators made; only what made them can be to blame.
+            worst = max(outputs, key=badness)
+            tolerance = self._noise.tolerance(one, two, 0, worst, [worst])
+            return (worst.apart / tolerance if tolerance else 0.0), worst, tolerance
+        found = []
+        for at, out in enumerate(outputs):
+            tolerance = self._noise.tolerance(one, two, at, out, inputs)
+            if out.nan_golden != out.nan_target or out.what == "shape" or out.what == "fingerprint":
+                ratio = math.inf
+            else:
+                ratio = out.apart / tolerance if tolerance else (math.inf if out.apart else 0.0)
+            found.append((ratio, out, tolerance))
+        return max(found, key=lambda one: one[0])
+
+    def _operator_to_blame(
+        self, at: int, one: Op, two: Op, inputs: list[Distance], out: Distance | None, ratio: float
+    ) -> Suspect | None:
+        if one.phase == "gradient" and len(one.outputs) != len(two.outputs):
+            side = "target" if one.outputs else "golden run"
+            return self._dropped(one, two, side)
+        different = self._other_arguments(one, two)
+        inputs_fine = inputs_agree(inputs) or only_rounding(inputs, ratio)
+        if not inputs_fine or out is None:
+            return None
+        bad = ratio > 1
+        if different and not out.equal and (bad or self._clear(different)) and arithmetic(one.name) != "moves":
+            return suspect(one, two, "another argument", different, inputs, out, ratio)
+        if out.what == "dtype" and not any(one.what == "dtype" for one in inputs):
+            kinds = [step.values[op.outputs[0]].dtype for step, op in ((self._golden, one), (self._target, two))]
+            return suspect(one, two, "another dtype", f"{kinds[1]} instead of {kinds[0]}", inputs, out, ratio)
+        if not bad or one.phase in ("gradient", "update"):
+            return None
+        block = self._unknown_source(one, two, inputs)
+        return block or suspect(one, two, *self._kind(one, two, out, different), inputs, out, ratio)
+
+    def _unknown_source(self, one: Op, two: Op, inputs: list[Distance]) -> Suspect | None:
+        """A block before an input whose distance was not recorded, such as that of a slice."""
+        for pair, distance in zip(self._read(one, two), inputs, strict=True):
+            makers = self._golden.values[pair[0]].by, self._target.values[pair[1]].by
+            paired = makers[0] is not None and self._mate.get(makers[0]) == makers[1]
+            if distance.known == "none" and makers != (None, None) and not paired:
+                steps = self._sources(self._golden, makers[0], self._mate)[1]
+                more = self._sources(self._target, makers[1], self._other)[1]
+                if steps or more:
+                    return self._blame_block(one, two, makers, (steps, more), distance)
+        return None
+
+    def _kind(self, one: Op, two: Op, out: Distance, different: str) -> tuple[str, str]:
+        if one.random is not None or two.random is not None:
+            same = one.random == two.random
+            why = "the random generator was in the same state" if same else "the random generator was in another state"
+            return "another order of randomness", why
+        if out.nan_golden != out.nan_target:
+            side = "target" if out.nan_target > out.nan_golden else "golden run"
+            return "NaN or inf born here", f"{abs(out.nan_target - out.nan_golden):,.0f} elements of the {side}"
+        if is_collective(one.name):
+            return "another reduction over ranks", different or "its inputs agree on this rank and its result does not"
+        if out.what == "shape":
+            return "another shape", "its outputs have another shape"
+        if out.scale is not None:
+            return "scale", f"the target is {out.scale:.6g} times the golden run"
+        fewer = narrow(out)
+        if fewer:
+            return "another dtype", f"apart by the roundoff of {fewer}: computed in fewer digits"
+        return "another formula", different or "inputs and arguments agree, results do not"
+
+    # -- its inputs
+
+    def _inputs_to_blame(self, at: int, one: Op, two: Op, inputs: list[Distance]) -> Suspect | None:
+        """An input that differs though what made it cannot be paired: a block, or something from outside, is to
+        blame."""
+        if len(one.inputs) != len(two.inputs) or one.phase == "update":
+            return None
+        for pair, distance in zip(self._read(one, two), inputs, strict=True):
+            if distance.equal or (distance.known == "none" and not distance.what):
+                continue
+            if pair in self._seen:
+                continue
+            self._seen.add(pair)
+            found = self._source(one, two, pair, distance)
+            if found is not None:
+                return found
+        return None
+
+    def _source(self, one: Op, two: Op, pair: tuple[int, int], distance: Distance) -> Suspect | None:
+        first, second = self._golden.values[pair[0]], self._target.values[pair[1]]
+        makers = first.by, second.by
+        if makers[0] is not None and makers[1] is not None and self._mate.get(makers[0]) == makers[1]:
+            return None
+        if makers[0] is None and makers[1] is None:
+            return self._outside(one, two, first, distance)
+        return self._block(one, two, makers, distance)
+
+    def _outside(self, one: Op, two: Op, value: Value, distance: Distance) -> Suspect | None:
+        """A value that no recorded operator made: a parameter, a buffer, a batch or a constant."""
+        before = self._before
+        if one.phase == "optimizer" and not before.begins:
+            return None  # its state is what the steps before left
+        if one.phase == "gradient" or (one.phase == "backward" and not value.name):
+            return None  # the forward pass that it was kept from lies before what was recorded
+        allowed = max(16 * roundoff(value.dtype), _DRIFT * before.drift)
+        if value.name in before.updates:
+            allowed = max(allowed, 2 * before.updates[value.name])
+        elif before.first and not before.begins and value.role:
+            allowed = max(allowed, 0.05)
+        elif value.role == "buffer" and before.drift:
+            allowed = max(allowed, _BUFFER)  # an average of what is close to nothing is mostly rounding
+        bad = distance.nan_golden != distance.nan_target or bool(distance.what)
+        if distance.relative <= allowed and not bad:
+            return None
+        name = f"{value.role} {value.name}" if value.name else "a tensor from outside of the recorded operators"
+        kind = "another input"
+        why = f"{name} differs before {family(one.name)}"
+        if value.role == "buffer":
+            why = f"buffer {value.name} differs: it was changed elsewhere, or not changed"
+        if distance.what == "dtype":
+            kind, why = "another dtype", f"{name} is {self._dtype_of(two, value, one)} instead of {value.dtype}"
+        sure = "certain" if self._exact else "likely"
+        return Suspect(golden=one.number, target=two.number, kind=kind, why=why, confidence=sure, inputs=distance)
+
+    def _dtype_of(self, two: Op, value: Value, one: Op) -> str:
+        at = list(one.inputs).index(value.number)
+        return self._target.values[two.inputs[at]].dtype
+
+    def _block(self, one: Op, two: Op, makers: tuple[int | None, int | None], distance: Distance) -> Suspect | None:
+        """Operators that only one side has stand between an agreeing value and this one."""
+        first, steps = self._sources(self._golden, makers[0], self._mate)
+        second, more = self._sources(self._target, makers[1], self._other)
+        passed = self._passed(first, second)
+        unit = max(roundoff(self._golden.values[one.inputs[0]].dtype) if one.inputs else 0.0, 2.0**-24)
+        tolerated = 16 * unit * (2 + len(steps) + len(more)) + 40 * passed
+        bad = distance.what not in ("", "dtype") or distance.nan_golden != distance.nan_target
+        if distance.relative <= tolerated and not bad and distance.what != "dtype":
+            return None
+        if passed > 0.05 and not bad:
+            return None
+        return self._blame_block(one, two, makers, (steps, more), distance)
+
+    def _blame_block(
+        self, one: Op, two: Op, makers: tuple[int | None, int | None], between: tuple[list[int], list[int]],
+        distance: Distance,
+    ) -> Suspect:  # fmt: skip
+        steps, more = between
+        sure = "certain" if self._exact else "likely"
+        if distance.what == "dtype":
+            return Suspect(golden=one.number, target=two.number, kind="another dtype", why=self._cast_detail(one, two),
+                           confidence=sure, inputs=distance, ratio=math.inf)  # fmt: skip
+        cast = casts(self._target, more), casts(self._golden, steps)
+        if (cast[0] or cast[1]) and self._only_casts(steps, more):
+            why = f"only the {'target' if cast[0] else 'golden run'} goes through {cast[0] or cast[1]}"
+            return Suspect(golden=None if more else steps[0], target=more[0] if more else None, kind="another dtype",
+                           why=why, confidence=sure, inputs=distance, ratio=math.inf)  # fmt: skip
+        extra = [at for at in more if not is_cast(self._target.ops[at].name)] or more
+        missing = [at for at in steps if not is_cast(self._golden.ops[at].name)] or steps
+        born = distance.nan_target > distance.nan_golden
+        if extra and missing and cast[0] != cast[1] and self._same_names(missing, extra):
+            kind = "another dtype"
+            why = f"{names_of(self._target, extra)} in {cast[0] or 'full digits'} instead of {cast[1] or 'full digits'}"
+        elif extra and missing:
+            kind = "another formula"
+            why = f"{names_of(self._target, extra)} in the place of {names_of(self._golden, missing)}"
+        elif extra:
+            kind, why = "inserted operator", f"only the target runs {names_of(self._target, extra)}"
+        elif missing and one.phase == "backward" and (cut := self._cut()) is not None:
+            why = f"{names_of(self._golden, missing)} of the backward pass are missing behind this detach"
+            return Suspect(golden=None, target=cut, kind="dropped gradient", why=why, confidence=sure, inputs=distance,
+                           ratio=math.inf)  # fmt: skip
+        elif missing:
+            kind, why = "missing operator", f"only the golden run has {names_of(self._golden, missing)}"
+        else:
+            kind, why = "another input", f"{family(one.name)} takes another value"
+        if born:
+            kind = "NaN or inf born here"
+        two_at = self._birth(extra) if born and extra else (extra[0] if extra else None)
+        golden_at = missing[0] if missing else (None if extra else one.number)
+        return Suspect(
+            golden=golden_at, target=two_at if extra else (two.number if not missing else None), kind=kind, why=why,
+            confidence=sure, inputs=distance, ratio=math.inf,
+        )  # fmt: skip
+
+    def _only_casts(self, steps: list[int], more: list[int]) -> bool:
+        ops = [self._target.ops[at] for at in more] + [self._golden.ops[at] for at in steps]
+        return all(is_cast(op.name) for op in ops)
+
+    def _same_names(self, missing: list[int], extra: list[int]) -> bool:
+        names = [
+            family(self._golden.ops[at].name) for at in missing if arithmetic(self._golden.ops[at].name) != "moves"
+        ]
+        others = [family(self._target.ops[at].name) for at in extra if arithmetic(self._target.ops[at].name) != "moves"]
+        return bool(names) and names == others
+
+    def _birth(self, extra: list[int]) -> int:
+        """The first of the target's operators that has NaN or inf in its outputs and none in its inputs."""
+        for at in sorted(extra):
+            op = self._target.ops[at]
+            if any(not_finite(self._target.values[one]) for one in op.outputs):
+                return at
+        return extra[0]
+
+    def _cast_detail(self, one: Op, two: Op) -> str:
+        pairs = zip(one.inputs, two.inputs, strict=False)
+        kinds = [(self._golden.values[a].dtype, self._target.values[b].dtype) for a, b in pairs]
+        first = next(((a, b) for a, b in kinds if a != b), ("another type", "one type"))
+        return f"{family(one.name)} takes {first[1]} instead of {first[0]}"
+
+    def _sources(self, step: Step, maker: int | None, paired: dict[int, int]) -> tuple[list[int], list[int]]:
+        """Values that paired operators made, or that came from outside, and the unpaired operators after them."""
+        values: list[int] = []
+        ops: list[int] = []
+        waiting = [maker] if maker is not None else []
+        while waiting and len(ops) < _SOURCES:
+            at = waiting.pop()
+            if at in ops or at is None or at >= len(step.ops):
+                continue
+            if at in paired:
+                values += step.ops[at].outputs
+                continue
+            ops.append(at)
+            for number in step.ops[at].inputs:
+                by = step.values[number].by
+                if by is None:
+                    continue
+                if by in paired:
+                    values.append(number)
+                else:
+                    waiting.append(by)
+        return values, sorted(ops)
+
+    def _passed(self, first: list[int], second: list[int]) -> float:
+        """The largest relative distance of what goes into a block, over the pairs that both sides know."""
+        mates = {}
+        for number in first:
+            by = self._golden.values[number].by
+            if by is not None and by in self._mate:
+                outputs = self._golden.ops[by].outputs
+                if number in outputs:
+                    mates[number] = self._target.ops[self._mate[by]].outputs[outputs.index(number) :][:1]
+        found = [self._distances.of(one, two[0]).relative for one, two in mates.items() if two]
+        return max((one for one in found if math.isfinite(one)), default=0.0)
+
+    # -- arguments and gradients
+
+    def _other_arguments(self, one: Op, two: Op) -> str:
+        return difference(one.args, two.args)
+
+    def _clear(self, different: str) -> bool:
+        return self._exact or "instead of" in different
+
+    def _dropped(self, one: Op, two: Op, side: str) -> Suspect:
+        culprit = self._cut()
+        kind = "dropped gradient"
+        why = f"{one.parameter} has no gradient in the {side}"
+        if culprit is not None:
+            return Suspect(golden=None, target=culprit, kind=kind, why=why, confidence="likely", ratio=math.inf)
+        return Suspect(golden=one.number, target=two.number, kind=kind, why=why, confidence="likely", ratio=math.inf)
+
+    def _cut(self) -> int | None:
+        """A `detach` that only the target runs in the forward pass."""
+        for one, two in self._pairs:
+            if one is None and two is not None:
+                op = self._target.ops[two]
+                if op.phase == "forward" and family(op.name) == "detach":
+                    return two
+        return None

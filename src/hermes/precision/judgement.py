@@ -1,0 +1,92 @@
+"""What a comparison finds: rows of operators, suspects, and the judgement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from hermes.precision.distance import Distance, Distances
+from hermes.precision.model import Step, Value
+from hermes.precision.names import family
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table: an operator on both sides, or on one, with the worst of its distances."""
+
+    golden: int | None
+    target: int | None
+    inputs: Distance | None = None
+    outputs: Distance | None = None
+    tolerance: float = 0.0
+    ratio: float = 0.0
+    """The outputs' distance, of what is tolerated."""
+    state: str = "agree"
+    """agree; blamed; carried (as far apart as its inputs explain, after the first difference); differ (further apart
+    than
+    that, but its inputs are not fit to blame it); only golden; only target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """What is to blame, and why. `golden` and `target` are places of operators."""
+
+    golden: int | None
+    target: int | None
+    kind: str
+    why: str
+    confidence: str
+    ratio: float = 0.0
+    at: int = 0
+    """Place of the row."""
+    inputs: Distance | None = None
+    outputs: Distance | None = None
+    collectives: int = 0
+    """Collectives before it, which order what happens on several ranks."""
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What was found in one step of one rank."""
+
+    rank: int
+    step: int
+    golden: Step
+    target: Step
+    rows: list[Row] = field(default_factory=list)
+    suspects: list[Suspect] = field(default_factory=list)
+    distances: Distances | None = None
+    drift: float = 0.0
+    """How far parameters are apart at the end of the step: the median."""
+    updates: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+class Before:
+    """What the step before this one left: by how much parameters are allowed to differ."""
+
+    def __init__(self, updates: dict[str, float] | None, *, first: bool, begins: bool) -> None:
+        self.updates = updates or {}
+        known = sorted(self.updates.values())
+        self.drift = known[len(known) // 2] if known else 0.0
+        self.first = first
+        self.begins = begins
+        """Whether the job began with this step."""
+
+
+def badness(one: Distance) -> float:
+    """How far apart two values are, as a number to order by."""
+    if one.what or one.nan_golden != one.nan_target:
+        return math.inf
+    return one.relative
+
+
+def not_finite(value: Value) -> bool:
+    """Whether a value holds NaN or infinity."""
+    return value.stats is not None and value.stats[4] + value.stats[5] > 0
+
+
+def names_of(step: Step, places: list[int]) -> str:
+    """The operators at these places, by name."""
+    found = list(dict.fromkeys(family(step.ops[at].name) for at in places))
+    return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")

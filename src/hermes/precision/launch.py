@@ -1,0 +1,109 @@
+"""Starts a command whose Python processes record themselves, or write a snapshot of their setup."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import hermes.inside.record
+from hermes.base.errors import InputError
+from hermes.inside.record.layout import OPTIONS_VARIABLE, SNAPSHOT_VARIABLE
+from hermes.inside.record.options import Options, OptionsError, of_config
+
+_RECORD = Path(hermes.inside.record.__file__).parent
+_LARGEST_CONFIG = 10_000_000
+
+
+def options(asked: Mapping[str, Any], config: Path | None) -> dict[str, Any]:
+    """Options out of a configuration, and over them those of the command line; raises `InputError` for a wrong one."""
+    found = of_config(_config(config)) if config is not None else {}
+    found.update({name: value for name, value in asked.items() if value not in (None, "", ())})
+    try:
+        Options(found)
+    except (OptionsError, TypeError, ValueError) as wrong:
+        raise InputError(str(wrong), where=str(config or "hermes precision record")) from wrong
+    if not found.get("out"):
+        raise InputError("no folder to record into", where="hermes precision record", hint="give one with -o DIR")
+    return found
+
+
+def _config(path: Path) -> Any:
+    try:
+        if path.stat().st_size > _LARGEST_CONFIG:
+            raise InputError("the configuration is larger than 10 MB", where=str(path))
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as broken:
+        raise InputError(f"cannot be read: {broken}", where=str(path)) from broken
+    try:
+        return json.loads(_without_comments(text))
+    except (ValueError, RecursionError) as broken:
+        raise InputError(f"not JSON: {broken}", where=str(path)) from broken
+
+
+def _without_comments(text: str) -> str:
+    """Text without `//` comments, which the tutorial's own example has; those inside of strings stay."""
+    out, at, inside = [], 0, False
+    while at < len(text):
+        one = text[at]
+        if inside and one == "\\":
+            out.append(text[at : at + 2])
+            at += 2
+            continue
+        if one == '"':
+            inside = not inside
+        elif not inside and text.startswith("//", at):
+            at = text.find("\n", at) if "\n" in text[at:] else len(text)
+            continue
+        out.append(one)
+        at += 1
+    return "".join(out)
+
+
+def prepare(out: Path, limit_bytes: int) -> str:
+    """Make the folder; says how much room there is. Raises `InputError` where it holds something already."""
+    if out.exists() and any(out.iterdir()):
+        raise InputError("the folder is not empty", where=str(out), hint="give a new folder: nothing is written over")
+    out.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(out).free
+    if free < limit_bytes:
+        return (
+            f"{free / 1e9:.1f} GB are free, less than the limit of {limit_bytes / 1e9:.1f} GB: "
+            "tensors stop before the disk is full"
+        )
+    return ""
+
+
+def environment(given: Mapping[str, str], *, record: Mapping[str, Any] | None, snapshot: Path | None) -> dict[str, str]:
+    """The environment of a command that records itself."""
+    found = dict(given)
+    boot = str(_RECORD / "boot")
+    found["PYTHONPATH"] = os.pathsep.join([boot, *filter(None, [given.get("PYTHONPATH", "")])])
+    found["HERMES_HOME"] = str(_RECORD.parents[2])
+    for name in (OPTIONS_VARIABLE, SNAPSHOT_VARIABLE, "HERMES_RECORD_PROCESS", "HERMES_SNAPSHOT_PROCESS"):
+        found.pop(name, None)
+    if record is not None:
+        found[OPTIONS_VARIABLE] = json.dumps({**record, "out": str(Path(record["out"]).resolve())})
+    if snapshot is not None:
+        found[SNAPSHOT_VARIABLE] = str(snapshot.resolve())
+    return found
+
+
+def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run the command to its end; its exit code, or 128 and the number of the signal that ended it."""
+    try:
+        process = subprocess.Popen(list(command), env=dict(environment))
+    except OSError as missing:
+        raise InputError(f"cannot be started: {missing.strerror}", where=command[0]) from missing
+    while True:
+        try:
+            code = process.wait()
+            return code if code >= 0 else 128 - code
+        except KeyboardInterrupt:
+            # The command gets it from the terminal too, and may want to end in its own way.
+            process.send_signal(signal.SIGINT)

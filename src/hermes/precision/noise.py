@@ -1,0 +1,120 @@
+"""How far an operator's results may be apart by rounding alone: the tolerance that stands in the place of a constant.
+
+An operator rounds its result, and it passes on what its inputs were off by already. Both are estimated as norms:
+
+- rounding: `MARGIN` times the unit roundoff of the narrower type, times the size of what is rounded. For sums that is
+  the
+  size of the summands, which may be larger than that of the sum; for products of matrices the product of the norms,
+  which
+  for random matrices is the square root of the length of the sums times the norm of the result;
+- passed on: an input's distance times what the kind of operator makes of it at most (`GAIN`).
+
+Limits of the model are here and nowhere else; a repeated run of the golden side (`--noise`) takes the place of the
+first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from hermes.precision.distance import Distance
+from hermes.precision.model import Op, Step
+from hermes.precision.names import arithmetic, family
+
+ROUNDOFF: Final = {
+    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3, "complex64": 2.0**-24, "complex128": 2.0**-53,
+}  # fmt: skip
+"""Unit roundoff of each type: half of the distance from 1 to the next number; that of bfloat16 is for truncation."""
+
+MARGIN: Final = 16.0
+"""Units roundoff that two correct implementations of one operator may differ by: each sums in an order of its own."""
+GAIN: Final = 40.0
+"""How much an operator may enlarge the relative distance of its inputs without being suspicious."""
+STEEP: Final = 4.0
+"""How much it may enlarge their absolute distance, where its slope is not known."""
+_FLAT: Final = 32.0
+_SAFE = 1e-300
+
+
+def roundoff(dtype: str) -> float:
+    """Unit roundoff; 0 for what is not rounded."""
+    return ROUNDOFF.get(dtype, 0.0)
+
+
+class Noise:
+    """Tolerances for two steps. `repeated` gives distances that a repeated golden run showed, by place of the
+    operator."""
+
+    def __init__(self, golden: Step, target: Step, repeated: dict[int, float] | None = None) -> None:
+        self._golden = golden
+        self._target = target
+        self._repeated = repeated
+
+    def tolerance(self, one: Op, two: Op, at: int, out: Distance, inputs: list[Distance]) -> float:
+        """How far the outputs `at` of a pair of operators may be apart, as a norm."""
+        dtype = self._coarser(one, two, at)
+        kind = arithmetic(one.name)
+        sizes = [one.size for one in inputs if one.known != "none"]
+        rounded = self._rounded(kind, dtype, out.size, sizes)
+        if self._repeated is not None and one.number in self._repeated:
+            rounded = max(rounded if kind != "moves" else 0.0, 4 * self._repeated[one.number] * out.size)
+        return rounded + self._passed_on(kind, one, out, inputs)
+
+    def _coarser(self, one: Op, two: Op, at: int) -> str:
+        found = ["float32"]
+        if at < len(one.outputs):
+            found = [self._golden.values[one.outputs[at]].dtype, self._target.values[two.outputs[at]].dtype]
+        return max(found, key=roundoff)
+
+    @staticmethod
+    def _rounded(kind: str, dtype: str, size: float, inputs: list[float]) -> float:
+        unit = roundoff(dtype)
+        if kind == "moves" or not unit:
+            return 0.0
+        if kind == "contraction" and len(inputs) > 1:
+            first, second = sorted(inputs)[-2:]
+            # Sums are kept in float32 or better, whatever the type of the result.
+            return MARGIN * (unit * size + min(unit, ROUNDOFF["float32"]) * first * second)
+        if kind in ("reduction", "module") and inputs:
+            return MARGIN * (unit * size + min(unit, ROUNDOFF["float32"]) * max(inputs))
+        return MARGIN * unit * max(size, *inputs, 0.0) if inputs else MARGIN * unit * size
+
+    def _passed_on(self, kind: str, op: Op, out: Distance, inputs: list[Distance]) -> float:
+        worst = max((one.relative for one in inputs if math.isfinite(one.relative)), default=0.0)
+        if not worst:
+            return 0.0
+        passed = GAIN * worst * out.size
+        apart = [one.apart for one in inputs if math.isfinite(one.apart)]
+        if kind == "contraction":
+            sizes = [max(one.size, _SAFE) for one in inputs]
+            passed += sum(
+                one.apart * max((size for at, size in enumerate(sizes) if inputs[at] is not one), default=1.0)
+                for one in inputs
+                if math.isfinite(one.apart)
+            )
+        else:
+            passed += STEEP * max(apart, default=0.0)
+        if kind == "reduction":
+            passed += _FLAT * max(apart, default=0.0)
+        if family(op.name) in (
+            "log",
+            "_log_softmax",
+            "logsumexp",
+            "log1p",
+            "reciprocal",
+            "rsqrt",
+            "div",
+            "pow",
+            "sqrt",
+            "addcdiv",
+        ):
+            passed += GAIN * worst * math.sqrt(max(self._count(op), 1))
+        if kind == "breaks":
+            # A tie may fall to either side: a tenth of the elements, each as large as there are.
+            passed += 0.35 * max(out.size, max((one.size for one in inputs), default=0.0))
+        return passed
+
+    def _count(self, op: Op) -> int:
+        return max((self._golden.values[one].count for one in op.outputs), default=1)

@@ -1,0 +1,1 @@
+"""Reads recordings of Hermes and dumps of msProbe."""

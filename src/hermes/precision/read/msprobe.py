@@ -1,0 +1,278 @@
+"""Reads dumps of msProbe: `dump.json`, `stack.json` and `construct.json`, with statistics, md5 or tensors.
+
+Traps: a NaN is a bare token; call numbers of the backward pass count in its own order; names hold dots (module paths);
+a
+single process is `proc{pid}`, ranks are `rank{N}`; `stack.json` lists the innermost frame first, in lines of text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hermes.base.errors import Diagnostic, InputError
+from hermes.precision.model import Frame, Op, Place, Run, Step, Value
+from hermes.precision.read import torchfile
+
+_STEP = re.compile(r"step(\d{1,9})")
+_RANK = re.compile(r"(?:rank|proc)(\d{0,9})")
+_NAME = re.compile(r"(?P<head>.+?)\.(?P<call>\d+)\.(?P<phase>forward|backward)")
+_MODULE = re.compile(r"(?P<head>(?:Module|Cell)\..+)\.(?P<phase>forward|backward)\.(?P<call>\d+)")
+_GRADS = re.compile(r"(?P<head>(?:Module|Cell)\..+)\.parameters_grad(?:\.\d+)?")
+_FRAME = re.compile(r'File "?(?P<file>.*?)"?, line (?P<line>\d+), in (?P<function>[^,\n]*),?\s*(?P<text>.*)', re.S)
+_LARGEST = 2 << 30
+_FILES = ("dump.json", "debug.json")
+_IGNORED = frozenset(["empty", "empty_like", "numpy", "__setitem__", "new_empty", "empty_strided", "new_empty_strided"])
+
+
+def is_dump(path: Path) -> bool:
+    """Whether this is a dump folder, a step or rank of one, or its dump.json."""
+    return bool(_folders(path))
+
+
+def _folders(path: Path) -> list[tuple[int, str, Path]]:
+    """Step, name of the rank and file of each part."""
+    if path.is_file():
+        return [(_step_of(path.parent), path.parent.name, path)] if path.name in _FILES else []
+    found = []
+    for depth in ("", "*/", "*/*/"):
+        for name in _FILES:
+            for file in path.glob(f"{depth}{name}"):
+                found.append((_step_of(file.parent), file.parent.name, file))
+        if found:
+            break
+    return sorted(found, key=lambda one: (one[0], _rank_number(one[1]), one[1]))
+
+
+def _step_of(folder: Path) -> int:
+    for part in (folder, folder.parent):
+        match = _STEP.fullmatch(part.name)
+        if match:
+            return int(match[1])
+    return 0
+
+
+def _rank_number(name: str) -> int:
+    match = _RANK.fullmatch(name)
+    return int(match[1] or 0) if match else 0
+
+
+def read(path: Path) -> Run:
+    """The dump; raises `InputError` where none of its files can be read."""
+    diagnostics: list[Diagnostic] = []
+    parts: dict[tuple[int, int], Path] = {}
+    for step in sorted({one for one, _, _ in _folders(path)}):
+        here = [(name, file) for one, name, file in _folders(path) if one == step]
+        for at, (name, file) in enumerate(here):
+            # Processes are numbered by what the system gave them: their order is all that two runs have in common.
+            rank = _rank_number(name) if name.startswith("rank") else at
+            parts[rank, step] = file
+    documents = {}
+    for key, file in parts.items():
+        try:
+            documents[key] = document(file)
+        except (OSError, ValueError, RecursionError) as broken:
+            diagnostics.append(
+                Diagnostic(level="degraded", message=f"cannot be read ({broken})", where=str(file), lost="this step")
+            )
+    if not documents:
+        raise InputError("no dump.json here can be read", where=str(path), hint="was the job killed while it wrote?")
+    one = next(iter(documents.values()))
+    what = {"tensor": "tensors"}.get(str(one.get("task")), "statistics")
+    if any("md5" in tensor or "xor" in tensor for tensor in _some_tensors(one)) and what == "statistics":
+        what = "fingerprint"
+    return Run(
+        path=path, kind="msprobe", framework=str(one.get("framework", ""))[:40], what=what,
+        level=str(one.get("level", ""))[:40], steps=tuple(sorted(documents)), diagnostics=diagnostics,
+        loader=Loader(parts, documents, diagnostics),
+    )  # fmt: skip
+
+
+def document(file: Path) -> dict[str, Any]:
+    """A dump.json; raises `ValueError` where it is none."""
+    if file.stat().st_size > _LARGEST:
+        raise ValueError("larger than 2 GB")
+    found = json.loads(file.read_bytes())
+    if not isinstance(found, dict) or not isinstance(found.get("data"), dict):
+        raise ValueError("no object with data")
+    return found
+
+
+def _some_tensors(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for entry in list(document["data"].values())[:50]:
+        if isinstance(entry, dict):
+            for part in entry.values():
+                yield from (one for one in part if isinstance(one, dict)) if isinstance(part, list) else ()
+
+
+class Loader:
+    """Turns the files of one rank and step into a step."""
+
+    def __init__(self, parts: dict[tuple[int, int], Path], documents: dict[Any, Any], said: list[Diagnostic]) -> None:
+        self._parts = parts
+        self._documents = documents
+        self._said = said
+
+    def load(self, rank: int, step: int) -> Step:
+        """One step of one rank."""
+        file = self._parts[rank, step]
+        document = self._documents[rank, step]
+        builder = _Builder(file.parent, document, _stacks(file.parent / "stack.json"), _parents(file.parent))
+        return builder.build(rank, step)
+
+
+class _Builder:
+    def __init__(self, folder: Path, document: dict[str, Any], stacks: dict[str, Any], parents: dict[str, str]) -> None:
+        self._folder = folder
+        self._data: dict[str, Any] = document["data"]
+        self._stacks = stacks
+        self._parents = parents
+        self._values: list[Value] = []
+        self._made: dict[Any, int] = {}
+        self._ops: list[Op] = []
+
+    def build(self, rank: int, step: int) -> Step:
+        for name, entry in self._data.items():
+            if isinstance(entry, dict):
+                self._add(str(name), entry)
+        return Step(rank=rank, step=step, rng="", ops=tuple(self._ops), values=tuple(self._values))
+
+    def _add(self, name: str, entry: dict[str, Any]) -> None:
+        kind, phase, module = self._split(name)
+        if kind.split(".")[-1] in _IGNORED:
+            return
+        number = len(self._ops)
+        backward = phase == "backward"
+        given = ("input",) if backward else ("input_args", "input_kwargs", "parameters", "input")
+        inputs, args = [], []
+        for part in given:
+            for tensor, plain in _leaves(entry.get(part)):
+                if tensor is None:
+                    args.append(plain)
+                else:
+                    inputs.append(self._value(tensor, None))
+                    args.append(f"@{len(inputs) - 1}")
+        if _GRADS.fullmatch(name):
+            outputs = [self._value(tensor, number) for tensor, _ in _leaves(list(entry.values())) if tensor is not None]
+        else:
+            outputs = [self._value(tensor, number) for tensor, _ in _leaves(entry.get("output")) if tensor is not None]
+        self._ops.append(
+            Op(kind, number, phase, module, self._stacks.get(name, ()), tuple(inputs), tuple(outputs), args)
+        )
+
+    def _split(self, name: str) -> tuple[str, str, str]:
+        """Operator, phase and module of an entry's name."""
+        match = _MODULE.fullmatch(name)
+        if match:
+            path, _, kind = match["head"].partition(".")[2].rpartition(".")
+            return f"module.{kind}", match["phase"], path
+        match = _GRADS.fullmatch(name)
+        if match:
+            path, _, kind = match["head"].partition(".")[2].rpartition(".")
+            return f"module.{kind} gradients", "gradient", path
+        match = _NAME.fullmatch(name)
+        if not match:
+            return name, "forward", ""
+        return match["head"], match["phase"], self._module_of(name)
+
+    def _module_of(self, name: str) -> str:
+        parent = self._parents.get(name)
+        match = _MODULE.fullmatch(parent) if parent else None
+        return match["head"].partition(".")[2].rpartition(".")[0] if match else ""
+
+    def _value(self, tensor: dict[str, Any], maker: int | None) -> int:
+        number = len(self._values)
+        found = value(tensor, number, maker, self._folder)
+        if found.data is not None:
+            found = torchfile.place(found.data.path, found)
+        key = (found.mark or found.stats, found.shape, found.dtype)
+        if maker is None and key[0] is not None:
+            # An input is what was given last with the same shape and numbers: nothing else says where it came from.
+            found = found._replace(by=self._made.get(key))
+        self._values.append(found)
+        if maker is not None:
+            self._made[key] = maker
+        return number
+
+
+def value(tensor: dict[str, Any], number: int, maker: int | None, folder: Path) -> Value:
+    """The value that an entry of a tensor describes."""
+    shape = tensor.get("shape")
+    shape = tuple(one for one in shape if type(one) is int and 0 <= one < 1 << 50) if isinstance(shape, list) else ()
+    dtype = str(tensor.get("dtype", "")).removeprefix("torch.")[:40].lower()
+    mark = tensor.get("md5") or tensor.get("xor") or ""
+    name = tensor.get("data_name")
+    place = None
+    if isinstance(name, str) and re.fullmatch(r"[\w.\-]{1,250}\.pt", name):
+        place = Place(folder / "dump_tensor_data" / name, 0, -1)
+    return Value(number, dtype, shape, _stats(tensor), str(mark)[:64], place, maker)
+
+
+def _stats(tensor: dict[str, Any]) -> tuple[float, ...] | None:
+    found = [_number(tensor.get(name)) for name in ("Min", "Max", "Mean", "Norm")]
+    if found[0] is None and found[3] is None:
+        return None
+    low, high, mean, norm = [math.nan if one is None else one for one in found]
+    nan = float(any(one is not None and math.isnan(one) for one in found))
+    inf = float(any(one is not None and math.isinf(one) for one in found))
+    return (low, high, mean, norm, nan, inf, 0.0)
+
+
+def _number(found: Any) -> float | None:
+    if isinstance(found, bool):
+        return float(found)
+    return float(found) if isinstance(found, (int, float)) else None
+
+
+def _leaves(found: Any, depth: int = 0) -> Iterator[tuple[dict[str, Any] | None, Any]]:
+    """Tensors and plain arguments, in their order."""
+    if depth > 8:
+        return
+    if isinstance(found, dict):
+        kind = found.get("type")
+        if isinstance(kind, str) and ("Tensor" in kind or "Parameter" in kind) and "shape" in found:
+            yield found, None
+        elif isinstance(kind, str):
+            yield None, found.get("value")
+        else:
+            for part in found.values():
+                yield from _leaves(part, depth + 1)
+    elif isinstance(found, list):
+        for part in found:
+            yield from _leaves(part, depth + 1)
+
+
+def _stacks(path: Path) -> dict[str, tuple[Frame, ...]]:
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    found = {}
+    for entry in document.values() if isinstance(document, dict) else ():
+        if isinstance(entry, list) and len(entry) == 2 and all(isinstance(one, list) for one in entry):
+            frames = tuple(frame for text in entry[1][:40] if (frame := _frame(text)) is not None)
+            users = tuple(one for one in frames if "/torch/" not in one.file and "/msprobe/" not in one.file)
+            for name in entry[0]:
+                found[str(name)] = users[:6] or frames[:1]
+    return found
+
+
+def _frame(text: Any) -> Frame | None:
+    match = _FRAME.search(text) if isinstance(text, str) else None
+    if not match:
+        return None
+    return Frame(match["file"][:400], int(match["line"]), match["function"].strip()[:80], match["text"].strip()[:200])
+
+
+def _parents(folder: Path) -> dict[str, str]:
+    try:
+        document = json.loads((folder / "construct.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(document, dict):
+        return {}
+    return {str(name): parent for name, parent in document.items() if isinstance(parent, str)}

@@ -1,0 +1,259 @@
+"""Reads recordings of Hermes, also those whose process was killed; what is damaged is left out and said."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hermes.base.errors import Diagnostic, InputError
+from hermes.inside.record.layout import DATA_START, DTYPES, FORMAT, INDEX, STATISTICS
+from hermes.precision.model import Frame, Op, Place, Run, Step, Value, View
+
+_RANK = re.compile(r"rank(\d{1,6})")
+_PART = re.compile(r"step\d{1,12}\.\d{3,9}\.safetensors")
+_LONGEST_LINE = 64 << 20
+_MOST_VALUES = 20_000_000
+_LARGEST = 1 << 50
+_TEXT = 400
+
+
+def is_recording(path: Path) -> bool:
+    """Whether this is the folder of a recording, or of one rank of it."""
+    return (path / INDEX).is_file() or any(path.glob(f"rank*/{INDEX}"))
+
+
+def read(path: Path) -> Run:
+    """The recording; raises `InputError` where nothing in it can be read."""
+    diagnostics: list[Diagnostic] = []
+    folders = [path] if (path / INDEX).is_file() else sorted(path.glob("rank*"), key=_rank_of)
+    ranks = {}
+    for folder in folders:
+        if (folder / INDEX).is_file() and not folder.is_symlink():
+            index = Index(folder, diagnostics)
+            if index.head:
+                ranks[index.rank] = index
+    steps = tuple((rank, step) for rank in sorted(ranks) for step in sorted(ranks[rank].spans))
+    if not ranks:
+        raise InputError("no rank of this recording can be read", where=str(path), hint="see `hermes precision record`")
+    head = next(iter(ranks.values())).head
+    options = head.get("options")
+    options = options if isinstance(options, dict) else {}
+    return Run(
+        path=path, kind="hermes", framework=_text(head.get("framework")), what=_text(options.get("what")),
+        level=_text(options.get("level")), steps=steps, loader=_Loader(ranks), diagnostics=diagnostics,
+    )  # fmt: skip
+
+
+class _Loader:
+    def __init__(self, ranks: dict[int, Index]) -> None:
+        self._ranks = ranks
+
+    def load(self, rank: int, step: int) -> Step:
+        """One step of one rank."""
+        return self._ranks[rank].load(step)
+
+
+class Index:
+    """The index of one rank: where its steps begin, and the modules and stacks that they share."""
+
+    def __init__(self, folder: Path, diagnostics: list[Diagnostic]) -> None:
+        self._folder = folder
+        self._diagnostics = diagnostics
+        self.head: dict[str, Any] = {}
+        self.rank = _rank_of(folder)
+        self.modules: dict[int, str] = {}
+        self.stacks: dict[int, tuple[Frame, ...]] = {}
+        self.spans: dict[int, list[dict[str, Any]]] = {}
+        self._damaged = 0
+        self._scan()
+
+    def _scan(self) -> None:
+        current: list[dict[str, Any]] | None = None
+        held: list[dict[str, Any]] = []
+        for line in self._lines():
+            if "format" in line:
+                if line["format"] != FORMAT:
+                    self._say(f"of another format: {_text(line['format'])}", "this rank")
+                    return
+                self.head = line
+                self.rank = _int(line.get("rank"), self.rank, 0, 1 << 20)
+            elif "module" in line and "path" in line:
+                self.modules[_int(line["module"], -1)] = _text(line["path"])
+            elif "frames" in line:
+                self.stacks[_int(line.get("stack"), -1)] = _frames(line["frames"])
+            elif "step" in line and "rng" in line:
+                current = self.spans.setdefault(_int(line["step"], -1), [])
+                current.append(line)
+            elif current is not None:
+                current.append(line)
+            else:
+                held.append(line)
+        if self._damaged:
+            self._say(f"{self._damaged} lines cannot be read", "what they held")
+        if not self.head and (self.spans or self.modules):
+            self._say("the head is missing", "this rank")
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        path = self._folder / INDEX
+        text = path.read_bytes()
+        found = _all_at_once(text)
+        if found is not None:
+            yield from found
+            return
+        for raw in text.split(b"\n"):
+            if not raw.strip():
+                continue
+            try:
+                line = json.loads(raw) if len(raw) < _LONGEST_LINE else None
+            except (ValueError, RecursionError):
+                line = None
+            if isinstance(line, dict):
+                yield line
+            else:
+                self._damaged += 1
+
+    def load(self, step: int) -> Step:
+        """One step, as far as it can be read."""
+        lines = self.spans[step]
+        values: list[Value] = []
+        ops: list[Op] = []
+        complete, dropped, wrong = False, 0, 0
+        for line in lines[1:]:
+            try:
+                if "value" in line:
+                    values.append(self._value(line, len(values)))
+                elif "op" in line:
+                    ops.append(self._op(line, len(ops), len(values)))
+                elif "end" in line:
+                    complete, dropped = True, _int(line.get("dropped"), 0)
+            except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+                wrong += 1
+                _stand_in(line, values, ops)
+            if len(values) > _MOST_VALUES:
+                break
+        if wrong:
+            self._say(f"{wrong} entries of step {step} make no sense", "what they held")
+        if not complete:
+            self._say(f"step {step} does not end: the process was stopped", "the rest of this step")
+        if dropped:
+            self._say(f"{dropped} tensors of step {step} were over the limit", "their elements; statistics stand in")
+        return Step(
+            rank=self.rank, step=step, rng=_text(lines[0].get("rng")), ops=tuple(ops), values=tuple(values),
+            complete=complete, dropped=dropped,
+        )  # fmt: skip
+
+    def _value(self, line: dict[str, Any], number: int) -> Value:
+        if line["value"] != number:
+            raise ValueError("out of order")
+        dtype = line["dtype"]
+        if dtype not in DTYPES and not isinstance(dtype, str):
+            raise ValueError("no dtype")
+        shape = _shape(line["shape"])
+        view = line.get("view")
+        stats = line.get("stats")
+        return Value(
+            number, _text(dtype), shape, _stats(stats) if stats is not None else None, _text(line.get("print")),
+            self._place(line, dtype, shape), _maybe(line.get("by")),
+            View(_index(view[0], number), tuple(_ints(view[1])), _int(view[2], 0)) if view else None,
+            _text(line.get("name")), _text(line.get("role")), tuple(_ints(line.get("stride", ()))),
+            _int(line.get("offset"), 0),
+        )  # fmt: skip
+
+    def _place(self, line: dict[str, Any], dtype: str, shape: tuple[int, ...]) -> Place | None:
+        data = line.get("data")
+        if data is None:
+            return None
+        part, begin, end = data
+        if not isinstance(part, str) or not _PART.fullmatch(part):
+            raise ValueError("a part of another name")
+        sample = _int(line.get("sample"), 1, 1)
+        count = math.prod(shape)
+        kept = count if sample == 1 else -(-count // sample)
+        begin, end = _int(begin, -1, 0), _int(end, -1, 0)
+        if end - begin != kept * DTYPES[dtype][1]:
+            raise ValueError("not as many bytes as its shape says")
+        return Place(self._folder / part, begin + DATA_START, end + DATA_START, sample)
+
+    def _op(self, line: dict[str, Any], number: int, values: int) -> Op:
+        inputs, outputs = tuple(_ints(line["in"])), tuple(_ints(line["out"]))
+        if any(one >= values or one < 0 for one in (*inputs, *outputs)):
+            raise ValueError("a value that is not there")
+        module = line.get("module")
+        return Op(
+            _text(line["op"]), number, _text(line["phase"]), self.modules.get(module, "") if module is not None else "",
+            self.stacks.get(line.get("stack", -1), ()), inputs, outputs, line.get("args"), _maybe(line.get("for")),
+            line.get("random"), _text(line.get("parameter")),
+        )  # fmt: skip
+
+    def _say(self, what: str, lost: str) -> None:
+        self._diagnostics.append(Diagnostic(level="degraded", message=what, where=str(self._folder / INDEX), lost=lost))
+
+
+def _stand_in(line: dict[str, Any], values: list[Value], ops: list[Op]) -> None:
+    """Something unknown in the place of what makes no sense: the numbers of those after it must stay."""
+    if "value" in line:
+        values.append(Value(len(values), "unknown", ()))
+    elif "op" in line:
+        ops.append(Op("unknown", len(ops), "", "", (), (), (), None))
+
+
+def _all_at_once(text: bytes) -> list[dict[str, Any]] | None:
+    """All lines in one go, which is faster; None where one of them is damaged."""
+    try:
+        found = json.loads(b"[" + b",".join(text.rstrip(b"\n").split(b"\n")) + b"]")
+    except (ValueError, RecursionError):
+        return None
+    return found if all(type(one) is dict for one in found) else None
+
+
+def _stats(row: list[Any]) -> tuple[float, ...]:
+    if len(row) != len(STATISTICS):
+        raise ValueError("another number of statistics")
+    return tuple(map(float, row))
+
+
+def _frames(frames: Any) -> tuple[Frame, ...]:
+    try:
+        return tuple(Frame(_text(one[0]), _int(one[1], 0), _text(one[2]), _text(one[3])) for one in frames[:32])
+    except (TypeError, IndexError, KeyError):
+        return ()
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    found = tuple(_ints(shape))
+    if len(found) > 64 or any(one < 0 for one in found) or math.prod(found) > _LARGEST:
+        raise ValueError("no shape")
+    return found
+
+
+def _ints(found: Any) -> list[int]:
+    if not isinstance(found, (list, tuple)) or not all(type(one) is int for one in found):
+        raise ValueError("no list of numbers")
+    return list(found)
+
+
+def _index(found: Any, below: int) -> int:
+    if type(found) is not int or not 0 <= found < below:
+        raise ValueError("no value before it")
+    return found
+
+
+def _maybe(found: Any) -> int | None:
+    return found if type(found) is int and found >= 0 else None
+
+
+def _int(found: Any, otherwise: int, low: int = -_LARGEST, high: int = _LARGEST) -> int:
+    return found if type(found) is int and low <= found <= high else otherwise
+
+
+def _text(found: Any) -> str:
+    return found[:_TEXT] if isinstance(found, str) else ""
+
+
+def _rank_of(folder: Path) -> int:
+    match = _RANK.fullmatch(folder.name)
+    return int(match[1]) if match else 0

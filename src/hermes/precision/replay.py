@@ -1,0 +1,169 @@
+"""Who is right: computes a recorded operator again in float64 on the CPU, and says how far off either side was.
+
+The operator's name, arguments and inputs come from the recording. Torch runs in a process of its own: Hermes itself
+does
+not need it. Each side is computed from its own inputs, so that a difference that came in is not held against it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hermes.base.errors import InputError
+from hermes.precision.compare import Comparison
+from hermes.precision.judgement import Judgement
+from hermes.precision.model import Op, Step
+from hermes.precision.noise import roundoff
+from hermes.precision.read.tensors import Files, numbers
+
+_NAME = re.compile(r"aten\.[A-Za-z_0-9]{1,80}\.[A-Za-z_0-9]{1,80}")
+_SECONDS = 600
+_WORKER = r"""
+import json, sys
+import torch
+asked = json.load(open(sys.argv[1]))
+def tensor(one):
+    raw = bytearray(open(one["file"], "rb").read())
+    flat = torch.frombuffer(raw, dtype=torch.float64) if one["count"] else torch.zeros(0)
+    found = flat.reshape(one["shape"])
+    kind = getattr(torch, one["dtype"])
+    return found if kind.is_floating_point else found.to(kind)
+values = [tensor(one) for one in asked["inputs"]]
+def argument(one):
+    if isinstance(one, str) and one.startswith("@"):
+        return values[int(one[1:])]
+    if isinstance(one, str) and one.startswith("torch."):
+        kind = getattr(torch, one[6:], None)
+        if isinstance(kind, torch.dtype):
+            return torch.float64 if kind.is_floating_point else kind
+        return kind
+    if isinstance(one, list):
+        return [argument(part) for part in one]
+    if one in ("inf", "-inf", "nan"):
+        return float(one)
+    return one
+_, name, overload = asked["operator"].split(".")
+args, named = list(asked["args"]), {}
+if args and isinstance(args[-1], dict):
+    named = {key: argument(value) for key, value in args.pop().items() if key not in ("device", "pin_memory", "layout")}
+found = getattr(getattr(torch.ops.aten, name), overload)(*[argument(one) for one in args], **named)
+found = [found] if isinstance(found, torch.Tensor) else [one for one in found if isinstance(one, torch.Tensor)]
+for at, one in enumerate(found):
+    with open(f"{sys.argv[2]}.{at}", "wb") as out:
+        out.write(one.to(torch.float64).contiguous().reshape(-1).numpy().tobytes())
+print(len(found))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """How far one side's result is from the exact one, of its norm, and in units of its roundoff."""
+
+    name: str
+    apart: float
+    roundoffs: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """One operator, computed again."""
+
+    operator: str
+    module: str
+    sides: tuple[Side, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Who is right."""
+        shown = ", ".join(f"{one.name} {one.apart:.1e} ({one.roundoffs:.3g} roundoffs)" for one in self.sides)
+        where = f"{self.operator}{' in ' + self.module if self.module else ''}"
+        if len(self.sides) < 2:
+            return f"{where}, from float64: {shown}."
+        near, far = sorted(self.sides, key=lambda one: one.roundoffs)
+        if far.roundoffs <= 8 or far.roundoffs < 4 * near.roundoffs:
+            return f"{where}: both sides are as near to float64 as rounding allows: {shown}."
+        return f"{where}: the {far.name} is off; from float64: {shown}."
+
+
+def replay(found: Comparison, operator: str = "", *, python: str = sys.executable) -> Replay:
+    """Compute the first operator of a comparison again, or the first whose name or module holds `operator`."""
+    judgement, golden, target = _chosen(found, operator)
+    files = Files()
+    sides = []
+    for name, step, op in (("golden run", judgement.golden, golden), ("target", judgement.target, target)):
+        if op is not None:
+            sides.append(_side(name, step, op, files, python))
+    one = target or golden
+    assert one is not None
+    return Replay(operator=one.name, module=one.module, sides=tuple(sides))
+
+
+def _chosen(found: Comparison, operator: str) -> tuple[Judgement, Op | None, Op | None]:
+    for judgement in found.judgements:
+        start = min((suspect.at for suspect in judgement.suspects), default=len(judgement.rows))
+        for row in judgement.rows if operator else judgement.rows[start:]:
+            golden = judgement.golden.ops[row.golden] if row.golden is not None else None
+            target = judgement.target.ops[row.target] if row.target is not None else None
+            one = target or golden
+            assert one is not None
+            wanted = operator in f"{one.module}.{one.name}" if operator else golden is not None and target is not None
+            if wanted and _NAME.fullmatch(one.name):
+                return judgement, golden, target
+    raise InputError(
+        "no such operator was recorded" if operator else "no operator is to blame", where="hermes precision replay",
+        hint="name one, or a module, with --operator",
+    )  # fmt: skip
+
+
+def _side(name: str, step: Step, op: Op, files: Files, python: str) -> Side:
+    if not _NAME.fullmatch(op.name):
+        raise InputError(f"{op.name} is no operator of torch", where=name)
+    with tempfile.TemporaryDirectory() as folder:
+        exact = _run(step, op, files, Path(folder), python, name)
+    worst, unit = 0.0, 2.0**-53
+    for number, wide in zip(op.outputs, exact, strict=False):
+        recorded = files.flat(step, number)
+        if recorded is None or not step.values[number].dtype.startswith(("float", "bfloat")):
+            continue
+        unit = max(unit, roundoff(recorded[1]) / (2 if recorded[1] == "bfloat16" else 1))
+        size = float(np.linalg.norm(wide))
+        apart = float(np.linalg.norm(numbers(*recorded) - wide)) if len(wide) == step.values[number].count else math.inf
+        worst = max(worst, apart / size if size else apart)
+    return Side(name=name, apart=worst, roundoffs=worst / unit)
+
+
+def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: str) -> list[Any]:
+    inputs = []
+    for at, number in enumerate(op.inputs):
+        flat = files.flat(step, number)
+        if flat is None:
+            raise InputError(
+                f"the inputs of {op.name} were not recorded", where=name, hint="record with --what tensors"
+            )
+        value = step.values[number]
+        path = folder / f"input{at}"
+        path.write_bytes(numbers(*flat).tobytes())
+        inputs.append({"file": str(path), "shape": list(value.shape), "dtype": value.dtype, "count": value.count})
+    asked = folder / "asked.json"
+    asked.write_text(json.dumps({"operator": op.name, "args": op.args or [], "inputs": inputs}))
+    command = [python, "-c", _WORKER, str(asked), str(folder / "out")]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as broken:
+        raise InputError(f"cannot be computed: {broken}", where=op.name) from broken
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise InputError(
+            f"cannot be computed again: {last[:200]}", where=op.name, hint="--python names a Python that has torch"
+        )
+    return [np.frombuffer((folder / f"out.{at}").read_bytes(), np.float64) for at in range(int(done.stdout))]

@@ -1,0 +1,201 @@
+"""Puts what all ranks and steps showed into one sentence, and follows the difference from there to the loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hermes.precision.judgement import Judgement, Row, Suspect
+from hermes.precision.model import Op
+from hermes.precision.names import family, is_collective
+
+_LONGEST_CHAIN = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """The first place where two runs part; what was not recorded is empty or None."""
+
+    operator: str
+    module: str
+    line: str
+    code: str
+    rank: int
+    step: int
+    phase: str
+    kind: str
+    why: str
+    confidence: str
+    inputs_apart: float | None
+    outputs_apart: float | None
+    tolerated: float | None
+    side: str = "both"
+    """`golden` or `target` where only one side ran the operator."""
+
+    @property
+    def sentence(self) -> str:
+        """Where, what kind and how sure."""
+        where = f"{self.operator or 'an operator'}" + (f" in {self.module}" if self.module else "")
+        line = f" ({self.line})" if self.line else ""
+        when = f"rank {self.rank}, step {self.step}, {self.phase}"
+        return f"The runs part at {where}{line}, {when}: {self.kind}, {self.why}; {self.confidence}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One operator on the way from the first difference to the loss."""
+
+    operator: str
+    module: str
+    line: str
+    apart: float
+    amplification: float | None
+    """Of its output's relative distance, in those of the link before it."""
+
+
+def first_of(judgements: list[Judgement]) -> tuple[Judgement, Suspect] | None:
+    """What is to blame first: the earliest step; within it the fewest collectives before; then the smallest rank.
+
+    A collective is innocent whose result differs because another rank brought another input: that rank has a suspect
+    with no more collectives before it.
+    """
+    found = [(one, suspect) for one in judgements for suspect in one.suspects[:50]]
+    if not found:
+        return None
+    step = min(one.step for one, _ in found)
+    here = [(one, suspect) for one, suspect in found if one.step == step]
+    others = [pair for pair in here if not _is_collective(*pair)]
+    guilty = [
+        (one, suspect) for one, suspect in here
+        if not _is_collective(one, suspect)
+        or all(other.rank == one.rank or guilt.collectives > suspect.collectives for other, guilt in others)
+    ]  # fmt: skip
+    # What a rank received may only be blamed on itself if nobody had a difference before.
+    return min(guilty or here, key=lambda pair: (pair[1].collectives, pair[0].rank, pair[1].at))
+
+
+def _is_collective(judgement: Judgement, suspect: Suspect) -> bool:
+    op = _op(judgement, suspect)
+    return op is not None and is_collective(op.name)
+
+
+def _op(judgement: Judgement, suspect: Suspect) -> Op | None:
+    if suspect.target is not None:
+        return judgement.target.ops[suspect.target]
+    return judgement.golden.ops[suspect.golden] if suspect.golden is not None else None
+
+
+def describe(judgement: Judgement, suspect: Suspect) -> First:
+    """The suspect in words."""
+    op = _op(judgement, suspect)
+    twin = judgement.golden.ops[suspect.golden] if suspect.golden is not None else None
+    assert op is not None
+    frame = op.frames[0] if op.frames else (twin.frames[0] if twin and twin.frames else None)
+    row = judgement.rows[suspect.at] if suspect.at < len(judgement.rows) else None
+    side = "target" if suspect.golden is None else "golden" if suspect.target is None else "both"
+    size = suspect.outputs.size if suspect.outputs else 0.0
+    return First(
+        operator=op.parameter or op.name, module=op.module or (twin.module if twin else ""),
+        line=str(frame) if frame else "", code=frame.text if frame else "", rank=judgement.rank, step=judgement.step,
+        phase=op.phase, kind=suspect.kind, why=suspect.why, confidence=suspect.confidence,
+        inputs_apart=_finite(suspect.inputs.relative) if suspect.inputs else None,
+        outputs_apart=_finite(suspect.outputs.relative) if suspect.outputs else None,
+        tolerated=_finite(row.tolerance / size) if row is not None and size else None, side=side,
+    )  # fmt: skip
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def chain(judgement: Judgement, suspect: Suspect) -> list[Link]:
+    """Operators from the first difference to the last value of the forward pass, or of the step where it begins
+    later."""
+    begin = suspect.target if suspect.target is not None else _after(judgement, suspect)
+    if begin is None:
+        return []
+    rows = {row.target: row for row in judgement.rows if row.target is not None}
+    return _links(judgement, _way(judgement, begin), rows)
+
+
+def _way(judgement: Judgement, begin: int) -> list[int]:
+    """Places of operators from one to the loss, the shortest way."""
+    step = judgement.target
+    goal = _goal(judgement, step.ops[begin].phase)
+    came = {begin: -1}
+    users: dict[int, list[int]] = {}
+    for op in step.ops[begin:]:
+        for number in op.inputs:
+            root = _root(judgement, number)
+            users.setdefault(root, []).append(op.number)
+    order = [begin]
+    for at in order:
+        if at == goal:
+            break
+        after = [user for number in step.ops[at].outputs for user in users.get(_root(judgement, number), [])]
+        for user in after:
+            if user > at and user not in came:
+                came[user] = at
+                order.append(user)
+    if goal not in came:
+        goal = max(came)
+    path: list[int] = []
+    at = goal
+    while at != -1 and len(path) < _LONGEST_CHAIN:
+        path.append(at)
+        at = came[at]
+    return path[::-1]
+
+
+def _links(judgement: Judgement, path: list[int], rows: dict[int, Row]) -> list[Link]:
+    found: list[Link] = []
+    before: float | None = None
+    for at in path:
+        op, row = judgement.target.ops[at], rows.get(at)
+        if row is None or row.outputs is None or row.outputs.known == "none":
+            continue
+        apart = row.outputs.relative
+        if not math.isfinite(apart):
+            continue
+        if before is not None and apart == before:
+            continue  # views and copies pass it on as it is
+        gain = apart / before if before else None
+        found.append(Link(operator=family(op.name), module=op.module, line=op.line, apart=apart, amplification=gain))
+        before = apart
+    return found
+
+
+def _root(judgement: Judgement, number: int) -> int:
+    value = judgement.target.values[number]
+    depth = 0
+    while value.view is not None and depth < 64:
+        value, depth = judgement.target.values[value.view.base], depth + 1
+    return value.number
+
+
+def _after(judgement: Judgement, suspect: Suspect) -> int | None:
+    """The first operator of the target after the place where one is missing."""
+    return next((row.target for row in judgement.rows[suspect.at :] if row.target is not None), None)
+
+
+def _goal(judgement: Judgement, phase: str) -> int:
+    """The last operator of the phase that gives a single floating number: the loss."""
+    step = judgement.target
+    last = -1
+    for op in step.ops:
+        if op.phase == phase:
+            last = op.number
+    if phase != "forward":
+        return last
+    for op in reversed(step.ops):
+        if (
+            op.phase == "forward"
+            and op.inputs
+            and family(op.name) not in ("ones_like", "detach", "fill")
+            and any(
+                step.values[one].count == 1 and step.values[one].dtype.startswith(("float", "bfloat"))
+                for one in op.outputs
+            )
+        ):
+            return op.number
+    return last

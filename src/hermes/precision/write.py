@@ -1,0 +1,64 @@
+"""Writes a comparison into a folder: HTML, JSON, CSV and, as the tutorial calls it, result.xlsx."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+from hermes.base.errors import InputError
+from hermes.precision.compare import Comparison
+from hermes.precision.document import document
+from hermes.precision.html import page
+from hermes.precision.xlsx import workbook
+
+
+def write(found: Comparison, folder: Path) -> list[Path]:
+    """All files; their paths. Raises `InputError` for a folder inside of what was compared."""
+    for run in (found.golden, found.target):
+        inside = run.path.resolve()
+        if folder.resolve() == inside or inside in folder.resolve().parents:
+            raise InputError(
+                "the result would be written into a recording", where=str(folder), hint="give another folder"
+            )
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = document(found)
+    rows = whole["rows"]
+    assert isinstance(rows, list)
+    table = [row for row in rows if isinstance(row, dict)]
+    names = list(table[0]) if table else ["state"]
+    lines = [[_cell(row[name]) for name in names] for row in table]
+    summary = [["verdict", found.verdict], ["", found.sentence]]
+    if found.first is not None:
+        summary += [[name, str(getattr(found.first, name))] for name in ("operator", "module", "line", "kind", "why")]
+    head: list[str | float | int] = [*names]
+    files = {
+        "result.json": json.dumps(whole, allow_nan=False).encode(),
+        "result.csv": _csv([head, *lines]),
+        "result.xlsx": workbook({"summary": summary, "operators": [names, *lines]}),
+        "result.html": page(found).encode(),
+    }
+    written = []
+    for name, content in files.items():
+        path = folder / name
+        path.write_bytes(content)
+        written.append(path)
+    return written
+
+
+def _cell(found: object) -> str | float | int:
+    if isinstance(found, (int, float)) and not isinstance(found, bool):
+        return found
+    return "" if found is None else str(found)
+
+
+def _csv(lines: list[list[str | float | int]]) -> bytes:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    for line in lines:
+        # A cell that begins like a formula is text: programs that open tables would run it.
+        writer.writerow(
+            [f"'{one}" if isinstance(one, str) and one[:1] in ("=", "+", "-", "@") else one for one in line]
+        )
+    return out.getvalue().encode()

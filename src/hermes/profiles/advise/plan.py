@@ -1,0 +1,202 @@
+"""What to do, in which order: findings with their cases and replayed gains as actions, and what to measure next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from hermes.knowledge.cases import Case
+from hermes.model.finding import Action, Finding
+from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
+from hermes.profiles.advise.fitting import Fit, effort
+from hermes.profiles.advise.ranking import Ranking, Replay, awaited
+
+TOGETHER = 5
+"""So many of the first actions are replayed together: a plan of more is made after measuring again."""
+_OTHERS = 3
+
+
+def plan(
+    ranking: Ranking,
+    fits: Iterable[Sequence[Fit]],
+    replay: Replay,
+    captures: Sequence[Capture],
+    steps: int,
+) -> Plan:
+    """The plan for ranked findings; `fits` are the cases of each of `ranking.problems`, in the same order."""
+    floor = ranking.floor
+    step_ns = max(ranking.unprofiled.step_ns if ranking.unprofiled else floor.step_ns, 1)
+    made = [_advice(finding, own, step_ns, captures) for finding, own in zip(ranking.problems, fits, strict=True)]
+    actions = _in_turn(_merged(made, replay, step_ns), replay)
+    return Plan(
+        floor=floor,
+        actions=actions,
+        combined=_combined(actions, replay, floor, steps),
+        captures=tuple(captures),
+        minor=ranking.minor,
+        unprofiled=ranking.unprofiled,
+    )
+
+
+def _advice(finding: Finding, fits: Sequence[Fit], step_ns: int, captures: Sequence[Capture]) -> Advice:
+    """The action for a finding: its own, with the change of the case that fits best."""
+    best = fits[0] if fits and _sure(fits[0]) and not _describes(finding) else None
+    case = best.case if best else None
+    own = _own(finding, case)
+    more = fits[1:] if best else fits
+    return Advice(
+        title=own.title,
+        codes=(finding.code,),
+        layer=finding.layer,
+        cause=finding.cause,
+        ranks=finding.ranks,
+        blames=finding.blames,
+        gain=finding.gain,
+        beyond_ns=None,
+        share_low=finding.gain.low_ns / step_ns,
+        share_high=finding.gain.high_ns / step_ns,
+        confidence=finding.confidence,
+        effort=_effort(finding, best, captures),
+        risk=case.risk if case and case.risk != "none" else own.risk,
+        do=own.do,
+        before=case.before if case else "",
+        after=case.after if case else "",
+        versions=case.versions if case else "",
+        verify=own.verify,
+        source="; ".join([own.source, *(str(one) for one in case.sources)] if case else [own.source]),
+        case=case.id if case else "",
+        cure=case.cure if case else "",
+        confirm=case.confirm if case else "",
+        doubts=best.case.not_measured if best else (),
+        others=tuple(
+            f"{fit.case.id} {fit.case.cause}{' (lead)' if fit.case.is_lead else ''}" for fit in more[:_OTHERS]
+        ),
+        specs=finding.replay,
+    )
+
+
+def _sure(fit: Fit) -> bool:
+    """Whether a case may be offered as the change to make: more of its symptoms are known to hold than are open."""
+    return fit.held > fit.unknown and not fit.case.is_lead
+
+
+def _describes(finding: Finding) -> bool:
+    """Whether it says where time goes and not why: who is waited for, or what is left beside causes that were found."""
+    return awaited(finding) is not None or bool(finding.explained_by)
+
+
+def _own(finding: Finding, case: Case | None) -> Action:
+    """The finding's action that a case is about, by the words that they share; the first without a case."""
+    if not finding.actions:
+        return _LOOK
+    if case is None:
+        return finding.actions[0]
+    wanted = _words(f"{case.cause} {case.cure} {case.after}")
+    return max(finding.actions, key=lambda one: len(_words(f"{one.title} {one.do}") & wanted))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word for word in re.findall(r"[a-z_]{4,}", text.lower()))
+
+
+_LOOK = Action(
+    title="Look at this loss in the timeline",
+    do="hermes serve PATH, page Timeline.",
+    verify="The next capture no longer shows it.",
+    risk="none",
+    source="the capture itself",
+)
+
+
+def _effort(finding: Finding, best: Fit | None, captures: Sequence[Capture]) -> str:
+    if best:
+        return effort(best.case.before, best.case.after)
+    if any(finding.code in capture.codes for capture in captures):
+        return "another capture"
+    return ""
+
+
+def _merged(made: Iterable[Advice], replay: Replay, step_ns: int) -> tuple[Advice, ...]:
+    """Actions that say the same as one: that of the first finding, with what they give together."""
+    found: dict[tuple[str, str], Advice] = {}
+    for one in made:
+        key = ("", one.case) if one.case else (one.title, one.do)
+        first = found.get(key)
+        found[key] = one if first is None else _joined(first, one, replay, step_ns)
+    return tuple(found.values())
+
+
+def _joined(first: Advice, second: Advice, replay: Replay, step_ns: int) -> Advice:
+    specs = tuple(dict.fromkeys((*first.specs, *second.specs)))
+    together = replay(specs) if first.gain.replayed and second.gain.replayed else None
+    low = max(together.low_ns if together else 0, first.gain.low_ns, second.gain.low_ns)
+    high = max(low, first.gain.high_ns, second.gain.high_ns)
+    return replace(
+        first,
+        codes=tuple(dict.fromkeys((*first.codes, *second.codes))),
+        ranks=tuple(sorted({*first.ranks, *second.ranks})),
+        blames=tuple(dict.fromkeys((*first.blames, *second.blames))),
+        gain=replace(first.gain, low_ns=low, high_ns=high),
+        share_low=low / step_ns,
+        share_high=high / step_ns,
+        specs=specs,
+    )
+
+
+def _in_turn(actions: Sequence[Advice], replay: Replay) -> tuple[Advice, ...]:
+    """The actions so that each adds most to those before it, with what it adds: a loss may hide behind another."""
+    left, done = list(actions), list[Advice]()
+    before: tuple[str, ...] = ()
+    reached = 0
+    while left and len(done) < TOGETHER:
+        gains = [_beyond(one, before, reached, replay) for one in left]
+        best = max(range(len(left)), key=lambda at: (_expected(left[at], gains[at]), -at))
+        one, gained = left.pop(best), gains[best]
+        done.append(replace(one, beyond_ns=gained))
+        before = tuple(dict.fromkeys((*before, *one.specs)))
+        together = replay(before)
+        reached = max(reached, together.low_ns) if together else reached
+    return (*done, *left)
+
+
+def _beyond(one: Advice, before: tuple[str, ...], reached: int, replay: Replay) -> int | None:
+    """What an action adds to others, never more than it claims by itself: the others may lay bare what hid it."""
+    together = replay((*before, *one.specs)) if one.specs else None
+    if together is None:
+        return None
+    return min(max(together.low_ns - reached, 0), one.gain.high_ns)
+
+
+def _expected(one: Advice, gained: int | None) -> float:
+    """What an action is expected to add where it stands; half of a bound where it was not replayed."""
+    trusted = gained is not None and one.gain.replayed
+    return (gained if trusted and gained is not None else one.gain.expected_ns) * one.confidence
+
+
+def _combined(actions: Sequence[Advice], replay: Replay, floor: NoiseFloor, steps: int) -> Combined | None:
+    first = [one for one in actions[:TOGETHER] if one.specs]
+    specs = tuple(dict.fromkeys(spec for one in first for spec in one.specs))
+    together = replay(specs) if first else None
+    if together is None or together.low_ns <= 0:
+        return None
+    return Combined(
+        actions=len(first),
+        low_ns=together.low_ns,
+        high_ns=together.high_ns,
+        step_ns=together.step_ns,
+        share=together.share,
+        steps=steps,
+        # One step stands for all only where they are alike.
+        over_steps_ns=together.low_ns * steps if _alike(floor, steps) else None,
+    )
+
+
+_ALIKE = 0.1
+"""Steps that spread by less than this share of the median step are taken to be alike: docs/evidence/noise.md."""
+
+
+def _alike(floor: NoiseFloor, steps: int) -> bool:
+    if steps <= 1:
+        return steps == 1
+    return floor.of == "steps" and (floor.spread_ns or 0) <= _ALIKE * floor.step_ns

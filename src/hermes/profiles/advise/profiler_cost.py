@@ -1,0 +1,54 @@
+"""What a profiler adds to a step: all corrections for it, as a range, for jobs that compute on the processor.
+
+A profiler lengthens the host's calls, and nobody records which by how much. What a capture shows of a cause is the most
+that it costs; the least is what is left when the profiler lengthened all of the step alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hermes.model.finding import Gain
+from hermes.model.host_measures import Before
+from hermes.model.limit import Limit
+from hermes.model.measures import StepSplit
+from hermes.model.plan import Unprofiled
+
+MOST_NS = Limit(
+    value=3_000, unit="ns a recorded call: more is no profiler's doing", source="docs/evidence/profiler-cost.md"
+)
+
+
+def unprofiled_gain(step: Unprofiled, gain: Gain) -> Gain:
+    """The gain in such a step: from what shrinks as the whole step does, to all that the capture shows."""
+    high = min(gain.high_ns, step.step_ns)
+    if gain.before or step.step_ns >= step.captured_ns:
+        return replace(gain, low_ns=min(gain.low_ns, high), high_ns=high)
+    low = min(round(gain.low_ns * step.step_ns / step.captured_ns), high)
+    return replace(gain, low_ns=low, high_ns=high, method=f"{gain.method}; less what the profiler may have added")
+
+
+def unprofiled(before: Sequence[Before], splits: Sequence[StepSplit]) -> Unprofiled | None:
+    """The step of the rank whose captured steps are longest, of those that say what they were like before."""
+    found = [one for row in before if (one := _of_rank(row, [split for split in splits if split.rank == row.rank]))]
+    return max(found, key=lambda one: (one.captured_ns, -one.rank), default=None)
+
+
+def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Unprofiled | None:
+    if not splits:
+        return None
+    # As rules of the host count: the window of a device begins only with its first task.
+    captured = sum(split.whole_ns for split in splits) // len(splits)
+    if not captured:
+        return None
+    added = max(0.0, min(captured - row.step_ns, MOST_NS.value * row.calls))
+    return Unprofiled(
+        rank=row.rank,
+        steps=row.steps,
+        step_ns=row.step_ns,
+        captured_ns=captured,
+        calls=row.calls,
+        each_ns=added / max(1, row.calls),
+        spread_ns=row.spread_ns,
+    )

@@ -1,0 +1,109 @@
+"""Offsets between the clocks of ranks, from the ends of collectives that all members leave together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from hermes.base.intervals import Ints
+from hermes.model.measures import ClockOffset
+
+# Completions of one collective differ by the transport's latency even on one clock; two clocks of different machines
+# that agree better than this by chance are not worth telling apart. NTP holds hosts to about a millisecond.
+SAME_CLOCK_NS = 1_000_000
+_ROBUST = 1.4826
+"""Turns a median absolute deviation into a standard deviation of a normal distribution."""
+
+
+_FEW = 256
+"""Up to so many ranks every collective that two ranks share is an anchor between them."""
+_MOST_ANCHORS = 64
+"""With more ranks so many collectives of each rank are, the first of its capture."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """When one rank left its collectives: their numbers, sorted, and the moments."""
+
+    keys: Ints
+    ends: Ints
+
+
+def clock_offsets(hosts: Mapping[int, str | None], every: pl.DataFrame) -> tuple[ClockOffset, ...]:
+    """One offset per rank, in rank order, against the lowest rank; `every` as `arrivals.gathered` gives it.
+
+    Ranks of one host share its clock. Others follow from collectives they share with a rank that is placed already,
+    nearest first; a rank that shares none is left where it is, as `assumed`. An unknown host counts as the same
+    clock when the collectives agree within `SAME_CLOCK_NS`. Each collective and each host is gone through once.
+    """
+    ranks = sorted(hosts)
+    ends, open_keys = _anchors(every, len(ranks))
+    open_hosts: dict[str, list[int]] = {}
+    for rank in ranks:
+        host = hosts[rank]
+        if host is not None:
+            open_hosts.setdefault(host, []).append(rank)
+    placed: dict[int, ClockOffset] = {}
+    for root in ranks:
+        if root in placed:
+            continue
+        placed[root] = ClockOffset(
+            rank=root,
+            offset_ns=0,
+            error_ns=0 if root == ranks[0] else None,
+            anchors=0,
+            method="same host" if root == ranks[0] else "assumed",
+        )
+        # Breadth first: the shortest chain of anchors has the smallest error.
+        queue = deque([root])
+        while queue:
+            near = queue.popleft()
+            own = ends.get(near)
+            # All that share something with this rank are placed by it: nobody needs to ask for it again.
+            close = set(open_hosts.pop(hosts[near] or "", ()))
+            for key in own.keys.tolist() if own else ():
+                close.update(open_keys.pop(key, ()))
+            for rank in sorted(close - placed.keys()):
+                placed[rank] = _between(placed[near], rank, hosts, ends)
+                queue.append(rank)
+    return tuple(placed[rank] for rank in ranks)
+
+
+def _anchors(every: pl.DataFrame, ranks: int) -> tuple[dict[int, _Ends], dict[int, list[int]]]:
+    """The synchronising collectives of each rank, and by collective the ranks that have it."""
+    rows = every.filter(pl.col("manner") == "all")
+    if ranks > _FEW:
+        rows = rows.filter(pl.col("start_ns").rank("ordinal").over("rank") <= _MOST_ANCHORS)
+    rows = rows.select(
+        "rank",
+        pl.struct("group", "key").rank("dense").cast(pl.Int64).alias("number"),
+        (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"),
+    ).unique(["rank", "number"], keep="last", maintain_order=True)
+    own = {
+        int(str(rank)): _Ends(mine["number"].to_numpy(), mine["end_ns"].to_numpy())
+        for (rank,), mine in rows.sort("number").partition_by("rank", as_dict=True).items()
+    }
+    return own, dict(rows.group_by("number").agg("rank").iter_rows())
+
+
+def _between(near: ClockOffset, rank: int, hosts: Mapping[int, str | None], ends: Mapping[int, _Ends]) -> ClockOffset:
+    """The offset of a rank by one that is placed and shares its host or a collective."""
+    if hosts[rank] is not None and hosts[rank] == hosts[near.rank]:
+        return ClockOffset(rank=rank, offset_ns=near.offset_ns, error_ns=near.error_ns, anchors=0, method="same host")
+    one, other = ends[near.rank], ends[rank]
+    _, here, there = np.intersect1d(one.keys, other.keys, assume_unique=True, return_indices=True)
+    gaps = np.sort(one.ends[here] - other.ends[there])
+    gap = int(gaps[len(gaps) // 2])
+    scatter = int(3 * _ROBUST * float(np.median(np.abs(gaps - gap)))) if len(gaps) > 1 else None
+    if abs(gap) < SAME_CLOCK_NS and (hosts[rank] is None or hosts[near.rank] is None):
+        return ClockOffset(
+            rank=rank, offset_ns=near.offset_ns, error_ns=abs(gap) + (scatter or 0), anchors=len(gaps), method="assumed"
+        )
+    error = scatter + near.error_ns if scatter is not None and near.error_ns is not None else None
+    return ClockOffset(
+        rank=rank, offset_ns=near.offset_ns + gap, error_ns=error, anchors=len(gaps), method="collectives"
+    )

@@ -1,0 +1,1 @@
+"""What changed between two reports, and what of it may be chance."""

@@ -1,0 +1,236 @@
+"""Two runs beside each other: what of the step, which kernels and which findings changed, and what may be chance.
+
+A run's time is the mean of its middle steps: ordered by window, a quarter of them is left out at each end, so that a
+slow first step does not count and the parts of the window still add up to it. A step's time is the mean over its
+ranks.
+
+Its noise is the standard error of that mean by the jackknife (Quenouille 1956, Tukey 1958) over stretches of
+consecutive steps: left out one after the other, they tell how far the mean moves. Stretches, since neighbouring steps
+are alike. A change counts as one when it is beyond what Student's t allows at 5 per cent, for a table of names divided
+by their number (Bonferroni), so that a long table holds no chance finds. Fewer than three steps on either side have no
+noise to speak of. Nothing here sees what differs between two machines or two days: only a repeated run does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hermes.model.comparison import Change, Comparison, FindingChange, SettingChange
+from hermes.model.measures import StepSplit
+
+_CHANCE = 0.05
+_STRETCHES = 64
+_LEAST_STEPS = 3
+_PARTS = ("compute_ns", "exposed_comm_ns", "copy_exposed_ns", "free_ns")
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One finding of a run, as far as it is compared; `cost_ns` per step."""
+
+    code: str
+    cause: str
+    title: str
+    blames: tuple[str, ...]
+    cost_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is compared of one run.
+
+    `names` holds tables with `kind`, `name`, `step`, `ns` and `calls`, added up over the ranks; `settings` the value of
+    each (source, name), one text for all ranks.
+    """
+
+    title: str
+    splits: tuple[StepSplit, ...]
+    names: Mapping[str, pl.DataFrame]
+    findings: tuple[Found, ...]
+    settings: Mapping[tuple[str, str], str]
+
+
+def compare(before: Run, after: Run) -> Comparison:
+    """Everything that changed from the first run to the second."""
+    sides = _Side(before), _Side(after)
+    step, *parts = (_of_windows(*sides, column) for column in ("window_ns", *_PARTS))
+    return Comparison(
+        titles=(before.title, after.title),
+        steps=(len(sides[0].steps), len(sides[1].steps)),
+        ranks=(sides[0].ranks, sides[1].ranks),
+        step=step,
+        parts=tuple(parts),
+        names={key: _of_names(*sides, key) for key in before.names},
+        findings=_findings(before.findings, after.findings),
+        settings=_settings(before.settings, after.settings),
+    )
+
+
+class _Side:
+    """One run, its steps in order of time, and the weights by which each estimate takes them."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        of_steps: dict[int | None, list[StepSplit]] = {}
+        # Where steps are marked, a rank without marks cannot be laid beside the others.
+        marked = [split for split in run.splits if split.step is not None] or run.splits
+        for split in sorted(marked, key=lambda split: split.start_ns):
+            of_steps.setdefault(split.step, []).append(split)
+        self.of_steps = of_steps
+        self.steps = tuple(of_steps)
+        self.ranks = len({split.rank for split in marked})
+
+    def windows(self, column: str) -> _Floats | None:
+        """A part of the window of each step, the mean over its ranks; None where a step has it not measured."""
+        found = []
+        for own in self.of_steps.values():
+            values = [getattr(split, column) for split in own]
+            if any(value is None for value in values):
+                return None
+            found.append(sum(values) / len(values))
+        return np.array(found) if found else None
+
+    @cached_property
+    def weights(self) -> _Floats:
+        """How much each step counts: first in the estimate, then in those without one stretch of steps each."""
+        count = len(self.steps)
+        windows = self.windows("window_ns")
+        assert windows is not None, "a window is always known"
+        order = np.argsort(windows, kind="stable")
+        stretches = np.array_split(np.arange(count), min(count, _STRETCHES))
+        left_out = [np.array([], dtype=np.int64), *(stretches if count > 1 else [])]
+        return np.array([_middle(order[~np.isin(order, gone)], count) for gone in left_out])
+
+    def estimate(self, values: _Floats) -> tuple[_Floats, _Floats | None]:
+        """The time and its standard error, of each row of values by step; no error of fewer than three steps."""
+        every = values @ self.weights.T
+        if len(self.steps) < _LEAST_STEPS:
+            return every[..., 0], None
+        without = every[..., 1:]
+        count = without.shape[-1]
+        spread = ((without - without.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
+        return every[..., 0], np.sqrt(spread * (count - 1) / count)
+
+    @property
+    def freedom(self) -> int:
+        """Stretches that the error rests on, less one."""
+        return min(len(self.steps), _STRETCHES) - 1
+
+    def table(self, key: str, names: pl.DataFrame, column: str) -> _Floats:
+        """A column of a table of names, by name and step, the mean over the ranks of a step; 0 where nothing ran."""
+        rows = self.run.names[key]
+        if self.steps != (None,):
+            rows = rows.filter(pl.col("step").is_in([step for step in self.steps if step is not None]))
+        place = {step: at for at, step in enumerate(self.steps)}
+        joined = rows.join(names, on=["kind", "name"], how="inner")
+        found = np.zeros((names.height, len(self.steps)))
+        at = np.array([place[None if self.steps == (None,) else step] for step in joined["step"]], dtype=np.int64)
+        np.add.at(found, (joined["place"].to_numpy(), at), joined[column].to_numpy())
+        ranks: _Floats = np.array([len(own) for own in self.of_steps.values()], dtype=np.float64)
+        return found / ranks
+
+
+def _middle(order: NDArray[np.int64], count: int) -> _Floats:
+    """Equal weights for those that are left of an order without a quarter at each end."""
+    cut = len(order) // 4
+    chosen = order[cut : len(order) - cut]
+    weights = np.zeros(count)
+    weights[chosen] = 1 / len(chosen)
+    return weights
+
+
+def _of_windows(before: _Side, after: _Side, column: str) -> Change:
+    sides = [(side, side.windows(column)) for side in (before, after)]
+    found = [(None, None) if values is None else side.estimate(values) for side, values in sides]
+    (old, old_error), (new, new_error) = found
+    margin = None
+    if old_error is not None and new_error is not None:
+        margin = _limit(before.freedom + after.freedom, 1) * np.hypot(old_error, new_error)
+    return Change(
+        kind="step", name=column.removesuffix("_ns"), before_ns=_whole(old), after_ns=_whole(new),
+        margin_ns=_whole(margin),
+    )  # fmt: skip
+
+
+def _of_names(before: _Side, after: _Side, key: str) -> tuple[Change, ...]:
+    sides = (before, after)
+    names = pl.concat([side.run.names[key].select("kind", "name") for side in sides]).unique().sort("kind", "name")
+    names = names.with_row_index("place")
+    if not names.height or not all(side.steps for side in sides):
+        return ()
+    (old, old_error), (new, new_error) = (side.estimate(side.table(key, names, "ns")) for side in sides)
+    calls = [side.estimate(side.table(key, names, "calls"))[0] for side in sides]
+    margins: Sequence[float | None] = [None] * names.height
+    if old_error is not None and new_error is not None:
+        limit = _limit(before.freedom + after.freedom, names.height)
+        margins = (limit * np.hypot(old_error, new_error)).tolist()
+    changes = [
+        Change(
+            kind=kind, name=name, before_ns=round(old[at]), after_ns=round(new[at]), margin_ns=_whole(margins[at]),
+            before_calls=float(calls[0][at]), after_calls=float(calls[1][at]),
+        )
+        for kind, name, at in names.select("kind", "name", "place").iter_rows()
+    ]  # fmt: skip
+    return tuple(sorted(changes, key=lambda one: (-abs(one.change_ns or 0), one.kind, one.name)))
+
+
+def _whole(value: float | np.floating | _Floats | None) -> int | None:
+    return None if value is None else round(float(value))
+
+
+def _limit(freedom: int, compared: int) -> float:
+    """Standard errors that chance exceeds once in twenty tables: Student's t for so many names at once.
+
+    By the expansion of Abramowitz and Stegun 26.7.5 around the normal distribution.
+    """
+    z = NormalDist().inv_cdf(1 - _CHANCE / 2 / compared)
+    n = float(freedom)
+    return (
+        z
+        + (z**3 + z) / (4 * n)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
+        + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92_160 * n**4)
+    )
+
+
+def _findings(before: Sequence[Found], after: Sequence[Found]) -> tuple[FindingChange, ...]:
+    """First those alike in cause and blame are one, then those alike in cause."""
+    old, new = list(before), list(after)
+    pairs: list[tuple[Found | None, Found | None]] = []
+    for alike in (lambda one: (one.code, one.cause, one.blames), lambda one: (one.code, one.cause)):
+        for found in list(new):
+            same = next((other for other in old if alike(other) == alike(found)), None)
+            if same:
+                old.remove(same)
+                new.remove(found)
+                pairs.append((same, found))
+    pairs += [(found, None) for found in old] + [(None, found) for found in new]
+    changes = [_finding(*pair) for pair in pairs]
+    return tuple(sorted(changes, key=lambda one: (-abs((one.after_ns or 0) - (one.before_ns or 0)), one.code)))
+
+
+def _finding(old: Found | None, new: Found | None) -> FindingChange:
+    one = new or old
+    assert one is not None
+    return FindingChange(
+        state="stayed" if old and new else "came" if new else "went", code=one.code, cause=one.cause, title=one.title,
+        before_ns=old.cost_ns if old else None, after_ns=new.cost_ns if new else None,
+    )  # fmt: skip
+
+
+def _settings(before: Mapping[tuple[str, str], str], after: Mapping[tuple[str, str], str]) -> tuple[SettingChange, ...]:
+    keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    return tuple(
+        SettingChange(source=source, name=name, before=before.get((source, name)), after=after.get((source, name)))
+        for source, name in keys
+    )

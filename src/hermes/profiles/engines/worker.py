@@ -1,0 +1,33 @@
+"""A process that calls functions for ranks and sends back what they made, until its parent hangs up."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from multiprocessing.connection import Connection
+
+from hermes.base.errors import HermesError
+
+
+def serve(connection: Connection) -> None:
+    """Answer calls; of a `HermesError` the error is the answer, of any other the text of its traceback."""
+    while True:
+        try:
+            function, given = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = ("made", function(given))
+        except HermesError as error:
+            answer = ("lost", error)
+        except Exception:  # noqa: BLE001 - a fault of ours must reach the parent, whatever it is
+            answer = ("broken", traceback.format_exc())
+        try:
+            connection.send(answer)
+        except BrokenPipeError:
+            return
+
+
+if __name__ == "__main__":
+    with Connection(int(sys.argv[1])) as open_end:
+        serve(open_end)

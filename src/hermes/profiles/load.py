@@ -1,0 +1,272 @@
+"""From paths to cached tables, one folder of Parquet per rank."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+
+from hermes.base.errors import Diagnostic, HermesError, InputError
+from hermes.model.tables import TABLES, schema_of
+from hermes.profiles.engines.engine import Engine, Given, Lost, Made, called
+from hermes.profiles.read.discover import Found, chosen, claimed, reader_of, unit_of
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.source import Source
+from hermes.store.cache import Cache, Entry, unwritable
+from hermes.store.files import Digests, Fingerprint, fingerprint, refuse_changed, walk
+from hermes.store.index import State
+from hermes.store.rank_data import RankData as RankData
+from hermes.store.remote import Mirror, is_url, mirror
+from hermes.version import __version__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """All ranks that could be read, in rank order, and everything that must be said of the input."""
+
+    paths: tuple[Path, ...]
+    ranks: tuple[RankData, ...]
+    notes: tuple[Diagnostic, ...]
+
+
+def load(
+    paths: Sequence[Path | str],
+    cache: Cache,
+    *,
+    capture: str = "",
+    digests: Digests | None = None,
+    engine: Engine | None = None,
+) -> Loaded:
+    """Read what is not in the cache yet; `digests` may have begun on the files. Raises `InputError` when no rank can be
+    read.
+
+    A path may be a URL that fsspec knows: its files are fetched by whoever reads them. `engine` reads ranks that are
+    not in the cache.
+    """
+    if digests is None:
+        with Digests() as own:
+            return load(paths, cache, capture=capture, digests=own, engine=engine)
+    urls = [path for path in paths if isinstance(path, str) and is_url(path)]
+    local = [Path(path) for path in paths if path not in urls]
+    mirrors = [mirror(url, cache.root) for url in urls]
+    files = walk(local) if local or not mirrors else []
+    if not files and not mirrors:
+        raise InputError(
+            "there is no file in the folder",
+            where=", ".join(map(str, paths)),
+            lost="everything",
+            hint="give the folder that the profiler wrote",
+        )
+    sources, fetched, unfetched = _remote(mirrors, engine)
+    found, notes = chosen([*claimed(files), *sources], [*files, *fetched], capture=capture)
+    ranks, failed = _all(found, mirrors, cache, digests, engine)
+    failed = [*unfetched, *failed]
+    if not ranks:
+        raise _nothing_left(failed) from failed[0]
+    notes += [_lost(error) for error in failed]
+    notes = [_told(note, mirrors) for note in notes]
+    # The same note about every rank is one note.
+    said = dict.fromkeys([*notes, *(note for rank in ranks for note in rank.notes)])
+    return Loaded(paths=(*local, *(one.root for one in mirrors)), ranks=tuple(ranks), notes=tuple(said))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How to read one capture: its files, the key of its tables in the cache, and the mirror it is fetched into."""
+
+    one: Found
+    key: str
+    cache: Path
+    states: tuple[tuple[Path, State], ...] = ()
+    mirror: Mirror | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unit:
+    """Files at a URL that must be looked at together."""
+
+    mirror: Mirror
+    names: tuple[str, ...]
+
+
+def _remote(mirrors: Sequence[Mirror], engine: Engine | None) -> tuple[list[Source], list[Path], list[HermesError]]:
+    """The captures at the URLs, looked for where they are read; all files there, and what could not be fetched."""
+    units: dict[tuple[str, str], list[str]] = {}
+    by_url = {one.url: one for one in mirrors}
+    for one in mirrors:
+        for name in one.states:
+            units.setdefault((one.url, unit_of(name)), []).append(name)
+    asked = {
+        place: _Unit(
+            mirror=replace(by_url[url], states={name: by_url[url].states[name] for name in names}), names=tuple(names)
+        )
+        for place, ((url, _), names) in enumerate(sorted(units.items()))
+    }
+    found = _mapped(engine, _captures, asked)
+    sources = [source for own in found.values() if not isinstance(own, Lost) for source in own]
+    lost = [own.error for own in found.values() if isinstance(own, Lost)]
+    return sources, [one.local(name) for one in mirrors for name in one.states], lost
+
+
+def _captures(unit: _Unit) -> list[Source]:
+    return claimed(unit.mirror.fetch(unit.names))
+
+
+def _mapped(
+    engine: Engine | None, function: Callable[[Given], Made], given: Mapping[int, Given]
+) -> dict[int, Made | Lost]:
+    return (
+        engine.map(function, given) if engine else {place: called(function, place, one) for place, one in given.items()}
+    )
+
+
+def _all(
+    found: Sequence[Found], mirrors: Sequence[Mirror], cache: Cache, digests: Digests, engine: Engine | None
+) -> tuple[list[RankData], list[HermesError]]:
+    """The tables of all ranks, read where they are not in the cache; and what hindered it, by rank."""
+    failed: dict[int, HermesError] = {}
+    readings: dict[int, Reading] = {}
+    for one in found:
+        try:
+            readings[one.rank] = _reading(one, mirrors, cache, digests)
+        except HermesError as broken:
+            failed[one.rank] = broken
+    ranks = {rank: data for rank, reading in readings.items() if (data := _known(reading)) is not None}
+    made = _mapped(engine, read_rank, {rank: reading for rank, reading in readings.items() if rank not in ranks})
+    failed |= {rank: one.error for rank, one in made.items() if isinstance(one, Lost)}
+    ranks |= {rank: one for rank, one in made.items() if not isinstance(one, Lost)}
+    return [data for _, data in sorted(ranks.items())], [error for _, error in sorted(failed.items())]
+
+
+def _reading(one: Found, mirrors: Sequence[Mirror], cache: Cache, digests: Digests) -> Reading:
+    reader = reader_of(one.source)
+    salt = (reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture)
+    for there in mirrors:
+        if one.source.files[0].is_relative_to(there.root):
+            own = {name: there.states[name] for name in map(there.name_of, one.source.files)}
+            said = [f"{name} {state}" for name, state in own.items()]
+            key = hashlib.sha256("\0".join((*salt, there.url, *said)).encode("utf-8", "surrogatepass")).hexdigest()
+            return Reading(one=one, key=key, cache=cache.root, mirror=replace(there, states=own))
+    print_ = fingerprint(one.source.files, *salt, digests=digests)
+    return Reading(one=one, key=print_.digest, cache=cache.root, states=print_.states)
+
+
+def _known(reading: Reading) -> RankData | None:
+    entry = Cache(reading.cache).find(reading.key)
+    if entry is None:
+        return None
+    one, there = reading.one, reading.mirror
+    data = RankData(
+        rank=one.rank,
+        root=one.source.root,
+        format=one.source.format,
+        folder=entry.folder,
+        notes=_notes(entry),
+        files=one.source.files,
+        cache=reading.cache,
+        reading=reading,
+    )
+    if there is None:
+        return data
+    return replace(data, url=there.told(data.place), notes=tuple(_told(note, (there,)) for note in data.notes))
+
+
+def read_rank(reading: Reading) -> RankData:
+    """The tables of one capture, read unless they are in the cache; its files are fetched unless they lie here."""
+    known = _known(reading)
+    if known is not None:
+        return known
+    one, cache, there = reading.one, Cache(reading.cache), reading.mirror
+    if there is not None:
+        there.fetch(map(there.name_of, one.source.files))
+    with cache.making() as folder:
+        sink = Sink(folder, one.rank)
+        _read(one, sink, cache)
+        _refuse_empty(one, sink)
+        refuse_changed(Fingerprint(digest=reading.key, states=reading.states))
+        cache.keep(reading.key, folder, _manifest(one, sink))
+    made = _known(reading)
+    if made is None:
+        raise unwritable(cache.root, "what was written is not there")
+    return made
+
+
+def present(data: RankData) -> RankData:
+    """The tables of a rank on this machine: read again where another one had read them."""
+    return read_rank(data.reading) if isinstance(data.reading, Reading) and not data.folder.exists() else data
+
+
+def _told(note: Diagnostic, mirrors: Sequence[Mirror]) -> Diagnostic:
+    for there in mirrors:
+        note = replace(note, message=there.told(note.message), where=there.told(note.where))
+    return note
+
+
+def _read(one: Found, sink: Sink, cache: Cache) -> None:
+    try:
+        reader_of(one.source).read(one.source, one.rank, sink)
+        sink.fill()
+    except (duckdb.IOException, duckdb.OutOfMemoryException) as refused:
+        # DuckDB writes to the cache alone, and spills there what memory does not hold.
+        raise unwritable(cache.root, str(refused).splitlines()[0][:160]) from refused
+
+
+def _refuse_empty(one: Found, sink: Sink) -> None:
+    """A capture whose files could be opened but hold no row says nothing: that is no report."""
+    if not any(sink.rows(name) for name in TABLES if name not in ("rank", "setting", "group", "stack")):
+        said = "; ".join(dict.fromkeys(note.message for note in sink.notes if note.level == "degraded"))
+        raise InputError(
+            f"there is nothing in the capture{f' ({said})' if said else ''}",
+            where=", ".join(map(str, one.source.files[:4])),
+            lost="this capture",
+            hint="was the job killed while the profiler was writing? Profile again, or copy the whole folder again",
+        )
+
+
+def _manifest(one: Found, sink: Sink) -> Mapping[str, object]:
+    return {
+        "root": str(one.source.root),
+        "format": one.source.format,
+        "rank": one.rank,
+        "capture": one.source.capture,
+        "notes": [
+            {"level": note.level, "message": note.message, "where": note.where, "lost": note.lost, "hint": note.hint}
+            for note in sink.notes
+        ],
+    }
+
+
+def _notes(entry: Entry) -> tuple[Diagnostic, ...]:
+    listed = entry.manifest.get("notes")
+    return tuple(Diagnostic(**note) for note in listed) if isinstance(listed, list) else ()
+
+
+def _schema_digest() -> str:
+    text = "\n".join(f"{table.name} {schema_of(table)}" for table in TABLES.values())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_SCHEMA = _schema_digest()
+
+
+def without(loaded: Loaded, lost: Mapping[int, HermesError]) -> Loaded:
+    """The same without ranks that were lost later on, each named; raises `InputError` when none is left."""
+    ranks = tuple(rank for rank in loaded.ranks if rank.rank not in lost)
+    if not ranks:
+        raise _nothing_left(list(lost.values()))
+    return Loaded(paths=loaded.paths, ranks=ranks, notes=(*loaded.notes, *(_lost(one) for one in lost.values())))
+
+
+def _nothing_left(failed: Sequence[HermesError]) -> InputError:
+    first = failed[0]
+    more = f" (and {len(failed) - 1} more like it)" if len(failed) > 1 else ""
+    return InputError(f"{first.what}{more}", where=first.where, lost=first.lost, hint=first.hint)
+
+
+def _lost(error: HermesError) -> Diagnostic:
+    return Diagnostic(
+        level="degraded", message=error.what, where=error.where, lost=error.lost or "this rank", hint=error.hint
+    )

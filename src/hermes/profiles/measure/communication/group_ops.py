@@ -1,0 +1,362 @@
+"""Communication by group and operation: times, sizes, bandwidths, and what is fixed about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hermes.knowledge.links import LinkSpec, bus_factor, device_link, link_spec
+from hermes.model.comm_measures import GroupKind, GroupOp, LatencyFit
+from hermes.profiles.measure.communication.collectives import GroupInfo
+
+Floats = NDArray[np.float64]
+_Timed = tuple[int | None, float | None, int | None]
+_Moved = tuple[str, int, int]
+
+# A line has two unknowns: a third size checks it, and sizes that hardly differ tell nothing of a slope.
+_FIT_SIZES, _FIT_OPERATIONS, _FIT_RANGE = 3, 6, 4
+_MOST_SIZES = 64
+_BETWEEN_TWO = ("send", "recv", "send_recv")
+# Names that PyTorch, Megatron-LM, MindSpeed and torch_npu give the groups of each dimension.
+_WORDS: tuple[tuple[str, str], ...] = (
+    ("default", "world"),
+    ("world", "world"),
+    ("tensor_model", "tp"),
+    ("pipeline", "pp"),
+    ("expert", "ep"),
+    ("context", "cp"),
+    ("data_parallel", "dp"),
+    ("data-parallel", "dp"),
+)
+_EXACT = {
+    "tp": "tp",
+    "pp": "pp",
+    "dp": "dp",
+    "cp": "cp",
+    "ep": "ep",
+    "exp": "ep",
+    "mp": "tp",
+    "fsdp": "dp",
+    "dp_cp": "dp",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a rank is and what it is: its host and the name of its chip, None where not recorded."""
+
+    host: str | None
+    chip: str | None
+
+
+def traffic_by_group(own: pl.DataFrame, moves: pl.DataFrame) -> pl.DataFrame:
+    """Bytes and time of the transfers of one rank by `group`, `op` and `transport`."""
+    return (
+        moves.join(own.select("comm_id", "group", "op"), on="comm_id", how="inner")
+        .group_by("group", "op", "transport")
+        .agg(pl.col("bytes").sum(), pl.col("dur_ns").sum().alias("time_ns"))
+    )
+
+
+def group_ops(
+    rows: pl.DataFrame,
+    traffic: pl.DataFrame,
+    groups: Mapping[str, GroupInfo],
+    places: Mapping[int, Place],
+    world: int,
+) -> tuple[GroupOp, ...]:
+    """One row for each operation of each group, the longest elapsed time first.
+
+    `rows` are those of `collectives.operations` with `idle_ns` and `hidden_ns`; `traffic` sums what `traffic_by_group`
+    gave.
+    """
+    if not rows.height:
+        return ()
+    kinds = rows.group_by("group").agg(pl.col("op").unique())
+    used = {group: set(ops) for group, ops in kinds.iter_rows()}
+    timed = _speeds(_timed(rows))
+    sums = {(row["group"], row["op"]): row for row in _sums(rows).iter_rows(named=True)}
+    moved = _links(traffic)
+    found = []
+    for (group, op), row in sums.items():
+        info = groups.get(group or "", GroupInfo(label=group or "not recorded", members=None, size=None))
+        parallel, source = parallel_of(info, used.get(group, set()), world)
+        seen = tuple(row["ranks"])
+        chip = next((places[rank].chip for rank in seen), None)
+        hosts = {places[rank].host for rank in seen}
+        fast = device_link(chip) if len(hosts) == 1 and None not in hosts and info.size == len(seen) else None
+        found.append(
+            _group_op(
+                row,
+                info,
+                (parallel, source),
+                timed.get((group, op), (None, None, None)),
+                moved.get((group, op)),
+                chip,
+                fast,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-one.elapse_ns, one.group, one.op, one.ranks)))
+
+
+def _sums(rows: pl.DataFrame) -> pl.DataFrame:
+    part = pl.col("split")
+    return (
+        rows.group_by("group", "op", maintain_order=True)
+        .agg(
+            pl.col("rank").unique().sort().alias("ranks"),
+            pl.col("library").first(),
+            pl.col("key").drop_nulls().n_unique().alias("keys"),
+            pl.len().alias("rows"),
+            part.sum().alias("split_rows"),
+            pl.col("key").filter(~pl.col("matched")).n_unique().alias("unmatched"),
+            pl.col("dur_ns").sum().alias("elapse_ns"),
+            pl.col("dur_ns").filter(part).sum().alias("split_elapse_ns"),
+            pl.col("wait_ns").filter(part).sum(),
+            pl.col("idle_ns").filter(part).sum(),
+            pl.col("idle_ns").filter(part).count().alias("idle_rows"),
+            pl.col("hidden_ns").filter(part).sum(),
+            pl.col("error_ns").max(),
+        )
+    )  # fmt: skip
+
+
+def _timed(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row an operation whose last arrival is known: its size, and the time from that to its end, ranks' median."""
+    return (
+        rows.filter(pl.col("split"))
+        .group_by("group", "op", "manner", "key", maintain_order=True)
+        .agg(
+            pl.col("bytes").max(),
+            pl.col("time_ns").median(),
+        )
+    )
+
+
+def _group_op(
+    row: Mapping[str, Any],
+    info: GroupInfo,
+    parallel: tuple[str | None, Literal["name", "inferred", "unknown"]],
+    timed: _Timed,
+    moved: _Moved | None,
+    chip: str | None,
+    fast: LinkSpec | None,
+) -> GroupOp:
+    split = row["split_rows"]
+    size = 2 if row["op"] in _BETWEEN_TWO else info.size
+    total, speed, median = timed
+    factor = bus_factor(row["op"], size or 0)
+    bus = speed * factor if speed is not None and factor is not None else None
+    transport, link, limit = _link(moved, chip)
+    if transport is None and fast is not None:
+        transport, link, limit = fast.transport, bus, fast.gb_per_s
+    idle = row["idle_ns"] if row["idle_rows"] == split and split else None
+    return GroupOp(
+        group=info.label,
+        parallel=parallel[0],
+        parallel_source=parallel[1],
+        members=info.members,
+        size=info.size,
+        ranks=tuple(row["ranks"]),
+        op=row["op"],
+        library=row["library"],
+        operations=row["keys"] or -(-row["rows"] // max(len(row["ranks"]), 1)),
+        rows=row["rows"],
+        split_rows=split,
+        unmatched=row["unmatched"],
+        elapse_ns=row["elapse_ns"],
+        split_elapse_ns=row["split_elapse_ns"],
+        wait_ns=row["wait_ns"] if split else None,
+        transfer_ns=row["split_elapse_ns"] - row["wait_ns"] - (idle or 0) if split else None,
+        idle_ns=idle,
+        hidden_ns=row["hidden_ns"] if split else None,
+        waste=row["wait_ns"] / row["split_elapse_ns"] if split and row["split_elapse_ns"] else None,
+        error_ns=row["error_ns"],
+        bytes=total,
+        transfer_median_ns=median,
+        algorithm_gb_per_s=speed,
+        bus_gb_per_s=bus,
+        transport=transport,
+        link_gb_per_s=link,
+        link_limit_gb_per_s=limit,
+        of_link=link / limit if link is not None and limit else None,
+    )
+
+
+def _speeds(timed: pl.DataFrame) -> dict[tuple[str | None, str], _Timed]:
+    """By group and operation: size of all operations, size over time of those that have both, median time."""
+    sized = (pl.col("bytes") > 0) & (pl.col("time_ns") > 0)
+    sums = timed.group_by("group", "op").agg(
+        pl.col("bytes").filter(sized).sum(),
+        pl.col("time_ns").filter(sized).sum().alias("sum_ns"),
+        pl.col("time_ns").median().alias("median_ns"),
+        sized.sum().alias("sized"),
+    )
+    return {
+        (group, op): (
+            size if count else None,
+            size / sum_ns if count else None,
+            round(middle) if middle is not None else None,
+        )
+        for group, op, size, sum_ns, middle, count in sums.iter_rows()
+    }
+
+
+def _links(traffic: pl.DataFrame) -> dict[tuple[str | None, str], _Moved]:
+    """By group and operation the transport that carried most of the time, with its bytes and time."""
+    most = (
+        traffic.group_by("group", "op", "transport")
+        .agg(pl.col("bytes").sum(), pl.col("time_ns").sum())
+        .sort("time_ns", "transport", descending=[True, False])
+        .unique(["group", "op"], keep="first", maintain_order=True)
+    )
+    return {(group, op): (transport, size, time) for group, op, transport, size, time in most.iter_rows()}
+
+
+def _link(moved: _Moved | None, chip: str | None) -> tuple[str | None, float | None, float | None]:
+    """The transport that carried most of the time, what one of its links achieved, and what that is built for."""
+    if moved is None:
+        return None, None, None
+    transport, size, time = moved
+    known = link_spec(chip, transport)
+    return transport, size / time if time else None, known.gb_per_s if known else None
+
+
+def group_kinds(groups: Sequence[GroupOp]) -> tuple[GroupKind, ...]:
+    """Groups of one dimension, operation and size as one row: thousands of ranks have thousands of groups."""
+    parts: dict[tuple[str, str, int | None], list[GroupOp]] = {}
+    for group in groups:
+        parts.setdefault((group.parallel or group.group, group.op, group.size), []).append(group)
+    made = [_group_kind(kind, op, size, own) for (kind, op, size), own in parts.items()]
+    return tuple(sorted(made, key=lambda one: (-one.elapse_ns, one.kind, one.op, one.size or 0)))
+
+
+def _group_kind(kind: str, op: str, size: int | None, own: Sequence[GroupOp]) -> GroupKind:
+    timed = sorted((one for one in own if one.bus_gb_per_s is not None), key=lambda one: (one.bus_gb_per_s, one.ranks))
+    middle = timed[len(timed) // 2] if timed else None
+    wait, elapse = _total(own, "wait_ns"), sum(one.split_elapse_ns for one in own)
+    links = [one.of_link for one in own if one.of_link is not None]
+    return GroupKind(
+        kind=kind,
+        op=op,
+        size=size,
+        groups=len(own),
+        timed=len(timed),
+        ranks=len({rank for one in own for rank in one.ranks}),
+        operations=sum(one.operations for one in own),
+        elapse_ns=sum(one.elapse_ns for one in own),
+        wait_ns=wait,
+        transfer_ns=_total(own, "transfer_ns"),
+        idle_ns=_total(own, "idle_ns"),
+        hidden_ns=_total(own, "hidden_ns"),
+        waste=wait / elapse if wait is not None and elapse else None,
+        bytes=_total(own, "bytes"),
+        algorithm_gb_per_s=middle.algorithm_gb_per_s if middle else None,
+        bus_gb_per_s=middle.bus_gb_per_s if middle else None,
+        least_bus_gb_per_s=timed[0].bus_gb_per_s if timed else None,
+        slowest=timed[0].members or timed[0].ranks if timed else (),
+        transport=next((one.transport for one in own if one.transport), None),
+        of_link=float(np.median(links)) if links else None,
+    )
+
+
+def _total(own: Sequence[GroupOp], field: str) -> int | None:
+    known = [value for one in own if (value := getattr(one, field)) is not None]
+    return sum(known) if known else None
+
+
+def parallel_of(
+    info: GroupInfo, ops: set[str], world: int
+) -> tuple[str | None, Literal["name", "inferred", "unknown"]]:
+    """The dimension that a group serves, by its name; else by what it does, as communicators show it.
+
+    Sends and receives make a pipeline, all-to-all makes experts, all ranks the world. Neighbours (consecutive ranks)
+    that gather or reduce are taken for tensor parallelism, ranks further apart for data parallelism: the order of
+    Megatron-LM and of all that follow it (`initialize_model_parallel`, order tp-cp-ep-dp-pp).
+    """
+    name = info.label.lower()
+    if name in _EXACT:
+        return _EXACT[name], "name"
+    for word, dimension in _WORDS:
+        if word in name:
+            return dimension, "name"
+    if ops & set(_BETWEEN_TWO):
+        return "pp", "inferred"
+    if "all_to_all" in ops:
+        return "ep", "inferred"
+    if not info.members or len(info.members) < 2:
+        return None, "unknown"
+    if len(info.members) >= world > 0:
+        return "world", "inferred"
+    near = info.members[-1] - info.members[0] == len(info.members) - 1
+    return ("tp" if near else "dp"), "inferred"
+
+
+def latency_fits(rows: pl.DataFrame, groups: Mapping[str, GroupInfo]) -> tuple[LatencyFit, ...]:
+    """Fixed and size-dependent part of the transfer time, by operation and members; none where samples do not allow it.
+
+    At least six operations of three sizes, the largest four times the smallest. Groups of the same members are taken
+    together: they use the same links. The slope is the weighted median of the slopes between the medians of all pairs
+    of sizes (Theil and Sen), weighted by their distance; the fixed part the weighted median of what is left, so that
+    one stalled operation changes neither.
+    """
+    timed = _timed(rows.filter(pl.col("bytes") > 0))
+    if not timed.height:
+        return ()
+    parts: dict[tuple[str, object], list[pl.DataFrame]] = {}
+    names: dict[tuple[str, object], set[str]] = {}
+    for (group, op), part in timed.partition_by("group", "op", as_dict=True).items():
+        info = groups.get(group, GroupInfo(label=group or "", members=None, size=None))
+        key = (op, info.members or group)
+        parts.setdefault(key, []).append(part)
+        names.setdefault(key, set()).add(info.label)
+    found = []
+    for (op, members), own in parts.items():
+        whole = members if isinstance(members, tuple) else None
+        ranks = 2 if op in _BETWEEN_TWO else len(whole or ())
+        fit = _fit(pl.concat(own), bus_factor(op, ranks))
+        if fit:
+            found.append(LatencyFit(op=op, members=whole, groups=tuple(sorted(names[op, members])), **fit))
+    return tuple(sorted(found, key=lambda one: (-one.fixed_total_ns, one.op, one.groups)))
+
+
+def _fit(timed: pl.DataFrame, factor: float | None) -> dict[str, Any] | None:
+    by_size = timed.group_by("bytes").agg(pl.len().alias("n"), pl.col("time_ns").median()).sort("bytes")
+    if factor is None or by_size.height < _FIT_SIZES or timed.height < _FIT_OPERATIONS:
+        return None
+    size, count = by_size["bytes"].to_numpy().astype(np.float64), by_size["n"].to_numpy().astype(np.float64)
+    time = by_size["time_ns"].to_numpy().astype(np.float64)
+    if size[-1] < _FIT_RANGE * size[0]:
+        return None
+    distinct = len(size)
+    if distinct > _MOST_SIZES:
+        # The most frequent sizes speak for all.
+        kept = np.sort(np.argsort(-count, kind="stable")[:_MOST_SIZES])
+        size, count, time = size[kept], count[kept], time[kept]
+    one, other = np.triu_indices(len(size), 1)
+    apart = size[other] - size[one]
+    slope = _weighted_median((time[other] - time[one]) / apart, apart * np.minimum(count[one], count[other]))
+    if slope <= 0:
+        return None
+    fixed = max(0.0, _weighted_median(time - slope * size, count / time))
+    total = float(timed["time_ns"].sum())
+    return {
+        "operations": timed.height,
+        "sizes": distinct,
+        "fixed_ns": round(fixed),
+        "peak_bus_gb_per_s": factor / slope,
+        "fixed_total_ns": round(fixed * timed.height),
+        "fixed_share": min(1.0, fixed * timed.height / total) if total else 0.0,
+        "error": float(np.median(np.abs(fixed + slope * size - time) / time)),
+    }
+
+
+def _weighted_median(values: Floats, weights: Floats) -> float:
+    order = np.argsort(values, kind="stable")
+    reach = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reach, reach[-1] / 2)])

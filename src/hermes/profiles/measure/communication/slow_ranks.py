@@ -1,0 +1,68 @@
+"""Which rank arrives last, again and again: how long all others waited for it alone, and how likely that is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import polars as pl
+
+from hermes.base.intervals import flat
+from hermes.base.significance import among, binomial_tail
+from hermes.model.comm_measures import SlowRank
+from hermes.profiles.measure.communication.collectives import Operations
+
+
+def slow_ranks(made: Operations, collected: Collection[int]) -> tuple[SlowRank, ...]:
+    """Ranks that were the last to arrive beyond the errors of the clocks, the longest time held up first.
+
+    Only operations whose last arrival is known count. In each step, or each collective where no step is known, the rank
+    that held the others up longest counts once: what one delay does to all collectives of a step is one event.
+    """
+    judged = made.instances.filter(
+        pl.col("complete") & pl.col("matched") & (pl.col("manner") != "rooted") & pl.col("second_ns").is_not_null()
+    )
+    if not judged.height:
+        return ()
+    errors = pl.col("error_ns") + pl.col("last_error_ns")
+    judged = judged.with_columns(
+        (pl.col("last_ns") - pl.col("second_ns")).alias("lead_ns"),
+        pl.when(pl.col("step").is_null())
+        .then(pl.format("{}/{}", "group", "key"))
+        .otherwise(pl.format("step {}", "step"))
+        .alias("block"),
+    )
+    late = judged.filter(pl.col("lead_ns") > errors)
+    winners = (
+        late.group_by("block", "last")
+        .agg(pl.col("lead_ns").sum())
+        .sort("lead_ns", "last", descending=[True, False])
+        .group_by("block", maintain_order=True)
+        .first()
+    )
+    won = dict(winners.group_by("last").len().iter_rows())
+    blocks = judged["block"].n_unique()
+    members = max(len(collected), judged["last"].n_unique(), 2)
+    waited = dict(made.rows.group_by("rank").agg(pl.col("wait_ns").sum()).iter_rows())
+    taken = dict(made.rows.filter(pl.col("split")).group_by("rank").len().iter_rows())
+    worst = int(judged.select(errors.max()).item() or 0)
+    found = []
+    for (rank,), own in late.partition_by("last", as_dict=True).items():
+        leads = own["lead_ns"].to_numpy()
+        chance = binomial_tail(won.get(rank, 0), blocks, 1 / members)
+        found.append(
+            SlowRank(
+                rank=rank,
+                collected=rank in collected,
+                operations=taken.get(rank, judged.height),
+                last=own.height,
+                blocks=blocks,
+                blocks_last=won.get(rank, 0),
+                held_ns=flat(own["second_ns"].to_numpy(), own["last_ns"].to_numpy()).total,
+                median_lead_ns=int(np.median(leads)),
+                own_wait_ns=int(waited.get(rank) or 0),
+                error_ns=worst,
+                p_value=among(chance, members),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (-one.held_ns, one.rank)))

@@ -1,0 +1,106 @@
+"""The compute of one rank, from its tables."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hermes.base.intervals import Intervals
+from hermes.knowledge.chips import chip_of
+from hermes.knowledge.vendors import traits
+from hermes.profiles.measure.compute.kernels import CLOCKS, KERNEL_COLUMNS, PIPES, RankCompute, rank_compute
+from hermes.profiles.measure.compute.recompute import recomputed, scoped
+from hermes.profiles.measure.compute.signatures import sent
+from hermes.profiles.measure.registry import RankTables, per_rank
+from hermes.store.rank_data import RankData
+
+_HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns", "step", "shapes", "dtypes", "pid", "tid")
+_COPY = "aten::copy_"
+_WHY_COPIED = ("aten::_to_copy", "aten::contiguous")
+
+
+@per_rank(
+    RankCompute, needs={"kernel": KERNEL_COLUMNS, "host_op": ("kind", "name", "pid", "tid", "start_ns", "dur_ns")}
+)
+def compute_of(rank: RankTables) -> RankCompute | None:
+    """What one rank computed.
+
+    A job without an accelerator computes in its framework's operators: those that do most of their work themselves
+    stand for kernels.
+    """
+    data, about = rank.data, rank.about
+    kernel, host_op = rank.table("kernel"), rank.table("host_op")
+    recorded, vendor = about["chip"], about["vendor"]
+    pmu = frequency = None
+    if traits(vendor).counters:
+        pmu = data.where("pmu", ("kernel_id", "name", "value"), pl.col("name").is_in((*PIPES, *CLOCKS)))
+        clock = (pl.col("source") == "AI Core Freq") & (pl.col("series") == "MHz")
+        frequency = data.where("counter", ("ts_ns", "value", "device_id"), clock)
+        if about["device_id"] is not None:
+            own = pl.col("device_id").is_null() | (pl.col("device_id") == about["device_id"])
+            frequency = frequency.filter(own)
+    if not traits(vendor).device:
+        kernel = _operators(data)
+    again = recomputed(host_op) | scoped(kernel)
+    found = rank_compute(
+        data.rank,
+        _launched(data, kernel, again) if traits(vendor).counters else kernel,
+        vendor=vendor,
+        recorded=recorded,
+        chip=chip_of(recorded),
+        pmu=pmu,
+        frequency=frequency,
+        again=again if len(again) or (host_op["kind"] == "python").any() else None,
+    )
+    return sent(found) if found else None
+
+
+def _launched(data: RankData, kernel: pl.DataFrame, again: Intervals) -> pl.DataFrame:
+    """The kernels with the time of their framework's operator as launch: the queue's thread launches them later."""
+    if not len(again):
+        return kernel
+    flow = data.where("flow", ("src_ns", "dst_ns"), pl.col("kind") == "operator")
+    asked = flow.unique("dst_ns", keep="first").rename({"dst_ns": "start_ns", "src_ns": "asked_ns"})
+    joined = kernel.join(asked, on="start_ns", how="left", maintain_order="left")
+    return joined.with_columns(pl.coalesce("asked_ns", "launch_ns").alias("launch_ns")).drop("asked_ns")
+
+
+def _operators(data: RankData) -> pl.DataFrame:
+    """The framework's operators that do most of their work themselves, as rows like those of kernels.
+
+    A product calls `resolve_conj` and copies its bias: what it calls counts by itself, and the rest as its own.
+    """
+    rows = data.table("host_op", *_HOST_OP)
+    leaves = rows.filter((pl.col("kind") == "op") & (2 * pl.col("self_ns") > pl.col("dur_ns"))).with_columns(
+        pl.col("self_ns").alias("dur_ns")
+    )
+    empty = [pl.lit(None, dtype=pl.Int64).alias(name) for name in ("launch_ns", "call", "blocks")]
+    texts = [
+        pl.lit(None, dtype=pl.String).alias(name)
+        for name in ("input_values", "input_formats", "output_shapes", "output_dtypes", "output_formats", "unit")
+    ]
+    return _told_apart(leaves, rows).select(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"),
+        pl.lit("").alias("name"),
+        pl.col("name").alias("type"),
+        pl.lit("compute").alias("component"),
+        "start_ns", "dur_ns", "step",
+        pl.col("shapes").alias("input_shapes"),
+        pl.col("dtypes").alias("input_dtypes"),
+        *empty, *texts,
+    ).select(KERNEL_COLUMNS)  # fmt: skip
+
+
+def _told_apart(leaves: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The same, copies under the name of the operator that asked for one: of another type, or of another layout."""
+    asked = (
+        rows.filter(pl.col("name").is_in(_WHY_COPIED) & (pl.col("kind") == "op"))
+        .select("pid", "tid", "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("until_ns"), why="name")
+        .sort("start_ns")
+    )
+    if not asked.height:
+        return leaves
+    joined = leaves.sort("start_ns", maintain_order=True).join_asof(
+        asked, on="start_ns", by=["pid", "tid"], strategy="backward", check_sortedness=False
+    )
+    inside = (pl.col("name") == _COPY) & (pl.col("start_ns") < pl.col("until_ns"))
+    return joined.with_columns(pl.when(inside).then("why").otherwise("name").alias("name"))

@@ -1,0 +1,113 @@
+"""What the chip of a rank makes of its operators: class, formula and roof of each signature, as columns.
+
+A rank does it for the chip that it knows itself; which chip holds may only be known when all ranks have been seen, and
+then it is done again for the ranks whose chip was told by others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import polars as pl
+
+from hermes.knowledge.chips import Chip, by_counters, is_family
+from hermes.knowledge.cost.operator import ALIGNMENT, classified, inner_bytes, roof, work_of
+from hermes.knowledge.cost.tensors import Call, tensors
+from hermes.knowledge.cost.work import Work
+from hermes.knowledge.dtypes import element_type
+from hermes.knowledge.operators import kind_of_kernel
+from hermes.knowledge.vendors import traits
+from hermes.model.compute_measures import OTHERS
+from hermes.profiles.measure.compute.kernels import SIGNATURE, RankCompute
+
+_LOOKED_AT = 4_000
+"""Signatures of a rank whose formulas are tried, the longest first: dynamic shapes make tens of thousands."""
+MOST_ROWS = 12_000
+"""Rows of signatures by step that a rank may send. Beyond, signatures that take least are one row for each class."""
+_LOOKED = {
+    "kind": pl.String, "flops": pl.Int64, "work_bytes": pl.Int64, "unit": pl.String, "precision": pl.String,
+    "note": pl.String, "aligned": pl.Boolean, "roof_ns": pl.Float64, "roof_peak": pl.Float64,
+    "roof_precision": pl.String, "roof_limit": pl.String,
+}  # fmt: skip
+
+
+def own_chip(one: RankCompute) -> Chip | None:
+    """The chip of a rank as far as it knows itself: by its name, else by its counters."""
+    if one.chip is not None:
+        return one.chip
+    counted = traits(one.vendor).counters and is_family(one.recorded) and one.cubes and one.clock
+    return by_counters(one.cubes or 0, one.clock or 0) if counted else None
+
+
+def sent(one: RankCompute) -> RankCompute:
+    """The compute of a rank as it is sent: looked up for its own chip, and bounded."""
+    chip = own_chip(one)
+    whole = replace(one, signatures=looked_up(one, chip), looked=chip.name if chip else "")
+    if whole.steps.height <= MOST_ROWS and whole.signatures.height <= _LOOKED_AT:
+        return whole
+    most = min(_LOOKED_AT, max(1, MOST_ROWS // max(1, whole.steps["step"].n_unique())))
+    few, rest = whole.signatures.head(most), whole.signatures.slice(most)
+    kinds = {kind: number for number, kind in enumerate(sorted(rest["kind"].unique()))}
+    number = pl.col("kind").replace_strict(kinds, return_dtype=pl.UInt64)
+    names = rest.select("key", number.alias("class"))
+    steps = (
+        whole.steps.join(names, on="key", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("class", "key").alias("key"))
+        .group_by("step", "key", maintain_order=True)
+        .agg(pl.exclude("step", "key", "class").sum())
+    )
+    merged = rest.group_by("kind").agg(
+        number.first().alias("key"),
+        pl.format(f"{OTHERS} ({{}})", pl.col("kind").first()).alias("operator"),
+        pl.col("calls", "kernels", "ns").sum(),
+        pl.col("median_ns").median().round().cast(pl.Int64),
+    )
+    return replace(whole, signatures=pl.concat([few, merged.sort("kind")], how="diagonal"), steps=steps)
+
+
+def looked_up(one: RankCompute, chip: Chip | None) -> pl.DataFrame:
+    """The signatures of a rank, the longest first, with the columns `_LOOKED` for this chip.
+
+    `flops` and `work_bytes` are of one call, as is the least time `roof_ns` that the chip needs for it.
+    """
+    rows = one.signatures.drop([name for name in _LOOKED if name in one.signatures.columns])
+    rows = rows.sort("ns", "operator", descending=[True, False], maintain_order=True)
+    tile = ALIGNMENT.get(one.vendor)
+    found: list[tuple[object, ...]] = []
+    for at, row in enumerate(rows.iter_rows(named=True)):
+        texts = tuple(row[name] for name in SIGNATURE)
+        kind, work, inner = _look(texts, row["kernel"] or "", bool(row["nameless"]), at < _LOOKED_AT)
+        # Ascend's operators are told by their type; the kernels of others by their own names.
+        shown = str(row["operator"] if traits(one.vendor).typed else row["kernel"] or "")
+        top = roof(work, chip, shown, row["median_ns"]) if work is not None and chip is not None else None
+        aligned = all(size % tile == 0 for size in inner) if tile and inner else None
+        of_work = (work.flops, work.bytes, work.unit, work.precision, work.note) if work else (None,) * 5
+        of_roof = (top.ns, top.peak, top.precision, top.limit) if top else (None,) * 4
+        found.append((kind, *of_work, aligned, *of_roof))
+    return pl.concat([rows, pl.DataFrame(found, schema=_LOOKED, orient="row")], how="horizontal")
+
+
+@lru_cache(maxsize=32_768)
+def _look(
+    texts: tuple[str | None, ...], kernel: str, nameless: bool, formula: bool
+) -> tuple[str, Work | None, tuple[int, ...]]:
+    """Class, work and inner axes of a signature; by the kernel's name where no operator is named, or no known one."""
+    operator, shapes, dtypes, values, formats, out_shapes, out_dtypes, out_formats = texts
+    if nameless:
+        return kind_of_kernel(kernel), None, ()
+    call = Call(
+        name=operator or "",
+        inputs=tensors(shapes, dtypes, formats),
+        outputs=tensors(out_shapes, out_dtypes, out_formats),
+        values=tuple((values or "").split(";")),
+        dtypes=tuple((dtypes or "").split(";")),
+        kernel=kernel,
+    )
+    kind = classified(call).kind
+    if kind == "other":
+        return kind_of_kernel(kernel), None, ()
+    if kind == "cast" and element_type(call.dtypes[0]) is not None and not (shapes or "").strip(";"):
+        # Types are recorded and no shape: a number on its way to Python, or a counter. What it costs is the call.
+        return "other", None, ()
+    return (kind, work_of(call), inner_bytes(call)) if formula else (kind, None, ())

@@ -1,0 +1,1 @@
+"""Measures of the host: calls, dispatch, stalls."""

@@ -1,0 +1,100 @@
+"""Calls of the host: those of one reason, what encloses them, and when threads work or wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from hermes.base.intervals import EMPTY, Intervals, flat
+from hermes.knowledge.blocking import is_blocking
+from hermes.knowledge.host_work import DATA, EVENTS, GC, LAUNCH, OPERATOR, OUTSIDE, PYTHON, REASONS, reason_of
+from hermes.model.tables import RUNTIME_KINDS
+
+CALLS = (*RUNTIME_KINDS, "enqueue", "dequeue")
+
+
+def spans(rows: pl.DataFrame) -> Intervals:
+    """The union of rows with `start_ns` and `dur_ns`."""
+    starts = rows["start_ns"].to_numpy()
+    return flat(starts, starts + rows["dur_ns"].to_numpy()) if rows.height else EMPTY
+
+
+def named(reason: str) -> pl.Expr:
+    """Whether the name of a row tells this reason, or one that this pattern shares with others."""
+    return pl.col("name").str.to_lowercase().str.contains(EVENTS[reason])
+
+
+def within(rows: pl.DataFrame, start_ns: int, end_ns: int) -> pl.DataFrame:
+    """The rows that overlap `[start_ns, end_ns)`."""
+    return rows.filter((pl.col("start_ns") < end_ns) & (pl.col("start_ns") + pl.col("dur_ns") > start_ns))
+
+
+def by_reason(when: Intervals, calls: pl.DataFrame, gc: pl.DataFrame) -> Iterator[tuple[str, Intervals]]:
+    """When the host was in each reason; a moment counts for the first that fits, and none is lost.
+
+    `calls` are rows of `host_op` (`kind, name, start_ns, dur_ns`) of the threads in question, `gc` of that table.
+    """
+    known = {name: reason_of(name) for name in calls["name"].unique()}
+    calls = calls.with_columns(
+        pl.coalesce(
+            pl.col("name").replace_strict(known, return_dtype=pl.String),
+            pl.when(pl.col("kind").is_in(CALLS)).then(pl.lit(LAUNCH)),
+            pl.when(pl.col("kind") == "op").then(pl.lit(OPERATOR)),
+            pl.when(pl.col("kind").is_in(["python", "mark"])).then(pl.lit(PYTHON)),
+            pl.lit(OUTSIDE),
+        ).alias("reason")
+    )
+    of_reason = calls.partition_by("reason", as_dict=True)
+    for reason in REASONS:
+        rows = gc if reason == GC else of_reason.get((reason,))
+        found = when if reason == OUTSIDE else EMPTY if rows is None else when & spans(rows)
+        yield reason, found
+        when = when - found
+
+
+def outermost(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows that lie in no other row of their thread, by start."""
+    rows = rows.sort("start_ns", "dur_ns", descending=[False, True])
+    end = pl.col("start_ns") + pl.col("dur_ns")
+    reach = end.cum_max().shift(1).over("pid", "tid")
+    return rows.filter(reach.is_null() | (pl.col("start_ns") >= reach))
+
+
+def blocking(calls: pl.DataFrame) -> pl.DataFrame:
+    """The outermost calls that wait for the device, by their names.
+
+    Where no runtime call at all is recorded (Ascend's Level0), the operator that reads a number back stands for them.
+    """
+    below = calls.filter(pl.col("kind").is_in(RUNTIME_KINDS))
+    if not below.height:
+        return outermost(calls.filter((pl.col("kind") == "op") & (pl.col("name") == "aten::_local_scalar_dense")))
+    waits = [name for name in below["name"].unique() if is_blocking(name)]
+    return outermost(below.filter(pl.col("name").is_in(waits)))
+
+
+def working(calls: pl.DataFrame, gc: pl.DataFrame) -> Intervals:
+    """When at least one thread was in an operator, a queue or a runtime call, and neither waited nor fetched data."""
+    waits = blocking(calls)
+    fetches = calls.filter(named(DATA))
+    busy = spans(gc)
+    for (pid, tid), own in calls.partition_by("pid", "tid", as_dict=True).items():
+        mine = pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid)
+        active = own.filter((pl.col("kind") == "op") | pl.col("kind").is_in(CALLS))
+        busy = busy | (spans(active) - spans(waits.filter(mine)) - spans(fetches.filter(mine)))
+    return busy
+
+
+def dispatching(calls: pl.DataFrame) -> pl.DataFrame:
+    """`pid`, `tid` of the threads that feed the device: that of the step marks (else the busiest), and autograd's."""
+    threads = calls.filter(pl.col("kind") == "step").select("pid", "tid").unique()
+    if not threads.height:
+        ranked = calls.filter(pl.col("kind") == "op").group_by("pid", "tid").len()
+        threads = ranked.sort("len", "pid", "tid", descending=[True, False, False]).select("pid", "tid").head(1)
+    backward = calls.filter(pl.col("forward_tid").is_not_null()).select("pid", "tid").unique()
+    return pl.concat([threads, backward]).unique().sort("pid", "tid")
+
+
+def of_threads(calls: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
+    """The calls of these threads, in their order."""
+    return calls.join(threads, on=["pid", "tid"], how="semi", nulls_equal=True, maintain_order="left")

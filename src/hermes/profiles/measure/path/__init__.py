@@ -1,0 +1,1 @@
+"""The event graph of a step and the critical path through it."""

@@ -1,0 +1,400 @@
+"""The dependency graph of one rank: what each device task and each stretch of host work had to wait for.
+
+A task waits for the task before it on its stream, for its launch, and for tasks of other streams (an event). A host
+thread waits for the device in a blocking call, for the thread that handed it work, and for the thread that it handed
+work to. Of all that something waits for, the last to arrive is what it *binds* to.
+
+Explicit links are used where a trace has them: correlations of launches, queues between host threads, event waits that
+stand on a stream (Ascend) or name the record that they wait for (`cuda_sync` of Kineto). What no trace says is inferred
+from times: a task that starts later than its stream and its launch allow was held by the task of another stream that
+ended last before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from hermes.base.intervals import Intervals, Ints, flat
+from hermes.knowledge.blocking import is_blocking
+from hermes.knowledge.vendors import SHOWN_AS_OPERATIONS, traits
+from hermes.model.tables import RUNTIME_KINDS
+
+NONE = -1
+# A thread that pauses less than this did not wait for another: so long take the hand-offs inside PyTorch and Python.
+_PAUSE_NS = 20_000
+# A launch takes some microseconds; one that takes this long while the queue of the device is full was held by it. The
+# queue holds about a thousand tasks (docs/decisions/0009), of which a quarter need not be in the capture.
+_LONG_LAUNCH_NS = 100_000
+_FULL_QUEUE = 768
+_ACTIVE = ("op", "enqueue", "dequeue", *RUNTIME_KINDS)
+# Gaps that a device needs between tasks; a task that starts later was held by something.
+SLACK_NS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tasks:
+    """Device tasks by start: equally long arrays; -1 where there is none.
+
+    `bind` is the task that a task waited for last, `launch_thread` and `launch_ns` the host thread and the moment of
+    its launch if that was last. `comm` is the row of `comm_op`, `kernel` that of `kernel`. `line` names the stream or
+    group, `before` is the task before it there; `called_thread` and `called_ns` are its launch, last or not.
+    """
+
+    start: Ints
+    end: Ints
+    component: tuple[str, ...]
+    line: tuple[str, ...]
+    kernel: Ints
+    comm: Ints
+    bind: Ints
+    before: Ints
+    launch_thread: Ints
+    launch_ns: Ints
+    called_thread: Ints
+    called_ns: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jumps:
+    """Moments of one host thread at which it went on because something else had come to an end, by time.
+
+    `task` is a device task or -1; else `thread` is the thread that was waited for. `since_ns` is the moment at which
+    that came to its end, at or before `at_ns`; `idle_ns` the one at which this thread began to wait.
+    """
+
+    at_ns: Ints
+    idle_ns: Ints
+    task: Ints
+    thread: Ints
+    since_ns: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """All that a walk needs. `threads` holds `(pid, tid)`; `main` is the thread of the step marks, or -1.
+
+    `events` are the pairs of tasks that an event ties, as the trace says: the last before its record, and the first
+    behind the wait for it. `marked_ns` are the moments, by time, at which a collective was launched whose events show
+    as no tasks: PyTorch records one on the stream that computes before each (`syncStream` of ProcessGroupNCCL).
+    """
+
+    tasks: Tasks
+    events: tuple[tuple[int, int], ...]
+    marked_ns: Ints
+    threads: tuple[tuple[int | None, int | None], ...]
+    jumps: tuple[Jumps, ...]
+    main: int
+
+
+def build(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.DataFrame, flow: pl.DataFrame) -> Graph:
+    """The graph of one rank, of any stretch of its rows; O(n log n).
+
+    `host_op` needs `kind, name, pid, tid, start_ns, dur_ns, correlation`, `flow` its rows of kind `queue`, `launch` and
+    `event`.
+    """
+    host = _with_threads(host_op)
+    rows = _tasks(vendor, kernel, comm_op)
+    events = _events(rows, flow)
+    tasks = _bound(rows, _launches(rows, host, flow), events)
+    threads = host.select("pid", "tid", "thread").unique().sort("thread")
+    marks = host.filter(pl.col("kind") == "step")["thread"]
+    return Graph(
+        tasks=tasks,
+        events=tuple(events.iter_rows()),
+        marked_ns=_marked(vendor, tasks),
+        threads=tuple(threads.select("pid", "tid").iter_rows()),
+        jumps=_jumps(tasks, host, flow, threads.height),
+        main=int(marks[0]) if len(marks) else _busiest(host),
+    )
+
+
+def _with_threads(host_op: pl.DataFrame) -> pl.DataFrame:
+    """Host rows with the number of their thread and their end."""
+    threads = host_op.select("pid", "tid").unique().sort("pid", "tid").with_row_index("thread")
+    joined = host_op.join(threads, on=["pid", "tid"], how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(pl.col("thread").cast(pl.Int64), (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
+
+
+def _marked(vendor: str, tasks: Tasks) -> Ints:
+    # Ascend shows events as tasks.
+    hidden = (tasks.comm != NONE) & (tasks.called_ns != NONE) & (not traits(vendor).event_tasks)
+    return np.sort(tasks.called_ns[hidden])
+
+
+def _busiest(host: pl.DataFrame) -> int:
+    active = (
+        host.filter(pl.col("kind").is_in(_ACTIVE))
+        .group_by("thread")
+        .len()
+        .sort("len", "thread", descending=[True, False])
+    )
+    return int(active["thread"][0]) if active.height else NONE
+
+
+def _tasks(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:
+    """Device tasks by start. Communication comes as operations where they are recorded."""
+    columns = ["start_ns", "dur_ns", "stream", "correlation", "launch_ns"]
+    kinds = ["compute", "copy", *([] if comm_op.height else ["comm"])]
+    if traits(vendor).event_tasks:
+        # Event records and waits are tasks of their own; elsewhere they are the host's calls.
+        kinds += ["wait", "other"]
+    # A CPU job communicates on its host threads.
+    if not kernel.height and SHOWN_AS_OPERATIONS not in comm_op["library"]:
+        comm_op = comm_op.clear()
+    own = kernel.filter(pl.col("component").is_in(kinds)).select(
+        *columns, "component", "kernel_id", pl.lit(NONE, dtype=pl.Int64).alias("comm_id"),
+        pl.format("stream {}", pl.col("stream").cast(pl.String).fill_null("?")).alias("line"),
+    )  # fmt: skip
+    group = pl.format("group {}", pl.col("group").fill_null("?"))
+    comm = comm_op.select(
+        *columns, pl.lit("comm").alias("component"), pl.lit(NONE, dtype=pl.Int64).alias("kernel_id"), "comm_id",
+        pl.when(pl.col("stream").is_null()).then(group).otherwise(pl.format("stream {}", "stream")).alias("line"),
+    )  # fmt: skip
+    rows = pl.concat([own, comm]) if own.height or comm.height else own
+    rows = rows.with_columns((pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
+    return rows.sort("start_ns", "end_ns", "line", "kernel_id", "comm_id")
+
+
+def _launches(rows: pl.DataFrame, host: pl.DataFrame, flow: pl.DataFrame) -> pl.DataFrame:
+    """For each task the thread and the end of the innermost call that launched it; null where it is not in the rows.
+
+    Where the call is not recorded (Ascend's Level0), the arrow from it is: then the moment that it leaves.
+    """
+    calls = host.filter(pl.col("correlation").is_not_null() & pl.col("kind").is_in(RUNTIME_KINDS))
+    calls = calls.select("correlation", "thread", pl.col("end_ns").alias("launched_ns")).sort("launched_ns")
+    calls = calls.unique("correlation", keep="first", maintain_order=True)
+    # Ascend gives each layer of one process a number of its own; threads keep theirs.
+    threads = host.select("tid", pl.col("thread").alias("from_thread")).unique("tid", keep="first", maintain_order=True)
+    arrows = flow.filter(pl.col("kind") == "launch").join(threads, left_on="src_tid", right_on="tid", how="inner")
+    arrows = arrows.select("dst_ns", "dst_tid", "from_thread", "src_ns").sort("src_ns")
+    arrows = arrows.unique(["dst_ns", "dst_tid"], keep="last", maintain_order=True)
+    linked = rows.select("correlation", "start_ns", "stream").join(
+        calls, on="correlation", how="left", maintain_order="left"
+    )
+    linked = linked.join(
+        arrows, left_on=["start_ns", "stream"], right_on=["dst_ns", "dst_tid"], how="left", maintain_order="left"
+    )
+    return linked.select(
+        pl.coalesce("thread", "from_thread").alias("thread"),
+        pl.when(pl.col("thread").is_null()).then("src_ns").otherwise("launched_ns").alias("launched_ns"),
+    )
+
+
+def _events(rows: pl.DataFrame, flow: pl.DataFrame) -> pl.DataFrame:
+    """Pairs `source`, `target` of tasks that an event between two streams ties, by the moments of their calls."""
+    arrows = flow.filter(
+        (pl.col("kind") == "event") & pl.col("src_tid").is_not_null() & pl.col("dst_tid").is_not_null()
+    )
+    tasks = rows.select("stream", "launch_ns", pl.int_range(pl.len(), dtype=pl.Int64).alias("task"))
+    tasks = tasks.drop_nulls().sort("launch_ns", "task")
+    sources = arrows.sort("src_ns").join_asof(
+        tasks.rename({"task": "source"}), left_on="src_ns", right_on="launch_ns", by_left="src_tid", by_right="stream",
+        strategy="backward", check_sortedness=False,
+    )  # fmt: skip
+    pairs = sources.sort("dst_ns").join_asof(
+        tasks.rename({"task": "target"}), left_on="dst_ns", right_on="launch_ns", by_left="dst_tid", by_right="stream",
+        strategy="forward", check_sortedness=False,
+    )  # fmt: skip
+    return pairs.select("source", "target").drop_nulls().unique(maintain_order=True)
+
+
+def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> Tasks:
+    """The tasks with what each bound to."""
+    start, end = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+    lane = rows["line"].rank("dense").cast(pl.Int64).to_numpy() if rows.height else np.empty(0, dtype=np.int64)
+    component = rows["component"].to_list()
+    never = np.iinfo(np.int64).min
+    before = _before(lane)
+    # Operations of one group may run side by side: what is still under way was not waited for.
+    before = np.where((before != NONE) & (end[before] > start + SLACK_NS), NONE, before)
+    stream_ns = np.where(before == NONE, never, np.minimum(end[before], start))
+    thread = launches["thread"].fill_null(NONE).to_numpy()
+    # A task may start before the launching call returns.
+    launch_ns = np.where(thread == NONE, never, np.minimum(launches["launched_ns"].fill_null(0).to_numpy(), start))
+    known = np.maximum(stream_ns, launch_ns)
+    waits = np.array([kind == "wait" for kind in component], dtype=bool)
+    # An event wait ends when what it waits for has ended; any other task starts then.
+    moment = np.where(waits, end, start)
+    other = _last_ended(end, ~waits, moment, lane)
+    other_ns = np.where(other == NONE, never, end[other])
+    since = np.where(waits, start, known + SLACK_NS)
+    held = (other != NONE) & (other_ns > since) & ((start - known > SLACK_NS) | (known == never) | waits)
+    # What the trace says comes before what is inferred.
+    told = _told(events, end, known, start)
+    held, other = held | (told != NONE), np.where(told != NONE, told, other)
+    bind = np.where(held, other, np.where(stream_ns >= launch_ns, before, NONE))
+    from_host = ~held & (launch_ns > stream_ns)
+    return Tasks(
+        start=start,
+        end=end,
+        component=tuple(component),
+        line=tuple(rows["line"].to_list()),
+        kernel=rows["kernel_id"].to_numpy(),
+        comm=rows["comm_id"].to_numpy(),
+        bind=bind,
+        before=before,
+        called_thread=thread,
+        called_ns=np.where(thread == NONE, NONE, launch_ns),
+        launch_thread=np.where(from_host, thread, NONE),
+        launch_ns=np.where(from_host, launch_ns, NONE),
+    )
+
+
+def _told(events: pl.DataFrame, end: Ints, known: Ints, start: Ints) -> Ints:
+    """For each task the source of its events that ended last, if that held it up."""
+    source, target = events["source"].to_numpy(), events["target"].to_numpy()
+    told = np.full(len(end), NONE, dtype=np.int64)
+    # The last to end is written last.
+    order = np.argsort(end[source], kind="stable")
+    source, target = source[order], target[order]
+    binding = (end[source] > known[target]) & (end[source] <= start[target] + SLACK_NS)
+    told[target[binding]] = source[binding]
+    return told
+
+
+def _before(lane: Ints) -> Ints:
+    """For each task the one before it on its lane."""
+    order = np.argsort(lane, kind="stable")
+    before = np.full(len(lane), NONE, dtype=np.int64)
+    same = lane[order][1:] == lane[order][:-1]
+    before[order[1:][same]] = order[:-1][same]
+    return before
+
+
+def _last_ended(end: Ints, candidate: np.ndarray, moment: Ints, lane: Ints) -> Ints:
+    """For each task the candidate of another lane that ended last at or before its `moment`."""
+    pool = np.flatnonzero(candidate)
+    if not len(pool):
+        return np.full(len(end), NONE, dtype=np.int64)
+    pool = pool[np.argsort(end[pool], kind="stable")]
+    # For each candidate the last one before it that is on another lane than it: where its run of one lane began.
+    places = np.arange(len(pool))
+    begins = np.concatenate([[True], lane[pool][1:] != lane[pool][:-1]])
+    elsewhere = np.maximum.accumulate(np.where(begins, places, 0)) - 1
+    place = np.searchsorted(end[pool], moment, side="right") - 1
+    place = np.where((place >= 0) & (lane[pool[np.maximum(place, 0)]] == lane), elsewhere[np.maximum(place, 0)], place)
+    return np.where(place >= 0, pool[np.maximum(place, 0)], NONE)
+
+
+def _jumps(tasks: Tasks, host: pl.DataFrame, flow: pl.DataFrame, threads: int) -> tuple[Jumps, ...]:
+    """For each thread the moments at which it had waited for something."""
+    active = host.filter(pl.col("kind").is_in(_ACTIVE))
+    busy = [_busy(active.filter(pl.col("thread") == thread)) for thread in range(threads)]
+    parts = [_blocked(tasks, active), _queued(active, flow, busy)]
+    # A queue says itself whom its threads wait for.
+    fed = set(active.filter(pl.col("kind") == "dequeue")["thread"].unique())
+    first = min((span[0] for span in (own.span for own in busy) if span), default=0)
+    parts += [_resumed(thread, busy, first) for thread in range(threads) if thread not in fed]
+    rows = pl.concat(parts).sort("at_ns", "since_ns", "thread", "task")
+    return tuple(
+        Jumps(
+            at_ns=own["at_ns"].to_numpy(),
+            idle_ns=own["idle_ns"].to_numpy(),
+            task=own["task"].to_numpy(),
+            thread=own["other"].to_numpy(),
+            since_ns=own["since_ns"].to_numpy(),
+        )
+        for own in (rows.filter(pl.col("thread") == thread) for thread in range(threads))
+    )
+
+
+def _busy(rows: pl.DataFrame) -> Intervals:
+    return flat(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
+
+
+def _frame(thread: Ints, at: Ints, task: Ints, other: Ints, since: Ints, idle: Ints) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"thread": thread, "at_ns": at, "task": task, "other": other, "since_ns": since, "idle_ns": idle},
+        schema=dict.fromkeys(("thread", "at_ns", "task", "other", "since_ns", "idle_ns"), pl.Int64),
+    )
+
+
+def _blocked(tasks: Tasks, active: pl.DataFrame) -> pl.DataFrame:
+    """Calls that returned because a device task had ended: that one, and how long after it the call returned.
+
+    Calls that wait by their name, launches that a full queue held, and calls whose own task ended before they did.
+    """
+    calls = active.filter(pl.col("kind").is_in(RUNTIME_KINDS)).select(
+        "thread", "name", "start_ns", "end_ns", "correlation"
+    )
+    names = {name: is_blocking(name) for name in calls["name"].unique()}
+    blocking = calls["name"].replace_strict(names, default=False, return_dtype=pl.Boolean).to_numpy()
+    start, end = calls["start_ns"].to_numpy(), calls["end_ns"].to_numpy()
+    long = end - start >= _LONG_LAUNCH_NS
+    chosen = np.flatnonzero(blocking | (long & (_queued_tasks(tasks, start) >= _FULL_QUEUE)))
+    work = np.flatnonzero(np.array([kind not in ("wait", "other") for kind in tasks.component], dtype=bool))
+    work = work[np.argsort(tasks.end[work], kind="stable")]
+    if not len(chosen) or not len(work):
+        return _frame(*(np.empty(0, dtype=np.int64) for _ in range(6)))
+    place = np.searchsorted(tasks.end[work], end[chosen], side="right") - 1
+    task = work[np.maximum(place, 0)]
+    held = (place >= 0) & (tasks.end[task] > start[chosen])
+    task, chosen = task[held], chosen[held]
+    thread = calls["thread"].to_numpy()[chosen]
+    return _frame(thread, tasks.end[task], task, np.full(len(task), NONE), tasks.end[task], start[chosen])
+
+
+def _queued_tasks(tasks: Tasks, moments: Ints) -> Ints:
+    """How many tasks had been launched at each moment and had not ended."""
+    known = tasks.called_thread != NONE
+    launched = np.searchsorted(np.sort(tasks.called_ns[known]), moments, side="right")
+    ended = np.searchsorted(np.sort(tasks.end[known]), moments, side="right")
+    return np.asarray(launched - ended, dtype=np.int64)
+
+
+def _queued(active: pl.DataFrame, flow: pl.DataFrame, busy: list[Intervals]) -> pl.DataFrame:
+    """Work that a thread took from a queue which had been empty: it waited for the thread that filled it."""
+    taken = active.filter(pl.col("kind") == "dequeue").select("pid", "tid", "thread", "start_ns", "end_ns")
+    threads = active.select("pid", "tid", pl.col("thread").alias("other")).unique()
+    arrows = flow.filter(pl.col("kind") == "queue").join(
+        threads, left_on=["src_pid", "src_tid"], right_on=["pid", "tid"], how="inner"
+    )
+    hits = taken.join(
+        arrows.select("dst_pid", "dst_tid", "dst_ns", "src_ns", "other"),
+        left_on=["pid", "tid", "start_ns"], right_on=["dst_pid", "dst_tid", "dst_ns"], how="inner",
+    ).filter((pl.col("src_ns") <= pl.col("start_ns")) & (pl.col("other") != pl.col("thread")))  # fmt: skip
+    thread, start, since = (hits[name].to_numpy() for name in ("thread", "start_ns", "src_ns"))
+    idle = np.array([_idle_since(busy[t], at) for t, at in zip(thread, start, strict=True)], dtype=np.int64)
+    empty = since >= idle
+    other = hits["other"].to_numpy()
+    return _frame(thread[empty], start[empty], np.full(int(empty.sum()), NONE), other[empty], since[empty], idle[empty])
+
+
+def _idle_since(busy: Intervals, at: int) -> int:
+    """When a thread that goes on at `at` had stopped."""
+    place = int(np.searchsorted(busy.ends, at, side="left")) - 1
+    return int(busy.ends[place]) if place >= 0 else np.iinfo(np.int64).min
+
+
+def _resumed(thread: int, busy: list[Intervals], first_ns: int) -> pl.DataFrame:
+    """Pauses of a thread that another thread filled: the other was busy for at least half of the pause.
+
+    So backward runs on a thread of its own while the thread that called it pauses, and the other way round. The first
+    pause is from `first_ns`, when the first of all threads began.
+    """
+    own = busy[thread]
+    starts, paused = own.starts, np.concatenate([[first_ns], own.ends[:-1]])
+    long = starts - paused >= _PAUSE_NS
+    starts, paused = starts[long], paused[long]
+    best = np.zeros(len(starts), dtype=np.int64)
+    other, since = np.full(len(starts), NONE), np.zeros(len(starts), dtype=np.int64)
+    for candidate, theirs in enumerate(busy):
+        if candidate == thread or not len(theirs):
+            continue
+        place = np.searchsorted(theirs.ends, starts, side="right") - 1
+        ended = np.where(place >= 0, theirs.ends[np.maximum(place, 0)], np.iinfo(np.int64).min)
+        filled = theirs.lasted(starts) - theirs.lasted(paused)
+        better = (ended > paused) & (2 * filled >= starts - paused) & (filled > best)
+        best, other, since = (
+            np.where(better, filled, best),
+            np.where(better, candidate, other),
+            np.where(better, ended, since),
+        )
+    found = other != NONE
+    count = int(found.sum())
+    return _frame(
+        np.full(count, thread), starts[found], np.full(count, NONE), other[found], since[found], paused[found]
+    )

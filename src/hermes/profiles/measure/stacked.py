@@ -1,0 +1,17 @@
+"""Frames of many ranks as one, with the rank of each row: one call of polars for thousands of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import polars as pl
+
+
+def stacked(parts: Iterable[tuple[int, pl.DataFrame]]) -> pl.DataFrame:
+    """The rows of all parts in their order, with the number of their part as the first column `rank`."""
+    listed = list(parts)
+    heights = [rows.height for _, rows in listed]
+    ranks = np.repeat(np.array([rank for rank, _ in listed], dtype=np.int64), np.array(heights, dtype=np.int64))
+    rows = pl.concat([rows for _, rows in listed]).drop("rank", strict=False)
+    return rows.insert_column(0, pl.Series("rank", ranks, dtype=pl.Int64))

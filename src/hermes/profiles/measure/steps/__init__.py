@@ -1,0 +1,1 @@
+"""Measures of steps: their split, what ran beside what, the longest operators."""

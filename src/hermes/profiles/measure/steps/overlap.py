@@ -1,0 +1,128 @@
+"""What ran at once in a step: the exclusive time of every combination of components, by one sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from hermes.base.intervals import Intervals, exclusive
+from hermes.knowledge.host_work import DATA
+from hermes.model.measures import StepSplit
+from hermes.model.overlap_measures import OverlapPart, OverlapState, StepOverlap
+from hermes.profiles.measure.host.calls import named, spans, within, working
+from hermes.profiles.measure.registry import RankTables, per_rank
+from hermes.profiles.measure.steps.breakdown import owned_tasks, typical_of
+from hermes.profiles.measure.steps.device import step_calls
+
+# The order in which one hides another: what stands behind is exposed only where nothing before it runs.
+ORDER = ("compute", "communication", "copy", "data input", "host")
+# On a machine without accelerator the operators of the host are the computing.
+_ORDER_OF_CPU = ("host", "communication", "data input")
+_MOST_GROUPS = 40
+_DIRECTION = {"h2d": "host to device", "d2h": "device to host", "d2d": "on the device", "p2p": "between devices",
+              "h2h": "on the host", "set": "fill"}  # fmt: skip
+
+
+def step_overlap(
+    split: StepSplit,
+    kernel: pl.DataFrame,
+    comm_op: pl.DataFrame,
+    host_op: pl.DataFrame,
+    gc: pl.DataFrame,
+    groups: Mapping[str, str],
+) -> StepOverlap:
+    """The window of one step of one rank by what ran at once.
+
+    `kernel` needs `component, direction, start_ns, dur_ns, step`, `comm_op` `group, library` for the first two,
+    `host_op` `kind, name, pid, tid, start_ns, dur_ns` of at least this stretch; `groups` names the groups. The tasks
+    are those of the step's split, so that compute, communication and copies give its numbers.
+    """
+    start, end = split.start_ns, split.start_ns + split.window_ns
+    tasks = owned_tasks(split, kernel, comm_op, groups)
+    calls = within(host_op, start, end)
+    order = _ORDER_OF_CPU if split.compute_ns is None else ORDER
+    found = [*_device(tasks), *_host(calls, within(gc, start, end))]
+    found = [one for one in found if one[0] in order and one[3].clip(start, end).total]
+    states = exclusive([own for _, _, _, own in found], start, end)
+    parts = tuple(
+        _part(bit, found, states, order, own.clip(start, end).total) for bit, (_, _, _, own) in enumerate(found)
+    )
+    labels = [part.label for part in parts]
+    named_states = [
+        OverlapState(components=tuple(label for bit, label in enumerate(labels) if key >> bit & 1), ns=ns)
+        for key, ns in states.items()
+    ]
+    seen = {part.component for part in parts}
+    return StepOverlap(
+        rank=split.rank,
+        step=split.step,
+        window_ns=split.window_ns,
+        parts=parts,
+        states=tuple(sorted(named_states, key=lambda state: (-state.ns, state.components))),
+        absent=tuple(component for component in ORDER if component not in seen),
+    )
+
+
+_Found = tuple[str, str | None, int, Intervals]
+"""Component, group, number of events, when."""
+
+
+def _device(tasks: pl.DataFrame) -> Iterator[_Found]:
+    """The components of the device; of many groups the busiest, and the others as one."""
+    tasks = tasks.with_columns(
+        pl.when(pl.col("component") == "comm").then(pl.col("lane").fill_null("group not recorded")).otherwise("lane")
+    )  # fmt: skip
+    sums = tasks.filter(pl.col("component") == "comm").group_by("lane").agg(pl.col("dur_ns").sum().alias("ns"))
+    ranked = sums.sort("ns", "lane", descending=[True, False], nulls_last=True)["lane"].to_list()
+    shown = ranked[:_MOST_GROUPS]
+    lane = pl.when((pl.col("component") != "comm") | pl.col("lane").is_in(shown)).then("lane").otherwise(
+        pl.lit("of other groups")
+    )  # fmt: skip
+    parts = tasks.with_columns(lane.alias("lane")).partition_by("component", "lane", as_dict=True)
+    words = {"compute": "compute", "comm": "communication", "copy": "copy"}
+    for (component, group), rows in sorted(
+        parts.items(), key=lambda one: (list(words).index(str(one[0][0])), str(one))
+    ):
+        name = _DIRECTION.get(str(group), str(group)) if component == "copy" and group is not None else group
+        yield words[str(component)], None if name is None else str(name), rows.height, spans(rows)
+
+
+def _host(calls: pl.DataFrame, gc: pl.DataFrame) -> Iterator[_Found]:
+    fetches = calls.filter(named(DATA) & pl.col("kind").is_in(["op", "mark", "python"]))
+    yield "data input", None, fetches.height, spans(fetches)
+    active = calls.filter(~pl.col("kind").is_in(["step", "mark", "python"])).height + gc.height
+    yield "host", None, active, working(calls, gc)
+
+
+def _part(
+    bit: int, found: list[_Found], states: Mapping[int, int], order: tuple[str, ...], busy_ns: int
+) -> OverlapPart:
+    component, group, events, _ = found[bit]
+    place = order.index(component)
+    before = sum(1 << other for other, one in enumerate(found) if order.index(one[0]) < place)
+    return OverlapPart(
+        component=component,
+        group=group,
+        events=events,
+        busy_ns=busy_ns,
+        exposed_ns=sum(ns for key, ns in states.items() if key >> bit & 1 and not key & before),
+        alone_ns=states.get(1 << bit, 0),
+    )
+
+
+@per_rank(StepOverlap, needs={"kernel": ("direction",), "comm_op": ("group",)})
+def overlap_of(rank: RankTables) -> StepOverlap | None:
+    """The overlap in the typical step of a rank."""
+    split = rank.once(typical_of)
+    if split is None:
+        return None
+    names = _distinct(rank.table("group").select("group", "name").drop_nulls().unique(maintain_order=True))
+    calls = rank.once(step_calls)
+    return step_overlap(split, rank.table("kernel"), rank.table("comm_op"), calls, rank.table("gc"), names)
+
+
+def _distinct(groups: pl.DataFrame) -> dict[str, str]:
+    """Names of groups by key; two groups of one name keep the end of their key."""
+    counts = dict(groups["name"].value_counts().iter_rows())
+    return {str(key): str(name) if counts[name] == 1 else f"{name} {str(key)[-6:]}" for key, name in groups.iter_rows()}

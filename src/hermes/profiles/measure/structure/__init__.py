@@ -1,0 +1,1 @@
+"""Measures of how a job is laid out over its ranks."""

@@ -1,0 +1,113 @@
+"""How evenly ranks are loaded: tokens of their batches, tokens that a router sends to their experts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hermes.knowledge.cost.tensors import BETWEEN_TENSORS
+from hermes.model.measures import StepSplit
+from hermes.model.structure_measures import Balance
+
+EMBEDDINGS = ("aten::embedding", "GatherV2", "EmbeddingV2", "Embedding", "Gather")
+"""Framework operator and Ascend kernel types that look tokens up in a table: its second input has one index a token."""
+EXPERT_KERNELS = "GroupedMatmul"
+"""What the types of Ascend's kernels for it begin with."""
+_LEAST_ROWS = 1_000
+"""Tables with fewer rows are no vocabulary: positions, token types."""
+_MOST_GROUPS = 64
+_SAMPLES = 4
+
+
+def tokens_of(calls: pl.DataFrame) -> pl.DataFrame:
+    """`step` and `tokens` of one rank, from the shapes of its lookups: `step, shapes` of `EMBEDDINGS`.
+
+    A model looks its tokens up once a micro-batch; where several lookups share a step, those of the largest table
+    count.
+    """
+    parts = pl.col("shapes").str.split(BETWEEN_TENSORS)
+    table = parts.list.get(0, null_on_oob=True).str.split(",")
+    indices = parts.list.get(1, null_on_oob=True).str.split(",")
+    count = indices.list.eval(pl.element().cast(pl.Int64, strict=False).product()).list.first()
+    rows = calls.filter(pl.col("step").is_not_null() & pl.col("shapes").is_not_null()).select(
+        "step",
+        table.list.len().alias("depth"),
+        table.list.get(0, null_on_oob=True).cast(pl.Int64, strict=False).alias("rows"),
+        count.alias("tokens"),
+    )
+    rows = rows.filter((pl.col("depth") == 2) & (pl.col("rows") >= _LEAST_ROWS) & (pl.col("tokens") > 0))
+    return rows.filter(pl.col("rows") == pl.col("rows").max()).group_by("step").agg(pl.col("tokens").sum()).sort("step")
+
+
+def expert_tokens_of(calls: pl.DataFrame) -> pl.DataFrame:
+    """`step` and `tokens` of one rank: rows of the first input of its grouped multiplications, mean over them."""
+    rows = calls.filter(pl.col("step").is_not_null()).select(
+        "step",
+        pl.col("shapes").str.extract(r"^(\d+),").cast(pl.Int64, strict=False).alias("tokens"),
+    )
+    return rows.drop_nulls().group_by("step").agg(pl.col("tokens").mean()).sort("step")
+
+
+def balances(
+    what: Literal["tokens", "expert tokens"],
+    source: str,
+    loads: Mapping[int, pl.DataFrame],
+    groups: Mapping[str, tuple[int, ...]],
+    splits: Iterable[StepSplit],
+) -> tuple[Balance, ...]:
+    """One row for each group of which two ranks or more have a load, the most uneven first; else one of all ranks."""
+    rows = [
+        own.select(pl.lit(rank, dtype=pl.Int64).alias("rank"), "step", pl.col("tokens").cast(pl.Float64))
+        for rank, own in loads.items()
+        if own.height
+    ]
+    if len(rows) < 2:
+        return ()
+    every = pl.concat(rows)
+    compute = pl.DataFrame(
+        [(split.rank, split.step, split.compute_ns) for split in splits if split.step is not None],
+        schema={"rank": pl.Int64, "step": pl.Int64, "compute_ns": pl.Int64},
+        orient="row",
+    )
+    every = every.join(compute, on=["rank", "step"], how="left")
+    named = {label: members for label, members in groups.items() if sum(rank in loads for rank in members) > 1}
+    members = pl.DataFrame(
+        [(label, rank) for label, own in (named or {"all ranks": tuple(loads)}).items() for rank in own],
+        schema={"label": pl.String, "rank": pl.Int64},
+        orient="row",
+    )
+    parts = every.join(members, on="rank", how="inner", maintain_order="left").partition_by("label", as_dict=True)
+    found = [_balance(what, str(label), source, own) for (label,), own in parts.items()]
+    return tuple(sorted(found, key=lambda one: (-one.imbalance, one.ranks))[:_MOST_GROUPS])
+
+
+def _balance(what: Literal["tokens", "expert tokens"], label: str, source: str, rows: pl.DataFrame) -> Balance:
+    by_rank = rows.group_by("rank").agg(pl.col("tokens").mean()).sort("tokens", "rank")
+    by_step = rows.group_by("step").agg((pl.col("tokens").max() / pl.col("tokens").mean() - 1).alias("over"))
+    pairs = rows.drop_nulls("compute_ns")
+    middle = by_step["over"].median()
+    return Balance(
+        what=what,
+        group=label,
+        ranks=tuple(sorted(by_rank["rank"])),
+        source=source,
+        steps=by_step.height,
+        mean=float(np.mean(by_rank["tokens"].to_numpy())),
+        least=by_rank["tokens"][0],
+        least_rank=by_rank["rank"][0],
+        most=by_rank["tokens"][-1],
+        most_rank=by_rank["rank"][-1],
+        imbalance=float(middle) if isinstance(middle, float) else 0.0,
+        correlation=_correlation(pairs["tokens"].to_numpy(), pairs["compute_ns"].to_numpy()),
+        samples=pairs.height,
+    )
+
+
+def _correlation(one: NDArray[np.float64], other: NDArray[np.int64]) -> float | None:
+    if len(one) < _SAMPLES or not one.std() or not other.std():
+        return None
+    return float(np.corrcoef(one, other)[0, 1])

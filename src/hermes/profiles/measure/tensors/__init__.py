@@ -1,0 +1,1 @@
+"""Measures of what shapes and types of tensors tell."""

@@ -1,0 +1,73 @@
+"""From findings to a plan: replays, ranking, cases that fit, and what to record next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hermes.knowledge.vendors import chips
+from hermes.model.finding import Finding
+from hermes.model.host_measures import Before
+from hermes.model.job import JobMeasures
+from hermes.model.measures import StepSplit
+from hermes.model.path_measures import StepPath
+from hermes.model.plan import Plan
+from hermes.model.report import Coverage, Input
+from hermes.profiles.advise.collect import Recorded, next_captures
+from hermes.profiles.advise.facts import Facts
+from hermes.profiles.advise.fitting import Site, fitting
+from hermes.profiles.advise.noise import noise_floor, without_profiler
+from hermes.profiles.advise.plan import plan
+from hermes.profiles.advise.profiler_cost import unprofiled
+from hermes.profiles.advise.ranking import Ranking, rank
+from hermes.profiles.pipeline.gains import StepReplay, with_gains
+from hermes.profiles.rules import ALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a plan rests on beside findings."""
+
+    splits: tuple[StepSplit, ...]
+    paths: tuple[StepPath, ...]
+    inputs: tuple[Input, ...]
+    coverage: Coverage
+    frameworks: tuple[str, ...] = ()
+    before: tuple[Before, ...] = ()
+
+
+def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> Ranking:
+    """The findings with replayed gains, causes before what they cause, noise apart."""
+    floor = noise_floor(seen.splits, seen.paths)
+    # Replays are of the step as it was captured, and of a device: its profiler hardly lengthens that one's work.
+    devices = any(split.compute_ns is not None for split in seen.splits)
+    step = None if devices else unprofiled(seen.before, seen.splits)
+    if step is not None and step.spread_ns is not None:
+        captured = sum(split.rank == step.rank for split in seen.splits)
+        floor = without_profiler(floor, step.spread_ns, captured)
+    return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None), replay, floor, step)
+
+
+def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobMeasures) -> Plan:
+    """The plan; the symptoms of cases are held against the measures."""
+    facts, site = Facts(measures), _site(seen)
+    rules = {rule.code: rule for rule in ALL}
+    fits = [fitting(rules[one.code], facts, site) for one in ranking.problems]
+    captures = next_captures(ranking, _recorded(seen, facts))
+    return plan(ranking, fits, replay, captures, facts.steps)
+
+
+def _site(seen: Evidence) -> Site:
+    return Site(chips=chips(one.vendor for one in seen.inputs), frameworks=seen.frameworks)
+
+
+def _recorded(seen: Evidence, facts: Facts) -> Recorded:
+    stacks = {str(value).lower() for value in facts.values("setting", "with_stack")}
+    return Recorded(
+        ranks=seen.coverage.ranks_seen,
+        expected=seen.coverage.ranks_expected,
+        levels=tuple(sorted({one.level for one in seen.inputs if one.level})),
+        stacks=None if not stacks else "true" in stacks or "1" in stacks,
+        vendors=tuple(sorted({one.vendor for one in seen.inputs})),
+        steps=facts.steps,
+    )

@@ -1,0 +1,90 @@
+"""Predicted gains of findings: the replay of what stands for their cure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from hermes.base.errors import InputError
+from hermes.model.finding import Finding
+from hermes.model.limit import Limit
+from hermes.model.path_measures import StepPath
+from hermes.profiles.load import Loaded
+from hermes.profiles.pipeline.job_outline import JobOutline
+from hermes.profiles.pipeline.paths import StepLoader
+from hermes.profiles.pipeline.whatif import step_of
+from hermes.profiles.whatif.changes import parse
+from hermes.profiles.whatif.job import JobStep
+from hermes.profiles.whatif.replay import Prediction, predict
+
+# Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
+_RANKS = 64
+_NAMED, _LETTERS = 3, 60
+_OF_KERNELS = ("op:", "compute:")
+UNEXPLAINED = Limit(value=0.05, unit="of window", source="docs/evidence/noise.md")
+
+
+class StepReplay:
+    """Replays changes of the slowest rank's typical step, each set of them once; the step is built when asked for."""
+
+    def __init__(self, loaded: Loaded, job: JobOutline, load: StepLoader) -> None:
+        self._loaded, self._job, self._load = loaded, job, load
+        self._known: dict[frozenset[str], Prediction] = {}
+
+    @cached_property
+    def _step(self) -> JobStep | None:
+        if len(self._loaded.ranks) > _RANKS:
+            return None
+        try:
+            return step_of(self._loaded, self._job, self._load)
+        except InputError:
+            # Without a step on the device there is nothing to replay, and the report says so.
+            return None
+
+    def __call__(self, specs: Sequence[str]) -> Prediction | None:
+        """What changes give together; None where no step can be replayed, or nothing is to be changed."""
+        if not specs or self._step is None:
+            return None
+        asked = frozenset(specs)
+        if asked not in self._known:
+            self._known[asked] = predict(self._step, [parse(spec) for spec in specs])
+        return self._known[asked]
+
+
+def with_gains(findings: Sequence[Finding], replay: StepReplay, path: StepPath | None) -> tuple[Finding, ...]:
+    """The findings with gains from a replay where one is possible; the rest keep their bound.
+
+    Where much of the critical path has no explanation, a replay misses what stands behind that: then the bound is what
+    a finding is held to.
+    """
+    told = path is None or path.unexplained_share <= UNEXPLAINED.value
+    return tuple(_with_gain(finding, replay, told=told) for finding in findings)
+
+
+def _said(specs: Sequence[str]) -> str:
+    """Changes as a line holds them: names of kernels may be hundreds of letters long."""
+    short = [spec if len(spec) <= _LETTERS else f"{spec[: _LETTERS - 1]}…" for spec in specs[:_NAMED]]
+    more = f" and {len(specs) - _NAMED} more" if len(specs) > _NAMED else ""
+    return " with ".join(short) + more
+
+
+def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
+    found = replay(finding.replay)
+    if found is None:
+        return finding
+    low = max(found.low_ns, 0)
+    if all(spec.startswith(_OF_KERNELS) for spec in finding.replay):
+        # The replay begins at the host's mark, and holds kernels of the step before that are still under way.
+        low = min(low, finding.gain.high_ns)
+    return replace(
+        finding,
+        gain=replace(
+            finding.gain,
+            low_ns=low,
+            # The replay counts what lies before the window, too, which no share of it holds.
+            high_ns=max(low, finding.gain.high_ns),
+            method=f"replay of {_said(finding.replay)}; {finding.gain.method}",
+            replayed=told,
+        ),
+    )

@@ -1,0 +1,114 @@
+"""What the outlines of all ranks tell together: clocks, who arrived last at each operation, stages of the pipeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import polars as pl
+
+from hermes.base.errors import Diagnostic
+from hermes.base.members import unpacked
+from hermes.model.measures import ClockOffset
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.align.offsets import clock_offsets
+from hermes.profiles.measure.communication import group_ops
+from hermes.profiles.measure.communication.arrivals import ArrivalsByRank, arrivals, by_starts, gathered
+from hermes.profiles.measure.communication.collectives import GroupInfo, Operations, operations
+from hermes.profiles.measure.stacked import stacked
+from hermes.profiles.measure.structure import pipeline
+from hermes.profiles.pipeline.rank_exchange import GIVEN
+from hermes.profiles.pipeline.rank_outline import RankOutline
+
+
+class JobOutline:
+    """The ranks of a job before they are measured: steps, clocks, and who held each operation up."""
+
+    def __init__(self, outlines: Sequence[RankOutline]) -> None:
+        ordered = sorted(outlines, key=lambda one: one.rank)
+        self.collected = tuple(one.rank for one in ordered)
+        self.inputs = tuple(one.input for one in ordered)
+        self.vendors = {one.rank: one.input.vendor for one in ordered}
+        self.frameworks = tuple(sorted({one.framework for one in ordered if one.framework is not None}))
+        self.steps = JobSteps(split for one in ordered for split in one.splits)
+        self.doubts: tuple[Diagnostic, ...] = tuple(note for one in ordered for note in one.doubts)
+        self.places = {one.rank: group_ops.Place(host=one.input.host, chip=one.input.chip) for one in ordered}
+        self.worlds = Counter(one.world_size for one in ordered if one.world_size)
+        self.highest = Counter(one.highest + 1 for one in ordered if one.highest is not None)
+        self.groups = _groups(ordered)
+        # Where the job does not say how many ranks it has, its largest group does, at least.
+        sizes = [info.size or 0 for info in self.groups.values()]
+        self.world = max(len(ordered), max(self.worlds, default=0), max(sizes, default=0))
+        self.every = gathered({one.rank: one.operations for one in ordered})
+        self._late = _late(ordered, self.collected)
+        hosts = {rank: place.host for rank, place in self.places.items()}
+        self.clocks: tuple[ClockOffset, ...] = clock_offsets(hosts, self.every) if len(hosts) > 1 else ()
+        self._stages = {one.rank: one.input.pp for one in ordered}
+
+    @cached_property
+    def _offsets(self) -> Mapping[int, tuple[int, int]]:
+        return {clock.rank: (clock.offset_ns, clock.error_ns or 0) for clock in self.clocks}
+
+    @cached_property
+    def held_up(self) -> pl.DataFrame:
+        """Who held each operation up, as `arrivals.arrivals` gives it."""
+        return arrivals(by_starts(self.every, self._offsets), self._late)
+
+    @cached_property
+    def arrivals(self) -> ArrivalsByRank:
+        """The same by rank and operation."""
+        return ArrivalsByRank(self.held_up, frozenset(self.collected))
+
+    @cached_property
+    def made(self) -> Operations:
+        """Every operation, split where the last arrival is known."""
+        return operations(self.every, self._offsets, self._late, self.groups)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, str | None]:
+        """The dimension that each group serves."""
+        ops = dict(self.every.group_by("group").agg(pl.col("op").unique()).iter_rows())
+        return {
+            identity: group_ops.parallel_of(info, set(ops.get(identity, ())), self.world)[0]
+            for identity, info in self.groups.items()
+        }
+
+    @cached_property
+    def stages(self) -> tuple[dict[int, int], pipeline.Source] | None:
+        """The stage of each rank, and what tells it; None without a pipeline."""
+        lines = [info.members for identity, info in self.groups.items() if self.kinds[identity] == "pp"]
+        return pipeline.stages_of(self._stages, [line for line in lines if line], self.made.rows)
+
+    def given(self) -> Mapping[int, pl.DataFrame]:
+        """By rank what `exchange` is given of its operations."""
+        stages = pl.DataFrame(
+            list((self.stages[0] if self.stages else {}).items()),
+            schema={"rank": pl.Int64, "stage": pl.Int64},
+            orient="row",
+        )
+        last = stages.rename({"rank": "last", "stage": "last_stage"})
+        rows = self.made.rows.join(stages, on="rank", how="left", maintain_order="left")
+        rows = rows.join(last, on="last", how="left", maintain_order="left").with_columns(
+            (pl.col("stage") != pl.col("last_stage")).fill_null(value=False).alias("elsewhere")
+        )
+        parts = rows.select("rank", *GIVEN).partition_by("rank", as_dict=True, include_key=False)
+        empty = rows.select(GIVEN).clear()
+        return {rank: parts.get((rank,), empty) for rank in self.collected}
+
+
+def _groups(outlines: Sequence[RankOutline]) -> dict[str, GroupInfo]:
+    """All groups; each is known by one of its ranks at least, and by the first of them here."""
+    found: dict[str, GroupInfo] = {}
+    for one in outlines:
+        for group in one.groups:
+            if group.identity not in found:
+                members = unpacked(group.members) if group.members is not None else None
+                found[group.identity] = GroupInfo(label=group.label, members=members, size=group.size)
+    return found
+
+
+def _late(outlines: Sequence[RankOutline], collected: Sequence[int]) -> pl.DataFrame:
+    """Arrivals of ranks that were not collected."""
+    named = stacked((one.rank, one.late) for one in outlines)
+    return named.filter(~pl.col("late").is_in(list(collected)))

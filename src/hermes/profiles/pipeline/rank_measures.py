@@ -1,0 +1,51 @@
+"""The second round over the ranks: every measure of one rank, by functions that `measure.registry` finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hermes.base.errors import Diagnostic
+from hermes.profiles.measure.registry import RankTables, every_measure
+
+MOST_ROWS = 2_000
+"""Rows of one kind that a rank may send: the first, which are the longest where a measure has an order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankMeasures:
+    """What was measured of one rank, which knew nothing of the others: rows of all kinds; at most 1 MB as bytes."""
+
+    rank: int
+    rows: tuple[object, ...]
+    notes: tuple[Diagnostic, ...] = ()
+
+
+def measure(rank: RankTables, *, threads: int = 1) -> RankMeasures:
+    """All measures of one rank; `threads` of them at once, which lets polars and NumPy work side by side."""
+    found = every_measure()
+    if threads > 1:
+        with ThreadPoolExecutor(max_workers=threads) as beside:
+            made = list(beside.map(lambda one: one.rows(rank), found))
+    else:
+        made = [one.rows(rank) for one in found]
+    counts: Counter[type] = Counter()
+    rows: list[object] = []
+    for row in (row for own in made for row in own):
+        counts[type(row)] += 1
+        if counts[type(row)] <= MOST_ROWS:
+            rows.append(row)
+    return RankMeasures(rank=rank.rank, rows=tuple(rows), notes=tuple(_cut(rank, counts)))
+
+
+def _cut(rank: RankTables, counts: Counter[type]) -> list[Diagnostic]:
+    return [
+        Diagnostic(
+            level="info",
+            message=f"rank {rank.rank} has {count} rows of {kind.__name__}; the first {MOST_ROWS} are taken",
+            hint="`hermes sql` reaches all rows",
+        )
+        for kind, count in sorted(counts.items(), key=lambda one: one[0].__name__)
+        if count > MOST_ROWS
+    ]

@@ -1,0 +1,110 @@
+"""The first round over the ranks: what a job must know of each before any of them can be measured against the others.
+
+Steps, operations of communication with their keys, groups, and what the rank says of itself. It is light: of the wide
+tables it reads a few columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from hermes.base.errors import Diagnostic
+from hermes.base.members import Runs, packed
+from hermes.model.measures import StepSplit
+from hermes.model.report import Input
+from hermes.profiles.measure.communication.arrivals import by_peer, identified, with_keys
+from hermes.profiles.measure.communication.collectives import group_info
+from hermes.profiles.measure.steps.breakdown import step_splits
+from hermes.profiles.pipeline.doubtful_steps import step_doubts
+from hermes.store.rank_data import RankData
+
+MOST_OPERATIONS = 16_384
+"""So many operations of communication of a rank are held against those of the others, the first of the capture: one
+takes some 30 bytes, and what travels of a rank may be 1 MB."""
+_KERNEL = ("rank", "component", "start_ns", "dur_ns", "step")
+_COMM_OP = (
+    "rank", "comm_id", "op", "group", "name", "sequence", "peer", "start_ns", "dur_ns", "step", "bytes", "library",
+)  # fmt: skip
+_WAIT = ("rank", "comm_id", "task", "plane", "peer_rank", "start_ns", "dur_ns", "bytes", "link")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankGroup:
+    """A process group as one rank knows it; `members` are its global ranks where all are recorded."""
+
+    identity: str
+    label: str
+    members: Runs | None
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankOutline:
+    """One rank before it is measured.
+
+    `operations` are as `arrivals.with_keys` makes them, with `named`: whether waits by peer are recorded of it; `late`
+    as `arrivals.by_peer`. `highest` is the highest global rank or member of its groups.
+    """
+
+    rank: int
+    input: Input
+    world_size: int | None
+    framework: str | None
+    highest: int | None
+    groups: tuple[RankGroup, ...]
+    splits: tuple[StepSplit, ...]
+    doubts: tuple[Diagnostic, ...]
+    operations: pl.DataFrame
+    late: pl.DataFrame
+
+
+def outline(data: RankData) -> RankOutline:
+    """The outline of one rank: of its tables alone."""
+    row = data.table("rank").row(0, named=True)
+    step, kernel, comm_op = data.table("step"), data.table("kernel", *_KERNEL), data.table("comm_op", *_COMM_OP)
+    group, waits = data.table("group"), data.table("comm_task", *_WAIT)
+    doubts = [*step_doubts(data.place, step, kernel)]
+    named = waits.filter((pl.col("task") == "notify_wait") & pl.col("peer_rank").is_not_null())["comm_id"]
+    own = with_keys(data.rank, identified(data.rank, comm_op, group))
+    if own.height > MOST_OPERATIONS:
+        doubts.append(_too_many(data, own.height))
+        own = own.sort("start_ns", "comm_id").head(MOST_OPERATIONS)
+    highest = [value for value in (group["global_rank"].max(), group["member"].max()) if isinstance(value, int)]
+    return RankOutline(
+        rank=data.rank,
+        input=_input(data, row, doubts),
+        world_size=row["world_size"],
+        framework=row["framework"],
+        highest=max(highest, default=None),
+        groups=tuple(
+            RankGroup(
+                identity=identity, label=info.label, members=packed(info.members) if info.members else None,
+                size=info.size,
+            )
+            for identity, info in group_info(group).items()
+        ),
+        splits=step_splits(row["vendor"], step, kernel, comm_op),
+        doubts=tuple(doubts),
+        operations=own.drop("rank", "sequence").with_columns(
+            pl.col("comm_id").is_in(named.drop_nulls().unique().implode()).alias("named")
+        ),
+        late=by_peer(waits),
+    )  # fmt: skip
+
+
+def _input(data: RankData, row: dict[str, object], doubts: list[Diagnostic]) -> Input:
+    degraded = tuple(note.message for note in (*data.notes, *doubts) if note.level == "degraded")
+    told = {name: row[name] for name in ("capture", "level", "chip", "vendor", "host", "tp", "pp", "dp", "cp", "ep")}
+    return Input(path=data.place, format=data.format, rank=data.rank, degraded=degraded, **told)  # type: ignore[arg-type]
+
+
+def _too_many(data: RankData, count: int) -> Diagnostic:
+    return Diagnostic(
+        level="degraded",
+        message=f"more than {MOST_OPERATIONS} operations of communication were recorded",
+        where=data.place,
+        lost=f"waits and transfers of the last {count - MOST_OPERATIONS}",
+        hint="capture fewer steps",
+    )

@@ -1,0 +1,304 @@
+"""Communication of an Ascend text export: group operations, the tasks on their planes, and the profiler's own sums.
+
+Traps: group lanes carry an index (old) or the hash (new), operation names only the last three digits of the hash;
+source and destination ranks are places within the group; `communication.json` loses nanoseconds in its start times;
+its SDMA entry is the sum of HCCS, PCIE and SIO; Level0 has the operations but no tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from hermes.base.units import bytes_of, ns_of_ms, ns_of_us
+from hermes.knowledge.ascend import BYTES_OF_DTYPE, op_of_hccl
+from hermes.profiles.read.ascend.folder import load_json
+from hermes.profiles.read.ascend.info import Job, Member
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.steps import own_device
+
+_MB = 1_000_000
+_POINT_TO_POINT = ("send", "recv", "send_recv")
+
+
+def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
+    """Write comm_reported, comm_traffic and comm_link from `communication.json` and `communication_matrix.json`."""
+    reported: list[dict[str, Any]] = []
+    traffic: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
+    for path in paths:
+        try:
+            content = load_json(path, limit=1 << 30)
+        except (OSError, ValueError) as broken:
+            sink.note(
+                "degraded",
+                f"cannot be read as JSON ({str(broken)[:120]})",
+                where=str(path),
+                lost="the profiler's own sums of communication",
+                hint="was the job killed while the profiler was writing?",
+            )
+            continue
+        bad = 0
+        for step, kind, name, record in _records(content):
+            try:
+                if path.name == "communication_matrix.json":
+                    links.extend(_links(step, name, record))
+                else:
+                    # A sum over the operations, which the database export does not keep either.
+                    if name == "Total Op Info":
+                        continue
+                    reported.append(_reported(step, kind, name, record))
+                    traffic.extend(_traffic(step, name, record))
+            except (KeyError, TypeError, ValueError, AttributeError):
+                bad += 1
+        if bad:
+            sink.note("degraded", f"{bad} operations have an unknown form", where=str(path), lost="these operations")
+    for table, rows in (("comm_reported", reported), ("comm_traffic", traffic), ("comm_link", links)):
+        if rows:
+            sink.frame(table, pl.DataFrame(rows, infer_schema_length=None))
+
+
+def _records(content: Mapping[str, Any]) -> Iterator[tuple[int | None, str, str, Any]]:
+    for label, kinds in content.items():
+        digits = label.removeprefix("step")
+        for kind, operations in kinds.items() if isinstance(kinds, dict) else ():
+            for name, record in operations.items() if isinstance(operations, dict) else ():
+                yield int(digits) if digits.isdigit() else None, kind, name, record
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    operation, _, group = name.partition("@")
+    return operation, group or None
+
+
+def _reported(step: int | None, kind: str, name: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    times = record["Communication Time Info"]
+    operation, group = _split(name)
+    start = times.get("Start Timestamp(us)")
+    return {
+        "step": step,
+        "name": operation,
+        "group": group,
+        "kind": kind,
+        "start_ns": ns_of_us(str(start)) if start and str(start) != "0" else None,
+        "elapse_ns": ns_of_ms(str(times["Elapse Time(ms)"])),
+        "transit_ns": ns_of_ms(str(times["Transit Time(ms)"])),
+        "wait_ns": ns_of_ms(str(times["Wait Time(ms)"])),
+        "sync_ns": ns_of_ms(str(times["Synchronization Time(ms)"])),
+        "idle_ns": ns_of_ms(str(times["Idle Time(ms)"])),
+    }
+
+
+def _traffic(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    operation, group = _split(name)
+    for transport, sums in record.get("Communication Bandwidth Info", {}).items():
+        size, time = Decimal(str(sums["Transit Size(MB)"])), Decimal(str(sums["Transit Time(ms)"]))
+        if not size and not time:
+            continue
+        base = {"step": step, "name": operation, "group": group, "transport": transport}
+        yield base | {
+            "packet_bytes": None,
+            "packets": None,
+            "bytes": bytes_of(str(size), _MB),
+            "time_ns": ns_of_ms(str(time)),
+        }
+        for packet, (count, total) in (sums.get("Size Distribution") or {}).items():
+            one = bytes_of(packet, _MB)
+            yield base | {
+                "packet_bytes": one,
+                "packets": int(count),
+                "bytes": one * int(count),
+                "time_ns": ns_of_ms(str(total)),
+            }
+
+
+def _links(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    operation, group = _split(name)
+    for pair, sums in record.items():
+        source, _, target = pair.partition("-")
+        yield {
+            "step": step,
+            "name": operation,
+            "group": group,
+            "src_rank": int(source),
+            "dst_rank": int(target),
+            "transport": sums.get("Transport Type"),
+            "bytes": bytes_of(str(sums["Transit Size(MB)"]), _MB),
+            "time_ns": ns_of_ms(str(sums["Transit Time(ms)"])),
+        }
+
+
+_TRACED = (
+    "SELECT g.* EXCLUDE (launch_ns), coalesce(launch_ns, call_ns) AS launch_ns FROM group_op g "
+    "LEFT JOIN call USING (correlation)"
+)
+_DETAILED = (
+    "SELECT name, NULL::VARCHAR AS lane, start_ns, dur_ns, NULL::BIGINT AS correlation, NULL::BIGINT AS launch_ns, "
+    "NULL::VARCHAR AS dtype, NULL::VARCHAR AS algorithm, NULL::BIGINT AS count, detail_step FROM detail "
+    "WHERE coalesce(core, '') IN ('HCCL', 'COMMUNICATION') OR name LIKE 'hcom_%'"
+)
+
+
+def read_operations(
+    con: duckdb.DuckDBPyConnection, step: pl.DataFrame, job: Job, rank: int, sink: Sink, *, traced: bool
+) -> None:
+    """Write comm_op, comm_task and group, from the trace or, without one, from kernel_details."""
+    rows = con.sql(_TRACED if traced else _DETAILED).pl()
+    if traced and not rows.height:
+        # A trace that was cut off before its communication: the other file may have what it lost.
+        rows = con.sql(_DETAILED).pl()
+        if rows.height:
+            sink.note(
+                "info", f"{rows.height} communication operations were taken from kernel_details.csv: the trace has none"
+            )
+    hashes = {*(member[0] for member in job.members), *_hashes(sink)}
+    operations = _operations(rows, step, hashes)
+    tasks = _tasks(con.sql("SELECT * FROM plane_task").pl(), operations) if traced else None
+    groups = _groups(job, operations, tasks, rank, sink)
+    if groups.height:
+        sink.frame("group", groups)
+    operations = operations.drop("lane")
+    if tasks is not None and tasks.height:
+        tasks = _with_peers(tasks, groups.select("group", "member", "global_rank"))
+        sink.frame("comm_task", tasks)
+        operations = operations.join(_other_side(tasks), on="comm_id", how="left", maintain_order="left")
+        operations = operations.with_columns(pl.when(pl.col("op").is_in(_POINT_TO_POINT)).then("peer").alias("peer"))
+    sink.frame("comm_op", operations)
+
+
+def _hashes(sink: Sink) -> set[str]:
+    known = {*sink.read("comm_reported")["group"], *sink.read("comm_link")["group"]}
+    return {group for group in known if group}
+
+
+def _operations(rows: pl.DataFrame, step: pl.DataFrame, hashes: set[str]) -> pl.DataFrame:
+    lanes = {}
+    for lane, name in rows.select("lane", "name").unique().sort("lane", "name").iter_rows():
+        lanes[(lane, name)] = _group_of(lane, name, hashes)
+    keys = [lanes[pair] for pair in rows.select("lane", "name").iter_rows()]
+    rows = rows.with_columns(
+        pl.Series("group", keys, dtype=pl.String),
+        pl.Series("op", [op_of_hccl(name) for name in rows["name"]], dtype=pl.String),
+        pl.lit("hccl").alias("library"),
+        (pl.col("count") * pl.col("dtype").replace_strict(BYTES_OF_DTYPE, default=None, return_dtype=pl.Int64)).alias(
+            "bytes"
+        ),
+    ).sort("start_ns", "name")
+    rows = rows.with_columns(
+        pl.int_range(pl.len(), dtype=pl.Int64).alias("comm_id"),
+        pl.when(pl.col("group").is_not_null())
+        .then(pl.int_range(pl.len(), dtype=pl.Int64).over("group"))
+        .alias("sequence"),
+    )
+    rows = own_device(step, rows)
+    if "detail_step" in rows.columns:
+        # Without a trace no step is marked, but kernel_details numbers its rows.
+        rows = rows.with_columns(pl.coalesce("detail_step", "step").alias("step")).drop("detail_step")
+    return rows
+
+
+def _group_of(lane: str | None, name: str, hashes: set[str]) -> str | None:
+    """Key of a group: its hash by the lane, by the digits in the name if they fit one hash only, else what is known."""
+    if lane and lane.isdigit() and len(lane) > 6:
+        return lane
+    digits = name.split("__")[1].split("_")[0] if "__" in name else ""
+    fitting = [known for known in hashes if digits and int(known) % 1000 == int(digits)] if digits.isdigit() else []
+    if len(fitting) == 1:
+        return fitting[0]
+    return f"group {lane}" if lane else (f"group …{digits}" if digits else None)
+
+
+def _tasks(rows: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
+    """Give each task the operation of its lane that it lies in."""
+    holders = operations.select(
+        "lane",
+        "comm_id",
+        "group",
+        pl.col("start_ns").alias("op_ns"),
+        (pl.col("start_ns") + pl.col("dur_ns")).alias("op_end"),
+    ).sort("op_ns")
+    rows = rows.sort("start_ns").with_row_index("task_row")
+    near = rows.join_asof(
+        holders, left_on="start_ns", right_on="op_ns", by="lane", strategy="backward", check_sortedness=False
+    ).filter(pl.col("start_ns") < pl.col("op_end"))
+    # Where operations of a lane overlap, the latest may have ended while an earlier one still runs.
+    rest = rows.join(near.select("task_row"), on="task_row", how="anti").join(holders, on="lane")
+    rest = rest.filter((pl.col("op_ns") <= pl.col("start_ns")) & (pl.col("start_ns") < pl.col("op_end")))
+    rest = rest.sort("op_ns").unique("task_row", keep="last")
+    found = pl.concat([near, rest]).select("task_row", "comm_id")
+    groups = holders.group_by("lane").agg(pl.col("group").first())
+    rows = (
+        rows.join(found, on="task_row", how="left")
+        .join(groups, on="lane", how="left")
+        .sort("task_row")
+        .drop("task_row")
+    )
+    return rows.with_columns(
+        pl.col("name")
+        .str.to_lowercase()
+        .str.replace_all(" ", "_")
+        .str.replace("reduce_inline", "reduce")
+        .alias("task"),
+        pl.when(pl.col("link") != "INVALID_TYPE").then(pl.col("link")).alias("link"),
+    ).drop("lane", "name")
+
+
+def _groups(job: Job, operations: pl.DataFrame, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> pl.DataFrame:
+    rows: list[Member] = list(job.members)
+    listed = {group for group, *_ in rows}
+    for group in sorted({group for group in operations["group"] if group} - listed):
+        members = _inferred(group, tasks, rank, sink)
+        rows.extend((group, None, None, place, member) for place, member in enumerate(members))
+    schema = {
+        "group": pl.String(),
+        "name": pl.String(),
+        "communicator": pl.String(),
+        "member": pl.Int64(),
+        "global_rank": pl.Int64(),
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row").sort("group", "member")
+
+
+def _inferred(key: str, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> tuple[int | None, ...]:
+    """Members of a group that no file lists: its size from the places that tasks and links name.
+
+    Only a group in which this rank's place equals its global rank can be the world; its members are then themselves.
+    """
+    links = sink.read("comm_link").filter(pl.col("group") == key)
+    places = [*links["src_rank"], *links["dst_rank"]]
+    own: set[int] = set()
+    if tasks is not None:
+        mine = tasks.filter(pl.col("group") == key)
+        places += [*mine["src_rank"].drop_nulls(), *mine["dst_rank"].drop_nulls()]
+        own = set(mine["src_rank"].drop_nulls())
+    if not places:
+        return ()
+    size = int(max(places)) + 1
+    if own == {rank}:
+        sink.note(
+            "info",
+            f"the members of group {key} are not recorded; its {size} places are taken for ranks 0 to {size - 1}, "
+            f"since rank {rank} is at place {rank}",
+        )
+        return tuple(range(size))
+    return (None,) * size
+
+
+def _with_peers(tasks: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    """The other side of each task as a global rank: where it writes to or waits for, unless that is itself."""
+    peers = members.rename({"member": "dst_rank", "global_rank": "peer_rank"})
+    joined = tasks.join(peers, on=["group", "dst_rank"], how="left", maintain_order="left")
+    itself = pl.col("dst_rank") == pl.col("src_rank")
+    return joined.with_columns(pl.when(~itself.fill_null(value=False)).then("peer_rank").alias("peer_rank"))
+
+
+def _other_side(tasks: pl.DataFrame) -> pl.DataFrame:
+    """`peer` of each operation whose tasks all name the same other rank."""
+    named = tasks.drop_nulls(["comm_id", "peer_rank"]).group_by("comm_id")
+    sides = named.agg(pl.col("peer_rank").first().alias("peer"), pl.col("peer_rank").n_unique().alias("sides"))
+    return sides.filter(pl.col("sides") == 1).drop("sides")

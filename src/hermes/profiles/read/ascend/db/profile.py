@@ -1,0 +1,197 @@
+"""The databases of one capture read as one: names resolved, keys made unique, unreadable rows counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from hermes.base.errors import Diagnostic
+from hermes.base.units import INT64_MAX
+from hermes.knowledge.ascend import NONE_32
+from hermes.model.tables import TABLES
+from hermes.profiles.read.ascend.db.store import TYPES, Database, Kind
+from hermes.profiles.read.sink import Sink
+
+# Ids of two databases of one capture must not meet; the writers count them from 0.
+_KEYS_OF_A_DATABASE = 1 << 40
+_TID = 1 << 32
+_NOTHING = ("N/A", "NULL", "INVALID")
+_DAY_NS = 86_400 * 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to read of a table.
+
+    `names` are columns that hold ids of STRING_IDS and come back as text. `keys` are ids that only count
+    within one database. A row without a readable value in a `required` column is dropped and counted in a
+    note.
+    """
+
+    table: str
+    ints: tuple[str, ...] = ()
+    reals: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+
+    @property
+    def stored(self) -> dict[str, Kind]:
+        """How the columns are stored."""
+        kinds: dict[str, Kind] = dict.fromkeys((*self.keys, *self.ints, *self.names), "int")
+        kinds.update(dict.fromkeys(self.reals, "real"))
+        kinds.update(dict.fromkeys(self.texts, "text"))
+        return kinds
+
+    @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The columns as they come back."""
+        kinds = {name: TYPES[kind] for name, kind in self.stored.items()}
+        return kinds | dict.fromkeys(self.names, pl.String())
+
+
+class Profile:
+    """All databases of one capture."""
+
+    def __init__(self, databases: Sequence[Database], sink: Sink) -> None:
+        self.databases = tuple(databases)
+        self.sink = sink
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """Names of the tables that some database of the capture has."""
+        return frozenset().union(*(database.tables for database in self.databases))
+
+    @property
+    def has_names(self) -> bool:
+        """Whether some database has readable STRING_IDS."""
+        return any(strings.height for strings in self._strings)
+
+    def columns(self, table: str) -> frozenset[str]:
+        """Columns that the table has in some database."""
+        return frozenset().union(*(database.columns(table) for database in self.databases))
+
+    def read(self, wanted: Wanted) -> pl.DataFrame:
+        """The rows of a table of all databases; empty when none has it."""
+        parts = [
+            self._part(place, database, wanted)
+            for place, database in enumerate(self.databases)
+            if wanted.table in database.tables
+        ]
+        return pl.concat(parts) if parts else pl.DataFrame(schema=wanted.schema)
+
+    def enum(self, table: str, known: dict[int, str]) -> dict[int, str]:
+        """The meaning of numbers as the file says it; `known` only where the file has no such table."""
+        rows = self.read(Wanted(table=table, ints=("id",), texts=("name",))).drop_nulls()
+        return dict(rows.iter_rows()) or known
+
+    def write(self, name: str, rows: pl.DataFrame) -> None:
+        """Write a table, less the rows that lack what the schema demands; those are counted in a note."""
+        demanded = [column.name for column in TABLES[name].columns if not column.null and column.name != "rank"]
+        whole = _without_nulls(rows, demanded)
+        if lost := rows.height - whole.height:
+            self._note(f"{lost} rows of the table {name} lack a value", lost=f"{lost} rows of {name}")
+        self.sink.frame(name, whole)
+
+    def spans(self, rows: pl.DataFrame, table: str) -> pl.DataFrame:
+        """`startNs`, `endNs` as `start_ns`, `dur_ns`; a row without a possible start or end drops out.
+
+        No capture lasts a day: a row that does, or is that far off the others, is damaged.
+        """
+        start, end = rows["startNs"], rows["endNs"]
+        middle = start.quantile(0.5, interpolation="nearest")
+        first = max(int(middle or 0) - _DAY_NS, 0)
+        sound = (start > first) & (end >= start) & (end < min(first + 3 * _DAY_NS, INT64_MAX))
+        timed = rows if sound.all() else rows.filter(sound)
+        if lost := rows.height - timed.height:
+            self._note(f"{lost} rows of {table} have impossible times", lost=f"{lost} rows of {table}")
+        return timed.with_columns(
+            pl.col("startNs").alias("start_ns"), (pl.col("endNs") - pl.col("startNs")).alias("dur_ns")
+        ).drop("startNs", "endNs")
+
+    def _part(self, place: int, database: Database, wanted: Wanted) -> pl.DataFrame:
+        needs_names = set(wanted.names) & set(wanted.required)
+        strings = self._strings[place]
+        if needs_names and strings.is_empty():
+            self._note(
+                f"{wanted.table} names its rows through STRING_IDS, which is missing or unreadable",
+                where=str(database.path),
+                lost=f"table {wanted.table}",
+            )
+            return pl.DataFrame(schema=wanted.schema)
+        rows = database.fetch(wanted.table, wanted.stored)
+        whole = _without_nulls(rows, wanted.required)
+        if lost := rows.height - whole.height:
+            self._note(
+                f"{lost} rows of {wanted.table} have no readable {' or '.join(wanted.required)}",
+                where=str(database.path),
+                lost=f"{lost} rows of {wanted.table}",
+            )
+        moved = [pl.col(key) + place * _KEYS_OF_A_DATABASE for key in wanted.keys]
+        return self._named(whole.with_columns(moved), wanted, strings, database)
+
+    def _named(self, rows: pl.DataFrame, wanted: Wanted, strings: pl.DataFrame, database: Database) -> pl.DataFrame:
+        """The ids of names replaced; one column at a time, since the frame may be large."""
+        for name in wanted.names:
+            ids = rows.select(pl.col(name).alias("id"))
+            texts = ids.join(strings, on="id", how="left", maintain_order="left")
+            if name in wanted.required and (count := texts["value"].null_count()):
+                self._note(
+                    f"{count} rows of {wanted.table} have a {name} that STRING_IDS lacks",
+                    where=str(database.path),
+                    lost=f"{name} of {count} rows of {wanted.table}",
+                )
+                texts = texts.with_columns(pl.col("value").fill_null(pl.format("#{}", "id")))
+            rows = rows.with_columns(texts["value"].alias(name))
+        return rows.select(list(wanted.schema))
+
+    @cached_property
+    def _strings(self) -> tuple[pl.DataFrame, ...]:
+        """STRING_IDS of each database; an empty text counts as a text there."""
+        kinds: dict[str, Kind] = {"id": "int", "value": "text"}
+        return tuple(
+            database.fetch("STRING_IDS", kinds)
+            .drop_nulls("id")
+            .unique("id", keep="first", maintain_order=True)
+            .with_columns(pl.col("value").fill_null(""))
+            for database in self.databases
+        )
+
+    def _note(self, message: str, *, lost: str, where: str = "") -> None:
+        place = where or ", ".join(str(database.path) for database in self.databases)
+        note = Diagnostic(level="degraded", message=message, where=place, lost=lost)
+        if note not in self.sink.notes:
+            self.sink.note("degraded", message, where=place, lost=lost)
+
+
+def _without_nulls(rows: pl.DataFrame, demanded: Sequence[str]) -> pl.DataFrame:
+    """The rows with a value in these columns; no copy when all have."""
+    bad = [name for name in demanded if rows[name].null_count()]
+    return rows.drop_nulls(bad) if bad else rows
+
+
+def known(column: str) -> pl.Expr:
+    """The text of a column, null where the profiler wrote that there is none."""
+    text = pl.col(column)
+    return pl.when((text != "") & ~text.is_in(_NOTHING)).then(text)
+
+
+def some(column: str) -> pl.Expr:
+    """The number of a column, null where the profiler wrote its largest unsigned number for "none"."""
+    return pl.when(pl.col(column) != NONE_32).then(pl.col(column))
+
+
+def thread() -> tuple[pl.Expr, pl.Expr]:
+    """`pid` and `tid` of a `globalTid`."""
+    both = pl.col("globalTid")
+    return (both // _TID).alias("pid"), (both % _TID).alias("tid")
+
+
+def shapes(column: str) -> pl.Expr:
+    """Lists of tensors as `;` between tensors: the file puts them into quotes or breaks the lines."""
+    plain = known(column).str.strip_chars('"').str.replace_all("\r\n", "", literal=True)
+    return pl.when(plain != "").then(plain)

@@ -1,0 +1,250 @@
+"""Finds Ascend databases among files and reads the tables of one capture from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hermes.base.errors import Diagnostic, TraceFormatError
+from hermes.profiles.read.ascend.db import summary
+from hermes.profiles.read.ascend.db.about import capture_of, mapped_rank, root_of, write_about
+from hermes.profiles.read.ascend.db.comm import communicators, read_comm, write_comm
+from hermes.profiles.read.ascend.db.device import read_tasks, write_kernels
+from hermes.profiles.read.ascend.db.host import write_host
+from hermes.profiles.read.ascend.db.links import Launches
+from hermes.profiles.read.ascend.db.profile import Profile
+from hermes.profiles.read.ascend.db.samples import write_samples
+from hermes.profiles.read.ascend.db.store import Database, glanced, opened, unmerged
+from hermes.profiles.read.ascend.folder import load_json, rank_in_info, rank_number
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.source import Source
+
+_FORMAT = "ascend-db"
+_SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
+_FRAMEWORK = re.compile(r"^ascend_(?:pytorch|mindspore)_profiler(?:_(\d{1,16}))?\.db$")
+_MSPROF = re.compile(r"^msprof_\d+\.db$")
+_COMPANIONS = frozenset({"analysis.db", "communication_analyzer.db"})
+_INFO = re.compile(r"^profiler_info(?:_(\d{1,8}))?\.json$")
+_METADATA = "profiler_metadata.json"
+# A folder with one of these is the text reader's, also when the profiler put an `analysis.db` beside them.
+_TEXTS = ("trace_view.json", "kernel_details.csv", "step_trace_time.csv")
+_ROWS = frozenset(
+    {
+        "TASK",
+        "PYTORCH_API",
+        "CANN_API",
+        "COMMUNICATION_OP",
+        "STEP_TIME",
+        "MEMORY_RECORD",
+        "OP_MEMORY",
+        "NPU_MEM",
+    }
+)
+
+
+def claim_databases(files: Sequence[Path]) -> list[Source]:
+    """The captures whose databases are among these files.
+
+    A file with a profiler's name is claimed whatever is in it, so that a damaged one is reported; a file with another
+    name only when its tables are a profiler's.
+    """
+    roots: dict[Path, _Root] = {}
+    for file in sorted(files):
+        root = roots.setdefault(root_of(file), _Root())
+        if file.suffix in _SUFFIXES:
+            root.add_database(file)
+        elif _INFO.match(file.name) or file.name == _METADATA:
+            root.sidecars.append(file)
+        elif file.name in _TEXTS:
+            root.has_text = True
+    return [source for path, root in sorted(roots.items()) for source in _sources(path, root)]
+
+
+def read_database(paths: Sequence[Path], rank: int, sink: Sink) -> None:
+    """Write every table that the databases of one capture give; none of these files changes.
+
+    `paths` may hold the capture's `profiler_info` and `profiler_metadata.json` too: settings and groups come
+    from them. Raises `TraceFormatError` when no database can be read; one among several becomes a note.
+    """
+    sidecars = [path for path in paths if path.suffix == ".json"]
+    databases = [path for path in paths if path.suffix in _SUFFIXES]
+    with ExitStack() as stack:
+        profile = Profile(_open_all(sorted(databases, key=_trust), sink, stack), sink)
+        _refuse_foreign(profile)
+        about = write_about(profile, rank, sidecars, communicators(profile))
+        host = write_host(profile)
+        launches = Launches(profile, host)
+        tasks = read_tasks(profile)
+        comm = read_comm(profile, tasks)
+        write_kernels(profile, host, launches, tasks, comm.claimed)
+        write_comm(profile, host, launches, comm, about)
+        write_samples(profile)
+        summary.write_summary(profile)
+
+
+@dataclass(slots=True)
+class _Root:
+    """The files of one folder, sorted out by what they are."""
+
+    framework: dict[str, list[Path]] = field(default_factory=dict)
+    msprof: list[Path] = field(default_factory=list)
+    companions: list[Path] = field(default_factory=list)
+    sidecars: list[Path] = field(default_factory=list)
+    has_text: bool = False
+
+    def add_database(self, file: Path) -> None:
+        """Take a database for what its name, or else its tables, say."""
+        named = _FRAMEWORK.match(file.name)
+        if named:
+            self.framework.setdefault(named.group(1) or "", []).append(file)
+        elif _MSPROF.match(file.name):
+            self.msprof.append(file)
+        elif file.name in _COMPANIONS:
+            self.companions.append(file)
+        else:
+            tables = _tables(file)
+            if {"STRING_IDS", "PYTORCH_API"} <= tables:
+                self.framework.setdefault(file.stem, []).append(file)
+            elif {"STRING_IDS", "TASK"} <= tables:
+                self.msprof.append(file)
+            elif tables & summary.TABLES:
+                self.companions.append(file)
+
+
+def _sources(path: Path, root: _Root) -> list[Source]:
+    if root.framework:
+        mains = root.framework
+    elif root.msprof:
+        # One process may have driven several devices, each with a folder of its own; in a folder of no
+        # profiler's making, each file is a process.
+        together = path.name.endswith(("_ascend_pt", "_ascend_ms")) or path.name.startswith("PROF_")
+        mains = {"": root.msprof} if together else {file.stem: [file] for file in root.msprof}
+    elif root.companions and not root.has_text:
+        own = [file for file in root.companions if _tables(file) & summary.TABLES]
+        return [_source(path, "", own, root.sidecars)] if own else []
+    else:
+        return []
+    companions = root.companions if len(mains) == 1 else []
+    sources = []
+    for key, files in mains.items():
+        sidecars = [file for file in root.sidecars if len(mains) == 1 or _belongs(file, key)]
+        sources.append(_source(path, key, [*files, *companions], sidecars))
+    return sources
+
+
+def _source(root: Path, key: str, databases: list[Path], sidecars: list[Path]) -> Source:
+    rank, notes = _rank(key, databases, sidecars)
+    beside = [file for database in databases for file in unmerged(database)]
+    files = tuple(sorted([*databases, *beside, *sidecars]))
+    return Source(
+        reader=_FORMAT,
+        format=_FORMAT,
+        root=root,
+        files=files,
+        rank=rank,
+        capture=capture_of(root),
+        notes=notes,
+    )
+
+
+def _belongs(sidecar: Path, key: str) -> bool:
+    named = _INFO.match(sidecar.name)
+    return bool(named and named.group(1) == key)
+
+
+def _rank(key: str, databases: list[Path], sidecars: list[Path]) -> tuple[int | None, tuple[Diagnostic, ...]]:
+    """The rank by the most trusted file that says one, and a note when the files contradict each other."""
+    said: list[tuple[str, int]] = []
+    for sidecar in sidecars:
+        said += _ranks_in(sidecar)
+    numbered = rank_number(key) if any(_FRAMEWORK.match(file.name) for file in databases) else None
+    if numbered is not None:
+        said.append(("the database's name", numbered))
+    said.sort(key=lambda one: _TRUST.index(one[0]))
+    if not said:
+        mapped = (_mapped(file) for file in databases)
+        return next((rank for rank in mapped if rank is not None), None), ()
+    rank = said[0][1]
+    if all(other == rank for _, other in said):
+        return rank, ()
+    words = ", ".join(f"{who} says {number}" for who, number in said)
+    return rank, (
+        Diagnostic(
+            level="degraded",
+            message=f"the files disagree on the rank: {words}; {rank} is taken",
+            where=str(databases[0]),
+            hint="do not mix the files of several ranks in one folder",
+        ),
+    )
+
+
+_TRUST = ("the name of profiler_info", "rank_id of profiler_info", "the database's name", "distributed_args")
+
+
+def _ranks_in(sidecar: Path) -> list[tuple[str, int]]:
+    said: list[tuple[str, int | None]] = []
+    named = _INFO.match(sidecar.name)
+    try:
+        content = load_json(sidecar)
+    except (OSError, ValueError):
+        content = {}
+    if named:
+        said.append((_TRUST[0], rank_number(named.group(1))))
+        said.append((_TRUST[1], rank_in_info(content)))
+    else:
+        job = content.get("distributed_args")
+        said.append((_TRUST[3], rank_number(job.get("rank")) if isinstance(job, dict) else None))
+    return [(who, number) for who, number in said if number is not None]
+
+
+def _mapped(file: Path) -> int | None:
+    try:
+        with glanced(file) as database:
+            return mapped_rank(database)
+    except TraceFormatError:
+        return None
+
+
+def _tables(file: Path) -> frozenset[str]:
+    try:
+        with glanced(file) as database:
+            return database.tables
+    except TraceFormatError:
+        return frozenset()
+
+
+def _trust(path: Path) -> tuple[bool, str]:
+    """The databases of rows before those of sums: the first one names the capture."""
+    return path.name in _COMPANIONS, str(path)
+
+
+def _open_all(paths: Sequence[Path], sink: Sink, stack: ExitStack) -> list[Database]:
+    databases: list[Database] = []
+    broken: list[TraceFormatError] = []
+    for path in paths:
+        try:
+            databases.append(stack.enter_context(opened(path, sink)))
+        except TraceFormatError as error:
+            broken.append(error)
+    if not databases:
+        raise broken[0] if broken else ValueError("no database to read")
+    for fault in broken:
+        sink.note("degraded", fault.what, where=fault.where, lost="all tables of this database", hint=fault.hint)
+    return databases
+
+
+def _refuse_foreign(profile: Profile) -> None:
+    first = profile.databases[0].path
+    if profile.tables & summary.TABLES:
+        return
+    if not profile.tables & _ROWS:
+        raise TraceFormatError(first, "no table of a profiler is in the database", hint="is it another program's?")
+    if not profile.has_names:
+        raise TraceFormatError(
+            first,
+            "STRING_IDS, which holds every name, is missing or unreadable",
+            hint="copy the profile again, or export it again",
+        )

@@ -1,0 +1,319 @@
+"""One SQLite database of a profiler: opened without a trace beside it, read with the types asked for.
+
+Traps met here: a `-wal` that holds rows (the file is copied first) or is empty (the file is opened as
+immutable); paths with `?`, `#` and `%`; times stored as text; columns whose type changes from row to row,
+which the ADBC driver would guess from the first ones; text that is not UTF-8; a file cut short; a page in the
+middle that is damaged.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+import adbc_driver_sqlite.dbapi as sqlite
+import polars as pl
+import pyarrow as pa
+
+from hermes.base.errors import TraceFormatError
+from hermes.profiles.read.query import literal
+from hermes.profiles.read.sink import Sink
+
+Kind = Literal["int", "text", "real"]
+
+MAGIC = b"SQLite format 3\x00"
+TYPES: dict[Kind, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64()}
+
+_HEAD_BYTES = 100
+# Where SQLite takes its lock for writing: the pending byte, and the reserved byte behind it.
+_PENDING_BYTE = 0x40000000
+# The system's `struct flock`: type, from where, start, length, process.
+_FLOCK = "hhqqi4x"
+# Rows that were read before a damaged page are kept batch by batch.
+_BATCH_ROWS = "8192"
+_BIGGEST_PADDED = 1 << 40
+_MIN_FREE_DISK = 256 << 20
+_COPY_HINT = "copy the profile again from where it was written"
+
+# Every expression has one type in all rows, whatever is stored: the driver guesses a column's type from its
+# first rows and then fails on another. A real is an integer only as far as a double is exact; text that is no
+# number gives null, not 0 as a plain CAST does.
+_CAST: dict[Kind, str] = {
+    "int": (
+        "CASE typeof({c}) WHEN 'integer' THEN {c}"
+        " WHEN 'text' THEN CASE WHEN CAST(CAST({c} AS INTEGER) AS TEXT) = TRIM({c})"
+        " THEN CAST({c} AS INTEGER) END"
+        " WHEN 'real' THEN CASE WHEN ABS({c}) <= 9007199254740992 AND {c} = CAST({c} AS INTEGER)"
+        " THEN CAST({c} AS INTEGER) END END"
+    ),
+    # As bytes: the driver does not check that text is UTF-8, Arrow's cast does.
+    "text": "COALESCE(CAST({c} AS BLOB), x'')",
+    # Infinity stands for null, so that a column without a number in its first rows is real all the same.
+    "real": (
+        "COALESCE(CASE typeof({c}) WHEN 'real' THEN {c} WHEN 'integer' THEN CAST({c} AS REAL)"
+        " WHEN 'text' THEN CASE WHEN {c} GLOB '*[0-9]*' AND {c} NOT GLOB '*[^-+.0-9eE]*'"
+        " THEN CAST({c} AS REAL) END END, 9e999)"
+    ),
+}
+_FAULTS = (sqlite.Error, OSError, pa.ArrowException)
+
+
+class Database:
+    """A profiler database open for reading; build it with `opened`."""
+
+    def __init__(self, path: Path, connection: Any, size: int, note: Callable[..., None]) -> None:
+        self.path = path
+        self._connection = connection
+        self._size = size
+        self._note = note
+        self._columns: dict[str, frozenset[str]] = {}
+        # Views and virtual tables are not a profiler's and could run without end.
+        names = self._query("sqlite_master WHERE type = 'table' AND rootpage > 0", {"name": "text"})
+        self.tables = frozenset(names["name"].drop_nulls().to_list())
+
+    def columns(self, table: str) -> frozenset[str]:
+        """The columns of a table; none when the file has no such table."""
+        if table not in self.tables:
+            return frozenset()
+        if table not in self._columns:
+            names = self._query(f"pragma_table_info({literal(table)})", {"name": "text"})
+            self._columns[table] = frozenset(names["name"].drop_nulls().to_list())
+        return self._columns[table]
+
+    def fetch(self, table: str, columns: Mapping[str, Kind]) -> pl.DataFrame:
+        """The rows of a table in file order, with exactly these columns.
+
+        A missing column, an empty text and a value that is not of the kind asked for are null. A damaged
+        table gives the rows before the damage and leaves a note.
+        """
+        there = {name: kind for name, kind in columns.items() if name in self.columns(table)}
+        if not there:
+            return pl.DataFrame(schema={name: TYPES[kind] for name, kind in columns.items()})
+        frame = self._query(f"{_quoted(table)} NOT INDEXED", there, table)
+        absent = [pl.lit(None, dtype=TYPES[kind]).alias(name) for name, kind in columns.items() if name not in there]
+        return frame.with_columns(absent).select(list(columns))
+
+    def _query(self, source: str, columns: Mapping[str, Kind], table: str = "") -> pl.DataFrame:
+        cells = ", ".join(_CAST[kind].format(c=_quoted(name)) for name, kind in columns.items())
+        batches: list[pa.RecordBatch] = []
+        rows = 0
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": _BATCH_ROWS})
+                cursor.execute(f"SELECT {cells} FROM {source}")
+                for batch in cursor.fetch_record_batch():
+                    batches.append(batch)
+                    rows += batch.num_rows
+                    if rows > self._size:
+                        # A row takes more than a byte: pages that point at each other in a ring.
+                        raise OSError("its pages form a ring")
+        except _FAULTS as broken:
+            self._damaged(table, rows, broken)
+        return _frame(batches, columns)
+
+    def _damaged(self, table: str, rows: int, broken: BaseException) -> None:
+        if not table:
+            raise TraceFormatError(
+                self.path, f"the database is damaged ({_short(broken)})", hint=_COPY_HINT
+            ) from broken
+        self._note(
+            "degraded",
+            f"table {table} is damaged ({_short(broken)})",
+            where=str(self.path),
+            lost=f"table {table}" if not rows else f"table {table} after its first {rows} rows",
+            hint=_COPY_HINT,
+        )
+
+
+@contextmanager
+def opened(path: Path, sink: Sink) -> Iterator[Database]:
+    """The database at `path`, for reading only: no byte of it changes and no file appears beside it.
+
+    Raises `TraceFormatError` when it is empty, no SQLite database, or damaged in its schema.
+    """
+    uri, size = _uri(path, sink)
+    if writer := _writer(path):
+        sink.note(
+            "degraded", f"another program (process {writer}) is writing to the database", where=str(path),
+            lost="what it has not finished writing", hint="wait until the profiler has ended, then run again",
+        )  # fmt: skip
+    with _connected(path, uri, size, sink.note) as database:
+        yield database
+
+
+@contextmanager
+def glanced(path: Path) -> Iterator[Database]:
+    """The database at `path` as it lies there, to see whose it is; changes beside it are not seen.
+
+    Raises `TraceFormatError` as `opened` does; a damaged table gives the rows before the damage and no note.
+    """
+    if not looks_like(path):
+        raise TraceFormatError(path, "not an SQLite database")
+    with _connected(path, _immutable(path), _size(path), _silent) as database:
+        yield database
+
+
+@contextmanager
+def _connected(path: Path, uri: str, size: int, note: Callable[..., None]) -> Iterator[Database]:
+    try:
+        connection = sqlite.connect(uri)
+    except _FAULTS as broken:
+        raise TraceFormatError(path, f"the database cannot be opened ({_short(broken)})") from broken
+    try:
+        yield Database(path, connection, size, note)
+    finally:
+        connection.close()
+
+
+def _silent(*_: object, **__: object) -> None:
+    """A note that nobody takes."""
+
+
+def looks_like(path: Path) -> bool:
+    """Whether the file starts as an SQLite database does; False when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def _writer(path: Path) -> int:
+    """The process that holds SQLite's lock for writing, or 0; asks only: a lock of ours could stop that program."""
+    question = struct.pack(_FLOCK, fcntl.F_RDLCK, os.SEEK_SET, _PENDING_BYTE, 2, 0)
+    try:
+        with path.open("rb") as file:
+            answer = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, question))
+    except (OSError, struct.error):
+        # A file system without locks.
+        return 0
+    return int(answer[4]) if answer[0] != fcntl.F_UNLCK else 0
+
+
+def unmerged(path: Path) -> tuple[Path, ...]:
+    """The files beside a database that hold changes not yet in it: a `-wal` or `-journal` with content."""
+    beside = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
+    return tuple(file for file in beside if _size(file))
+
+
+def _uri(path: Path, sink: Sink) -> tuple[str, int]:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            size = os.fstat(file.fileno()).st_size
+    except OSError as broken:
+        raise TraceFormatError(path, f"cannot be read ({broken.strerror or broken})") from broken
+    changes = unmerged(path)
+    if not head and not changes:
+        raise TraceFormatError(path, "the file is empty", hint="was the job killed before the profile was parsed?")
+    if head and not head.startswith(MAGIC):
+        raise TraceFormatError(path, "not an SQLite database", hint=_COPY_HINT)
+    if changes:
+        copy = _copied(path, changes, sink)
+        return f"file:{_escaped(copy)}?mode=rw", size + sum(_size(file) for file in changes)
+    whole = _whole_size(head)
+    if size < whole <= _BIGGEST_PADDED:
+        return _immutable(_padded(path, size, whole, sink)), size
+    return _immutable(path), size
+
+
+def _copied(path: Path, beside: tuple[Path, ...], sink: Sink) -> Path:
+    """A copy in the scratch folder, with the files beside it that belong to it."""
+    need = _size(path) + sum(_size(file) for file in beside)
+    try:
+        if shutil.disk_usage(sink.scratch).free < need + _MIN_FREE_DISK:
+            raise OSError(f"the disk of {sink.scratch} has no room for a copy of {need} bytes")
+        folder = Path(tempfile.mkdtemp(prefix="db-", dir=sink.scratch))
+        for file in (path, *beside):
+            shutil.copyfile(file, folder / file.name)
+    except OSError as broken:
+        raise TraceFormatError(path, f"cannot be copied to be read ({broken})", hint="free disk space") from broken
+    return folder / path.name
+
+
+def _padded(path: Path, size: int, whole: int, sink: Sink) -> Path:
+    """A copy as long as the header says: SQLite then reads the tables that lie before the cut."""
+    copy = _copied(path, (), sink)
+    try:
+        os.truncate(copy, whole)
+    except OSError as broken:
+        raise TraceFormatError(path, f"cut off at {size} of {whole} bytes", hint=_COPY_HINT) from broken
+    sink.note(
+        "degraded",
+        f"the database is cut off at {size} of {whole} bytes",
+        where=str(path),
+        lost="what lies behind the cut",
+        hint=_COPY_HINT,
+    )
+    return copy
+
+
+def _whole_size(head: bytes) -> int:
+    """Bytes that the header promises, or 0 when it makes no valid promise."""
+    if len(head) < _HEAD_BYTES or head[24:28] != head[92:96]:
+        return 0
+    page = int.from_bytes(head[16:18], "big")
+    return (65_536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
+
+
+def _frame(batches: list[pa.RecordBatch], columns: Mapping[str, Kind]) -> pl.DataFrame:
+    if not batches:
+        return pl.DataFrame(schema={name: TYPES[kind] for name, kind in columns.items()})
+    table = pa.Table.from_batches(batches)
+    series = [_series(table.column(place), name, kind) for place, (name, kind) in enumerate(columns.items())]
+    return pl.DataFrame(series)
+
+
+def _series(cells: pa.ChunkedArray, name: str, kind: Kind) -> pl.Series:
+    if kind == "text":
+        return _texts(cells, name)
+    series = pl.Series(name, pl.from_arrow(cells), dtype=TYPES[kind])
+    if kind == "real":
+        return _emptied(series, ~series.is_finite())
+    return series
+
+
+def _texts(cells: pa.ChunkedArray, name: str) -> pl.Series:
+    try:
+        series = pl.Series(name, pl.from_arrow(cells.cast(pa.large_string())), dtype=pl.String)
+    except pa.ArrowInvalid:
+        decoded = [(cell or b"").decode("utf-8", "replace") for cell in cells.to_pylist()]
+        series = pl.Series(name, decoded, dtype=pl.String)
+    return _emptied(series, series == "")
+
+
+def _emptied(series: pl.Series, where: pl.Series) -> pl.Series:
+    nothing = pl.Series(series.name, [None], dtype=series.dtype)
+    return series.zip_with(~where, nothing.new_from_index(0, len(series)))
+
+
+def _immutable(path: Path) -> str:
+    return f"file:{_escaped(path)}?mode=ro&immutable=1"
+
+
+def _escaped(path: Path) -> str:
+    return quote(os.fsencode(path.absolute()))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _short(broken: BaseException) -> str:
+    """What SQLite said, without the driver's words and the query that it repeats."""
+    return str(broken).split("\nquery:")[0].split(" query: ")[-1].strip()[:160]

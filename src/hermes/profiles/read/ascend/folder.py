@@ -1,0 +1,211 @@
+"""Which files of a tree belong to which capture of which rank, for Ascend's profilers.
+
+Traps: only the suffix `_ascend_pt` / `_ascend_ms` of a folder is safe; ranks come from `profiler_info`, never from the
+order of folders; `rank_id` may be text; one rank may have several captures (`repeat`); a folder may be renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.profiles.read.source import legible
+
+_TRACE = re.compile(r"^(trace_view|msprof(_slice_\d+)?_\d+)\.json$")
+_KERNELS = re.compile(r"^(kernel_details|op_summary(_slice_\d+)?_\d+)\.csv$")
+_CSV = re.compile(
+    r"^(op_statistic|api_statistic|communication_statistic|hccl_statistic|operator_details|step_trace_time|operator_memory|"
+    r"memory_record|npu_module_mem|l2_cache|data_preprocess|aicpu|nic|roce|pcie|hccs|soc_pmu|static_op_mem|dataset|"
+    r"minddata_pipeline_(raw|summary))(_slice_\d+)?(_\d+)?\.csv$"
+)
+_JSON = re.compile(r"^(communication|communication_matrix)\.json$")
+_RANK_DB = re.compile(r"^ascend_(?:pytorch|mindspore)_profiler(?:_(\d+))?\.db$")
+_MSPROF_DB = re.compile(r"^msprof_\d+\.db$")
+_SIDE_DB = re.compile(r"^(analysis|communication_analyzer)\.db$")
+_INFO = re.compile(r"^profiler_info(?:_(\d+))?\.json$")
+_STAMP = re.compile(r"_(\d{14,17})_ascend_(?:pt|ms)$")
+_MOST_RANKS = 1 << 24
+_PROF = re.compile(r"^PROF_\d+_\d+_[0-9a-zA-Z]+")
+
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """The files of one capture of one rank."""
+
+    root: Path
+    rank: int | None
+    stamp: str
+    mindspore: bool
+    info: Path | None
+    metadata: Path | None
+    traces: tuple[Path, ...]
+    kernels: tuple[Path, ...]
+    csvs: tuple[Path, ...]
+    jsons: tuple[Path, ...]
+    databases: tuple[Path, ...]
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is a text export."""
+        return bool(self.traces or self.kernels or self.csvs or self.jsons)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file the tables may come from."""
+        beside = [path for path in (self.info, self.metadata) if path]
+        wal = [path.with_name(path.name + "-wal") for path in self.databases]
+        return (
+            *beside,
+            *self.traces,
+            *self.kernels,
+            *self.csvs,
+            *self.jsons,
+            *self.databases,
+            *(path for path in wal if path.exists()),
+        )
+
+
+def captures(files: Iterable[Path]) -> list[Capture]:
+    """The Ascend captures among these files, sorted by root."""
+    by_root: dict[Path, list[Path]] = {}
+    for path in files:
+        if _kind(path.name):
+            by_root.setdefault(_root(path), []).append(path)
+    found = (_capture(root, sorted(own)) for root, own in sorted(by_root.items()))
+    return [capture for capture in found if capture]
+
+
+def load_json(path: Path, limit: int = 64 << 20) -> Json:
+    """A JSON object of a small file, fractions as text; raises `ValueError` or `OSError` when it is none."""
+    with path.open("rb") as file:
+        text = file.read(limit + 1)
+    if len(text) > limit:
+        raise ValueError("far larger than a profiler writes it")
+    try:
+        # A time in it must not become a double.
+        value = json.loads(text.decode("utf-8-sig", "replace"), strict=False, parse_float=str)
+    except RecursionError as deep:
+        raise ValueError("nested too deeply") from deep
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def rank_number(value: object) -> int | None:
+    """A rank written as number or text; None for anything else, also for -1 of a job of one process."""
+    text = str(value).strip() if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    # `isdecimal` also accepts digits of other scripts; those are no rank of a profiler.
+    if not text.isascii() or not text.isdecimal() or len(text) > 8:
+        return None
+    number = int(text)
+    return number if number < _MOST_RANKS else None
+
+
+def rank_in_info(info: Json) -> int | None:
+    """The rank that a `profiler_info` file names."""
+    inner = info.get("ms_profiler_info")
+    found = rank_number(info.get("rank_id"))
+    return found if found is not None else rank_number(inner.get("rank_id") if isinstance(inner, dict) else None)
+
+
+def _kind(name: str) -> str:
+    for kind, pattern in (
+        ("trace", _TRACE),
+        ("kernels", _KERNELS),
+        ("csv", _CSV),
+        ("json", _JSON),
+        ("info", _INFO),
+        ("db", _RANK_DB),
+        ("msprof_db", _MSPROF_DB),
+        ("side_db", _SIDE_DB),
+    ):
+        if pattern.match(name):
+            return kind
+    return "metadata" if name == "profiler_metadata.json" else ""
+
+
+def _root(path: Path) -> Path:
+    """The folder of the capture that a file belongs to."""
+    for folder in path.parents:
+        if folder.name.endswith(("_ascend_pt", "_ascend_ms")):
+            return folder
+    for folder in path.parents:
+        if folder.name == "ASCEND_PROFILER_OUTPUT":
+            return folder.parent if any(folder.parent.glob("profiler_info*.json")) else folder
+        if _PROF.match(folder.name):
+            return folder
+    return path.parent
+
+
+def _capture(root: Path, own: list[Path]) -> Capture | None:
+    inside = [path for path in own if not any(_PROF.match(part) for part in path.relative_to(root).parts[:-1])]
+    # The raw PROF_* folder repeats the run; it is read only where there is nothing else.
+    own = inside if any(_kind(path.name) not in ("info", "metadata") for path in inside) else own
+    kinds: dict[str, list[Path]] = {}
+    for path in own:
+        kinds.setdefault(_kind(path.name), []).append(path)
+    databases = kinds.get("db") or kinds.get("msprof_db") or []
+    if not (kinds.keys() & {"trace", "kernels"} or databases or {"csv", "json", "side_db"} & kinds.keys()):
+        return None
+    if not _plausible(root, kinds, databases):
+        return None
+    infos = kinds.get("info", [])
+    return Capture(
+        root=root,
+        rank=_rank(infos, databases, kinds.get("metadata", [])),
+        stamp=match.group(1) if (match := _STAMP.search(root.name)) else legible(root.name),
+        mindspore=root.name.endswith("_ascend_ms") or any("mindspore" in path.name for path in databases),
+        info=infos[0] if infos else None,
+        metadata=kinds["metadata"][0] if "metadata" in kinds else None,
+        traces=tuple(kinds.get("trace", [])),
+        kernels=tuple(kinds.get("kernels", [])),
+        csvs=tuple(kinds.get("csv", [])),
+        jsons=tuple(kinds.get("json", [])),
+        databases=(*databases, *kinds.get("side_db", [])),
+    )
+
+
+def _plausible(root: Path, kinds: dict[str, list[Path]], databases: list[Path]) -> bool:
+    """Whether these are more than a file or two with common names (`communication.json`, `aicpu.csv`, `nic.csv`)."""
+    if (
+        databases
+        or "kernels" in kinds
+        or "trace" in kinds
+        or "info" in kinds
+        or root.name.endswith(("_ascend_pt", "_ascend_ms"))
+    ):
+        return True
+    return any(path.parent.name == "ASCEND_PROFILER_OUTPUT" for paths in kinds.values() for path in paths)
+
+
+def _rank(infos: list[Path], databases: list[Path], metadata: list[Path]) -> int | None:
+    """The rank by the first of these that says one: a file's name before its content."""
+    said: list[object] = [_in_name(_INFO, path) for path in infos]
+    said += [rank_in_info(_quietly(path)) for path in infos]
+    said += [_in_name(_RANK_DB, path) for path in databases]
+    said += [_rank_of_job(_quietly(path)) for path in metadata]
+    return next((number for value in said if (number := rank_number(value)) is not None), None)
+
+
+def _in_name(pattern: re.Pattern[str], path: Path) -> str | None:
+    match = pattern.match(path.name)
+    return match.group(1) if match else None
+
+
+def _rank_of_job(metadata: Json) -> object:
+    job = metadata.get("distributed_args")
+    return job.get("rank") if isinstance(job, dict) else None
+
+
+def _quietly(path: Path) -> Json:
+    """What a broken file says of the rank is nothing; who reads it for its content will say that it is broken."""
+    try:
+        return load_json(path)
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,173 @@
+"""What the small JSON files beside an Ascend profile say, and the databases' copy of them: settings, layout, groups.
+
+Traps met here: `rank_id` is a number or text; the groups listed are only those that this rank is in; an environment
+variable that is not set is an empty text; `distributed_args` has the sizes of the parallel dimensions, the place of a
+rank in them is its place in the group of that name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from hermes.knowledge.ascend import group_hash
+from hermes.profiles.read.ascend.folder import Capture, Json, load_json, rank_number
+from hermes.profiles.read.before import before_rows
+from hermes.profiles.read.sink import Sink
+
+# Names that frameworks give the groups of each dimension, and the size's name in `distributed_args`.
+_DIMENSIONS = {
+    "tp": (("tp", "tensor_model_parallel_group"), "tensor_model_parallel_size"),
+    "pp": (("pp", "pipeline_model_parallel_group"), "pipeline_model_parallel_size"),
+    "dp": (("dp", "data_parallel_group"), "data_parallel_size"),
+    "cp": (("cp", "context_parallel_group"), "context_parallel_size"),
+    "ep": (("ep", "exp", "expert_model_parallel_group"), "expert_model_parallel_size"),
+}
+
+Member = tuple[str, str | None, str | None, int, int | None]
+"""A row of `group`: key, name, communicator, place, global rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is known of the job before any event is read; `places` are the parallel coordinates of the rank."""
+
+    level: str | None
+    world_size: int | None
+    places: dict[str, int | None]
+    device_id: int | None
+    members: tuple[Member, ...]
+
+
+def read_info(capture: Capture, sink: Sink) -> Job:
+    """Read `profiler_info` and `profiler_metadata`, and write the table `setting`."""
+    if capture.info is None:
+        sink.note(
+            "degraded",
+            "profiler_info.json is missing",
+            where=str(capture.root),
+            lost="the profiler's settings; the rank is taken from elsewhere",
+            hint="keep the whole *_ascend_pt folder together when you copy it",
+        )
+    info = json_beside(capture.info, sink) if capture.info else {}
+    metadata = json_beside(capture.metadata, sink) if capture.metadata else {}
+    sink.frame("setting", settings(info, metadata))
+    return job_of(info, metadata)
+
+
+def json_beside(path: Path, sink: Sink) -> Json:
+    """The object in a small file; empty, with a degraded note, when it holds none."""
+    try:
+        return load_json(path)
+    except (OSError, ValueError) as broken:
+        sink.note(
+            "degraded",
+            f"cannot be read as JSON ({str(broken)[:120]})",
+            where=str(path),
+            lost="the profiler's settings" if path.name.startswith("profiler_info") else "variables, layout and groups",
+        )
+        return {}
+
+
+def job_of(info: Json, metadata: Json) -> Job:
+    """The job by the content of the two files."""
+    job = _object(metadata.get("distributed_args"))
+    groups = _object(metadata.get("parallel_group_info"))
+    members = tuple(_members(groups))
+    config = _object(_object(info.get("config")).get("experimental_config"))
+    level = config.get("_profiler_level") or _object(info.get("profiler_parameters")).get("profiler_level")
+    default_group = sum(1 for _, name, _, _, _ in members if name == "default_group")
+    return Job(
+        level=level.removeprefix("ProfilerLevel.") if isinstance(level, str) else None,
+        world_size=_positive(job.get("world_size")) or default_group or None,
+        places=_places(groups, job),
+        device_id=rank_number(_object(info.get("ms_profiler_info")).get("device_id")),
+        members=members,
+    )
+
+
+def settings(info: Json, metadata: Json) -> pl.DataFrame:
+    """Rows of the table `setting`."""
+    schema = {"source": pl.String(), "name": pl.String(), "value": pl.String()}
+    return pl.DataFrame(list(_settings(info, metadata)), schema=schema, orient="row")
+
+
+def _object(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _positive(value: object) -> int | None:
+    number = rank_number(value)
+    return number or None
+
+
+def _members(groups: Json) -> Iterator[Member]:
+    for communicator, value in groups.items():
+        group = _object(value)
+        ranks = group.get("global_ranks")
+        name = group.get("group_name")
+        if not isinstance(ranks, list):
+            continue
+        for member, rank in enumerate(ranks):
+            number = rank_number(rank)
+            yield group_hash(communicator), _text(name), _clean(communicator), member, number
+
+
+def _places(groups: Json, job: Json) -> dict[str, int | None]:
+    """The rank's place in each parallel dimension; a dimension of size 1 has place 0."""
+    found: dict[str, object] = {}
+    for value in groups.values():
+        group = _object(value)
+        found[str(group.get("group_name"))] = group.get("group_rank")
+    places: dict[str, int | None] = {}
+    for dimension, (names, size) in _DIMENSIONS.items():
+        place = next((rank_number(found[name]) for name in names if name in found), None)
+        places[dimension] = 0 if place is None and _positive(job.get(size)) == 1 else place
+    return places
+
+
+def _settings(info: Json, metadata: Json) -> Iterator[tuple[str, str, str | None]]:
+    for name, value in metadata.items():
+        if name == "ENV_VARIABLES":
+            for variable, setting in _object(value).items():
+                yield "environment", _clean(variable), _text(setting)
+        elif name == "hermes":
+            yield from before_rows(_object(value))
+        elif name != "parallel_group_info":
+            source = "version" if name.startswith("SCHEMA_VERSION") else "job"
+            yield from ((source, key, text) for key, text in _flat(name, value))
+    config = _object(info.get("config"))
+    for part in (
+        config.get("common_config"),
+        config.get("experimental_config"),
+        info.get("profiler_parameters"),
+    ):
+        for key, setting in _object(part).items():
+            yield from (("profiler", name, text) for name, text in _flat(key, setting))
+    for key, setting in info.items():
+        if key.endswith("_version"):
+            yield "version", _clean(key), _text(setting)
+
+
+def _flat(name: str, value: object) -> Iterator[tuple[str, str | None]]:
+    """A nested object as dotted names."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield _clean(f"{name}.{key}"), _text(inner)
+    else:
+        yield _clean(name), _text(value)
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return _clean(value) if value else None
+    return json.dumps(value, ensure_ascii=True)
+
+
+def _clean(text: str) -> str:
+    """Text that can be written as UTF-8: JSON may hold halves of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode("utf-8")

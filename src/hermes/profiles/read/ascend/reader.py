@@ -1,0 +1,166 @@
+"""Ascend profiles: text export, database export, or both merged; PyTorch and MindSpore."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import polars as pl
+
+from hermes.base.errors import TraceFormatError
+from hermes.model.tables import TABLES
+from hermes.profiles.read.ascend.folder import Capture, captures
+from hermes.profiles.read.ascend.text import read_text
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.source import Source
+
+# Tables that refer to each other by row number must come from the same side.
+_TOGETHER: tuple[tuple[str, ...], ...] = (
+    ("kernel", "pmu"),
+    ("comm_op", "comm_task"),
+    ("host_op", "stack", "flow"),
+    ("step",),
+    ("gc",),
+    ("memory",),
+    ("allocation",),
+    ("comm_traffic",),
+    ("comm_link",),
+    ("comm_reported",),
+    ("step_reported",),
+    ("statistic",),
+    ("input_queue",),
+    ("group",),
+)
+_FROM_TEXT = ("counter", "setting")
+
+
+class AscendReader:
+    """Finds `*_ascend_pt` and `*_ascend_ms` folders, lone output folders, lone files; reads what is there."""
+
+    name: ClassVar[str] = "ascend"
+    version: ClassVar[int] = 1
+
+    def claim(self, files: Sequence[Path]) -> list[Source]:
+        """The captures among these files; those of databases alone are found by what is in them, too."""
+        found = [_source(capture) for capture in captures(files) if capture.has_text]
+        rest = [path for path in files if not any(source.root in path.parents for source in found)]
+        databases: list[Source] = []
+        if any(path.suffix.startswith((".db", ".sqlite")) for path in rest):
+            # Its driver takes a tenth of a second to import.
+            from hermes.profiles.read.ascend.db import claim_databases
+
+            databases = [dataclasses.replace(source, reader=self.name) for source in claim_databases(rest)]
+        return sorted([*found, *databases], key=lambda source: (source.root, source.files))
+
+    def read(self, source: Source, rank: int, sink: Sink) -> None:
+        """Text alone, databases alone, or both merged table by table."""
+        capture = next((capture for capture in captures(source.files) if capture.has_text), None)
+        if capture is None:
+            _read_database(source.files, source.capture, rank, sink)
+        elif capture.databases:
+            _read_both(capture, rank, sink)
+        else:
+            read_text(capture, rank, sink)
+
+
+def _source(capture: Capture) -> Source:
+    kinds = [kind for kind, there in (("text", capture.has_text), ("db", bool(capture.databases))) if there]
+    return Source(
+        reader=AscendReader.name,
+        format=f"ascend-{'+'.join(kinds)}",
+        root=capture.root,
+        files=capture.files,
+        rank=capture.rank,
+        capture=capture.stamp,
+    )
+
+
+def _read_database(files: Sequence[Path], capture: str, rank: int, sink: Sink) -> None:
+    from hermes.profiles.read.ascend.db import read_database
+
+    read_database(files, rank, sink)
+    row = sink.read("rank").drop("rank")
+    sink.frame("rank", row.with_columns(pl.lit(capture).alias("capture")))
+    # A table that is gone leaves no other sign.
+    for name, source, lost in (
+        ("kernel", "TASK", "the device side of every step"),
+        ("host_op", "PYTORCH_API and CANN_API", "causes on the host"),
+    ):
+        if not sink.rows(name):
+            sink.note(
+                "degraded",
+                f"table {source} is missing or has no readable row",
+                where=", ".join(str(path) for path in files if path.suffix != ".json"),
+                lost=lost,
+                hint="profile with activities CPU and NPU, at Level0 or above",
+            )
+
+
+def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
+    """Database for what it alone has or has better, text for counters and settings; says what came from where."""
+    parts: dict[str, Sink] = {}
+    for side in ("text", "db"):
+        part = Sink(sink.scratch / side, rank)
+        try:
+            if side == "text":
+                read_text(capture, rank, part)
+            else:
+                beside = [path for path in (capture.info, capture.metadata) if path]
+                _read_database([*beside, *capture.databases], capture.stamp, rank, part)
+        except TraceFormatError as broken:
+            sink.note("degraded", broken.what, where=broken.where, lost=broken.lost, hint=broken.hint)
+            continue
+        finally:
+            shutil.rmtree(part.scratch, ignore_errors=True)
+        parts[side] = part
+    if not parts:
+        raise TraceFormatError(
+            capture.root,
+            "neither the text nor the database export can be read",
+            lost="the capture",
+            hint="copy the profile again from where it was written",
+        )
+    chosen = _merge(parts, sink)
+    for side, part in parts.items():
+        for note in part.notes:
+            # What one side lacks and the other has is no loss.
+            if note.level == "degraded" and "missing" in note.message and len(parts) == 2:
+                continue
+            sink.notes.append(note)
+        shutil.rmtree(sink.scratch / side, ignore_errors=True)
+    if len(parts) == 2:
+        sink.note("info", f"text and database of one run were merged: {chosen}", where=str(capture.root))
+
+
+def _merge(parts: dict[str, Sink], sink: Sink) -> str:
+    taken: dict[str, list[str]] = {"text": [], "db": []}
+    rows = {(side, name): part.rows(name) for side, part in parts.items() for name in TABLES}
+    for group in (*_TOGETHER, *((name,) for name in _FROM_TEXT)):
+        order = ("text", "db") if group[0] in _FROM_TEXT else ("db", "text")
+        side = next((side for side in order if rows.get((side, group[0]))), next(iter(parts)))
+        for name in group:
+            if rows.get((side, name)):
+                sink.frame(name, parts[side].read(name).drop("rank"))
+        if rows.get((side, group[0])):
+            taken[side].append(group[0])
+    sink.frame("rank", _rank_row(parts))
+    return "; ".join(f"{', '.join(names)} from the {side}" for side, names in taken.items() if names)
+
+
+def _rank_row(parts: dict[str, Sink]) -> pl.DataFrame:
+    rows = [part.read("rank").drop("rank") for part in parts.values()]
+    merged = (
+        rows[0]
+        if len(rows) == 1
+        else pl.DataFrame(
+            {
+                name: [next((value for row in rows if (value := row[name][0]) is not None), None)]
+                for name in rows[0].columns
+            },
+            schema=rows[0].schema,
+        )
+    )
+    return merged.with_columns(pl.lit("ascend-text+db" if len(rows) == 2 else merged["format"][0]).alias("format"))

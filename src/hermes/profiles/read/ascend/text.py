@@ -1,0 +1,151 @@
+"""The text export of Ascend's profilers: JSON and CSV files of one capture to tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import duckdb
+import polars as pl
+
+from hermes.base.errors import TraceFormatError
+from hermes.model.tables import TABLES, empty
+from hermes.profiles.read.ascend.comm import read_operations, read_sums
+from hermes.profiles.read.ascend.csvs import read_csvs
+from hermes.profiles.read.ascend.folder import Capture
+from hermes.profiles.read.ascend.info import Job, read_info
+from hermes.profiles.read.ascend.kernel import read_kernels
+from hermes.profiles.read.ascend.trace import Trace, read_trace
+from hermes.profiles.read.query import one
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.source import legible
+
+# The profiler's default name of a worker is {host}_{pid}.
+_WORKER = re.compile(r"^(.+)_\d+_\d{14,17}_ascend_(?:pt|ms)$")
+_UNIX_NS = 10**17
+"""Times beyond are nanoseconds since 1970; smaller ones count from the start of the capture."""
+
+
+def read_text(capture: Capture, rank: int, sink: Sink) -> None:
+    """Write every table that the text export holds; raises `TraceFormatError` when no file of it can be read."""
+    job = read_info(capture, sink)
+    aside = Sink(sink.folder, rank)
+    # The CSV files have nothing to do with the trace: they are read beside it.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        reading = pool.submit(read_csvs, capture.csvs, aside, mindspore=capture.mindspore)
+        trace = _trace(capture, sink)
+        extra = reading.result()
+    sink.notes.extend(aside.notes)
+    con = trace.con if trace else sink.connect()
+    try:
+        _tables(con, capture, trace, extra, job, rank, sink)
+    finally:
+        con.close()
+    _absent(capture, sink)
+    sink.frame("rank", rank_row(capture, job, trace.first_ns if trace else None, "ascend-text"))
+
+
+def _trace(capture: Capture, sink: Sink) -> Trace | None:
+    """The first trace file; None when there is none, or when it is hopeless and other files are there."""
+    if not capture.traces:
+        return None
+    if len(capture.traces) > 1:
+        sink.note("info", f"{len(capture.traces)} trace files in one capture; read {capture.traces[0].name}")
+    try:
+        return read_trace(capture.traces[0], sink)
+    except TraceFormatError as broken:
+        if not (capture.kernels or capture.csvs):
+            raise
+        sink.note("degraded", broken.what, where=broken.where, lost=broken.lost, hint=broken.hint)
+        return None
+
+
+def _tables(
+    con: duckdb.DuckDBPyConnection,
+    capture: Capture,
+    trace: Trace | None,
+    extra: Mapping[str, pl.DataFrame],
+    job: Job,
+    rank: int,
+    sink: Sink,
+) -> None:
+    """What needs the trace and the files beside it."""
+    step = trace.step if trace else empty(TABLES["step"]).drop("rank")
+    traced = trace is not None
+    if "counter" in extra:
+        sink.frame("counter", pl.concat([sink.read("counter").drop("rank"), extra["counter"]], how="diagonal_relaxed"))
+    read_kernels(con, capture.kernels, step, extra.get("l2_cache"), sink, traced=traced)
+    read_sums(capture.jsons, sink)
+    read_operations(con, step, job, rank, sink, traced=traced)
+    if traced and sink.rows("kernel") and not one(con, "SELECT count(*) FROM task")[0]:
+        sink.note(
+            "degraded",
+            "no device task is in the trace, though kernel_details.csv has kernels",
+            where=str(capture.traces[0]),
+            lost="copies, streams, launches and tasks of communication",
+            hint="was the job killed while the profiler was writing?",
+        )
+
+
+def rank_row(capture: Capture, job: Job, first_ns: int | None, format_name: str) -> pl.DataFrame:
+    """The row of the table `rank`."""
+    row = {
+        "capture": capture.stamp,
+        "format": format_name,
+        "framework": "mindspore" if capture.mindspore else "pytorch",
+        "vendor": "ascend",
+        "device_id": job.device_id,
+        "host": match.group(1) if (match := _WORKER.match(legible(capture.root.name))) else None,
+        "level": job.level,
+        "world_size": job.world_size,
+        "epoch_ns": 0 if first_ns is not None and first_ns > _UNIX_NS else None,
+        **job.places,
+    }
+    return pl.DataFrame([row], infer_schema_length=None)
+
+
+def _absent(capture: Capture, sink: Sink) -> None:
+    """Say what the missing files take away; a profile of Level_none has no device data and is whole."""
+    if not capture.traces:
+        sink.note(
+            "degraded",
+            "trace_view.json is missing",
+            where=str(capture.root),
+            lost="host calls, copies, tasks of communication, arrows and counters",
+            hint="copy the whole folder",
+        )
+    elif not capture.kernels and sink.rows("kernel"):
+        sink.note(
+            "degraded",
+            "kernel_details.csv is missing",
+            where=str(capture.root),
+            lost="operator types, shapes and units of kernels",
+            hint="copy the whole folder",
+        )
+    elif not sink.rows("host_op") and sink.rows("kernel"):
+        sink.note(
+            "degraded",
+            "no host call is in the trace",
+            where=str(capture.traces[0]),
+            lost="causes on the host",
+            hint="profile with activities CPU and NPU; was the job killed while the profiler was writing?",
+        )
+    if not sink.rows("kernel") and not sink.rows("comm_op"):
+        sink.note(
+            "degraded",
+            "no device task was recorded",
+            where=str(capture.root),
+            lost="the device side of every step",
+            hint="profile with activities CPU and NPU, at Level0 or above",
+        )
+    names = {path.name for path in capture.jsons}
+    summed = sink.read("statistic").filter(pl.col("source") == "op").height > 0
+    if summed and sink.rows("comm_op") and "communication.json" not in names:
+        sink.note(
+            "degraded",
+            "communication.json is missing",
+            where=str(capture.root),
+            lost="the profiler's own split of communication",
+            hint="copy the whole folder",
+        )

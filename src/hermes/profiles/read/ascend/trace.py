@@ -1,0 +1,261 @@
+"""`trace_view.json` to tables: host calls, device tasks, communication, arrows and counters.
+
+Traps: only the names of processes and threads are stable, never their numbers; HCCL was renamed Communication and its
+group lanes carry an index or a hash; flow ids exceed 64 bits and one start may have several ends; Level0 has host ends
+of flows on a process without name; the tasks of a collective appear on its planes and again on a stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from hermes.profiles.read.chrome import Scan, scan
+from hermes.profiles.read.nest import nest
+from hermes.profiles.read.query import one
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.steps import own_host
+
+_SERIES = (
+    "MHz",
+    "KB",
+    "Read(MB/s)",
+    "Write(MB/s)",
+    "Throughput(MB/s)",
+    "Hit Rate(%)",
+    "value",
+    "Mata Bw Level",
+    "L2 Buffer Bw Level",
+    "Bandwidth(MB/s)",
+    "Rx",
+    "Tx",
+    "Bandwidth",
+    "Usage(%)",
+)
+_ARGUMENTS = (
+    "name",
+    "labels",
+    "Sequence number",
+    "Fwd thread id",
+    "Input Dims",
+    "Input type",
+    "Call stack",
+    "correlation_id",
+    "level",
+    "connection_id",
+    "Task Type",
+    "Physic Stream Id",
+    "Task Id",
+    "data size(Byte)",
+    "size(B)",
+    "memcpy direction",
+    "operation",
+    "data_type",
+    "alg_type",
+    "count",
+    "src rank",
+    "dst rank",
+    "transport type",
+    "size(Byte)",
+    "link type",
+    "stream id",
+    "acc_id",
+)
+_INTEGERS = (
+    "Sequence number", "Fwd thread id", "correlation_id", "connection_id", "Physic Stream Id", "Task Id",
+    "data size(Byte)", "size(B)", "count", "src rank", "dst rank", "size(Byte)", "stream id",
+)  # fmt: skip
+# "None" as the writer has it; 2^64 - 1 fits no integer here and is null already.
+_NONE = "4294967295, -1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What later steps of the Ascend reader need of a scanned trace: views on `con`.
+
+    `task` (device tasks of the Ascend Hardware lanes), `group_op` and `plane_task` (communication), `exact` (the ends
+    that the Overlap Analysis lane keeps), `launch` (host time by device start). `step` is the table of that name.
+    """
+
+    con: duckdb.DuckDBPyConnection
+    step: pl.DataFrame
+    first_ns: int | None
+
+
+def read_trace(path: Path, sink: Sink) -> Trace:
+    """Scan the trace and write step, host_op, stack, flow, counter and gc; raises `TraceFormatError` as `scan`."""
+    scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES, integers=_INTEGERS)
+    con = scanned.con
+    con.execute(f"CREATE VIEW event AS SELECT * REPLACE (coalesce(name, '') AS name) FROM {scanned.events}")
+    _lanes(con)
+    step = _steps(con, sink)
+    _host(con, step, sink)
+    _flows(con, sink)
+    _counters(con, scanned, sink)
+    _device_views(con)
+    return Trace(con=con, step=step, first_ns=one(con, "SELECT min(ts_ns) FROM event WHERE ph = 'X'")[0])
+
+
+def _lanes(con: duckdb.DuckDBPyConnection) -> None:
+    """Name each process and thread, and find the group lane that each plane of a communication process belongs to."""
+    con.execute("""
+        CREATE TEMP TABLE process AS
+        SELECT pid, any_value(args."name") FILTER (name = 'process_name') AS process,
+               TRY_CAST(nullif(regexp_extract(any_value(args."labels") FILTER (name = 'process_labels'),
+                   '^NPU (\\d+)$', 1), '') AS BIGINT) AS device_id
+        FROM event WHERE ph = 'M' GROUP BY pid;
+        CREATE TEMP TABLE thread AS
+        SELECT pid, tid, any_value(args."name") AS thread FROM event WHERE ph = 'M'
+            AND name = 'thread_name' GROUP BY pid, tid;
+        CREATE TEMP TABLE plane AS
+        SELECT pid, tid, thread,
+               TRY_CAST(regexp_extract(thread, '^Plane (\\d+)$', 1) AS BIGINT) AS plane,
+               last_value(CASE WHEN thread LIKE 'Group%' THEN regexp_extract(thread, '^Group (\\S+)',
+                   1) END IGNORE NULLS)
+                   OVER (PARTITION BY pid ORDER BY TRY_CAST(tid AS BIGINT)) AS lane
+        FROM thread SEMI JOIN (SELECT pid FROM process WHERE process IN ('HCCL', 'Communication')) USING (pid);
+    """)
+
+
+def _steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
+    step: pl.DataFrame = con.sql("""
+        SELECT TRY_CAST(name[14:] AS BIGINT) AS step, min(ts_ns) AS start_ns,
+               max(ts_ns + dur_ns) - min(ts_ns) AS dur_ns, any_value(name) AS name
+        FROM event WHERE ph = 'X' AND name LIKE 'ProfilerStep#%' AND TRY_CAST(name[14:] AS BIGINT) IS NOT NULL
+        GROUP BY 1 ORDER BY 2
+    """).pl()
+    sink.frame("step", step)
+    return step
+
+
+def _host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> None:
+    con.execute(f"""
+        CREATE TEMP VIEW host AS SELECT
+          CASE WHEN e.name LIKE 'ProfilerStep#%' THEN 'step'
+               WHEN cat IN ('enqueue', 'dequeue') THEN cat
+               WHEN cat = 'python_function' THEN 'python'
+               WHEN args."level" = 'communication' THEN 'hccl'
+               WHEN args."level" IN ('acl', 'runtime', 'node', 'model', 'hccl') THEN args."level"
+               WHEN cat = 'cpu_op' OR process IN ('MindSpore', 'CPU OP') THEN 'op'
+               ELSE 'mark' END AS kind,
+          regexp_replace(e.name, '^(AscendCL|Node|Runtime|Hccl|Communication|Model)@', '') AS name,
+          -- The process number of the CANN lanes is made up; its threads are those of the Python process.
+          CASE WHEN process = 'CANN' THEN coalesce((SELECT TRY_CAST(min(pid) AS BIGINT) FROM process
+              WHERE process = 'Python' HAVING count(*) = 1),
+               TRY_CAST(pid AS BIGINT)) ELSE TRY_CAST(pid AS BIGINT) END AS pid,
+          TRY_CAST(tid AS BIGINT) AS tid, ts_ns AS start_ns, dur_ns,
+              args."connection_id" AS correlation,
+          nullif(regexp_replace(args."Input Dims", ';?\\r\\n', ';', 'g'), '') AS shapes,
+          nullif(regexp_replace(args."Input type", ';?\\r\\n', ';', 'g'), '') AS dtypes,
+          CASE WHEN args."Sequence number" NOT IN ({_NONE}) THEN args."Sequence number" END AS sequence,
+          nullif(args."Fwd thread id", 0) AS forward_tid,
+          CASE WHEN args."Call stack" <> '' THEN hash(args."Call stack") END AS stack_hash,
+          hash(e.name) AS tie
+        FROM event e LEFT JOIN process USING (pid)
+        WHERE ph = 'X' AND cat IS DISTINCT FROM 'GC' AND (process IS NULL OR process IN ('Python', 'CANN',
+            'MindSpore', 'CPU OP', 'Scope Layer')
+              OR process LIKE 'python%')
+    """)
+    con.execute("""
+        CREATE TEMP TABLE stack AS
+        SELECT stack_hash, row_number() OVER (ORDER BY stack_hash) - 1 AS stack_id, frames FROM (
+          SELECT hash(args."Call stack") AS stack_hash, any_value(replace(replace(args."Call stack", chr(13), ''),
+              ';' || chr(10), chr(10))) AS frames
+          FROM event WHERE args."Call stack" <> '' GROUP BY 1)
+    """)
+    sink.sql(con, "stack", "SELECT stack_id, frames FROM stack")
+    rows = con.sql("SELECT host.* EXCLUDE (stack_hash), stack_id FROM host LEFT JOIN stack USING (stack_hash)").pl()
+    sink.frame("host_op", own_host(step, nest(rows)))
+    gc = con.sql("""
+        SELECT TRY_CAST(tid AS BIGINT) AS tid, ts_ns AS start_ns, dur_ns FROM event LEFT JOIN process USING (pid)
+        WHERE ph = 'X' AND (cat = 'GC' OR process = 'Python GC') ORDER BY start_ns
+    """).pl()
+    sink.frame("gc", gc)
+
+
+def _flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
+    con.execute("""
+        CREATE TEMP TABLE arrow AS
+        WITH leave AS (SELECT cat, id, pid, tid, ts_ns FROM event WHERE ph = 's'),
+             reach AS (SELECT cat, id, pid, tid, ts_ns FROM event WHERE ph = 'f')
+        SELECT CASE WHEN cat = 'HostToDevice' THEN 'launch' WHEN cat = 'async_npu' THEN 'operator'
+                    WHEN cat = 'async_task_queue' THEN 'queue' WHEN cat = 'fwdbwd' THEN 'forward_backward'
+                        ELSE 'mark' END AS kind,
+               id AS flow_id, leave.pid AS src_pid, leave.tid AS src_tid, leave.ts_ns AS src_ns,
+               reach.pid AS dst_pid, reach.tid AS dst_tid, reach.ts_ns AS dst_ns
+        FROM leave JOIN reach USING (cat, id)
+    """)
+    sink.sql(
+        con,
+        "flow",
+        "SELECT kind, flow_id, TRY_CAST(src_pid AS BIGINT) AS src_pid, TRY_CAST(src_tid AS BIGINT) AS src_tid, src_ns, "
+        "TRY_CAST(dst_pid AS BIGINT) AS dst_pid, TRY_CAST(dst_tid AS BIGINT) AS dst_tid, dst_ns FROM "
+        "arrow ORDER BY ALL",
+    )
+
+
+def _counters(con: duckdb.DuckDBPyConnection, scanned: Scan, sink: Sink) -> None:
+    """Most samples have one known series; a file with others is read once more for all of its series."""
+    plain = one(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND (key IS NULL OR more)")[0]
+    label = "CASE WHEN {0} IS NULL THEN name ELSE name || ' ' || {0} END AS name"
+    samples = f"""SELECT pid, {label.format('args."acc_id"')}, ts_ns, key AS series, text FROM event WHERE ph = 'C'"""
+    if not plain:
+        samples = f"""SELECT pid, {label.format("args['acc_id']")}, ts_ns, unnest(map_keys(args)) AS series,
+                             unnest(map_values(args)) AS text FROM {scanned.counters()}"""
+    sink.sql(
+        con,
+        "counter",
+        f"""SELECT coalesce(process, 'unknown') AS source, coalesce(name, '') AS name, series, ts_ns,
+                   TRY_CAST(text AS DOUBLE) AS value, device_id
+            FROM ({samples}) LEFT JOIN process USING (pid)
+            WHERE series <> 'acc_id' AND ts_ns IS NOT NULL AND isfinite(TRY_CAST(text AS DOUBLE))
+            ORDER BY ts_ns, source, name, series, value""",
+    )
+
+
+def _device_views(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(f"""
+        CREATE TEMP TABLE exact AS
+        SELECT DISTINCT thread AS lane, ts_ns, dur_ns FROM event JOIN process USING (pid)
+            LEFT JOIN thread USING (pid, tid)
+        WHERE ph = 'X' AND process = 'Overlap Analysis' AND thread IN ('Computing', 'Communication');
+        CREATE TEMP TABLE launch AS
+        SELECT dst_pid AS pid, dst_tid AS tid, dst_ns AS start_ns,
+               coalesce(min(src_ns) FILTER (kind = 'operator'), min(src_ns)) AS launch_ns
+        FROM arrow WHERE kind IN ('operator', 'launch') GROUP BY ALL;
+        CREATE TEMP TABLE call AS
+        SELECT args."connection_id" AS correlation, min(ts_ns) AS call_ns
+        FROM event WHERE ph = 'X' AND args."level" IN ('acl', 'node', 'hccl', 'communication', 'runtime') GROUP BY 1;
+        CREATE TEMP TABLE task AS
+        SELECT e.name, args."Task Type" AS task_type, device_id,
+               coalesce(args."Physic Stream Id", TRY_CAST(e.tid AS BIGINT)) AS stream,
+               ts_ns AS start_ns, e.dur_ns, args."Task Id" AS task_id,
+               args."connection_id" AS correlation, launch_ns,
+               coalesce(args."data size(Byte)", args."size(B)") AS bytes,
+               coalesce(args."memcpy direction", args."operation") AS direction
+        FROM event e JOIN process USING (pid) LEFT JOIN launch ON launch.pid = e.pid AND launch.tid = e.tid
+            AND launch.start_ns = e.ts_ns
+        WHERE ph = 'X' AND process = 'Ascend Hardware';
+        CREATE TEMP TABLE group_op AS
+        SELECT e.name, p.lane, e.ts_ns AS start_ns,
+               CASE WHEN abs(x.dur_ns - e.dur_ns) <= 1 THEN x.dur_ns ELSE e.dur_ns END AS dur_ns,
+               args."connection_id" AS correlation, launch_ns, args."data_type" AS dtype,
+               args."alg_type" AS algorithm, args."count" AS count
+        FROM event e JOIN plane p ON p.pid = e.pid AND p.tid = e.tid LEFT JOIN launch l ON l.pid = e.pid
+            AND l.tid = e.tid AND l.start_ns = e.ts_ns
+        LEFT JOIN exact x ON x.lane = 'Communication' AND x.ts_ns = e.ts_ns AND abs(x.dur_ns - e.dur_ns) <= 1
+        WHERE ph = 'X' AND p.thread LIKE 'Group%';
+        CREATE TEMP TABLE sibling AS
+        SELECT correlation, min(launch_ns) AS sibling_ns FROM
+          (SELECT correlation, launch_ns FROM task UNION ALL SELECT correlation, launch_ns FROM group_op) GROUP BY 1;
+        CREATE TEMP TABLE plane_task AS
+        SELECT e.name, lane, plane, args."stream id" AS stream, ts_ns AS start_ns, dur_ns,
+               CASE WHEN args."src rank" NOT IN ({_NONE}) THEN args."src rank" END AS src_rank,
+               CASE WHEN args."dst rank" NOT IN ({_NONE}) THEN args."dst rank" END AS dst_rank,
+               args."size(Byte)" AS bytes, args."transport type" AS transport,
+                   args."link type" AS link
+        FROM event e JOIN plane USING (pid, tid) WHERE ph = 'X' AND plane IS NOT NULL;
+    """)

@@ -1,0 +1,390 @@
+"""Chrome trace JSON to columns: the engine under the Ascend text reader and the Kineto reader.
+
+Traps met here: two outer forms (array, object with `traceEvents`); keys before and after the events; `ts` as text, as
+number, and as a number with more digits than a double holds; ids beyond 64 bits; a file cut off by a killed job;
+illegal bytes; gzip. DuckDB parses the events straight to columns; what it refuses goes through `chrome_repair`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import shutil
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import duckdb
+
+from hermes.base.errors import TraceFormatError
+from hermes.profiles.read.chrome_place import Place, place_of, utf8
+from hermes.profiles.read.chrome_repair import repair
+from hermes.profiles.read.query import literal, ns_of_double, ns_sql, one
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.slice import slice_urls
+
+_GZIP = b"\x1f\x8b"
+_MIN_FREE_DISK = 1 << 30
+# A double holds whole nanoseconds of this many microseconds; beyond, a numeric `ts` with a fraction must stay text.
+_EXACT_US = 2**53 // 1000
+# Twice this still fits 64 bits: no start plus duration can overflow.
+_LATEST_NS = 2**62
+# No capture lasts that long: an event further off the others, or longer, is damage that would stretch every window.
+_LONGEST_NS = 86_400 * 10**9
+_WORTH_HALVING = 16 << 20
+# Small groups: what is being written stays in the processor's cache and within the memory limit.
+_ROW_GROUP = 20_480
+# Names and shapes repeat within a group; of ids and times no dictionary need be tried for long.
+_DICTIONARY = 2_000
+_SEAM = re.compile(rb'\}(\s*,\s*)\{\s*"(?:ph|name)"\s*:')
+_LONG_TS = re.compile(rb'"ts"\s*:\s*(\d{13,})\.(\d*[1-9])')
+_TEXT_TS = re.compile(rb'"ts"\s*:\s*"')
+_BARE_TS = re.compile(rb'(?<!\\)"ts"(\s*:\s*)(-?\d+\.\d+)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """The events of one file as a Parquet file, and the keys beside them.
+
+    `events` is a SQL expression with the columns `ph, name, cat, pid, tid, ts_ns, dur_ns, id, args`: text but for the
+    integer nanoseconds; `args` a struct of the arguments asked for, as text (lists and objects as JSON text).
+    `header` holds the other top-level keys of an object-form file.
+    """
+
+    con: duckdb.DuckDBPyConnection
+    events: str
+    header: dict[str, Any]
+    place: Place
+
+    def counters(self) -> str:
+        """SQL that reads the file once more for its counter events: `name, pid, ts_ns`, and `args` as a map.
+
+        Valid until another file is read through `con`.
+        """
+        (url,) = slice_urls(self.con, self.place.path, [(self.place.start, self.place.end)])
+        columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "pid", "ts"))
+        source = f"read_json('{url}', format='array', columns={{{columns}, 'args': 'MAP(VARCHAR, VARCHAR)'}})"
+        return f"(SELECT name, pid, {ns_sql('ts')} AS ts_ns, args FROM {source} WHERE ph = 'C')"
+
+
+def sparse_sql(name: str) -> str:
+    """SQL for one of the arguments that `scan` was told are sparse, as text."""
+    return f"""json_extract_string(sparse, '$."{name}"')"""
+
+
+def sniff(head: bytes) -> bool:
+    """Whether the first bytes of a (decompressed) file may open a Chrome trace."""
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text.startswith(b"["):
+        return text[1:].lstrip()[:1] in (b"{", b"]", b"")
+    return text.startswith(b"{") and (b'"traceEvents"' in text or b'"schemaVersion"' in text)
+
+
+def head_of(path: Path, size: int = 1 << 16) -> bytes:
+    """The first bytes of a file, decompressed if it is gzip; empty when it cannot be read."""
+    head = b""
+    try:
+        with path.open("rb") as raw:
+            if raw.read(2) != _GZIP:
+                raw.seek(0)
+                return raw.read(size)
+            raw.seek(0)
+            for block in _unpacked(raw, size):
+                head += block
+                if len(head) >= size:
+                    break
+    except (OSError, EOFError, zlib.error):
+        # What stands before the damage is still a head.
+        pass
+    return head[:size]
+
+
+def scan(
+    path: Path,
+    arguments: Sequence[str],
+    sink: Sink,
+    spellings: Mapping[str, str] | None = None,
+    *,
+    one_of: Sequence[str] = (),
+    integers: Collection[str] = (),
+    sparse: Collection[str] = (),
+    helpers: Sequence[str] = (),
+    derived: Mapping[str, str] | None = None,
+    memory_mb: int = 300,
+) -> Scan:
+    """Read the events of a trace, with these keys of `args`.
+
+    Of the keys `one_of`, an event has one as a rule: they share the columns `key` and `text`, and `more` tells the
+    events that have several. Arguments among `integers` become 64-bit integers, null where they are none. Those among
+    `sparse`, which few events have, travel in one column `sparse` as JSON text, for `sparse_sql` to take out: an empty
+    column costs as much as a full one. All three keep small what is written down, which is most of the cost. `derived`
+    names further columns by their SQL over the others: what every query needs is better worked out once; `helpers` are
+    keys that only this SQL sees. `memory_mb`
+    bounds what the scan takes for its buffers and for the row groups that it is writing; with too little it spills,
+    which costs time and saves nothing.
+
+    `spellings` maps another spelling of a key to the one in `arguments`, equally long: SQL cannot hold two keys that
+    differ in case alone.
+
+    Raises `TraceFormatError` when not one event can be read. A damaged file is read up to and after the damage, with
+    a degraded note that counts what was lost.
+    """
+    plain = _decompressed(path, sink)
+    place = place_of(path, plain)
+    wanted = _Wanted(
+        arguments=arguments, one_of=one_of, integers=integers, sparse=sparse, helpers=helpers, derived=derived or {},
+        spellings=spellings, memory_mb=memory_mb,
+    )  # fmt: skip
+    out = sink.scratch / "event.parquet"
+    times = _time_form(plain, place.start) if place is not None else "text"
+    if place is not None and times == "long":
+        place = _with_text_ts(place, sink.scratch / "exact.json")
+    try:
+        if place is None:
+            raise duckdb.InvalidInputException("the list of events has no end")
+        _extract(place, wanted, out, sink, numbers=times == "number")
+    except (duckdb.IOException, duckdb.OutOfMemoryException):
+        # The machine's fault, not the file's.
+        raise
+    except (duckdb.Error, UnicodeDecodeError) as refused:
+        # A new name: DuckDB may still be deleting what it began to write under the old one.
+        out = sink.scratch / "rescued.parquet"
+        before = place.header if place else {}
+        place = _salvage(path, plain, wanted, out, sink, refused)
+        place = dataclasses.replace(place, header=utf8(place.header) | before)
+    con = sink.connect()
+    events = f"read_parquet('{str(out).replace(chr(39), chr(39) * 2)}')"
+    good = _sound_times(con, events, path, sink)
+    sound = f"(SELECT * FROM {events} WHERE {good})" if good else events
+    return Scan(con=con, events=sound, header=place.header, place=place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What `scan` was asked for."""
+
+    arguments: Sequence[str]
+    one_of: Sequence[str]
+    integers: Collection[str]
+    sparse: Collection[str]
+    helpers: Sequence[str]
+    derived: Mapping[str, str]
+    memory_mb: int
+    spellings: Mapping[str, str] | None
+
+
+def _decompressed(path: Path, sink: Sink) -> Path:
+    with path.open("rb") as raw:
+        if raw.read(2) != _GZIP:
+            return path
+    plain = sink.scratch / "plain.json"
+    try:
+        with path.open("rb") as raw, plain.open("wb") as out:
+            for block in _unpacked(raw):
+                out.write(block)
+                if shutil.disk_usage(sink.scratch).free < _MIN_FREE_DISK:
+                    raise TraceFormatError(
+                        path, "unpacking it would fill the disk", lost="the whole file",
+                        hint="free some space, or point the cache elsewhere with HERMES_CACHE_DIR",
+                    )  # fmt: skip
+    except (EOFError, OSError, zlib.error) as cut:
+        if not plain.stat().st_size:
+            raise TraceFormatError(
+                path,
+                f"not a readable gzip file ({cut})",
+                lost="the whole file",
+                hint="copy it again from the job",
+            ) from cut
+        sink.note(
+            "degraded", "the gzip file is cut off or damaged",
+            where=f"{path}, after {plain.stat().st_size} unpacked bytes", lost="the events behind that place",
+            hint="copy it again from the job",
+        )  # fmt: skip
+    return plain
+
+
+def _unpacked(raw: BinaryIO, block: int = 1 << 22) -> Iterator[bytes]:
+    """What a gzip file holds, up to the damage if there is one; then `EOFError` or `zlib.error`.
+
+    The module gzip loses the block in which a file is cut off.
+    """
+    engine = zlib.decompressobj(wbits=31)
+    packed = raw.read(1 << 20)
+    while packed:
+        yield engine.decompress(packed, block)
+        if engine.eof:
+            # Members may follow each other; zeros behind the last are padding.
+            packed = (engine.unused_data or raw.read(1 << 20)).lstrip(b"\x00")
+            engine = zlib.decompressobj(wbits=31)
+            if not packed:
+                return
+        else:
+            packed = engine.unconsumed_tail or raw.read(1 << 20)
+    raise EOFError("it ends before its end mark")
+
+
+def _time_form(plain: Path, start: int) -> Literal["number", "long", "text"]:
+    """How the file writes `ts`, by its first events: a number, one that a double cannot hold, or a text."""
+    with plain.open("rb") as raw:
+        raw.seek(start)
+        sample = raw.read(1 << 22)
+    if any(int(match.group(1)) > _EXACT_US for match in _LONG_TS.finditer(sample)):
+        return "long"
+    return "text" if _TEXT_TS.search(sample) else "number"
+
+
+def _with_text_ts(place: Place, out: Path) -> Place:
+    """A copy of the events in which each fractional `ts` is text, so that no parser makes a double of it."""
+    left = place.end - place.start
+    with place.path.open("rb") as raw, out.open("wb") as copy:
+        raw.seek(place.start)
+        rest = b""
+        while left or rest:
+            block = raw.read(min(left, 1 << 23))
+            left -= len(block)
+            block = rest + block
+            cut = block.rfind(b"{") if left else len(block)
+            cut = cut if cut > 0 else len(block)
+            rest = block[cut:]
+            copy.write(_BARE_TS.sub(rb'"ts"\1"\2"', block[:cut]))
+        end = copy.tell()
+    return Place(path=out, start=0, end=end, header=place.header)
+
+
+def _extract(place: Place, wanted: _Wanted, out: Path, sink: Sink, *, numbers: bool) -> None:
+    """Write the events of a file to `out`, over a connection of its own: closing it gives its memory back.
+
+    Where `numbers` says that times are numbers, numbers are read as such; one that is none, or no double, makes DuckDB
+    refuse, and all is read again as text, which takes half as long again.
+    """
+    with contextlib.closing(sink.connect(wanted.memory_mb)) as con:
+        con.execute("SET preserve_insertion_order = false")
+        whole = (place.start + 1, place.end - 1)
+        halves = _halves(*whole, place.path)
+        attempts = [(halves, True)] if numbers else []
+        attempts += [(halves, False), ([whole], False)]
+        for attempt, (stretches, typed) in enumerate(attempts, start=1):
+            urls = slice_urls(con, place.path, stretches, wanted.spellings, bracket=True)
+            try:
+                con.execute(_extraction(urls, wanted, out, typed=typed))
+                return
+            except duckdb.Error:
+                if attempt == len(attempts):
+                    raise
+
+
+def _halves(start: int, end: int, path: Path) -> list[tuple[int, int]]:
+    """The elements of the array in two stretches, since DuckDB reads one array with one thread.
+
+    The cut is between two events, told by how an event begins: inside a text the quotes would be escaped. Should an
+    argument hold a list of objects that begin alike, the halves are no arrays, and the whole is read at once.
+    """
+    if end - start < _WORTH_HALVING:
+        return [(start, end)]
+    with path.open("rb") as raw:
+        raw.seek(middle := (start + end) // 2)
+        seam = _SEAM.search(raw.read(1 << 20))
+    return [(start, middle + seam.start(1)), (middle + seam.end(1), end)] if seam else [(start, end)]
+
+
+def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path, *, typed: bool) -> str:
+    arguments, one_of, integers = wanted.arguments, wanted.one_of, wanted.integers
+    keys = ", ".join(
+        f'"{name}" {"BIGINT" if typed and name in integers else "VARCHAR"}'
+        for name in (*arguments, *one_of, *wanted.helpers)
+    )
+    columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "cat", "pid", "tid", "id"))
+    time = "DOUBLE" if typed else "VARCHAR"
+    listed = ", ".join(f"'{url}'" for url in urls)
+    source = (
+        f"read_json([{listed}], format='array', "
+        f"columns={{{columns}, 'ts': '{time}', 'dur': '{time}', 'args': 'STRUCT({keys})'}})"
+    )
+    packed = ", ".join(
+        f'"{name}" := ' + (f'TRY_CAST(args."{name}" AS BIGINT)' if name in integers else f'args."{name}"')
+        for name in arguments
+        if name not in wanted.sparse
+    )
+    args = f"struct_pack({packed}) AS args"
+    if wanted.sparse:
+        some = ", ".join(f'args."{name}"' for name in wanted.sparse)
+        pairs = ", ".join(f'"{name}" := args."{name}"' for name in wanted.sparse)
+        args += f", CASE WHEN coalesce({some}) IS NOT NULL THEN to_json(struct_pack({pairs})) END AS sparse"
+    if one_of:
+        named = " ".join(f"""WHEN args."{name}" IS NOT NULL THEN '{name}'""" for name in one_of)
+        texts = ", ".join(f'args."{name}"' for name in one_of)
+        count = " + ".join(f'(args."{name}" IS NOT NULL)::INT' for name in one_of)
+        args += f", CASE {named} END AS key, coalesce({texts}) AS text, {count} > 1 AS more"
+    derived = "".join(f", {sql} AS {name}" for name, sql in wanted.derived.items())
+    ns = ns_of_double if typed else ns_sql
+    return (
+        f"COPY (SELECT ph, name, cat, pid, tid, {ns('ts')} AS ts_ns, "
+        f"CASE WHEN dur IS NULL THEN 0 ELSE coalesce({ns('dur')}, -1) END AS dur_ns, id, {args}{derived} "
+        f"FROM {source}) TO {literal(out)} "
+        "(FORMAT parquet, COMPRESSION uncompressed, WRITE_BLOOM_FILTER false, "
+        f"ROW_GROUP_SIZE {_ROW_GROUP}, DICTIONARY_SIZE_LIMIT {_DICTIONARY})"
+    )
+
+
+def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, refused: Exception) -> Place:
+    repaired = sink.scratch / "repaired.json"
+    found = repair(plain, repaired)
+    if not found.events:
+        raise TraceFormatError(
+            path, f"no readable event in it ({_first_line(refused)})", lost="the whole file",
+            hint="was the job killed while it was writing? Profile again and stop the profiler before the job ends",
+        ) from refused  # fmt: skip
+    try:
+        place = Place(path=repaired, start=0, end=repaired.stat().st_size, header=found.header)
+        _extract(place, wanted, out, sink, numbers=False)
+    except duckdb.Error as still:
+        raise TraceFormatError(
+            path, f"cannot be read even after repair ({_first_line(still)})", lost="the whole file",
+            hint="send the first lines of the file with a bug report",
+        ) from still  # fmt: skip
+    sink.note(
+        "degraded",
+        f"the trace is not legal JSON ({found.reason or _first_line(refused)}); read {found.events} events of it",
+        where=f"{path}, byte {found.first_fault}", lost=found.lost,
+        hint="was the job killed while it was writing? Stop the profiler before the job ends",
+    )  # fmt: skip
+    return place
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
+
+
+def _sound_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: Sink) -> str:
+    """SQL for the events that have a possible time, empty when all have; the others are counted in notes."""
+    possible = f"ts_ns BETWEEN -{_LATEST_NS} AND {_LATEST_NS}"
+    first, last = one(con, f"SELECT min(ts_ns), max(ts_ns) FROM {events} WHERE ph <> 'M'")
+    near = possible
+    if first is not None and last - first > _LONGEST_NS:
+        # An estimate will do: its error is far below a day.
+        (middle,) = one(con, f"SELECT approx_quantile(ts_ns, 0.5) FROM {events} WHERE ph = 'X' AND {possible}")
+        near = possible if middle is None else f"ts_ns BETWEEN {middle - _LONGEST_NS} AND {middle + _LONGEST_NS}"
+    time = f"coalesce({near}, false)"
+    timeless, backward, events_read = one(
+        con,
+        f"SELECT count(*) FILTER (ph <> 'M' AND NOT {time}), "
+        f"count(*) FILTER (dur_ns NOT BETWEEN 0 AND {_LONGEST_NS}), count(*) FROM {events}",
+    )
+    if not events_read:
+        sink.note("degraded", "the trace holds no event", where=str(path), lost="all of it", hint="profile again")
+    if timeless:
+        sink.note(
+            "degraded",
+            f"{timeless} events have no possible time: none, or over a day off the others",
+            where=f"{path}, key ts",
+            lost="these events",
+        )
+    if backward:
+        sink.note(
+            "degraded", f"{backward} events have a duration that is negative, longer than a day or no number",
+            where=f"{path}, key dur", lost="these events",
+        )  # fmt: skip
+    return f"(ph = 'M' OR {time}) AND dur_ns BETWEEN 0 AND {_LONGEST_NS}" if timeless or backward else ""

@@ -1,0 +1,172 @@
+"""Profiler CSV files as DuckDB relations of text: any header, cells of many lines, TABs, cut ends, illegal bytes."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from hermes.profiles.read.query import literal, one
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.slice import slice_url
+
+_AGAIN = "copy the file again, or profile again"
+
+
+# Most of a large operator_details.csv, and the same stacks as in the trace.
+_LEFT = ("Call Stack",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Csv:
+    """One CSV file, loaded into the temporary table `relation`; all columns are text, absent values null.
+
+    Its cells are without the TABs, spaces and quotes around them; empty ones and `N/A` are null.
+    """
+
+    path: Path
+    relation: str
+    columns: tuple[str, ...]
+    rows: int
+
+    def pick(self, *names: str) -> str:
+        """SQL for the first of these columns that the file has, else a null text."""
+        for name in names:
+            if name in self.columns:
+                return '"' + name.replace('"', '""') + '"'
+        return "NULL::VARCHAR"
+
+    def has(self, *names: str) -> bool:
+        """Whether the file has all these columns."""
+        return all(name in self.columns for name in names)
+
+
+def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) -> Csv | None:
+    """Load a file; None with a degraded note when nothing can be read from it.
+
+    A row shorter than the header (a file cut off) is kept with nulls at its end: whoever needs those cells counts it.
+    """
+    plain = _as_utf8(path, sink.scratch / f"{relation}.utf8.csv", sink)
+    columns = _header(plain, path, sink)
+    if columns is None:
+        return None
+    try:
+        _load(con, plain, relation, columns)
+    except duckdb.Error as refused:
+        why = str(refused).splitlines()[0][:120]
+        if not _load_leniently(con, plain, relation, columns, sink):
+            sink.note(
+                "degraded", f"the file is not legal CSV ({why})", where=str(path), lost="the whole file", hint=_AGAIN
+            )
+            return None
+        sink.note(
+            "degraded", f"the file is not legal CSV ({why})", where=str(path), hint=_AGAIN,
+            lost="illegal bytes were replaced and rows that do not fit were left out",
+        )  # fmt: skip
+    rows = int(one(con, f"SELECT count(*) FROM {relation}")[0])
+    if not rows:
+        sink.note("degraded", "the file holds only a header", where=str(path), lost="its table", hint="profile again")
+    elif _cut(plain):
+        sink.note(
+            "degraded",
+            "the file ends in the middle of a line",
+            where=f"{path}, last line",
+            lost="what stood behind it",
+            hint="was the job killed while the profiler was writing?",
+        )
+    kept = tuple(column for column in columns if column not in _LEFT)
+    return Csv(path=path, relation=relation, columns=kept, rows=rows)
+
+
+def size(column: str, factor: int) -> str:
+    """SQL for bytes of a cell in units of `factor` bytes, rounded, as BIGINT; null when it is no number.
+
+    Through a double: sizes below 2^53 bytes come out exact. Not for times.
+    """
+    return f"TRY_CAST(round(TRY_CAST({column} AS DOUBLE) * {factor}) AS BIGINT)"
+
+
+def whole(column: str) -> str:
+    """SQL for a cell as BIGINT; null when it is no whole number."""
+    return f"TRY_CAST({column} AS BIGINT)"
+
+
+def real(column: str) -> str:
+    """SQL for a cell as DOUBLE; null when it is no finite number. Not for times."""
+    cast = f"TRY_CAST({column} AS DOUBLE)"
+    return f"CASE WHEN isfinite({cast}) THEN {cast} END"
+
+
+def _as_utf8(path: Path, copy: Path, sink: Sink) -> Path:
+    """The file itself, or a copy in UTF-8 of one that a spreadsheet saved as "Unicode"."""
+    with path.open("rb") as raw:
+        if raw.read(2) not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return path
+    with (
+        path.open(encoding="utf-16", errors="replace", newline="") as text,
+        copy.open("w", encoding="utf-8", newline="") as out,
+    ):
+        while block := text.read(1 << 20):
+            out.write(block)
+    sink.note("info", "the file is in UTF-16 and was read as that", where=str(path))
+    return copy
+
+
+def _load_leniently(con: duckdb.DuckDBPyConnection, path: Path, relation: str, columns: list[str], sink: Sink) -> bool:
+    plain = sink.scratch / f"{relation}.csv"
+    with path.open("rb") as raw, plain.open("w", encoding="utf-8", newline="") as copy:
+        while block := raw.readline(1 << 24):
+            copy.write(block.replace(b"\x00", b"").decode("utf-8", "replace"))
+    try:
+        _load(con, plain, relation, columns, lenient=True)
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _header(plain: Path, path: Path, sink: Sink) -> list[str] | None:
+    with plain.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+        try:
+            first = next(csv.reader([text.readline(1 << 20)]), [])
+        except csv.Error:
+            first = []
+    names: list[str] = []
+    seen: set[str] = set()
+    for name in (cell.strip() for cell in first):
+        # SQL cannot hold two names that differ in case alone.
+        while not name or name.lower() in seen:
+            name = f"{name} {len(names)}"
+        seen.add(name.lower())
+        names.append(name)
+    if not any(first):
+        sink.note(
+            "degraded", "the file has no header line", where=f"{path}, line 1", lost="the whole file", hint=_AGAIN
+        )
+        return None
+    return names
+
+
+def _load(
+    con: duckdb.DuckDBPyConnection, path: Path, relation: str, columns: list[str], *, lenient: bool = False
+) -> None:
+    listed = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
+    options = ", strict_mode=false, ignore_errors=true" if lenient else ""
+    kept = ", ".join(_clean('"' + name.replace('"', '""') + '"') for name in columns if name not in _LEFT) or "*"
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE {relation} AS SELECT {kept} "
+        f"FROM read_csv('{slice_url(con, path)}', header=true, auto_detect=false, delim=',', quote='\"', escape='\"', "
+        f"null_padding=true, parallel=false, max_line_size=16000000, columns={{{listed}}}{options})"
+    )
+
+
+def _clean(column: str) -> str:
+    return f"nullif(nullif(trim({column}, E' \\t\\r\\n\"'), ''), 'N/A') AS {column}"
+
+
+def _cut(path: Path) -> bool:
+    with path.open("rb") as raw:
+        raw.seek(max(0, path.stat().st_size - 1))
+        return raw.read(1) not in (b"\n", b"\r", b"")

@@ -1,0 +1,160 @@
+"""Which captures of which ranks are in a tree of files; ranks come from the files, never from the order of folders."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from hermes.base.errors import Diagnostic, InputError
+from hermes.profiles.read.ascend.reader import AscendReader
+from hermes.profiles.read.kineto.reader import KinetoReader
+from hermes.profiles.read.source import Reader, Source
+
+READERS: tuple[Reader, ...] = (AscendReader(), KinetoReader())
+"""Asked in this order; a file belongs to the first reader that claims it."""
+_CAPTURES = ("_ascend_pt", "_ascend_ms")
+"""How the names of folders end that hold one capture of one rank."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One capture with the rank it goes by."""
+
+    source: Source
+    rank: int
+
+
+def reader_of(source: Source) -> Reader:
+    """The reader that claimed a source."""
+    return next(reader for reader in READERS if reader.name == source.reader)
+
+
+def discover(files: Sequence[Path], *, capture: str = "") -> tuple[list[Found], list[Diagnostic]]:
+    """The captures to analyse, one for each rank, in rank order, and what must be said of the choice.
+
+    Of several captures of one rank the latest is taken, or the one whose name contains `capture`. Raises
+    `InputError` when there is none.
+    """
+    return chosen(claimed(files), files, capture=capture)
+
+
+def claimed(files: Sequence[Path]) -> list[Source]:
+    """The captures among the files, each claimed by the first reader that knows it."""
+    sources: list[Source] = []
+    left = list(files)
+    for reader in READERS:
+        own = reader.claim(left)
+        sources.extend(own)
+        taken = {path for source in own for path in source.files}
+        left = [path for path in left if path not in taken]
+    return sources
+
+
+def unit_of(name: str) -> str:
+    """What must be looked at together with a file, by its path below a folder: its capture's folder, else itself."""
+    parts = name.split("/")
+    for place, part in enumerate(parts[:-1]):
+        if part.endswith(_CAPTURES):
+            return "/".join(parts[: place + 1])
+    return name
+
+
+def chosen(
+    sources: Sequence[Source], files: Sequence[Path], *, capture: str = ""
+) -> tuple[list[Found], list[Diagnostic]]:
+    """Of all captures one for each rank, as `discover` has it; `files` are all that were looked at."""
+    if not sources:
+        raise InputError(
+            _nothing(files),
+            where=os.path.commonpath(files) if files else "",
+            lost="everything",
+            hint="give a folder with *_ascend_pt or *_ascend_ms folders, an ascend_*_profiler.db, or "
+            "Kineto *.json[.gz] traces",
+        )
+    _refuse_several_jobs(sources)
+    notes = [note for source in sources for note in source.notes]
+    named, more = _with_ranks(sources)
+    chosen, most = _one_each(named, capture)
+    return chosen, [*notes, *more, *most]
+
+
+def _refuse_several_jobs(sources: Sequence[Source]) -> None:
+    """Ascend profiles and CUDA traces cannot be of one job: what they say of each other would be made up."""
+    kinds: dict[str, list[Source]] = {}
+    for source in sources:
+        kinds.setdefault(source.reader, []).append(source)
+    if len(kinds) > 1:
+        found = " and ".join(f"{len(own)} of {reader}" for reader, own in sorted(kinds.items()))
+        raise InputError(
+            f"the folder holds profiles of several jobs: {found}",
+            where=", ".join(str(own[0].root) for _, own in sorted(kinds.items())),
+            lost="a report: ranks of different jobs do not belong together",
+            hint="give the folder of one job",
+        )
+
+
+def _nothing(files: Sequence[Path]) -> str:
+    if not files:
+        return "the folder is empty"
+    names = ", ".join(path.name for path in files[:3])
+    return f"no profile among {len(files)} files ({names}{', …' if len(files) > 3 else ''})"
+
+
+def _with_ranks(sources: Sequence[Source]) -> tuple[list[Found], list[Diagnostic]]:
+    used = {source.rank for source in sources if source.rank is not None}
+    found: list[Found] = []
+    notes: list[Diagnostic] = []
+    free = (number for number in range(len(sources) + len(used)) if number not in used)
+    unknown = [source for source in sources if source.rank is None]
+    for source in sources:
+        rank = source.rank if source.rank is not None else next(free)
+        found.append(Found(source=source, rank=rank))
+        if source.rank is None:
+            notes.append(
+                Diagnostic(
+                    level="degraded" if len(unknown) > 1 or used else "info",
+                    where=str(source.root),
+                    message=f"no file says which rank this is; it goes by rank {rank}",
+                    lost="the rank" if len(unknown) > 1 or used else "",
+                    hint="keep profiler_info_*.json, or the rank in the name of the file, with the trace",
+                )
+            )
+    return found, notes
+
+
+def _one_each(found: Sequence[Found], capture: str) -> tuple[list[Found], list[Diagnostic]]:
+    by_rank: dict[int, list[Found]] = {}
+    for one in found:
+        if not capture or capture in one.source.capture or capture in str(one.source.root):
+            by_rank.setdefault(one.rank, []).append(one)
+    if not by_rank:
+        known = ", ".join(sorted({one.source.capture for one in found})[:5])
+        raise InputError(f"no capture is called {capture!r}", hint=f"there are: {known}")
+    chosen: list[Found] = []
+    notes: list[Diagnostic] = []
+    for rank in sorted(by_rank):
+        several = sorted(by_rank[rank], key=lambda one: (one.source.capture, str(one.source.root)))
+        chosen.append(several[-1])
+        if len(several) > 1:
+            notes.append(_several(rank, several))
+    return chosen, notes
+
+
+def _several(rank: int, several: Sequence[Found]) -> Diagnostic:
+    stamps = [one.source.capture for one in several]
+    if len(set(stamps)) == len(stamps):
+        return Diagnostic(
+            level="info",
+            where=str(several[-1].source.root),
+            message=f"rank {rank} was captured {len(several)} times; the latest is analysed ({stamps[-1]})",
+            hint=f"choose another with --capture, such as --capture {stamps[0]}",
+        )
+    return Diagnostic(
+        level="degraded",
+        where=", ".join(str(one.source.root) for one in several),
+        message=f"{len(several)} captures all say that they are rank {rank}",
+        lost="all of them but the last",
+        hint="choose one with --capture and a part of its path, or give one folder",
+    )

@@ -1,0 +1,162 @@
+"""PyTorch's Kineto traces (`*.pt.trace.json`, `.json`, `.json.gz`) of CUDA, ROCm and CPU jobs.
+
+Traps of the format: category names changed (`Kernel` became `kernel`); the stream is `"stream 7"` or 7; the same
+argument is `external id` and `External id`; copies and allocations spell `bytes` and `Bytes`; times are whole
+microseconds since 1970, or fractions of them since `baseTimeNanoseconds`; Python rows of an unknown thread have process
+and thread 0; `cuda_sync` rows lie on streams and are no work; `f` ends of flows stand on host threads too; kernels at
+the start were launched before the capture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ClassVar
+
+import duckdb
+import polars as pl
+
+from hermes.profiles.read.chrome import Scan, scan
+from hermes.profiles.read.kineto.about import write_about
+from hermes.profiles.read.kineto.comm import write_comm
+from hermes.profiles.read.kineto.device import write_kernels
+from hermes.profiles.read.kineto.files import capture_of, claimed, host_of
+from hermes.profiles.read.kineto.host import IS_STEP, host_rows, write_steps
+from hermes.profiles.read.kineto.marks import write_allocations, write_flows, write_memory
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.source import Source
+
+_ARGUMENTS = (
+    "External id", "correlation", "stream", "device", "grid", "bytes", "kind", "cuda_sync_kind",
+    "Input Dims", "Input type", "Sequence number", "Fwd thread id", "Call stack",
+    "Python id", "Python parent id", "Addr", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
+)  # fmt: skip
+# Only collectives have these, and the waits of `cuda_sync`.
+_SPARSE = (
+    "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Name",
+    "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank",
+    "wait_on_stream", "wait_on_cuda_event_record_corr_id",
+)  # fmt: skip
+_INTEGERS = (
+    "External id", "correlation", "stream", "device", "bytes", "Sequence number", "Fwd thread id", "Python id",
+    "Python parent id", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
+)  # fmt: skip
+_SPELLINGS = {"external id": "External id", "Bytes": "bytes"}
+
+# Lower-case category to what the row is, what most rows are first: each row is compared until one fits.
+# `overhead` is time that CUPTI itself takes on the host.
+_KIND = {
+    "python_function": "python", "cpu_op": "op", "cuda_runtime": "runtime", "hip_runtime": "runtime",
+    "kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset", "user_annotation": "mark",
+    "cuda_driver": "driver", "operator": "op", "runtime": "runtime", "xpu_runtime": "runtime",
+    "mtia_runtime": "runtime", "privateuse1_runtime": "runtime", "glow_runtime": "runtime", "overhead": "runtime",
+    "xpu_driver": "driver", "privateuse1_driver": "driver",
+    "concurrent_kernel": "kernel", "memcpy": "memcpy", "memset": "memset", "cuda_sync": "sync",
+    "gpu_user_annotation": "ignored", "trace": "ignored",
+}  # fmt: skip
+# The marks of steps, which are marks or operators by their category, are told from these here, in passing.
+_STEP_KINDS = tuple(category for category, kind in _KIND.items() if kind in ("op", "mark"))
+_WHAT = (
+    f"CASE WHEN ph = 'X' THEN CASE WHEN {IS_STEP} AND lower(cat) IN {_STEP_KINDS} THEN 'step' ELSE CASE lower(cat) "
+    + " ".join(f"WHEN '{category}' THEN '{kind}'" for category, kind in _KIND.items())
+    + " END END END"
+)
+# The values of strides and flags decide what convolutions and attention have to do; of others they are not kept.
+_GIVEN = (
+    """CASE WHEN args."Concrete Inputs" IS NOT NULL AND (contains(name, 'conv') OR contains(name, 'attention') """
+    """OR name = 'aten::index_select') THEN args."Concrete Inputs" END"""
+)
+# Strides tell whether several inputs lie in one order; rows with a single tensor need none.
+_STRIDES = (
+    """CASE WHEN starts_with(name, 'aten::') AND contains(args."Input Strides", '],') """
+    """THEN args."Input Strides" END"""
+)
+
+
+class KinetoReader:
+    """Reads one Kineto file into the tables of one rank."""
+
+    name: ClassVar[str] = "kineto"
+    version: ClassVar[int] = 6
+
+    def claim(self, files: Sequence[Path]) -> list[Source]:
+        """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
+        return claimed(self.name, files)
+
+    def read(self, source: Source, rank: int, sink: Sink) -> None:
+        """Write all tables of the trace; raises `TraceFormatError` when no event of it can be read."""
+        path = source.files[0]
+        events = scan(
+            path, (*_ARGUMENTS, *_SPARSE), sink, _SPELLINGS, integers=_INTEGERS, sparse=_SPARSE,
+            helpers=("Concrete Inputs", "Input Strides"),
+            derived={"what": _WHAT, "given": _GIVEN, "strides": _STRIDES}, memory_mb=600,
+        )  # fmt: skip
+        try:
+            _sort_out(events.con, events)
+            _note_strangers(events.con, path, sink)
+            step = write_steps(events.con, sink)
+            with ThreadPoolExecutor(max_workers=1) as pool:
+                # Half of the work each: host calls over a connection of their own, the rest here.
+                calls = pool.submit(_host_rows, events, step, sink)
+                written = pool.submit(lambda: sink.frame("host_op", calls.result()))
+                write_kernels(events.con, step, sink)
+                write_comm(events.con, events.header.get("distributedInfo"), step, sink)
+                write_flows(events.con, sink)
+                write_memory(events.con, sink)
+                write_about(events, source.capture or capture_of(path), host_of(path), sink)
+                # Allocations are named after the host calls that made them.
+                write_allocations(events.con, calls.result(), sink)
+                written.result()
+            _note_gaps(path, sink)
+        finally:
+            events.con.close()
+
+
+def _host_rows(events: Scan, step: pl.DataFrame, sink: Sink) -> pl.DataFrame:
+    with contextlib.closing(sink.connect()) as con:
+        _sort_out(con, events)
+        return host_rows(con, step, sink)
+
+
+def _sort_out(con: duckdb.DuckDBPyConnection, events: Scan) -> None:
+    """The view `event`: the events with numbers for the keys that every table needs."""
+    con.execute(
+        "CREATE TEMP VIEW event AS "
+        "SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, sparse, what, given, strides, "
+        "TRY_CAST(pid AS BIGINT) AS pid_number, TRY_CAST(tid AS BIGINT) AS tid_number, "
+        'args."External id" AS external, nullif(args.correlation, 0) AS correlation '
+        f"FROM {events.events}"
+    )
+
+
+def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> None:
+    rows = con.execute(
+        "SELECT coalesce(cat, 'none'), count(*) FROM event WHERE ph = 'X' AND what IS NULL "
+        "GROUP BY 1 ORDER BY 2 DESC, 1"
+    ).fetchall()
+    if rows:
+        names = ", ".join(str(name)[:40] for name, _ in rows[:5]) + (", …" if len(rows) > 5 else "")
+        sink.note(
+            "degraded", f"{sum(count for _, count in rows)} events have a category that is not known ({names})",
+            where=str(path), lost="these events", hint="is it a PyTorch trace? If so, report the category",
+        )  # fmt: skip
+
+
+def _note_gaps(path: Path, sink: Sink) -> None:
+    """What the tables cannot hold because the trace has not got it."""
+    work = pl.scan_parquet(sink.folder / "kernel.parquet").filter(pl.col("component") != "wait")
+    kernels, unlaunched = work.select(pl.len(), pl.col("launch_ns").null_count().alias("unlaunched")).collect().row(0)
+    if not kernels:
+        sink.note("info", "no work of a device is in the trace", where=str(path), lost="everything about the device",
+                  hint="a CPU job? Else add ProfilerActivity.CUDA to the profiler's activities")  # fmt: skip
+    if not sink.rows("host_op"):
+        sink.note("degraded", "no host operation is in the trace", where=str(path), lost="causes on the host",
+                  hint="add ProfilerActivity.CPU to the profiler's activities")  # fmt: skip
+    if kernels and unlaunched:
+        sink.note(
+            "info",
+            f"{unlaunched} of {kernels} device tasks were launched outside the capture",
+            where=str(path),
+        )

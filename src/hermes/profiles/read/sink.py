@@ -1,0 +1,132 @@
+"""Where a reader puts its tables: checked against the schema and written as Parquet, always."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+import polars as pl
+
+from hermes.base.cores import threads
+from hermes.base.errors import Diagnostic
+from hermes.model.tables import TABLES, empty, lookup, schema_of
+from hermes.profiles.read.query import literal
+from hermes.store.cache import unwritable
+
+
+class Sink:
+    """Takes the tables of one capture of one rank into `folder`, one Parquet file a table.
+
+    A column of the schema that a frame lacks is filled with null when the schema allows null there; every frame gets
+    its `rank`. `scratch` is a folder for temporary files; who made the sink deletes it.
+    """
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self.folder = folder
+        self.rank = rank
+        self.notes: list[Diagnostic] = []
+        self.scratch = folder / "scratch"
+        self.scratch.mkdir(parents=True, exist_ok=True)
+
+    def note(
+        self,
+        level: Literal["info", "degraded"],
+        message: str,
+        *,
+        where: str = "",
+        lost: str = "",
+        hint: str = "",
+    ) -> None:
+        """Record something that the report must say about the input."""
+        self.notes.append(Diagnostic(level=level, message=message, where=where, lost=lost, hint=hint))
+
+    def connect(self, memory_mb: int = 150) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection with bounded memory that spills into `scratch` and touches no network."""
+        con = duckdb.connect(
+            config={
+                "threads": min(threads(), 2),
+                "memory_limit": f"{memory_mb}MB",
+                "temp_directory": str(self.scratch / "spill"),
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "preserve_insertion_order": "true",
+            }
+        )
+        # On a slow machine it would write a bar to stdout, into the report.
+        con.execute("SET enable_progress_bar = false")
+        return con
+
+    def frame(self, name: str, rows: pl.DataFrame) -> None:
+        """Write a table from a frame; raises `ValueError` on a wrong type or a null where none is allowed."""
+        table = lookup(TABLES, name)
+        wanted = schema_of(table)
+        rows = rows.with_columns(pl.lit(self.rank, dtype=pl.Int64).alias("rank"))
+        unknown = set(rows.columns) - set(wanted)
+        if unknown:
+            raise ValueError(f"table {name} has no columns {sorted(unknown)}")
+        absent = [
+            pl.lit(None, dtype=kind).alias(column) for column, kind in wanted.items() if column not in rows.columns
+        ]
+        rows = rows.with_columns(absent).select(
+            pl.col(column).cast(kind, strict=True) for column, kind in wanted.items()
+        )
+        _refuse_nulls(name, rows)
+        self._write(name, rows)
+
+    def sql(self, con: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
+        """Write a table from a query, streamed; the same checks as `frame`, by DuckDB."""
+        table = lookup(TABLES, name)
+        given = {row[0] for row in con.execute(f"DESCRIBE {query}").fetchall()}
+        unknown = given - set(table.names)
+        if unknown:
+            raise ValueError(f"table {name} has no columns {sorted(unknown)}")
+        picked = ", ".join(
+            f'{self.rank}::BIGINT AS "rank"' if column.name == "rank"
+            else f'"{column.name}"::{column.sql_type} AS "{column.name}"' if column.name in given
+            else f'NULL::{column.sql_type} AS "{column.name}"'
+            for column in table.columns
+        )  # fmt: skip
+        path = self._path(name)
+        con.execute(f"COPY (SELECT {picked} FROM ({query})) TO {literal(path)} (FORMAT parquet, COMPRESSION zstd)")
+        required = [column.name for column in table.columns if not column.null]
+        nulls = pl.scan_parquet(path).select(pl.col(column).null_count() for column in required).collect()
+        _refuse(name, nulls)
+
+    def fill(self) -> None:
+        """Write every table that the reader left out as an empty one."""
+        for name, table in TABLES.items():
+            if not self._path(name).exists():
+                self._write(name, empty(table))
+
+    def _write(self, name: str, rows: pl.DataFrame) -> None:
+        try:
+            # Zstd would halve the file, and take 50 MB more while the largest tables are written.
+            rows.write_parquet(self._path(name), compression="lz4")
+        except pl.exceptions.ComputeError as refused:
+            # So Polars says that the disk is full; what the frame holds was checked before.
+            raise unwritable(self.folder, str(refused)[:160]) from refused
+
+    def read(self, name: str) -> pl.DataFrame:
+        """A table written before, or an empty one."""
+        path = self._path(name)
+        return pl.read_parquet(path) if path.exists() else empty(lookup(TABLES, name))
+
+    def rows(self, name: str) -> int:
+        """How many rows a table written before has; 0 for one that was not."""
+        path = self._path(name)
+        return int(pl.scan_parquet(path).select(pl.len()).collect().item()) if path.exists() else 0
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.parquet"
+
+
+def _refuse_nulls(name: str, rows: pl.DataFrame) -> None:
+    required = [column.name for column in TABLES[name].columns if not column.null]
+    _refuse(name, rows.select(pl.col(column).null_count() for column in required))
+
+
+def _refuse(name: str, nulls: pl.DataFrame) -> None:
+    bad = [column for column in nulls.columns if nulls.height and nulls[column][0]]
+    if bad:
+        raise ValueError(f"table {name}: null in {', '.join(bad)}, which the schema forbids")

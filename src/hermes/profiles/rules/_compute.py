@@ -1,0 +1,160 @@
+"""What rules about compute share: steps beside their splits, operators per step, changes that stand for cures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from hermes.base.globs import literal
+from hermes.knowledge.vendors import Traits, common_traits
+from hermes.model.compute_measures import OTHERS, OperatorCost, StepCompute
+from hermes.model.finding import Blame, Evidence
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.model.measures import StepSplit
+from hermes.profiles.rules._component import Loss, loss, place
+from hermes.profiles.rules.rule import by_share
+
+_SHOWN = 3
+_MOST_CHANGES = 8
+_LONGEST_NAME = 60
+
+
+def lost(
+    job: Job,
+    computes: Rows[StepCompute],
+    what: str,
+    part: Callable[[StepCompute], int | None],
+    of_kernels: Limit,
+    of_window: Limit,
+) -> Loss | None:
+    """The ranks on which a part of the time of the kernels is beyond both limits; no more than the step's compute."""
+    steps = {(row.rank, row.step): row for row in computes}
+
+    def cost(split: StepSplit) -> int | None:
+        row = steps.get((split.rank, split.step))
+        ns = part(row) if row is not None else None
+        if row is None or ns is None or not row.kernel_ns or not by_share(of_kernels, ns / row.kernel_ns):
+            return None
+        return min(ns, _most(split))
+
+    found = loss(job, what, of_window, cost)
+    if found is None:
+        return None
+    row = steps[found.worst.rank, found.worst.step]
+    share = Evidence(
+        what=what,
+        value=round((part(row) or 0) / row.kernel_ns, 6),
+        unit="of the time of all kernels",
+        threshold=of_kernels.value,
+        where=place(job, found.worst),
+    )
+    return replace(found, evidence=(*found.evidence, share))
+
+
+def _most(split: StepSplit) -> int:
+    """What a part of compute can cost a step at most: its compute; without a device, where operators run, the step."""
+    return split.window_ns if split.compute_ns is None else split.compute_ns
+
+
+def per_step(
+    job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], ns: Callable[[OperatorCost], float]
+) -> dict[int, float]:
+    """Nanoseconds per step by rank of some part of the time of operators.
+
+    Operators are summed over ranks and steps, and over what lies outside of the steps of a capture: each rank that has
+    an operator gets the mean of them, and the steps their share of the time of all kernels.
+    """
+    every = sum(row.ns for row in ops)
+    if not every:
+        return {}
+    inside = min(1.0, sum(step.kernel_ns for step in computes) / every)
+    sums: dict[tuple[int, ...], float] = {}
+    for row in ops:
+        value = ns(row)
+        if value:
+            sums[row.ranks] = sums.get(row.ranks, 0.0) + value
+    found: dict[int, float] = {}
+    for ranks, value in sums.items():
+        steps = sum(job.steps.counts.get(rank, 0) for rank in ranks)
+        for rank in ranks if steps else ():
+            found[rank] = found.get(rank, 0.0) + value * inside / steps
+    return found
+
+
+def operators(
+    job: Job,
+    ops: Rows[OperatorCost],
+    computes: Rows[StepCompute],
+    what: str,
+    limit: Limit,
+    ns: Callable[[OperatorCost], float],
+) -> Loss | None:
+    """The ranks on which a part of the time of operators is beyond a limit; no more than the step's compute."""
+    by_rank = per_step(job, ops, computes, ns)
+    found = loss(
+        job,
+        what,
+        limit,
+        lambda split: min(round(by_rank[split.rank]), _most(split)) if split.rank in by_rank else None,
+    )
+    return found
+
+
+def longest(ops: Rows[OperatorCost], ns: Callable[[OperatorCost], float]) -> list[OperatorCost]:
+    """The operators of which some part of the time is not 0, the largest part first."""
+    rows = [(ns(row), row) for row in ops]
+    return [row for value, row in sorted(rows, key=lambda pair: (-pair[0], _order(pair[1]))) if value > 0]
+
+
+def _order(row: OperatorCost) -> tuple[str, str, str, str]:
+    return row.operator, row.shapes, row.dtypes, row.chip or ""
+
+
+def shown(rows: Sequence[OperatorCost], ns: Callable[[OperatorCost], float]) -> tuple[Evidence, ...]:
+    """What the first operators lose, with their shapes; a share of all compute, which more steps do not change."""
+    return tuple(
+        Evidence(
+            what=f"{short(row.operator)} {short(row.shapes)}".strip(),
+            value=round(row.share * ns(row) / row.ns, 6) if row.ns else 0.0,
+            unit="of the time of all kernels",
+            threshold=None,
+            where=" ".join(
+                part for part in (f"{row.calls // max(1, len(row.ranks))} calls a rank,", short(row.dtypes)) if part
+            ),
+        )
+        for row in rows[:_SHOWN]
+    )
+
+
+def short(name: str) -> str:
+    """A name as far as it fits a line: C++ templates and lists of shapes are long."""
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+
+
+def named(rows: Sequence[OperatorCost]) -> tuple[Blame, ...]:
+    """The distinct names of the first operators."""
+    told = [row.operator for row in rows if row.operator and not row.operator.startswith(OTHERS)]
+    return tuple(dict.fromkeys(Blame(short(name), "operator") for name in told))[:_SHOWN]
+
+
+def faster(ops: Rows[OperatorCost], saved: Callable[[OperatorCost], float]) -> tuple[str, ...]:
+    """Changes that leave operators, by name, the part of their time that is not saved; the largest eight.
+
+    A kernel without its framework's operator goes by its symbol, which kernels of other operators share: it is left as
+    it is, so that a replay gives too little rather than too much.
+    """
+    whole: dict[str, int] = {}
+    less: dict[str, float] = {}
+    for row in ops:
+        whole[row.operator] = whole.get(row.operator, 0) + row.ns
+        less[row.operator] = less.get(row.operator, 0.0) + saved(row)
+    worst = sorted(
+        (name for name in less if name and "<" not in name and less[name] > 0), key=lambda name: (-less[name], name)
+    )
+    return tuple(f"op:{literal(name)}={max(0.0, 1 - less[name] / whole[name]):.4g}" for name in worst[:_MOST_CHANGES])
+
+
+def of_device(job: Job, ranks: Collection[int]) -> Traits:
+    """How the device of the ranks differs from others, for advice that depends on it."""
+    return common_traits(job.vendors.get(rank, "") for rank in ranks)

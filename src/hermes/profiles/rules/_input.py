@@ -1,0 +1,139 @@
+"""What rules of the input share: what waiting for batches costs a step, and the numbers of the loop behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from hermes.model.finding import Evidence
+from hermes.model.host_measures import Before
+from hermes.model.input_measures import Fetches, InputRates
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.model.measures import StepSplit
+from hermes.profiles.rules._component import Loss
+from hermes.profiles.rules._host import before_of, counted, counted_fact, counted_step, fact, has_device, host_loss
+from hermes.profiles.rules.rule import by_share
+
+RECEIVED = Limit(
+    value=0.2, unit="of step computed by the loop itself to receive batches", source="docs/evidence/host-limits.md"
+)
+CROWDED = Limit(value=0.1, unit="of step in which the loop waits for a core", source="docs/evidence/host-limits.md")
+WAITED = "data_ns"
+_LONG = 4
+
+
+def fetches_of(fetches: Rows[Fetches], rank: int) -> Fetches | None:
+    """How the loop of a rank got its batches; None where no fetch was seen."""
+    return next(iter(fetches.of(rank)), None)
+
+
+def fetch_loss(
+    job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before], what: str, limit: Limit, kinds: Collection[str]
+) -> Loss | None:
+    """The rank that loses most to fetching in loops of these kinds; of steps before the capture where these tell it."""
+    length = counted_step(job, unprofiled, WAITED)
+    return host_loss(job, what, limit, lambda split: _without_profiler(job, fetches, unprofiled, split, kinds), length)
+
+
+def waits_before(job: Job, unprofiled: Rows[Before], rank: int) -> bool:
+    """Whether the waits of a rank were counted in steps before the capture."""
+    return counted(job, unprofiled, rank, WAITED) is not None
+
+
+def _without_profiler(
+    job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before], split: StepSplit, kinds: Collection[str]
+) -> int | None:
+    """As `fetch_cost`, counted before the capture if it was: a profiler slows the loop, so that workers are early."""
+    row, waited = fetches_of(fetches, split.rank), counted(job, unprofiled, split.rank, WAITED)
+    if row is None or row.kind not in kinds or waited is None or not row.wait_ns:
+        return fetch_cost(job, fetches, split, kinds)
+    # Batches of workers must be received, ready or not.
+    own = (
+        0
+        if row.kind != "workers" or receives(job, unprofiled, split.rank)
+        else received_ns(job, unprofiled, split.rank)
+    )
+    wait = max(0, round(waited * (1 - starting(row))) - own)
+    return wait if row.kind != "workers" else _with_delay(job, unprofiled, split.rank, wait)
+
+
+def _with_delay(job: Job, unprofiled: Rows[Before], rank: int, wait_ns: int) -> int:
+    """The wait, and where workers leave the loop no core what it waits for one: no more than it is on none."""
+    before, delay = before_of(unprofiled, rank), crowded_ns(job, unprofiled, rank)
+    if before is None or not delay:
+        return wait_ns
+    return max(wait_ns, min(wait_ns + delay, before.step_ns - (before.cpu_ns or 0)))
+
+
+def crowded_ns(job: Job, unprofiled: Rows[Before], rank: int) -> int:
+    """What the loop could have run in a step and waited for a core, where that is much; counted before the capture."""
+    before, delay = before_of(unprofiled, rank), counted(job, unprofiled, rank, "delay_ns")
+    return delay if before and delay and by_share(CROWDED, delay / before.step_ns) else 0
+
+
+def received_ns(job: Job, unprofiled: Rows[Before], rank: int) -> int:
+    """What the loop itself computed in a step to receive batches of workers, counted before the capture; 0 if not."""
+    return counted(job, unprofiled, rank, "data_cpu_ns") or 0
+
+
+def receives(job: Job, unprofiled: Rows[Before], rank: int) -> bool:
+    """Whether receiving a batch takes the loop so long that it is a loss of its own: few tensors take no time."""
+    row = before_of(unprofiled, rank)
+    return row is not None and by_share(RECEIVED, received_ns(job, unprofiled, rank) / row.step_ns)
+
+
+def starting(row: Fetches) -> float:
+    """The part of all waits of the loop that is for its start: making iterators, and their first batches."""
+    start = (row.epoch_ns or 0) + first_waits_ns(row)
+    every = row.wait_ns + (row.epoch_ns or 0)
+    return start / every if every else 0.0
+
+
+def fetch_cost(job: Job, fetches: Rows[Fetches], split: StepSplit, kinds: Collection[str]) -> int | None:
+    """What fetching takes a step: of the device's free time, or of the host's where there is no device."""
+    row = fetches_of(fetches, split.rank)
+    if row is None or row.kind not in kinds:
+        return None
+    lost = row.device_free_ns if has_device(job, split.rank) else row.wait_ns
+    return None if lost is None else max(lost - first_waits_ns(row), 0) // max(1, row.steps)
+
+
+def first_waits_ns(row: Fetches) -> int:
+    """Waits for the first batches of workers that were started anew: a fetch that is long beside the others, where
+    making the iterator took long, too. Workers that stay give their first batch soon after a short start.
+    """
+    if not row.epochs or not row.epoch_ns:
+        return 0
+    if row.first_ns is not None:
+        return row.first_ns if _LONG * row.epoch_ns > row.first_ns else 0
+    odd = row.longest_ns > _LONG * row.median_ns and _LONG * row.epoch_ns > row.longest_ns
+    return min(row.epochs * row.longest_ns, row.wait_ns) if odd else 0
+
+
+def where_verb(job: Job, found: Loss) -> str:
+    """What the loss does to the step, in words."""
+    share = f"{found.share:.0%} of the step"
+    return f"leaves the device free for {share}" if has_device(job, found.worst.rank) else f"takes {share}"
+
+
+def one_long_fetch(row: Fetches) -> bool:
+    """Whether a single fetch of several is most of the wait: then it is no steady loss."""
+    return row.fetches > 1 and 2 * row.longest_ns > row.wait_ns and 2 * row.median_ns < row.longest_ns
+
+
+def loop_facts(job: Job, rates: Rows[InputRates], unprofiled: Rows[Before], row: Fetches) -> Iterator[Evidence]:
+    """The fetches, and the demand against what is supplied."""
+    rank = row.rank
+    yield from counted_fact(job, unprofiled, rank, WAITED)
+    yield fact(job, rank, "median fetch", row.median_ns, "ns")
+    step = "" if row.longest_step is None else f"step {row.longest_step}"
+    yield fact(job, rank, "longest fetch", row.longest_ns, "ns", source=step)
+    yield fact(job, rank, "fetches that waited 1 ms or more", row.long / row.fetches, "of fetches")
+    rate = next(iter(rates.of(rank)), None)
+    if rate is None:
+        return
+    for what, value in (("batches that the step could take", rate.demand), ("batches that are made", rate.supply)):
+        if value is not None:
+            yield fact(job, rank, what, round(value, 3), "a second")
+    if rate.cores_free is not None:
+        yield fact(job, rank, f"cores free, of {rate.cores}", round(rate.cores_free, 1), "cores")

@@ -1,0 +1,54 @@
+"""The shape that three rules share: a class of operators that computes nothing takes a share of the kernels' time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hermes.knowledge.operators import LAYOUT
+from hermes.model.compute_measures import OperatorCost, StepCompute
+from hermes.model.finding import Action, Finding
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.profiles.rules._compute import faster, longest, lost, named, of_device, shown
+from hermes.profiles.rules._host import bound
+from hermes.profiles.rules._limits import NOISE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """One of the classes of `hermes.knowledge.operators.LAYOUT`, and what is said of it."""
+
+    kind: str
+    words: str
+    part: Callable[[StepCompute], int | None]
+    limit: Limit
+    fused: Action
+    others: Action
+
+
+def found_layout(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], layout: Layout) -> Iterator[Finding]:
+    """At most one finding."""
+    found = lost(job, computes, layout.words, layout.part, layout.limit, NOISE)
+    if found is None:
+        return
+
+    def own(row: OperatorCost) -> float:
+        if row.kind == layout.kind:
+            return float(row.ns)
+        # A library's operator may hold kernels that only change a format.
+        return float(row.losses.layout_ns) if layout.kind == "format conversion" and row.kind not in LAYOUT else 0.0
+
+    worst = longest(ops, own)
+    yield Finding(
+        title=f"{found.share:.0%} of the step is spent on {layout.words}",
+        ranks=found.ranks,
+        blames=named(worst),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=bound(job, found, "none of them is left"),
+        confidence=round(0.8 * job.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, own)),
+        replay=faster(ops, own),
+        actions=(layout.fused if of_device(job, found.ranks).fused else layout.others,),
+    )

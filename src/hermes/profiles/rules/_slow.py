@@ -1,0 +1,79 @@
+"""Which ranks compute slower or longer than their peers: what several rules must agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from hermes.model.compute_measures import StepCompute
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.model.measures import StepSplit
+from hermes.model.structure_measures import Pipeline
+from hermes.profiles.rules._component import typical
+from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.rule import by_share
+
+SLOWER = Limit(
+    value=0.03, unit="of the time of its kernels", source="cases CMP-14 and COM-21; priority `medium` of msprof-analyze"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slow:
+    """A rank that takes longer for the same operators than the median rank; `lost_ns` is per step."""
+
+    rank: int
+    split: StepSplit
+    lost_ns: int
+    kernel_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A rank's typical step beside the median of its peers: what it computes longer, and is free longer, per step.
+
+    Its peers are the ranks of its pipeline stage, else all others; `peers` is how many they are.
+    """
+
+    rank: int
+    peers: int
+    compute_ns: int
+    free_ns: int
+
+
+def slow_by_compute(job: Job, computes: Rows[StepCompute]) -> list[Slow]:
+    """The ranks whose operators take longer than equal ones on the median rank, the slowest first."""
+    rows = {(row.rank, row.step): row for row in computes}
+    found = []
+    for split in typical(job):
+        row = rows.get((split.rank, split.step))
+        if row is None or row.over_peers_ns is None or not row.kernel_ns:
+            continue
+        if by_share(SLOWER, row.over_peers_ns / row.kernel_ns) and by_share(NOISE, row.over_peers_ns / split.window_ns):
+            found.append(Slow(rank=split.rank, split=split, lost_ns=row.over_peers_ns, kernel_ns=row.kernel_ns))
+    return sorted(found, key=lambda one: (-one.lost_ns, one.rank))
+
+
+def beside(job: Job, pipelines: Rows[Pipeline], rank: int) -> Beside | None:
+    """A rank beside its peers; None when it was not collected, or has none."""
+    splits = {split.rank: split for split in typical(job)}
+    if rank not in splits:
+        return None
+    line = pipelines.only
+    stages = line.stages if line else ()
+    mates = next((set(stage.ranks) for stage in stages if rank in stage.ranks), set(splits)) - {rank}
+    others = [splits[mate] for mate in sorted(mates & splits.keys())]
+    if not others:
+        return None
+    own = splits[rank]
+    return Beside(
+        rank=rank,
+        peers=len(others),
+        compute_ns=round((own.compute_ns or 0) - median(other.compute_ns or 0 for other in others)),
+        free_ns=round(_host(own) - median(_host(other) for other in others)),
+    )
+
+
+def _host(split: StepSplit) -> int:
+    return (split.free_ns or 0) + max(split.preparing_ns or 0, 0)

@@ -1,0 +1,197 @@
+"""A straggler: ranks wait for one rank inside collectives.
+
+## What it detects
+
+Inside a collective, Ascend records each wait for another rank's notification with the rank that is awaited. Elsewhere
+the starts of a collective on all ranks tell who arrived last, as far as the clocks allow. The rule
+takes what a rank waits for one peer, per step, against the window, and names the peer: of Ascend's waits the longest,
+since several run at once; else their sum. On Ascend that peer need not have been collected.
+
+## Why it costs you
+
+A collective ends when its last member has arrived. The time that all others wait for it is lost on every one of them.
+
+## When it is not a problem
+
+Around checkpoints and evaluation, and in the first steps after a start, ranks arrive unevenly without a lasting cause.
+A chain of waits can pass a delay on: the awaited rank may itself have waited for another.
+
+Within a pipeline, stages wait for each other by design: waits for ranks of another stage are left to the PAR rules.
+
+## What to do
+
+Where the awaited rank was collected, the finding says whether it computes longer than its peers (then CMP011 or PAR003
+may say why) or its device waits for its host (then look at that host). Where it was not, profile it on the same step.
+
+## How to check
+
+Profile the awaited rank together with a waiting one: the awaited one must no longer arrive last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Moment
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.model.measures import PeerWait
+from hermes.model.structure_measures import Pipeline
+from hermes.profiles.rules._comm import waited_per_step
+from hermes.profiles.rules._host import won
+from hermes.profiles.rules._slow import Beside, beside
+from hermes.profiles.rules.rule import by_share, rule
+
+LIMIT = Limit(
+    value=0.05,
+    unit="of window",
+    source="slow-card advice of MindStudio Insight 26.0: waiting above 5 % of the longest time",
+)
+HALF = Limit(
+    value=0.50,
+    unit="of the waiting must be explained by what the awaited rank does longer",
+    source="docs/evidence/detection.md",
+)
+
+_SHOWN = 4
+_COMPUTES = "which computes longer than its peers"
+_STARVES = "whose host keeps its device waiting"
+
+
+@rule(
+    "COM002", state="stable", cause=Cause.STRAGGLER, cases=("COM-21", "COM-22", "PAR-05", "PAR-13", "PAR-18", "ENV-06")
+)
+def straggler(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline]) -> Iterator[Finding]:
+    """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
+    longest: dict[int, PeerWait] = {}
+    for wait in waits:
+        if _other_stage(pipelines, wait):
+            continue
+        if wait.rank not in longest or _size(wait) > _size(longest[wait.rank]):
+            longest[wait.rank] = wait
+    for peer in sorted({wait.peer for wait in longest.values()}):
+        finding = _of_peer(job, waits, pipelines, peer)
+        if finding:
+            yield finding
+
+
+def _size(wait: PeerWait) -> tuple[int, int, int]:
+    """Of equally long waits the greater sum counts, then the lower rank: the order of the rows must not matter."""
+    return wait.longest_ns, wait.total_ns, -wait.peer
+
+
+def _other_stage(pipelines: Rows[Pipeline], wait: PeerWait) -> bool:
+    """Whether two ranks are in different stages of a pipeline."""
+    line = pipelines.only
+    own = {stage.stage for stage in (line.stages if line else ()) if {wait.rank, wait.peer} & set(stage.ranks)}
+    return len(own) > 1
+
+
+def _of_peer(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], peer: int) -> Finding | None:
+    slow: list[tuple[float, int, PeerWait, int]] = []
+    for wait in (wait for wait in waits if wait.peer == peer and not _other_stage(pipelines, wait)):
+        split = job.steps.typical(wait.rank)
+        if split is None or not split.window_ns:
+            continue
+        cost = waited_per_step(job, wait)
+        if split.exposed_comm_ns is not None:
+            # A wait that compute hides costs nothing.
+            cost = min(cost, split.exposed_comm_ns)
+        if by_share(LIMIT, cost / split.window_ns):
+            slow.append((cost / split.window_ns, cost, wait, split.window_ns))
+    if not slow:
+        return None
+    share, cost, worst, _ = max(slow, key=lambda one: (one[1], -one[2].rank))
+    collected = worst.peer_collected
+    apart = beside(job, pipelines, peer) if collected else None
+    why = _why(apart, cost)
+    tail = (f", {why}" if why else "") if collected else ", which was not collected"
+    return Finding(
+        title=f"{len(slow)} of {len(job.steps.counts)} ranks wait for rank {peer}{tail}",
+        ranks=tuple(sorted(wait.rank for _, _, wait, _ in slow)),
+        blames=(Blame.of_rank(peer),),
+        cost_ns=cost,
+        share=share,
+        gain=won(job, worst.rank, cost, "the awaited rank arrives with the others"),
+        confidence=round((0.8 if collected else 0.7) * job.certainty, 2),
+        evidence=(
+            *(
+                Evidence(
+                    what=f"rank {wait.rank} waits for rank {peer}: {wait.waits} waits, their sum",
+                    value=float(wait.total_ns),
+                    unit="ns",
+                    threshold=None,
+                    where=f"{wait.source}, the longest at {wait.longest_at_ns} ns for {wait.longest_ns} ns "
+                    f"({job.inputs.get(wait.rank, '')})",
+                    at=Moment(rank=wait.rank, start_ns=wait.longest_at_ns, dur_ns=wait.longest_ns),
+                )
+                # The longest waits speak for all: a job may have thousands of ranks.
+                for _, _, wait, _ in sorted(slow, key=lambda one: (-one[1], one[2].rank))[:_SHOWN]
+            ),
+            Evidence(
+                what="wait per step",
+                value=round(share, 6),
+                unit="of window",
+                threshold=LIMIT.value,
+                where=f"rank {worst.rank}",
+            ),
+            *_beside(apart),
+        ),
+        replay=(f"rank:{peer}=median",),
+        actions=(_action(peer, worst.rank, why, collected=collected),),
+    )
+
+
+def _why(apart: Beside | None, cost_ns: int) -> str:
+    """In words, what an awaited rank does longer than its peers; empty where that explains no half of the waiting."""
+    if apart is None or max(apart.compute_ns, apart.free_ns) <= HALF.value * cost_ns:
+        return ""
+    return _COMPUTES if apart.compute_ns >= apart.free_ns else _STARVES
+
+
+def _beside(apart: Beside | None) -> tuple[Evidence, ...]:
+    if apart is None:
+        return ()
+    where = f"rank {apart.rank}, its median step beside the median of {apart.peers} peers"
+    return tuple(
+        Evidence(what=what, value=float(ns), unit="ns", threshold=None, where=where)
+        for what, ns in (("computes longer", apart.compute_ns), ("is free longer", apart.free_ns))
+    )
+
+
+def _action(peer: int, waiting: int, why: str, *, collected: bool) -> Action:
+    if not collected:
+        return Action(
+            title=f"Profile rank {peer}",
+            do=f"Collect rank {peer} at Level1 with Python stacks (with_stack=True), and analyse its folder together "
+            f"with those of this capture: rank {waiting} shows what waits, rank {peer} will show for what.",
+            verify=f"Rank {peer} arrives last at the collectives and waits for nobody.",
+            risk="none",
+            source="tasks of the capture itself",
+        )
+    if why == _COMPUTES:
+        return Action(
+            title=f"Make rank {peer} compute no longer than the others",
+            do=f"See the findings that blame rank {peer} (CMP008 its clock, CMP011 the same operators slower, PAR003 "
+            "more tokens); compare its operators with another rank's in the table of operators.",
+            verify=f"Compute of rank {peer} equals that of its peers, and the others no longer wait for it.",
+            risk="none",
+            source="tasks of the capture itself",
+        )
+    if not why:
+        return Action(
+            title=f"Compare rank {peer} with a rank that waits",
+            do="Neither its compute nor its free time explains half of the waiting: follow the critical path of the "
+            f"report to rank {peer}, and compare its step with that of rank {waiting} on the timeline.",
+            verify=f"Rank {peer} no longer arrives last.",
+            risk="none",
+            source="tasks of the capture itself",
+        )
+    return Action(
+        title=f"Look at the host of rank {peer}",
+        do=f"Compare host calls, input and free time of rank {peer} with another rank's (the CPU and IO rules say "
+        "what holds it up); look for other processes on its host.",
+        verify=f"Free time of rank {peer} equals that of its peers, and the others no longer wait for it.",
+        risk="none",
+        source="tasks of the capture itself",
+    )

@@ -1,0 +1,192 @@
+"""Many small collectives pay a fixed cost each.
+
+## What it detects
+
+Over the sizes of an operation among the same ranks, its time is a fixed part and a part by size. The rule takes the
+fixed part of all of them per step, where it is more than a fifth of their time, and no more than what nothing hides.
+Operations of 64 KB and less, whose sizes are too alike to tell, count whole, but for one, from eight a step on.
+On a job without a device, where Python's frames are recorded, it is the host's time in their calls, but for one of them
+and for what a rank is late on the whole.
+
+## Why it costs you
+
+Each collective costs a start on every rank and a round of notifications, however few bytes it moves. Thirty-two small
+ones pay that 32 times.
+
+## When it is not a problem
+
+A loss or a counter that is reduced once a step; small operations that are hidden behind compute.
+
+## What to do
+
+Put small operations together: larger gradient buckets, accumulation, one reduction of stacked counters, coarser
+wrapping of FSDP.
+
+## How to check
+
+Profile the same step again: fewer operations move the same bytes, and exposed communication falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hermes.model.comm_measures import GroupOp, LatencyFit
+from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.model.overlap_measures import StepOverlap
+from hermes.profiles.rules._comm import exposed_loss
+from hermes.profiles.rules._component import Loss, steps_of
+from hermes.profiles.rules._host import bound
+from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.rule import rule
+
+LIMIT = Limit(
+    value=0.20,
+    unit="of the time of these operations is fixed",
+    source="packet analysis of msprof-analyze: small packets above 20 % of all",
+)
+FLOOR = NOISE
+SMALL = Limit(
+    value=65_536,
+    unit="ns, at 1 GB/s, for all bytes of an operation: then it is not small",
+    source="1 GB/s is a tenth of what links of data centres give",
+)
+ONE = Limit(
+    value=0.125,
+    unit="of these operations is one of them: then they are few, as a loss and some counters",
+    source="case COM-33",
+)
+
+
+@rule(
+    "COM004",
+    state="stable",
+    cause=Cause.SMALL_COLLECTIVES,
+    cases=("COM-01", "COM-09", "COM-10", "COM-25", "COM-33", "COM-40", "CMP-29", "COM-37"),
+)
+def small_collectives(
+    job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], fits: Rows[LatencyFit]
+) -> Iterator[Finding]:
+    """At most one finding, of all fits beyond the limit; where sizes are too alike to fit, of all small operations."""
+    small = [group for group in groups if _each(job, group) > 1 / ONE.value and _light(group)]
+    tried = (_by_fit(job, overlaps, groups, fits, small), _by_size(job, overlaps, groups, small))
+    found = [one for one in tried if one]
+    if found:
+        yield max(found, key=lambda one: one.cost_ns)
+
+
+def _by_fit(
+    job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], fits: Rows[LatencyFit], small: Sequence[GroupOp]
+) -> Finding | None:
+    # Of operations that are all small no fit tells more: what it takes for the time of their bytes is noise.
+    counted = {(group.op, group.group) for group in small}
+    large = [
+        fit
+        for fit in fits
+        if fit.fixed_share > LIMIT.value and not {(fit.op, group) for group in fit.groups} <= counted
+    ]
+    costs: dict[int, float] = {}
+    for fit in large:
+        for rank in _ranks(groups, fit):
+            steps = job.steps.counts.get(rank, 0)
+            if steps:
+                costs[rank] = costs.get(rank, 0.0) + fit.fixed_total_ns / steps
+    found = exposed_loss(job, overlaps, groups, "fixed cost of collectives", FLOOR, costs)
+    if found is None:
+        return None
+    own = [fit for fit in large if found.worst.rank in _ranks(groups, fit)]
+    steps = max(1, job.steps.counts.get(found.worst.rank, 1))
+    first = max(own, key=lambda fit: (fit.fixed_total_ns, fit.op))
+    return Finding(
+        title=f"{first.operations / steps:.0f} small collectives a step pay {first.fixed_share:.0%} of their time as "
+        "fixed cost",
+        ranks=found.ranks,
+        blames=tuple(sorted({Blame(f"{fit.op} of {', '.join(fit.groups)}", "operation") for fit in own})),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=bound(job, found, "one operation in place of all, and none of it hidden"),
+        confidence=round(0.6 * job.certainty, 2),
+        evidence=(
+            *found.evidence,
+            *(
+                Evidence(
+                    what=f"fixed part of {fit.op} ({', '.join(fit.groups)})",
+                    value=round(fit.fixed_share, 4),
+                    unit="of its time",
+                    threshold=LIMIT.value,
+                    where=f"{fit.fixed_ns} ns each, {fit.operations / steps:.0f} a step; the fit is off by "
+                    f"{fit.error:.0%}",
+                )
+                for fit in own
+            ),
+        ),
+        replay=tuple(sorted({f"comm:{fit.op}={1 - fit.fixed_share:.4g}" for fit in own})),
+        actions=(_TOGETHER,),
+    )
+
+
+def _by_size(job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], small: Sequence[GroupOp]) -> Finding | None:
+    """Groups whose operations are all small and many: all of their time is start and end, and one operation has one."""
+    costs: dict[int, float] = {}
+    for group in small:
+        left = 1 - 1 / _each(job, group)
+        for rank in group.ranks:
+            # The waits go, too: where each operation begins late, one begins late once.
+            costs[rank] = costs.get(rank, 0.0) + (group.transfer_ns or 0) / steps_of(job, group.ranks) * left
+    found = exposed_loss(job, overlaps, groups, "time of small collectives but one", FLOOR, costs)
+    return _of_small(job, small, found) if found else None
+
+
+def _of_small(job: Job, small: Sequence[GroupOp], found: Loss) -> Finding:
+    own = [group for group in small if found.worst.rank in group.ranks]
+    first = max(own, key=lambda group: (group.transfer_ns or 0, group.group, group.op))
+    return Finding(
+        title=f"{_each(job, first):.0f} small collectives a step take {found.share:.0%} of it, and one could do",
+        ranks=found.ranks,
+        blames=tuple(sorted({Blame(f"{group.op} of {group.group}", "operation") for group in own})),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=bound(job, found, "one operation in place of all"),
+        confidence=round(0.8 * job.certainty, 2),
+        evidence=(
+            *found.evidence,
+            *(
+                Evidence(
+                    what=f"bytes of one {group.op} ({group.group})",
+                    value=round((group.bytes or 0) / max(1, group.rows)),
+                    unit="bytes",
+                    threshold=SMALL.value,
+                    where=f"{_each(job, group):.0f} a step, {group.transfer_median_ns or 0} ns each",
+                )
+                for group in own
+            ),
+        ),
+        actions=(_TOGETHER,),
+    )
+
+
+def _each(job: Job, group: GroupOp) -> float:
+    """Operations of a group in a step of one of its ranks."""
+    return group.rows / steps_of(job, group.ranks)
+
+
+def _light(group: GroupOp) -> bool:
+    return bool(group.rows) and group.bytes is not None and group.bytes / group.rows <= SMALL.value
+
+
+_TOGETHER = Action(
+    title="Put small collectives together",
+    do="DistributedDataParallel(bucket_cap_mb=100) or more; wrap FSDP by blocks, not by layers; "
+    "accumulate gradients; stack counters and losses into one tensor before they are reduced.",
+    verify="Operations per step fall, bytes per operation rise, exposed communication falls.",
+    risk="Memory of larger buckets; the first operation starts later.",
+    source="msprof-analyze, packet.yaml; PyTorch documentation of DistributedDataParallel",
+)
+
+
+def _ranks(groups: Rows[GroupOp], fit: LatencyFit) -> set[int]:
+    if fit.members is not None:
+        return set(fit.members)
+    return {rank for group in groups if group.group in fit.groups for rank in group.ranks}

@@ -1,0 +1,120 @@
+"""Collectives move sizes that are no multiple of 512 bytes.
+
+## What it detects
+
+Operations or transfers above 512 bytes whose size is no multiple of 512, where they make up more than a fifth of the
+time of transfers (Ascend only). Against aligned ones of the capture their loss is known; where there are none, the rule
+can only say how much of them nothing hides.
+
+## Why it costs you
+
+The copy engines between chips move whole lines of 512 bytes; a size or an address between two lines splits every
+transfer.
+
+## When it is not a problem
+
+When only the last, ragged slice of a buffer is unaligned: that is a small share of the time.
+
+## What to do
+
+Pad gradient and parameter buffers so that each rank's share is a multiple of 512 bytes.
+
+## How to check
+
+Profile the same step again: sizes are multiples of 512, and the speed of transfers rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.knowledge.vendors import traits
+from hermes.model.comm_measures import Alignment, GroupOp
+from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.model.overlap_measures import StepOverlap
+from hermes.profiles.rules._comm import exposed_loss
+from hermes.profiles.rules._component import steps_of
+from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.rule import rule
+
+LIMIT = Limit(
+    value=0.20,
+    unit="of the time of transfers",
+    source="byte alignment rule of msprof-analyze: below 20 % of the time its priority is low",
+)
+FLOOR = NOISE
+
+
+@rule("COM005", state="stable", cause=Cause.UNALIGNED_SIZES, cases=("COM-11", "COM-12"))
+def unaligned_sizes(
+    job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], alignments: Rows[Alignment]
+) -> Iterator[Finding]:
+    """At most one finding."""
+    if not any(traits(vendor).aligned_sizes for vendor in job.vendors.values()):
+        return
+    rows = {row.what: row for row in alignments}
+    whole = rows.get("operations")
+    if whole is None or not whole.time_ns or whole.unaligned_time_ns <= LIMIT.value * whole.time_ns:
+        return
+    ranks = sorted({rank for group in groups if group.split_rows for rank in group.ranks})
+    lost = _lost(whole)
+    mean = whole.unaligned_time_ns * (1.0 if lost is None else lost) / steps_of(job, ranks)
+    found = exposed_loss(job, overlaps, groups, "unaligned operations", FLOOR, dict.fromkeys(ranks, mean))
+    if found is None:
+        return
+    share = whole.unaligned_time_ns / whole.time_ns
+    yield Finding(
+        title=f"{share:.0%} of the time of collectives is for sizes that are no multiple of 512 bytes",
+        ranks=found.ranks,
+        blames=(),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(
+            low_ns=0,
+            high_ns=found.cost_ns,
+            method="bound: they take no time that compute does not hide; no aligned operation is there to compare with"
+            if lost is None
+            else "bound: they reach the speed of the aligned operations",
+        ),
+        confidence=round((0.3 if lost is None else 0.6) * job.certainty, 2),
+        evidence=(
+            *found.evidence,
+            Evidence(
+                what="unaligned operations",
+                value=round(share, 6),
+                unit="of the time of all",
+                threshold=LIMIT.value,
+                where=_speeds(whole),
+            ),
+        ),
+        replay=() if lost is None else (f"comm:*={1 - lost * share:.4g}",),
+        actions=(
+            Action(
+                title="Pad buffers to multiples of 512 bytes",
+                do="--use-distributed-optimizer --param-and-grad-buffer-pad 512 in MindSpeed; elsewhere pad "
+                "flattened buckets so that each rank's share is a multiple of 512 bytes.",
+                verify="The report's table of alignment has no unaligned operations, and exposed communication falls.",
+                risk="A little padding in memory.",
+                source="MindSpeed, param-and-grad-buffer-pad.md; msprof-analyze, byte_alignment.yaml",
+            ),
+        ),
+    )
+
+
+def _lost(row: Alignment) -> float | None:
+    """The part of the unaligned time that the speed of aligned operations would save; None when none compare."""
+    aligned, other = row.gb_per_s, row.unaligned_gb_per_s
+    if not aligned or not other or aligned <= other:
+        return None
+    return 1 - other / aligned
+
+
+def _speeds(row: Alignment) -> str:
+    known = [
+        f"{name} {speed:.3g} GB/s"
+        for name, speed in (("aligned", row.gb_per_s), ("unaligned", row.unaligned_gb_per_s))
+        if speed
+    ]
+    return "all ranks and steps" + (f", {', '.join(known)}" if known else "")

@@ -1,0 +1,145 @@
+"""Elementwise kernels and reductions that could be fused take much of the step.
+
+## What it detects
+
+The time of elementwise operators and reductions per step. Norms, softmax, attention and optimizers that a library has
+fused already do not count; what they are when put together from parts does.
+
+## Why it costs you
+
+Such a kernel reads a tensor and writes one, and computes nearly nothing between: it is as fast as memory, at best. Five
+of them in a row read and write the same tensor five times, where one fused kernel would do it once.
+
+## When it is not a problem
+
+When few of them stand next to each other, or the model is small, so that something else bounds the step. On a job
+without a device the rule is silent where there are fewer than three such calls for each product, and leaves out the
+framework's recurrent layers.
+
+## What to do
+
+Fuse them: compile the model, use the library's fused operators, write in place where autograd keeps no copy, and use a
+narrower type.
+
+## How to check
+
+Profile the same step again: there are fewer such kernels, and their time per step falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.knowledge.cures import FUSED_OPERATORS
+from hermes.knowledge.host_work import OPERATOR, PYTHON, RECURRENT
+from hermes.knowledge.operators import MATRIX
+from hermes.model.compute_measures import OperatorCost, StepCompute
+from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.host_measures import HostEvents, StepHost
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.profiles.rules._compute import faster, longest, named, of_device, operators, shown
+from hermes.profiles.rules._host import event_cost, has_device
+from hermes.profiles.rules.rule import by_share, rule
+
+FUSIBLE = ("elementwise", "reduction")
+LIMIT = Limit(
+    value=0.10,
+    unit="of window",
+    source="docs/evidence/noise.md",
+)
+LEFT = Limit(
+    value=0.50,
+    unit="of it stays, at least, when each two such kernels become one: half the bytes are moved",
+    source="bytes of two elementwise kernels in a row, against those of one",
+)
+CHAIN = Limit(
+    value=1 / 3,
+    unit="products for each such call, on a job without a device: then hardly two such calls are neighbours",
+    source="a linear layer with its activation has 3 products and 5 such calls a step: forward, backward, sum of the "
+    "bias's gradient, two updates",
+)
+
+
+@rule(
+    "CMP002",
+    state="stable",
+    cause=Cause.MEMORY_BOUND_KERNELS,
+    cases=(
+        "CMP-23",
+        "CMP-37",
+        "CMP-35",
+        "CMP-17",
+        "CMP-18",
+        "CMP-19",
+        "CMP-21",
+        "CMP-22",
+        "CMP-32",
+        "CMP-36",
+        "MEM-10",
+        "ENV-12",
+    ),
+)
+def unfused(
+    job: Job, host_steps: Rows[StepHost], events: Rows[HostEvents], ops: Rows[OperatorCost], computes: Rows[StepCompute]
+) -> Iterator[Finding]:
+    """At most one finding."""
+    found = operators(job, ops, computes, "elementwise kernels and reductions", LIMIT, _moving)
+    if found is None:
+        return
+    worst = longest(ops, _moving)
+    alone = not has_device(job, found.worst.rank)
+    if alone and _products(ops) > CHAIN.value:
+        return
+    own = _own(job, host_steps, events, found.worst.rank) if alone else 1.0
+    if not by_share(LIMIT, found.share * own):
+        return
+    won = round(found.cost_ns * (1 - LEFT.value) * own)
+    method = "each two of these kernels become one, and move half the bytes"
+    yield Finding(
+        title=f"{found.share:.0%} of the step is elementwise kernels and reductions, which fusion would shorten",
+        ranks=found.ranks,
+        blames=named(worst),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=won, high_ns=won, method=f"the host's own time: {method}", replayed=True)
+        if alone
+        else Gain(low_ns=0, high_ns=won, method=f"bound: {method}"),
+        confidence=round(0.5 * job.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, _moving)),
+        replay=faster(ops, lambda row: _moving(row) * (1 - LEFT.value)),
+        actions=(FUSED_OPERATORS if of_device(job, found.ranks).fused else _COMPILE,),
+    )
+
+
+def _own(job: Job, host_steps: Rows[StepHost], events: Rows[HostEvents], rank: int) -> float:
+    """The part of the host's operators outside of the framework's recurrent layers, whose steps nobody can fuse."""
+    host = next(iter(host_steps.of(rank)), None)
+    work = host.of(OPERATOR, PYTHON) if host else 0
+    return 1 - min(1.0, (event_cost(job, events, rank, RECURRENT) or 0) / work) if work else 1.0
+
+
+def _products(ops: Rows[OperatorCost]) -> float:
+    """Products for each call: with many of them none has a neighbour of its kind."""
+    rows = ops
+    products = sum(row.calls for row in rows if row.kind in MATRIX)
+    long = [row for row in rows if row.kind in FUSIBLE]
+    whole = sum(row.ns for row in long)
+    # What takes no time need not be fused.
+    return products / max(1, sum(row.calls for row in long if row.ns > _SLIGHT * whole))
+
+
+def _moving(row: OperatorCost) -> float:
+    return float(row.ns) if row.kind in FUSIBLE else 0.0
+
+
+_SLIGHT = 0.005
+"""Operators with less than this part of the time of all of their kind are no part of a chain."""
+_COMPILE = Action(
+    title="Compile the model, so that chains become one kernel",
+    do="model = torch.compile(model), or write the chain as one function under torch.compile; use fused=True "
+    "optimizers and scaled_dot_product_attention.",
+    verify="Triton kernels take the place of the elementwise ones, and their time falls.",
+    risk="Compilation at the start and at each new shape; graph breaks leave parts unfused.",
+    source="PyTorch documentation of torch.compile",
+)

@@ -1,0 +1,153 @@
+"""Tensors are converted between types.
+
+## What it detects
+
+The time of casts (Cast on Ascend, copies between types on CUDA) per step, against the window and against the time of
+all kernels. Where int8 is made into floating point, as of weights that are kept in 8 bits, products by scales on the
+same shape that are called as often belong to it. Where it is most of all casts that float64 is made into something
+narrower, and no other operator works on float64 of that shape, batches came so, or tables that the model keeps.
+
+## Why it costs you
+
+A cast reads and writes a whole tensor and computes nothing. Mixed precision needs some; operators that fall back to
+float32 between others in bfloat16 make pairs of them.
+
+## When it is not a problem
+
+Casts of weights once a step are part of mixed precision with float32 master weights. Where memory has no room for
+unpacked weights, unpacking is what one pays for it.
+
+## What to do
+
+Keep one type within a module, use fused operators that convert inside, and keep buffers and constants in the type they
+are used in. Let workers hand over the type that the step computes in, or bytes. Unpack weights that do not learn once,
+before training.
+
+## How to check
+
+Profile the same step again: time of casts per step falls; the loss stays the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hermes.knowledge.cost.tensors import per_tensor
+from hermes.knowledge.cures import FUSED_CASTS
+from hermes.model.compute_measures import OperatorCost, StepCompute
+from hermes.model.finding import Action, Cause, Finding
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.profiles.rules._compute import longest, named, per_step, shown
+from hermes.profiles.rules._layout import Layout, found_layout
+from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.rule import rule
+
+LIMIT = Limit(value=0.05, unit="of the time of all kernels", source="case CMP-06; priority `high` of msprof-analyze")
+FLOOR = NOISE
+
+
+@rule("CMP005", state="stable", cause=Cause.CASTS, cases=("CMP-06", "CMP-17", "CMP-20", "CMP-08", "IO-12"))
+def casts(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+    """At most one finding."""
+    for found in found_layout(job, ops, computes, _LAYOUT):
+        yield _with_scales(job, ops, computes, _of_wide_batches(ops, found))
+
+
+def _of_wide_batches(ops: Rows[OperatorCost], found: Finding) -> Finding:
+    """The finding, with what to do where most casts narrow float64 that the step did not make itself."""
+    operators = ops
+    casts = [row for row in operators if row.kind == "cast" and not set(row.ranks).isdisjoint(found.ranks)]
+    narrowed = [row for row in casts if _tensors(row)[:1] != _wide(row)[:1] and _wide(row)]
+    computed = {shape for row in operators if row not in narrowed for shape, _ in _wide(row)}
+    handed = [row for row in narrowed if computed.isdisjoint(shape for shape, _ in _wide(row))]
+    if 2 * sum(row.ns for row in handed) <= sum(row.ns for row in casts):
+        return found
+    return replace(found, cause=Cause.CASTS_OF_WIDE_BATCHES, actions=(_NARROW, *found.actions))
+
+
+def _tensors(row: OperatorCost) -> list[tuple[str, str]]:
+    """Shape and type of the inputs that have a shape: single numbers are doubles to Python."""
+    return [
+        (shape, kind)
+        for shape, kind in zip(per_tensor(row.shapes), per_tensor(row.dtypes.lower()), strict=False)
+        if shape
+    ]
+
+
+def _wide(row: OperatorCost) -> list[tuple[str, str]]:
+    return [(shape, kind) for shape, kind in _tensors(row) if kind in _DOUBLES]
+
+
+def _with_scales(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], found: Finding) -> Finding:
+    """The finding with what scales numbers that were just unpacked from int8."""
+    codes = {
+        (row.ranks, row.calls, per_tensor(row.shapes)[0])
+        for row in ops
+        if row.kind == "cast" and not _INT8.isdisjoint(per_tensor(row.dtypes.lower()))
+    }
+
+    def scales(row: OperatorCost) -> float:
+        own = (row.ranks, row.calls, per_tensor(row.shapes)[0])
+        return float(row.ns) if row.kind == "elementwise" and _SCALES.search(row.operator) and own in codes else 0.0
+
+    rank = min(found.ranks)
+    rows, extra = longest(ops, scales), round(per_step(job, ops, computes, scales).get(rank, 0.0))
+    if not extra:
+        return found
+    return replace(
+        found,
+        cause=Cause.UNPACKING,
+        blames=(*found.blames, *named(rows)),
+        cost_ns=found.cost_ns + extra,
+        share=found.share * (1 + extra / found.cost_ns),
+        gain=replace(
+            found.gain,
+            low_ns=found.gain.low_ns + (extra if found.gain.low_ns else 0),
+            high_ns=found.gain.high_ns + extra,
+        ),
+        evidence=(*found.evidence, *shown(rows, scales)),
+        actions=(_ONCE, *found.actions),
+    )
+
+
+_DOUBLES = ("double", "float64", "fp64", "torch.float64")
+_NARROW = Action(
+    title="Hand over the type that the step computes in",
+    do="In the dataset: torch.from_numpy(a.astype(numpy.float32)), or the bytes as they were read, x = x.float() / 255 "
+    "in the step. What NumPy, pandas and JSON read is float64. Tables that the model keeps: "
+    "self.register_buffer('table', table.float()).",
+    verify="The casts are gone, and batches have half the bytes, or an eighth.",
+    risk="none where the step computes in float32 anyway.",
+    source="case IO-12; NumPy documentation: data types",
+)
+_INT8 = frozenset(("signed char", "int8", "torch.int8"))
+_SCALES = re.compile(r"(^|::)(mul|div|muls|realdiv)_?$", re.IGNORECASE)
+_ONCE = Action(
+    title="Unpack weights that do not learn once",
+    do="self.weight = codes.to(dtype) * scales in __init__, or after loading, and F.linear(x, self.weight) in forward; "
+    "where memory has no room for all, keep some layers unpacked.",
+    verify="Neither the casts nor the products by scales are left in a step.",
+    risk="Two to four times the memory of the packed weights.",
+    source="case CMP-08",
+)
+
+
+_LAYOUT = Layout(
+    kind="cast",
+    words="casts between types",
+    part=lambda row: row.cast_ns,
+    limit=LIMIT,
+    fused=FUSED_CASTS,
+    others=Action(
+        title="Take needless .float() and .to(dtype) out of forward",
+        do="Group the casts of the evidence by stack (capture with with_stack=True); compile norms and softmax that "
+        "cast to float32 and back (torch.compile, or F.rms_norm and F.scaled_dot_product_attention), and keep rotary "
+        "tables and masks in the model's type.",
+        verify="Casts per step fall by the pairs that were removed.",
+        risk="Check the accuracy of what was in float32 on purpose.",
+        source="PyTorch documentation of automatic mixed precision; case CMP-06",
+    ),
+)

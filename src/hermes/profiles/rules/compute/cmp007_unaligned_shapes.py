@@ -1,0 +1,95 @@
+"""Shapes of products do not fit the tiles of the matrix units.
+
+## What it detects
+
+Products with an inner axis that is no multiple of what the chip works on (512 bytes on Ascend, 16 bytes on NVIDIA), and
+that reach less of their roof than the aligned products of the same capture do; where there are none to compare with,
+less than half of their roof. The rule counts the time beyond that, per step.
+
+## Why it costs you
+
+The matrix unit works on whole tiles: the last one is padded, and rows that begin at odd addresses are read twice.
+
+## When it is not a problem
+
+When aligned products of the same model are as far from their roof: then it is not the shape. Small products are slow
+whatever their shape.
+
+## What to do
+
+Pad the vocabulary, hidden size and head size: to multiples of 8 elements of 16 bits on tensor cores, of 128 or 256 on
+Ascend.
+
+## How to check
+
+Pad the axis in a small test: more operations must take less time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.knowledge.cures import ALIGNED_AXES, ALIGNED_AXES_SOURCE
+from hermes.model.compute_measures import OperatorCost, StepCompute
+from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.profiles.rules._compute import faster, longest, named, operators, shown
+from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.rule import rule
+
+HALF = Limit(
+    value=0.50,
+    unit="of the roof is what unaligned products are held against without aligned ones",
+    source="case CMP-11",
+)
+FLOOR = NOISE
+
+
+@rule("CMP007", state="stable", cause=Cause.UNALIGNED_SHAPES, cases=("CMP-11", "PAR-18"))
+def unaligned_shapes(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+    """At most one finding."""
+    aims = _aims(ops)
+
+    def beyond(row: OperatorCost) -> float:
+        if row.aligned is not False or row.roof_share is None:
+            return 0.0
+        return row.ns * max(0.0, 1 - row.roof_share / aims.get(row.chip, HALF.value))
+
+    found = operators(job, ops, computes, "unaligned products beyond what aligned ones would take", FLOOR, beyond)
+    if found is None:
+        return
+    worst = longest(ops, beyond)
+    yield Finding(
+        title=f"Products whose shapes do not fit the matrix unit's tiles cost {found.share:.0%} of the step",
+        ranks=found.ranks,
+        blames=tuple(dict.fromkeys(Blame(row.shapes, "shape") for row in worst))[:3],
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(
+            low_ns=0, high_ns=found.cost_ns, method="bound: they reach the share of the roof of aligned products"
+        ),
+        confidence=round((0.6 if worst[0].chip in aims else 0.4) * job.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, beyond)),
+        replay=faster(ops, beyond) if worst[0].chip in aims else (),
+        actions=(
+            Action(
+                title=f"Pad the inner axes of {', '.join(named(worst))}",
+                do=ALIGNED_AXES,
+                verify="The padded product takes less time than the one before, though it computes more.",
+                risk="More parameters; logits of the padding must be masked; checkpoints change shape.",
+                source=ALIGNED_AXES_SOURCE,
+            ),
+        ),
+    )
+
+
+def _aims(ops: Rows[OperatorCost]) -> dict[str | None, float]:
+    """By chip, the share of the roof that its aligned products reach, weighted by time."""
+    best: dict[str | None, float] = {}
+    took: dict[str | None, int] = {}
+    for row in ops:
+        if row.aligned and row.roof_share is not None:
+            best[row.chip] = best.get(row.chip, 0.0) + row.ns * row.roof_share
+            took[row.chip] = took.get(row.chip, 0) + row.ns
+    return {chip: best[chip] / ns for chip, ns in took.items() if ns}

@@ -1,0 +1,94 @@
+"""One rank takes longer than the others for the same operators.
+
+## What it detects
+
+What the operators of one rank take beyond the median rank for calls with the same shapes and types, per step, against
+the window and against the time of its kernels. At least three ranks must have an operator for it to count.
+
+## Why it costs you
+
+Every collective ends when its last member arrives: a rank that computes slower makes all others wait by as much.
+
+## When it is not a problem
+
+When nothing waits for that rank, because another is slower still.
+
+## What to do
+
+Look for what is different there: a low clock (CMP008), heat, another process on the device, another software version.
+Move the rank to another device to see whether the slowness stays with the device.
+
+## How to check
+
+Profile all ranks on the same step again: equal operators take equally long, and the others no longer wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.knowledge.cures import COMPARE_DEVICES
+from hermes.model.compute_measures import StepCompute
+from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.job import Job, Rows
+from hermes.model.measures import PeerWait
+from hermes.profiles.rules._component import place
+from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules._slow import SLOWER, Slow, slow_by_compute
+from hermes.profiles.rules.rule import rule
+
+LIMIT = SLOWER
+FLOOR = NOISE
+_MOST = 8
+
+
+@rule("CMP011", state="stable", cause=Cause.SLOW_DEVICE, cases=("COM-21", "CMP-14", "ENV-13", "ENV-06", "ENV-07"))
+def slow_operators(job: Job, waits: Rows[PeerWait], computes: Rows[StepCompute]) -> Iterator[Finding]:
+    """One finding a rank, of the eight slowest."""
+    waited = {wait.peer for wait in waits}
+    for slow in slow_by_compute(job, computes)[:_MOST]:
+        yield _of_rank(job, slow, apart=slow.rank not in waited)
+
+
+def _of_rank(job: Job, slow: Slow, *, apart: bool) -> Finding:
+    share = slow.lost_ns / slow.split.window_ns
+    of_own = slow.lost_ns / slow.kernel_ns
+    where = place(job, slow.split)
+    return Finding(
+        title=f"Rank {slow.rank} takes {of_own / (1 - of_own):.0%} longer than the others for the same operators, "
+        f"{share:.0%} of the step",
+        ranks=(slow.rank,),
+        blames=(Blame.of_rank(slow.rank),),
+        cost_ns=slow.lost_ns,
+        share=share,
+        gain=Gain(low_ns=0, high_ns=slow.lost_ns, method="bound: its operators take as long as on the median rank"),
+        confidence=round(0.9 * job.certainty, 2),
+        evidence=(
+            Evidence(
+                what="beyond the median rank",
+                value=round(share, 6),
+                unit="of window",
+                threshold=FLOOR.value,
+                where=where,
+            ),
+            Evidence(
+                what="beyond the median rank",
+                value=round(of_own, 6),
+                unit="of the time of its kernels",
+                threshold=LIMIT.value,
+                where=where,
+            ),
+        ),
+        replay=(f"compute:{slow.rank}={1 - of_own:.4g}",),
+        apart=apart,
+        actions=(
+            Action(
+                title=f"Find out what is different about the device of rank {slow.rank}",
+                do=COMPARE_DEVICES,
+                verify="The slowness stays with the device (mend or replace it) or moves with the rank (look at its "
+                "data and settings).",
+                risk="none",
+                source="slow-card advice of MindStudio Insight 26.0",
+            ),
+        ),
+    )

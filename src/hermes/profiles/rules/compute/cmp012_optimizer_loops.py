@@ -1,0 +1,89 @@
+"""The optimizer walks over all parameters once for each of its operations.
+
+## What it detects
+
+The time of multi-tensor (foreach) operations of optimizers per step, against the window and against the time of all
+kernels. Fused optimizers, gradient norms and scalers do not count.
+
+## Why it costs you
+
+Each foreach operation reads and writes all parameters, gradients and states once. A fused optimizer does all of its
+operations in one pass.
+
+## When it is not a problem
+
+Where the optimizer is a small part of the step, or the framework has no fused form of it.
+
+## What to do
+
+Use the fused form: `fused=True` of PyTorch's optimizers, or torch_npu's NpuFused optimizers.
+
+## How to check
+
+Profile the same step again: the foreach operations are gone, and the optimizer's time is about half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.knowledge.cures import fused_optimizer
+from hermes.model.compute_measures import OperatorCost, StepCompute
+from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.profiles.rules._compute import faster, longest, named, of_device, operators, shown
+from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.rule import rule
+
+LIMIT = Limit(value=0.05, unit="of the time of all kernels", source="priority `high` of msprof-analyze")
+FLOOR = NOISE
+LEFT = Limit(
+    value=0.50,
+    unit="of the time stays, at most what is likely: Adam reads and writes 18 tensors in foreach form, 7 when fused",
+    source="torch/optim/adam.py, tensors that _multi_tensor_adam touches",
+)
+_OTHER = ("norm", "nonfinite", "non_finite", "copy", "zero")
+
+
+@rule("CMP012", state="stable", cause=Cause.UNFUSED_OPTIMIZER, cases=("CPU-15",))
+def optimizer_loops(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+    """At most one finding."""
+    every = sum(row.ns for row in ops)
+    if sum(map(_foreach, ops)) <= LIMIT.value * every:
+        return
+    found = operators(job, ops, computes, "foreach operations of the optimizer", FLOOR, _foreach)
+    if found is None:
+        return
+    worst = longest(ops, _foreach)
+    roots = any("sqrt" in row.operator.lower() or "addcdiv" in row.operator.lower() for row in worst)
+    name = "AdamW" if roots else "SGD"
+    yield Finding(
+        title=f"The optimizer takes {found.share:.0%} of the step in separate passes over all parameters",
+        ranks=found.ranks,
+        blames=named(worst),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(
+            low_ns=0, high_ns=round(found.cost_ns * (1 - LEFT.value)), method="bound: the fused form takes half as long"
+        ),
+        confidence=round(0.7 * job.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, _foreach)),
+        replay=faster(ops, lambda row: _foreach(row) * (1 - LEFT.value)),
+        actions=(fused_optimizer(name) if of_device(job, found.ranks).fused else _fused(name),),
+    )
+
+
+def _foreach(row: OperatorCost) -> float:
+    name = row.operator.lower()
+    return float(row.ns) if "foreach" in name and not any(word in name for word in _OTHER) else 0.0
+
+
+def _fused(name: str) -> Action:
+    return Action(
+        title=f"Use the fused form of {name}",
+        do=f"torch.optim.{name}(model.parameters(), …, fused=True), or the optimizers of apex.",
+        verify="_fused_ operators take the place of _foreach_ ones, and take less time.",
+        risk="Numbers may differ in the last bits.",
+        source="PyTorch documentation of torch.optim",
+    )

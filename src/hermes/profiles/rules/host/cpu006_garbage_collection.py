@@ -1,0 +1,104 @@
+"""Python's garbage collector stops the step.
+
+## What it detects
+
+Time in which the device has nothing to do while the collector runs, per step, as a share of the step. It needs
+collections in the profile: on Ascend `gc_detect_threshold`. Where they are not recorded, CPU007 says that something was
+not. On a job without a device what Hermes' monitor counted before the capture takes their place: full collections come
+each so many steps, and a short capture may have none, or too many.
+
+## Why it costs you
+
+A full collection walks every tracked object and holds the interpreter. Ranks collect at different steps, and all others
+wait in the next collective.
+
+## When it is not a problem
+
+When it happens in one of hundreds of steps: the cost is per step of the capture, and a short one may overstate it.
+
+## What to do
+
+Freeze what start-up made, turn automatic collection off, and collect at the same step on all ranks.
+
+## How to check
+
+Run 50 steps with `gc.disable()`: the step must shorten by the cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.knowledge.host_work import GC
+from hermes.model.finding import Action, Cause, Finding
+from hermes.model.host_measures import Before, HostEvents
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.model.path_measures import StepFree
+from hermes.profiles.rules._host import (
+    blamed,
+    bound,
+    counted,
+    counted_fact,
+    counted_step,
+    event_cost,
+    events_of,
+    has_device,
+    host_loss,
+    of_events,
+    on,
+    within,
+)
+from hermes.profiles.rules._input import where_verb
+from hermes.profiles.rules.rule import rule
+
+LIMIT = Limit(value=0.01, unit="of step", source="docs/evidence/host-limits.md")
+
+
+@rule("CPU006", state="stable", cause=Cause.GARBAGE_COLLECTION, cases=("CPU-30", "CPU-31", "CPU-33", "CPU-46"))
+def garbage_collection(
+    job: Job, free: Rows[StepFree], events: Rows[HostEvents], unprofiled: Rows[Before]
+) -> Iterator[Finding]:
+    """At most one finding."""
+    length = counted_step(job, unprofiled, "gc_ns")
+    found = host_loss(
+        job, "collecting garbage", LIMIT, lambda split: _cost(job, events, unprofiled, split.rank), length
+    )
+    if found is None:
+        return
+    rank = found.worst.rank
+    row = events_of(events, rank, GC)
+    yield Finding(
+        title=f"Collecting garbage {where_verb(job, found)}{on(job, found)}",
+        ranks=found.ranks,
+        blames=blamed(job, found),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=bound(
+            job, found, "no collection inside the steps", before=counted(job, unprofiled, rank, "gc_ns") is not None
+        ),
+        confidence=round(0.9 * job.certainty, 2),
+        evidence=(
+            *found.evidence,
+            *counted_fact(job, unprofiled, rank, "gc_ns"),
+            *(of_events(job, row) if row else ()),
+        ),
+        replay=("host:garbage-collection=0",) if has_device(job, rank) else (),
+        apart=not within(free, rank, {GC}),
+        actions=(
+            Action(
+                title="Collect when you choose, on all ranks at once",
+                do="After start-up: gc.collect(); gc.freeze(); gc.disable(). Then every 500 steps: gc.collect(). "
+                "Megatron: --manual-gc --manual-gc-interval 100. Drop gc.collect() from the loop.",
+                verify="No collection is left in most steps, and free time falls.",
+                risk="Memory of reference cycles stays until the next collection: watch it.",
+                source="Python documentation of gc: freeze, disable; msprof-analyze's advisor on collections",
+            ),
+        ),
+    )
+
+
+def _cost(job: Job, events: Rows[HostEvents], unprofiled: Rows[Before], rank: int) -> int | None:
+    """Nanoseconds a step in collections; without a device of the steps before the capture, where these are told."""
+    ns = counted(job, unprofiled, rank, "gc_ns")
+    return event_cost(job, events, rank, GC) if ns is None else ns

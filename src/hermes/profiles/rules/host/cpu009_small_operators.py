@@ -1,0 +1,146 @@
+"""A job without an accelerator spends its steps in calls of small operators.
+
+## What it detects
+
+Time of the typical step in which the host is in operators or Python, less the operators that last at least 10 us, and
+at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the processor itself,
+where most calls of operators are shorter than that.
+
+Where less than half of these calls come from a loop, which is an operator on the same shapes 16 times a step or more,
+the finding has little confidence: a small model has many operators, and no two of them can be put together.
+
+## Why it costs you
+
+Each call of an operator costs some microseconds of Python, dispatch and autograd, whatever it computes. Where the call
+computes for less than that, the step pays for calls: a loop over rows, heads or parameters makes hundreds of them.
+
+## When it is not a problem
+
+When the model is small and the batch must be: then nothing is left to put together. The profiler itself lengthens each
+call, with stacks most: the share is smaller without it.
+
+## What to do
+
+Put calls together: one operator over a further axis in place of a loop, a batched product, a fused optimizer, a larger
+batch.
+
+## How to check
+
+Profile again: fewer calls of operators a step, and a shorter step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from hermes.knowledge.host_work import OPERATOR, PYTHON
+from hermes.model.compute_measures import OperatorCost
+from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.host_measures import StepHost
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.profiles.rules._component import steps_of
+from hermes.profiles.rules._compute import named
+from hermes.profiles.rules._host import blamed, fact, has_device, host_loss, on
+from hermes.profiles.rules.rule import by_share, rule
+
+LIMIT = Limit(value=0.3, unit="of step", source="docs/evidence/cpu009.md")
+SMALL_NS = Limit(value=10_000, unit="ns", source="docs/evidence/cpu009.md")
+MOST = Limit(value=0.5, unit="of calls", source="docs/evidence/cpu009.md")
+LOOP = Limit(
+    value=0.0625,
+    unit="of the calls of an operator on the same shapes in a step is one of them: then they are a loop",
+    source="docs/evidence/cpu009.md",
+)
+LOOPS = Limit(value=0.5, unit="of calls under 10 us are in loops", source="docs/evidence/cpu009.md")
+CALL_NS = Limit(value=30_000, unit="ns a call", source="docs/evidence/cpu009.md")
+_MODEL = 0.4
+
+
+@rule(
+    "CPU009",
+    state="preview",
+    cause=Cause.SMALL_OPERATORS,
+    cases=(
+        "CPU-29",
+        "CPU-12",
+        "CPU-14",
+        "CPU-15",
+        "CPU-16",
+        "CPU-23",
+        "CPU-26",
+        "CMP-13",
+        "CMP-33",
+        "CMP-40",
+        "CMP-41",
+        "MEM-14",
+    ),
+)
+def small_operators(job: Job, host_steps: Rows[StepHost], ops: Rows[OperatorCost]) -> Iterator[Finding]:
+    """At most one finding."""
+    found = host_loss(job, "calls of small operators", LIMIT, lambda split: _cost(job, host_steps, ops, split.rank))
+    if found is None:
+        return
+    rank = found.worst.rank
+    small = [row for row in _rows(ops, rank) if _is_small(row)]
+    looped = _looped(job, small)
+    most = sorted(small, key=lambda row: (-row.calls, row.operator, row.shapes))
+    yield Finding(
+        title=f"Calls of small operators take {found.share:.0%} of the step{on(job, found)}",
+        ranks=found.ranks,
+        blames=blamed(job, found, *named(most)),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: what small operators do is put together"),
+        confidence=round((0.7 if by_share(LOOPS, looped) else _MODEL) * job.certainty, 2),
+        evidence=(
+            *found.evidence,
+            fact(job, rank, "calls under 10 us", _share(ops, rank), "of calls", MOST.value),
+            fact(job, rank, "of these in loops", looped, LOOPS.unit, LOOPS.value),
+            *(fact(job, rank, f"median call of {row.operator}", row.median_ns, "ns") for row in most[:3]),
+        ),
+        actions=(
+            Action(
+                title="Put small operators together",
+                do="Replace loops over samples, heads or parameters by one operator with one axis more (torch.bmm, "
+                "torch.stack before, broadcasting), give the optimizer fused=True or foreach=True, and enlarge the "
+                "batch.",
+                verify="Fewer calls of operators a step, and a shorter step.",
+                risk="Sums in another order: last digits differ.",
+                source="PyTorch performance tuning guide; documentation of torch.optim: fused, foreach",
+            ),
+        ),
+    )
+
+
+def _cost(job: Job, host_steps: Rows[StepHost], ops: Rows[OperatorCost], rank: int) -> int | None:
+    """Nanoseconds of a step in calls beside operators that are worth theirs; None where none is recorded."""
+    host = next(iter(host_steps.of(rank)), None)
+    rows = _rows(ops, rank)
+    if has_device(job, rank) or host is None or not rows or _share(ops, rank) <= MOST.value:
+        return None
+    large = sum(row.ns / steps_of(job, row.ranks) for row in rows if not _is_small(row))
+    calls = sum(row.calls / steps_of(job, row.ranks) for row in rows if _is_small(row))
+    return min(max(host.of(OPERATOR, PYTHON) - round(large), 0), round(calls * CALL_NS.value))
+
+
+def _rows(ops: Rows[OperatorCost], rank: int) -> list[OperatorCost]:
+    return [row for row in ops if rank in row.ranks]
+
+
+def _is_small(row: OperatorCost) -> bool:
+    return row.median_ns < SMALL_NS.value
+
+
+def _looped(job: Job, small: Collection[OperatorCost]) -> float:
+    """The share of small calls that an operator makes again and again on the same shapes."""
+    calls = sum(row.calls for row in small)
+    again = sum(row.calls for row in small if row.calls * LOOP.value >= steps_of(job, row.ranks))
+    return again / calls if calls else 0.0
+
+
+def _share(ops: Rows[OperatorCost], rank: int) -> float:
+    """Small calls, of all."""
+    rows = _rows(ops, rank)
+    calls = sum(row.calls for row in rows)
+    return sum(row.calls for row in rows if _is_small(row)) / calls if calls else 0.0

@@ -1,0 +1,98 @@
+"""Workers are started anew.
+
+## What it detects
+
+Time in which the loop makes an iterator of the loader and with it new worker processes (`DataLoader.__iter__`), and in
+which it then waits for their first batch, per step, as a share of the step. Only Python frames tell it (`with_stack`),
+so a capture without them says nothing.
+
+## Why it costs you
+
+Each new worker imports, opens the dataset and fills its queue before the first batch comes. Nothing else runs
+meanwhile.
+
+## When it is not a problem
+
+When the capture holds the only start of a long epoch: the share of an epoch is what counts, and a short capture
+overstates it.
+
+## What to do
+
+Keep the workers: `persistent_workers=True`, the loader made once outside of the loop over epochs. Do the same for the
+loader of the evaluation.
+
+## How to check
+
+The process numbers of the workers stay the same over epochs, and the first step of an epoch is as fast as the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hermes.model.finding import Action, Cause, Finding
+from hermes.model.host_measures import Before
+from hermes.model.input_measures import Fetches
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.model.measures import StepSplit
+from hermes.profiles.rules._component import Loss
+from hermes.profiles.rules._host import blamed, bound, counted, counted_step, fact, host_loss, on, seen_or_counted
+from hermes.profiles.rules._input import WAITED, fetches_of, first_waits_ns, starting
+from hermes.profiles.rules.rule import rule
+
+_WHAT = "starting iterators of the loader"
+LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
+
+
+@rule("IO003", state="preview", cause=Cause.WORKERS_STARTED_ANEW, cases=("IO-06", "IO-24"))
+def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Iterator[Finding]:
+    """At most one finding."""
+    # What is left out of the steps before, as evaluations are, starts iterators of its own.
+    found, earlier = seen_or_counted(_in_capture(job, fetches), _before(job, fetches, unprofiled))
+    row = fetches_of(fetches, found.worst.rank) if found else None
+    if found is None or row is None:
+        return
+    yield Finding(
+        title=f"Starting the loader anew takes {found.share:.0%} of the step{on(job, found)}",
+        ranks=found.ranks,
+        blames=blamed(job, found),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=bound(job, found, "workers stay over epochs", before=earlier),
+        confidence=round(0.6 * job.certainty, 2),
+        evidence=(
+            *found.evidence,
+            fact(job, row.rank, "iterators made a step", (row.epochs or 0) / max(1, row.steps), "iterators"),
+            fact(job, row.rank, "making them", (row.epoch_ns or 0) / max(1, row.steps), "ns a step"),
+            fact(job, row.rank, "waits for first batches", first_waits_ns(row) / max(1, row.steps), "ns a step"),
+        ),
+        actions=(
+            Action(
+                title="Keep the workers over epochs",
+                do="loader = DataLoader(…, num_workers=8, persistent_workers=True), made once, outside of the loop "
+                "over epochs; the same for the loader of the evaluation.",
+                verify="DataLoader.__iter__ takes a small part of the next capture around the start of an epoch.",
+                risk="The memory of the workers stays taken, and changes of the dataset object do not reach them.",
+                source="PyTorch documentation of torch.utils.data: persistent_workers",
+            ),
+        ),
+    )
+
+
+def _in_capture(job: Job, fetches: Rows[Fetches]) -> Loss | None:
+    def cost(split: StepSplit) -> int | None:
+        row = fetches_of(fetches, split.rank)
+        if row is None or row.epoch_ns is None:
+            return None
+        return (row.epoch_ns + first_waits_ns(row)) // max(1, row.steps)
+
+    return host_loss(job, _WHAT, LIMIT, cost)
+
+
+def _before(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Loss | None:
+    def cost(split: StepSplit) -> int | None:
+        row, waited = fetches_of(fetches, split.rank), counted(job, unprofiled, split.rank, WAITED)
+        return None if row is None or waited is None else round(waited * starting(row))
+
+    return host_loss(job, _WHAT, LIMIT, cost, counted_step(job, unprofiled, WAITED))

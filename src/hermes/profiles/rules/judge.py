@@ -1,0 +1,197 @@
+"""Runs the rules, and says in one sentence what bounds the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from hermes.model.finding import Blame, Cause, Finding, Moment, step_moment
+from hermes.model.job import JobMeasures
+from hermes.model.measures import StepSplit
+from hermes.model.path_measures import StepPath
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.rules import ALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What bounds the step, in a sentence, and on which rank and step.
+
+    `bound` is `compute`, `communication`, `copy`, `host` or `unknown`.
+    """
+
+    bound: str
+    sentence: str
+    rank: int | None
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """What a judgement rests on: the steps, the path of the slowest, the problems in order, and who was profiled.
+
+    `expected` is how many ranks the job has, None where that is not known; `noise_ns` is what does not count.
+    `unprofiled_ns` is the step that gains are meant for, without its profiler, where that is known.
+    """
+
+    splits: tuple[StepSplit, ...]
+    path: StepPath | None = None
+    problems: tuple[Finding, ...] = ()
+    expected: int | None = None
+    noise_ns: int = 0
+    unprofiled_ns: int | None = None
+
+    @property
+    def ranks(self) -> frozenset[int]:
+        """The ranks that were profiled."""
+        return frozenset(split.rank for split in self.splits)
+
+
+_WORDS = {
+    "communication": "{share:.0%} is communication that nothing hides",
+    "compute": "the device computes for {share:.0%} of it",
+    "host": "the device has nothing to do for {share:.0%} of it",
+    "copy": "{share:.0%} is copying that nothing hides",
+}
+# A wait is worth the sentence from here on: the limit of COM002.
+_NOTABLE = 0.05
+
+
+def judge(given: Grounds) -> Judgement:
+    """What the step is lost to: the rank that is waited for and unknown, else the first problem, else nothing."""
+    split = JobSteps(given.splits).slowest
+    if split is None or split.compute_ns is None:
+        return _without_device(given)
+    parts = {
+        "communication": split.exposed_comm_ns or 0,
+        "compute": split.compute_ns or 0,
+        "host": split.free_ns or 0,
+        "copy": split.copy_exposed_ns or 0,
+    }
+    bound = max(parts, key=lambda name: parts[name])
+    said = _absent(given, split) or _untold(given, split) or _problem(given, split.window_ns)
+    if said is None:
+        said = _WORDS[bound].format(share=parts[bound] / split.window_ns) + _nothing(given)
+    subject = "Step" if split.step is not None else "Capture"
+    return Judgement(
+        bound=bound,
+        sentence=f"{subject} {milliseconds(split.window_ns)}: {said}{_coverage(given)}",
+        rank=split.rank,
+        step=split.step,
+    )
+
+
+def _without_device(given: Grounds) -> Judgement:
+    """The first problem of a job that computes on the processor, or whose device was not recorded."""
+    split = JobSteps(given.splits).slowest
+    if split is None:
+        sentence = "What bounds the step cannot be said: no device task was recorded"
+        return Judgement(bound="unknown", rank=None, step=None, sentence=sentence)
+    length = given.unprofiled_ns or split.window_ns
+    said = _problem(given, length) or f"the host works all of it{_nothing(given)}"
+    captured = f" ({milliseconds(split.window_ns)} as captured)" if given.unprofiled_ns else ""
+    return Judgement(
+        bound="host",
+        sentence=f"Step {milliseconds(length)}{captured}: {said}; no device task was recorded{_coverage(given)}",
+        rank=split.rank,
+        step=split.step,
+    )
+
+
+def _absent(given: Grounds, split: StepSplit) -> str | None:
+    """The wait for a rank that was not profiled, where that is most of what can be said."""
+    waits: dict[str, int] = {}
+    for part in given.path.parts if given.path else ():
+        if part.component == "wait" and part.reason:
+            waits[part.reason] = waits.get(part.reason, 0) + part.ns
+    if not waits:
+        return None
+    peer, ns = max(waits.items(), key=lambda item: (item[1], item[0]))
+    # Other findings would have to give more to be the answer.
+    others = [one.gain.expected_ns for one in given.problems if not any(blame == peer for blame in one.blames)]
+    unseen = peer not in {Blame.of_rank(rank) for rank in given.ranks}
+    if not unseen or ns < max([_NOTABLE * split.window_ns, *others]):
+        return None
+    return f"{ns / split.window_ns:.0%} waits for {peer}, which was not profiled"
+
+
+def _untold(given: Grounds, split: StepSplit) -> str | None:
+    """Communication that may be waiting, where that is more than anything that is known could give."""
+    exposed = next((one for one in given.problems if one.cause is Cause.EXPOSED_COMMUNICATION and not one.replay), None)
+    known = max((one.gain.expected_ns for one in given.problems if one is not exposed), default=0)
+    if exposed is None or exposed.explained_by or exposed.cost_ns <= known:
+        return None
+    share = (split.exposed_comm_ns or 0) / split.window_ns
+    return f"{share:.0%} is communication that nothing hides, and how much of it is waiting was not recorded"
+
+
+def _problem(given: Grounds, length_ns: int) -> str | None:
+    """The first problem: how much of the step it takes, where, and who waits for it."""
+    if not given.problems:
+        return None
+    first = given.problems[0]
+    gain = first.gain
+    if first.endangers:
+        return f"{first.title[0].lower()}{first.title[1:]}, and the job ends when it is full"
+    share = min((gain.low_ns if gain.replayed and gain.low_ns else gain.high_ns) / length_ns, 1.0)
+    most = "" if gain.replayed and gain.low_ns else "up to "
+    if first.cause is Cause.STRAGGLER:
+        return f"{most}{share:.0%} is waiting for {first.blames[0]}"
+    waiting = next(
+        (one for one in given.problems if one.cause is Cause.STRAGGLER and first.code in one.explained_by), None
+    )
+    where = _where(first, given)
+    # Short of an effect no other rank's wait is laid at it.
+    follows = ", and the others wait for it" if waiting or (where and gain.low_ns > first.cost_ns) else ""
+    return f"{most}{share:.0%} is lost to {first.cause}{where}{follows}"
+
+
+def _where(finding: Finding, given: Grounds) -> str:
+    ranks = sorted({*finding.ranks} & given.ranks)
+    if not ranks or len(ranks) == len(given.ranks):
+        return ""
+    if len(ranks) == 1:
+        return f" on rank {ranks[0]}"
+    return f" on {len(ranks)} of {len(given.ranks)} ranks"
+
+
+def _nothing(given: Grounds) -> str:
+    if not given.noise_ns:
+        return "; no rule found a loss beyond its limit"
+    return f"; no loss above the noise of {milliseconds(given.noise_ns)} was found"
+
+
+def _coverage(given: Grounds) -> str:
+    """No sentence about a part of a job is about the job."""
+    if given.expected is None or given.expected <= len(given.ranks):
+        return ""
+    return f" (from {len(given.ranks)} of {given.expected} ranks)"
+
+
+def milliseconds(ns: int) -> str:
+    """Three digits at least of a time in milliseconds: `124 ms`, `9.31 ms`, `1234 ms`."""
+    return f"{ns / 1e6:.0f} ms" if ns >= 100_000_000 else f"{ns / 1e6:.3g} ms"
+
+
+def find_all(measures: JobMeasures) -> tuple[Finding, ...]:
+    """All findings of all rules, in order, each with the moment that shows it."""
+    return in_order(replace(finding, at=_moment(finding, measures)) for rule in ALL for finding in rule.find(measures))
+
+
+def _moment(finding: Finding, measures: JobMeasures) -> Moment | None:
+    """The first event that the evidence names, else a step that it names, else the first rank's typical step."""
+    named = [item.at for item in finding.evidence if item.at]
+    events = [at for at in named if not at.whole]
+    typical = (measures.job.steps.typical(rank) for rank in finding.ranks)
+    steps = (step_moment(split) for split in typical if split is not None)
+    return next(iter(events or named), None) or next(steps, None)
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """By the most they could give back, then by what they cost; the order that replays then change."""
+    return tuple(
+        sorted(
+            findings,
+            key=lambda one: (-one.gain.low_ns, -one.gain.high_ns, -one.cost_ns, one.code, tuple(map(str, one.blames))),
+        )
+    )

@@ -1,0 +1,305 @@
+"""The timeline of an input: every rank's rows as tracks on one clock, with what the analysis found beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from hermes.base.errors import InputError
+from hermes.model.path_measures import PathStretch, StepFree, StepPath
+from hermes.model.report import Report
+from hermes.model.tables import RUNTIME_KINDS
+from hermes.model.tables.collective import synchronising
+from hermes.model.timeline import Curve, Lane
+from hermes.profiles.load import Loaded, RankData
+from hermes.profiles.measure.communication.arrivals import identified
+from hermes.profiles.pipeline.analyze import analyze
+
+ALL_STRETCHES = 1_000_000
+_ANALYSIS, _HOST, _DEVICE, _COMM, _COUNTERS = "analysis", "host", "device", "communication", "counters"
+# Numbers of arrows: launches below, collectives above.
+_RANKS_APART, _COLLECTIVES = 1 << 40, 1 << 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Which part of an input is wanted; None is all. `window_ns` counts from the first event of all ranks."""
+
+    ranks: frozenset[int] | None = None
+    steps: frozenset[int] | None = None
+    window_ns: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Tracks in the order to be shown. `first_ns` is the moment from which windows count, on the common clock."""
+
+    lanes: tuple[Lane, ...]
+    curves: tuple[Curve, ...]
+    first_ns: int
+
+
+def timeline(loaded: Loaded, cut: Cut, report: Report | None = None) -> Timeline:
+    """The tracks of the ranks, steps and window asked for; raises `InputError` when there are none such.
+
+    `report` is the analysis with `ALL_STRETCHES`, by one who has it already.
+    """
+    report = report or analyze(loaded, stretches=ALL_STRETCHES)
+    offsets = {clock.rank: clock.offset_ns for clock in report.clocks}
+    ranks = [rank for rank in loaded.ranks if cut.ranks is None or rank.rank in cut.ranks]
+    if not ranks:
+        have = ", ".join(str(rank.rank) for rank in loaded.ranks[:16])
+        raise InputError("none of these ranks was collected", where="--ranks", hint=f"there are {have}")
+    first = first_moment(loaded, report)
+    spans = _spans(report, cut, first, offsets)
+    lanes: list[Lane] = []
+    curves: list[Curve] = []
+    for rank in ranks:
+        view = _View(rank, offsets.get(rank.rank, 0), spans.get(rank.rank, (None, None)))
+        lanes += [*_found(report, view), *_host(view), *_device(view), *_comm(view)]
+        curves += _curves(view)
+    lanes = [lane for lane in lanes if lane.rows.height]
+    if not lanes:
+        raise InputError(
+            "nothing lies in the part that was asked for", where="--steps or --window", hint="ask for more"
+        )
+    return Timeline(
+        lanes=tuple(_with_meetings(lanes)), curves=tuple(c for c in curves if c.rows.height), first_ns=first
+    )
+
+
+def first_moment(loaded: Loaded, report: Report) -> int:
+    """The first moment of all ranks, on the common clock: windows count from it."""
+    offsets = {clock.rank: clock.offset_ns for clock in report.clocks}
+    return min((_first(rank) + offsets.get(rank.rank, 0) for rank in loaded.ranks), default=0)
+
+
+def _first(rank: RankData) -> int:
+    """The first moment of a rank, on its own clock."""
+    starts = [rank.table(name, "start_ns")["start_ns"].min() for name in ("step", "kernel", "host_op")]
+    return min((int(start) for start in starts if isinstance(start, int)), default=0)
+
+
+def _spans(
+    report: Report, cut: Cut, first_ns: int, offsets: dict[int, int]
+) -> dict[int, tuple[int | None, int | None]]:
+    """For each rank the stretch that is wanted, on its own clock."""
+    if cut.steps is not None and not cut.steps & {split.step for split in report.steps}:
+        have = sorted({split.step for split in report.steps if split.step is not None})
+        told = f"steps {have[0]} to {have[-1]} were captured" if have else "no step is marked in this capture"
+        raise InputError("none of these steps was captured", where="--steps", hint=told)
+    found: dict[int, tuple[int | None, int | None]] = {}
+    for rank in {split.rank for split in report.steps}:
+        begin: int | None = None
+        end: int | None = None
+        if cut.window_ns is not None:
+            begin, end = (first_ns + at - offsets.get(rank, 0) for at in cut.window_ns)
+        if cut.steps is not None:
+            own = [split for split in report.steps if split.rank == rank and split.step in cut.steps]
+            starts = [split.start_ns - (split.preparing_ns or 0) for split in own]
+            ends = [split.start_ns + split.window_ns for split in own]
+            begin = max([min(starts, default=0), *([] if begin is None else [begin])])
+            end = min([max(ends, default=0), *([] if end is None else [end])])
+        found[rank] = (begin, end)
+    return found
+
+
+class _View:
+    """The rows of one rank in a stretch of its time, moved to the common clock."""
+
+    def __init__(self, data: RankData, offset_ns: int, span: tuple[int | None, int | None]) -> None:
+        self.rank = data.rank
+        self.offset_ns = offset_ns
+        self.begin, self.end = span
+        self._data = data
+
+    def rows(self, table: str, *columns: str) -> pl.DataFrame:
+        """Rows of a table that reach into the stretch; `start_ns` on the common clock."""
+        wanted = ["start_ns", "dur_ns", *columns]
+        if self.begin is None or self.end is None:
+            found = self._data.table(table, *wanted)
+        else:
+            found = self._data.between(table, wanted, self.begin, self.end)
+        return found.with_columns(pl.col("start_ns") + self.offset_ns)
+
+    def whole(self, table: str) -> pl.DataFrame:
+        """A table that has no times."""
+        return self._data.table(table)
+
+    def samples(self, table: str, *columns: str) -> pl.DataFrame:
+        """Samples in the stretch; `ts_ns` on the common clock."""
+        found = self._data.table(table, "ts_ns", *columns)
+        if self.begin is not None and self.end is not None:
+            found = found.filter(pl.col("ts_ns").is_between(self.begin, self.end))
+        return found.with_columns(pl.col("ts_ns") + self.offset_ns)
+
+
+def _lanes(view: _View, folder: str, rows: pl.DataFrame, by: str) -> Iterator[Lane]:
+    """A track for each value of a column of names, in the order of the names."""
+    for (name,), own in sorted(rows.partition_by(by, as_dict=True).items(), key=lambda pair: _natural(str(pair[0][0]))):
+        yield Lane(rank=view.rank, folder=folder, name=str(name), rows=own.drop(by))
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    head = name.rstrip("0123456789")
+    number = name[len(head) :]
+    return head, int(number) if number else -1, name
+
+
+def _host(view: _View) -> Iterator[Lane]:
+    """Steps, host threads and collections."""
+    rows = view.rows("host_op", "name", "kind", "tid", "correlation", "shapes", "dtypes")
+    steps = rows.filter(pl.col("kind") == "step").select("start_ns", "dur_ns", "name").unique()
+    yield Lane(rank=view.rank, folder=_HOST, name="steps", rows=steps)
+    calls = pl.col("correlation").is_not_null() & pl.col("kind").is_in(RUNTIME_KINDS)
+    rows = rows.with_columns(
+        pl.format("thread {}", pl.col("tid").cast(pl.String).fill_null("unknown")).alias("lane"),
+        pl.when(calls).then(pl.col("correlation") + view.rank * _RANKS_APART).alias("leaves"),
+        _detail("shapes", "dtypes"),
+    )
+    # One call of each launch: the innermost is the one that ends first.
+    ends = (pl.col("start_ns") + pl.col("dur_ns")).rank("ordinal").over("leaves")
+    rows = rows.with_columns(pl.when(ends == 1).then("leaves").alias("leaves"))
+    wanted = ["start_ns", "dur_ns", "name", "detail", "leaves", "lane"]
+    yield from _lanes(view, _HOST, rows.filter(pl.col("kind") != "step").select(wanted), "lane")
+    gc = view.rows("gc").with_columns(pl.lit("garbage collection").alias("name"))
+    yield Lane(rank=view.rank, folder=_HOST, name="garbage collection", rows=gc)
+
+
+def _device(view: _View) -> Iterator[Lane]:
+    """Streams, with an arrow from each launch."""
+    rows = view.rows("kernel", "name", "stream", "correlation", "input_shapes", "input_dtypes", "type", "component")
+    if view.rows("comm_task").height:
+        # The parts of an operation run side by side on many planes, and are shown there.
+        rows = rows.filter(pl.col("component") != "comm")
+    rows = rows.with_columns(
+        pl.format("stream {}", pl.col("stream").cast(pl.String).fill_null("unknown")).alias("lane"),
+        pl.when(pl.col("start_ns").rank("ordinal").over("correlation") == 1)
+        .then(pl.col("correlation") + view.rank * _RANKS_APART)
+        .alias("arrives"),
+        _detail("type", "input_shapes", "input_dtypes"),
+    )
+    yield from _lanes(view, _DEVICE, rows.select("start_ns", "dur_ns", "name", "detail", "arrives", "lane"), "lane")
+
+
+def _comm(view: _View) -> Iterator[Lane]:
+    """Operations by group, and below them the transfers and waits of each plane."""
+    rows = view.rows("comm_op", "comm_id", "name", "op", "group", "sequence", "peer", "bytes")
+    whole = identified(view.rank, rows, view.whole("group"))
+    met = synchronising(whole).select("comm_id", pl.format("{} {}", "group", "key").alias("meeting"))
+    rows = rows.join(met, on="comm_id", how="left", maintain_order="left")
+    rows = rows.with_columns(
+        pl.format("group {}", pl.col("group").fill_null("unknown")).alias("lane"),
+        pl.concat_str("op", pl.format("{} bytes", "bytes"), separator=" ", ignore_nulls=True).alias("detail"),
+    )
+    wanted = ["start_ns", "dur_ns", "name", "detail", "meeting", "lane"]
+    yield from _lanes(view, _COMM, rows.select(wanted), "lane")
+    tasks = view.rows("comm_task", "task", "group", "plane", "peer_rank", "bytes", "transport")
+    tasks = tasks.with_columns(
+        pl.format(
+            "group {} plane {}", pl.col("group").fill_null("unknown"), pl.col("plane").cast(pl.String).fill_null("?")
+        ).alias("lane"),
+        pl.concat_str("task", pl.format("rank {}", "peer_rank"), separator=" ", ignore_nulls=True).alias("name"),
+        pl.concat_str("transport", pl.format("{} bytes", "bytes"), separator=" ", ignore_nulls=True).alias("detail"),
+    )
+    yield from _lanes(view, f"{_COMM}/planes", tasks.select("start_ns", "dur_ns", "name", "detail", "lane"), "lane")
+
+
+def _detail(*columns: str) -> pl.Expr:
+    joined = pl.concat_str(*columns, separator=" · ", ignore_nulls=True)
+    return pl.when(joined.str.len_bytes() > 0).then(joined).alias("detail")
+
+
+def _curves(view: _View) -> Iterator[Curve]:
+    """Counters, and the memory of each allocator."""
+    rows = view.samples("counter", "source", "name", "series", "value")
+    for (source, name, series), own in sorted(rows.partition_by("source", "name", "series", as_dict=True).items()):
+        yield Curve(
+            rank=view.rank, folder=f"{_COUNTERS}/{source}", name=f"{name} {series}", unit="",
+            rows=own.select("ts_ns", "value"),
+        )  # fmt: skip
+    memory = view.samples("memory", "component", "allocated_bytes", "reserved_bytes")
+    for (component,), own in sorted(memory.partition_by("component", as_dict=True).items()):
+        for column in ("allocated_bytes", "reserved_bytes"):
+            yield Curve(
+                rank=view.rank, folder=f"{_COUNTERS}/memory", name=f"{component} {column.removesuffix('_bytes')}",
+                unit="B", rows=own.select("ts_ns", pl.col(column).alias("value")),
+            )  # fmt: skip
+
+
+def _found(report: Report, view: _View) -> Iterator[Lane]:
+    """What the analysis says, as tracks: windows of steps, findings, critical paths, reasons of free time."""
+    windows = [
+        (split.start_ns, split.window_ns, "capture" if split.step is None else f"step {split.step}", split.window_kind)
+        for split in report.steps
+        if split.rank == view.rank
+    ]
+    yield _listed(view, "window", windows)
+    moments = [(one, one.at) for one in report.findings if one.at and one.at.rank == view.rank]
+    yield _listed(
+        view, "findings", [(at.start_ns, at.dur_ns, f"{one.code} {one.title}", one.cause) for one, at in moments]
+    )
+    for path in report.paths:
+        if path.across or path.stretch == "preparing":
+            title = "critical path across ranks" if path.across else "critical path"
+            before = " before the window" if path.stretch == "preparing" else ""
+            if any(row.rank == view.rank for row in path.stretches):
+                yield _listed(view, f"{title}{before}, of rank {path.rank}", _stretches(view, path))
+        elif path.rank == view.rank:
+            yield _listed(view, "critical path", _stretches(view, path))
+    for free in report.free:
+        if free.rank == view.rank:
+            yield _listed(view, "why the device is free", _stretches(view, free))
+
+
+def _stretches(view: _View, of: StepPath | StepFree) -> Iterator[tuple[int, int, str, str]]:
+    for row in of.stretches:
+        if row.rank == view.rank:
+            yield row.start_ns, row.dur_ns, _titled(row), row.where
+
+
+def _titled(row: PathStretch) -> str:
+    return f"{row.component}: {row.name}" if row.name else row.component
+
+
+def _listed(view: _View, name: str, listed: Iterable[tuple[int, int, str, str]]) -> Lane:
+    """A track of slices that are given one by one."""
+    inside = [
+        (start + view.offset_ns, dur, title, detail)
+        for start, dur, title, detail in listed
+        if view.begin is None or view.end is None or (start < view.end and start + dur > view.begin)
+    ]
+    schema = {"start_ns": pl.Int64, "dur_ns": pl.Int64, "name": pl.String, "detail": pl.String}
+    return Lane(rank=view.rank, folder=_ANALYSIS, name=name, rows=pl.DataFrame(inside, schema=schema, orient="row"))
+
+
+def _with_meetings(lanes: Sequence[Lane]) -> Iterator[Lane]:
+    """Arrows of collectives: from the rank that arrived last to all others."""
+    met = [
+        lane.rows.select("meeting", "start_ns", pl.lit(lane.rank, dtype=pl.Int64).alias("rank"))
+        for lane in lanes
+        if "meeting" in lane.rows.columns
+    ]
+    if not met:
+        yield from lanes
+        return
+    by_meeting = pl.concat(met).drop_nulls().sort("start_ns", "rank").group_by("meeting", maintain_order=True)
+    meetings = by_meeting.agg(pl.col("rank").n_unique().alias("ranks"), pl.col("rank").last().alias("last"))
+    meetings = meetings.filter(pl.col("ranks") > 1).with_columns(
+        (pl.int_range(pl.len(), dtype=pl.Int64) + _COLLECTIVES).alias("number")
+    )
+    for lane in lanes:
+        if "meeting" not in lane.rows.columns:
+            yield lane
+            continue
+        rows = lane.rows.join(meetings, on="meeting", how="left", maintain_order="left")
+        number, last = pl.col("number"), pl.col("last") == lane.rank
+        rows = rows.with_columns(
+            pl.when(last).then(number).alias("leaves"), pl.when(~last).then(number).alias("arrives")
+        )
+        yield Lane(
+            rank=lane.rank, folder=lane.folder, name=lane.name,
+            rows=rows.select("start_ns", "dur_ns", "name", "detail", "leaves", "arrives"),
+        )  # fmt: skip

@@ -1,0 +1,99 @@
+"""A step of a job as equations of time, with what each node and each stretch of host work is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from hermes.knowledge.host_work import OUTSIDE, REASONS
+from hermes.profiles.measure.path.event_graph import WORKED, EventGraph, Part, joined
+from hermes.profiles.measure.path.graph import NONE
+from hermes.profiles.measure.path.step_path import RankRows, host_reasons
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStep:
+    """One step of all ranks that were read.
+
+    By node: `component` (`compute`, `comm`, `copy`, … or empty), `name` and `type` of its task. By edge: `reason`
+    holds, for the edges of host work, nanoseconds by reason, in the order of `REASONS`; zero for all others. `begin_ns`
+    is where the step begins, on the common clock.
+    """
+
+    graph: EventGraph
+    component: np.ndarray
+    name: np.ndarray
+    type: np.ndarray
+    reason: np.ndarray
+    begin_ns: int
+
+    @property
+    def end_ns(self) -> int:
+        """When the last rank ends, as measured."""
+        finish = self.graph.finish
+        return max((int(finish[node]) for node in self.graph.sinks.values()), default=self.begin_ns)
+
+    @cached_property
+    def called(self) -> tuple[list[tuple[str, str]], np.ndarray]:
+        """Each name with its type, once, and for each node which of them its task has."""
+        places: dict[tuple[str, str], int] = {}
+        code = [places.setdefault(pair, len(places)) for pair in zip(self.name, self.type, strict=True)]
+        return list(places), np.array(code, dtype=np.int64)
+
+    @cached_property
+    def last_in(self) -> tuple[list[int], list[int]]:
+        """For each node the edge that it waited for longest, as measured, and until when; -1 and 0 without an edge."""
+        graph = self.graph
+        ready = graph.finish[graph.pred] + graph.lag
+        # By node, then by time, of equals the first edge: the last of each node is the one.
+        order = np.lexsort((-np.arange(len(ready)), ready, graph.target))
+        edge = np.full(len(graph.start), NONE, dtype=np.int64)
+        edge[graph.target[order]] = order
+        return edge.tolist(), np.where(edge == NONE, 0, ready[edge] if len(ready) else 0).tolist()
+
+
+def job_step(parts: Sequence[Part], rows: Mapping[int, RankRows], meetings: Sequence[Mapping[int, int]]) -> JobStep:
+    """The step of several ranks from their parts and rows."""
+    graph = joined(parts, meetings)
+    component, name, kind = (np.full(len(graph.start), "", dtype=object) for _ in range(3))
+    reason = np.zeros((len(graph.pred), len(REASONS)), dtype=np.int64)
+    for part in parts:
+        own = rows[part.rank]
+        _describe(graph, part, own, component, name, kind)
+        _explain(graph, part, own, reason)
+    begin = min((part.start_ns + part.offset_ns for part in parts), default=0)
+    return JobStep(graph=graph, component=component, name=name, type=kind, reason=reason, begin_ns=begin)
+
+
+def _describe(
+    graph: EventGraph, part: Part, rows: RankRows, component: np.ndarray, name: np.ndarray, kind: np.ndarray
+) -> None:
+    """Component, name and type of each task of a rank."""
+    tasks = part.graph.tasks
+    types = dict(rows.kernel.select("kernel_id", "type").iter_rows())
+    ops = dict(rows.comm_op.select("comm_id", "op").iter_rows())
+    for node in np.flatnonzero((graph.rank == part.rank) & (graph.task != NONE)).tolist():
+        task = int(graph.task[node])
+        component[node] = tasks.component[task]
+        comm, kernel = int(tasks.comm[task]), int(tasks.kernel[task])
+        name[node] = rows.comm_names[comm] if comm != NONE else rows.kernel_names[kernel]
+        kind[node] = (ops[comm] if comm != NONE else types[kernel]) or ""
+
+
+def _explain(graph: EventGraph, part: Part, rows: RankRows, reason: np.ndarray) -> None:
+    """What a rank's host did on each edge of work; what no call covers is the last reason."""
+    target = graph.target
+    for thread, (pid, tid) in enumerate(part.graph.threads):
+        mine = np.flatnonzero(
+            (graph.kind == WORKED) & (graph.rank[target] == part.rank) & (graph.thread[target] == thread)
+        )
+        if not len(mine):
+            continue
+        begin = graph.start[graph.pred[mine]] - part.offset_ns
+        end = begin + graph.lag[mine]
+        for why, when in host_reasons(rows, pid, tid).items():
+            reason[mine, REASONS.index(why)] = when.lasted(end) - when.lasted(begin)
+        reason[mine, REASONS.index(OUTSIDE)] = graph.lag[mine] - reason[mine].sum(axis=1)

@@ -1,0 +1,103 @@
+"""Rows of declared measures as JSON values: exact milliseconds, finite numbers, text that UTF-8 can say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+from hermes.model.declare import Column, Kind, columns_of
+
+
+def ms(ns: int | None) -> float | None:
+    """Milliseconds; `round(ms * 1e6)` gives back the nanosecond."""
+    # Whole over whole is rounded once, so the shortest text of the result still names the nanosecond.
+    return None if ns is None else ns / 1_000_000
+
+
+def us(ns: int | None) -> float | None:
+    """Microseconds, likewise."""
+    return None if ns is None else ns / 1_000
+
+
+def finite(value: float | None) -> float | None:
+    """The value; None where it is no number."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def maybe(text: str | None) -> str | None:
+    """The text, or None."""
+    return None if text is None else text_of(text)
+
+
+def texts(many: Iterable[str]) -> list[str]:
+    """Each text."""
+    return [text_of(text) for text in many]
+
+
+def text_of(text: str) -> str:
+    """The text without lone surrogates."""
+    # A path or a name with broken bytes holds lone surrogates, which UTF-8 cannot say.
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if not text.isprintable() else text
+
+
+def plain(value: Any) -> Any:
+    """Any plain value: text, number, flag, None, or a tuple of such."""
+    if isinstance(value, str):
+        return text_of(value)
+    if isinstance(value, float):
+        return finite(value)
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+_WRITERS: dict[Kind, Callable[[Any], Any]] = {"ns": ms, "us": us}
+
+
+def row_document(row: Any) -> dict[str, object]:
+    """A declared row as JSON values, by the keys of its columns."""
+    made: dict[str, object] = {}
+    for name, write in _writers(row.__class__):
+        write(made, getattr(row, name))
+    return made
+
+
+@cache
+def _writers(kind: type) -> tuple[tuple[str, Callable[[dict[str, object], Any], None]], ...]:
+    return tuple((column.name, _writer(column)) for column in columns_of(kind))
+
+
+def _writer(column: Column) -> Callable[[dict[str, object], Any], None]:
+    key, prefix = column.key, column.prefix
+    if prefix is not None:
+
+        def beside(made: dict[str, object], value: Any) -> None:
+            made.update({f"{prefix}{name}": one for name, one in row_document(value).items()})
+
+        return beside
+    turned = _turned(column)
+
+    def alone(made: dict[str, object], value: Any) -> None:
+        made[key] = None if value is None else turned(value)
+
+    return alone
+
+
+def _turned(column: Column) -> Callable[[Any], Any]:
+    """What makes a value of the column, which is not None, one of JSON."""
+    if column.keys:
+        # A part named `ns` is a duration.
+        parts = [("ms", ms) if name == "ns" else (name, plain) for name in column.keys]
+
+        def tuples(value: Any) -> Any:
+            return [{name: write(one) for (name, write), one in zip(parts, row, strict=True)} for row in value]
+
+        return tuples
+    if column.row is not None:
+        return _nested
+    raw = column.kind == "ns" and column.key == column.name
+    return plain if raw else _WRITERS.get(column.kind, plain)
+
+
+def _nested(value: Any) -> Any:
+    return [row_document(one) for one in value] if isinstance(value, tuple) else row_document(value)

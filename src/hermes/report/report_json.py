@@ -1,0 +1,153 @@
+"""The JSON document `hermes.report/1`: the report for programs, exact and the same each time."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from hermes.model.finding import Finding
+from hermes.model.report import Report
+from hermes.report.json_values import finite as _finite
+from hermes.report.json_values import maybe as _maybe
+from hermes.report.json_values import ms as _ms
+from hermes.report.json_values import text_of as _text
+from hermes.report.json_values import texts as _texts
+from hermes.report.measures_json import blocks
+from hermes.report.plan_json import plan_block
+
+SCHEMA = "hermes.report/1"
+
+# Legal in JSON strings, but a terminal may act on them (C1 controls, bidi) and JavaScript breaks lines there.
+_ESCAPED = {
+    code: f"\\u{code:04x}"
+    for code in (
+        *range(0x7F, 0xA0),
+        0x061C,
+        0x200E,
+        0x200F,
+        *range(0x2028, 0x202F),
+        *range(0x2066, 0x206A),
+        0xFEFF,
+    )
+}
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def document(report: Report) -> dict[str, object]:
+    """The report as JSON values: milliseconds give back the nanosecond by `round(ms * 1e6)`, None is null.
+
+    `step_trace_time` alone is in microseconds, as Ascend's own file.
+    """
+    measured = blocks(report)
+    return {
+        "schema": SCHEMA,
+        "tool": {"name": "hermes", "version": _text(report.version)},
+        "title": _text(report.title),
+        "verdict": {
+            "bound": _text(report.verdict.bound),
+            "sentence": _text(report.verdict.sentence),
+            "rank": report.verdict.rank,
+            "step": report.verdict.step,
+        },
+        "inputs": _inputs(report),
+        "coverage": _coverage(report),
+        **measured,
+        "plan": plan_block(report.plan),
+        "findings": [_finding(row) for row in report.findings],
+        "diagnostics": [
+            {
+                "level": note.level,
+                "message": _text(note.message),
+                "where": _text(note.where),
+                "lost": _text(note.lost),
+                "hint": _text(note.hint),
+            }
+            for note in report.diagnostics
+        ],
+    }
+
+
+def to_json(report: Report) -> str:
+    """The document as text, one line break at its end; equal reports give equal bytes in UTF-8."""
+    text = json.dumps(document(report), ensure_ascii=False, allow_nan=False, indent=1)
+    return text.translate(_ESCAPED) + "\n"
+
+
+def _inputs(report: Report) -> list[dict[str, object]]:
+    return [
+        {
+            "path": _text(row.path),
+            "format": _text(row.format),
+            "rank": row.rank,
+            "capture": _text(row.capture),
+            "level": _maybe(row.level),
+            "chip": _maybe(row.chip),
+            "vendor": _text(row.vendor),
+            "degraded": _texts(row.degraded),
+            "host": _maybe(row.host),
+            "tp": row.tp,
+            "pp": row.pp,
+            "dp": row.dp,
+            "cp": row.cp,
+            "ep": row.ep,
+        }
+        for row in report.inputs
+    ]
+
+
+def _coverage(report: Report) -> dict[str, object]:
+    coverage = report.coverage
+    return {
+        "ranks_seen": list(coverage.ranks_seen),
+        "ranks_expected": coverage.ranks_expected,
+        "ranks_expected_source": _text(coverage.ranks_expected_source),
+        "steps": list(coverage.steps),
+        "missing": _texts(coverage.missing),
+    }
+
+
+def _finding(row: Finding) -> dict[str, object]:
+    return {
+        "code": _text(row.code),
+        "state": row.state,
+        "layer": row.layer,
+        "cause": _text(row.cause),
+        "title": _text(row.title),
+        "ranks": list(row.ranks),
+        "blames": _texts(row.blames),
+        "cost_ms": _ms(row.cost_ns),
+        "share": _finite(row.share),
+        "gain": {
+            "low": _ms(row.gain.low_ns),
+            "high": _ms(row.gain.high_ns),
+            "unit": "ms per step",
+            "method": _text(row.gain.method),
+            "replayed": row.gain.replayed,
+        },
+        "at": None
+        if row.at is None
+        else {"rank": row.at.rank, "start_ns": row.at.start_ns, "ms": _ms(row.at.dur_ns), "whole_step": row.at.whole},
+        "explained_by": _texts(row.explained_by),
+        "confidence": _finite(row.confidence),
+        "evidence": [
+            {
+                "what": _text(item.what),
+                "value": _finite(item.value),
+                "unit": _text(item.unit),
+                "threshold": None if item.threshold is None else _finite(item.threshold),
+                "where": _text(item.where),
+            }
+            for item in row.evidence
+        ],
+        "actions": [
+            {
+                "title": _text(action.title),
+                "do": _text(action.do),
+                "verify": _text(action.verify),
+                "risk": _text(action.risk),
+                "source": _text(action.source),
+            }
+            for action in row.actions
+        ],
+    }

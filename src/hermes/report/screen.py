@@ -1,0 +1,100 @@
+"""Lines on a terminal: widths, colours, and text that cannot act on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from hermes.report.format import clean
+
+_GLYPHS = {"compute": "█", "comm": "▓", "copy": "▒", "free": "░"}
+_ASCII_GLYPHS = {"compute": "#", "comm": "=", "copy": "+", "free": "."}
+
+Piece = str | tuple[str, str]
+"""Text, or text and its style."""
+
+
+class Screen:
+    """A console that gets harmless single lines, in ASCII when it can show no more."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.width = max(console.width, 40)
+        self.ascii = console.options.ascii_only
+        self.glyphs = _ASCII_GLYPHS if self.ascii else _GLYPHS
+
+    def say(self, text: str) -> str:
+        """The text as this console may show it."""
+        harmless = clean(text)
+        if self.ascii:
+            harmless = harmless.replace("…", "...").replace("–", "-").encode("ascii", "replace").decode("ascii")
+        return harmless
+
+    def text(self, *pieces: Piece) -> Text:
+        """Text of plain and (text, style) pieces; markup in them is just characters."""
+        made = Text()
+        for piece in pieces:
+            content, style = (piece, "") if isinstance(piece, str) else piece
+            made.append(self.say(content), style=style)
+        return made
+
+    def line(self, *pieces: Piece, style: str = "", indent: int = 0, hang: int = 2, most: int = 3) -> None:
+        """Print the pieces in at most `most` lines; all but the first are indented `hang` columns more."""
+        text = self.text(*pieces)
+        text.stylize(style)
+        room = self.width - indent
+        first = text.wrap(self._console, room, overflow="fold")[0]
+        self._print(first, indent)
+        rest = text[len(first.plain) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+        if not rest.plain:
+            return
+        lines = rest.wrap(self._console, room - hang, overflow="fold")
+        for at, line in enumerate(lines[: most - 1], start=2):
+            if at == most and len(lines) >= most:
+                line = Text(self.shorten(line.plain + " " * room, room - hang - 1), style=style)
+            self._print(line, indent + hang)
+
+    def items(self, items: Iterable[Sequence[Piece]], *, indent: int, style: str = "") -> None:
+        """Print items side by side, as many to a line as fit; none is broken that fits a line."""
+        line, used = Text(), 0
+        for item in items:
+            text = self.text(*item)
+            text.stylize(style)
+            if used and indent + used + 2 + text.cell_len > self.width:
+                self._print(line, indent)
+                line, used = Text(), 0
+            line += Text("  " if used else "") + text
+            used += text.cell_len + (2 if used else 0)
+        for part in line.wrap(self._console, self.width - indent, overflow="fold"):
+            self._print(part, indent)
+
+    def gap(self) -> None:
+        """One empty line."""
+        self._console.print()
+
+    def shorten(self, text: str, width: int) -> str:
+        """The text in at most `width` columns: its middle gives way, both ends tell names apart."""
+        harmless = self.say(text)
+        if cell_len(harmless) <= width:
+            return harmless
+        dots = "..." if self.ascii else "…"
+        room = width - len(dots)
+        return head(harmless, room - room // 3) + dots + head(harmless[::-1], room // 3)[::-1]
+
+    def _print(self, text: Text, indent: int) -> None:
+        text.rstrip()
+        self._console.print(Text(" " * indent) + text, highlight=False, soft_wrap=True)
+
+
+def head(text: str, width: int) -> str:
+    """As many first characters as fit into `width` columns."""
+    used = 0
+    for at, character in enumerate(text):
+        used += cell_len(character)
+        if used > width:
+            return text[:at]
+    return text

@@ -1,0 +1,67 @@
+"""What was worked out of cached tables, kept beside them: good only for the same content and the same code."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import hermes.version
+from hermes.store.rows import dumps, loads
+
+T = TypeVar("T")
+FOLDER = "measured"
+_CODE = ("base", "knowledge", "model", "profiles", "report", "store")
+
+
+class Kept:
+    """The results of functions in a cache, by what they were made of; without a cache nothing is kept."""
+
+    def __init__(self, root: Path | None) -> None:
+        self.root = root
+
+    def or_make(self, make: Callable[[], T], *of: str) -> T:
+        """What was made of the same before, else what `make` makes now."""
+        if self.root is None:
+            return make()
+        path = self.root / FOLDER / _name(of)
+        try:
+            found: T = loads(path.read_bytes())
+        except (OSError, ValueError):
+            found = make()
+            _keep(path, dumps(found))
+        return found
+
+
+def _name(of: tuple[str, ...]) -> str:
+    digest = hashlib.sha256("\0".join((code(), *of)).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{digest[:2]}/{digest}.json"
+
+
+def _keep(path: Path, raw: bytes) -> None:
+    """Write aside and move in whole; a cache that may not be written costs time and is no error here."""
+    aside = path.with_name(f"making-{os.getpid()}-{uuid.uuid4().hex}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            aside.write_bytes(raw)
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+
+
+@cache
+def code() -> str:
+    """A digest of the code that measures: a change of any line of it makes all results anew."""
+    here = Path(hermes.version.__file__).parent
+    whole = hashlib.sha256()
+    for room in _CODE:
+        for path in sorted(found for found in (here / room).rglob("*.*") if found.suffix != ".pyc" and found.is_file()):
+            whole.update(f"{path.relative_to(here)}\0".encode())
+            whole.update(path.read_bytes())
+    return whole.hexdigest()

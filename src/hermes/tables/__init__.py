@@ -1,6 +1,0 @@
-"""The canonical tables: each declared once, with its columns, types, units and meaning."""
-
-from hermes.tables.catalog import RUNTIME_KINDS, TABLES
-from hermes.tables.schema import Column, Table, empty, lookup, schema_of
-
-__all__ = ["RUNTIME_KINDS", "TABLES", "Column", "Table", "empty", "lookup", "schema_of"]

@@ -1,0 +1,108 @@
+"""The loop in two minutes: a real training slows down, is noticed, captured and explained; the cure is measured.
+
+    python -m hermes_testing.live_demo FOLDER [--python PYTHON]
+
+PYTHON, this one without it, has PyTorch, and need not have Hermes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hermes.inside.wire.rundir import jobs
+from hermes.jobs.detect.steps import Steps, read_steps
+
+STEPS = 900
+_COMMAND = "from hermes.cli import command; command()"
+_TRAINING = Path(__file__).with_name("live_training.py")
+_HAS_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run both trainings below the folder given; 1 when nothing was noticed, 2 when PyTorch is not installed."""
+    folder = Path(arguments[0]).absolute()
+    python = arguments[2] if arguments[1:2] == ["--python"] else sys.executable
+    if subprocess.run([python, "-c", _HAS_TORCH], check=False).returncode:
+        sys.stderr.write("this demo trains: pip install --group torch\n")
+        return 2
+    slow, events, alarms = _slow_training(python, folder)
+    if not alarms:
+        return 1
+    alarm = max(alarms, key=lambda event: int(event["cost_ns"]))
+    _say(f"noticed at step {alarm['step']}: {alarm['cause']}, {alarm['cost_ns'] / 1e6:.1f} ms a step")
+    for event in events:
+        _tell(event)
+    _say(f"cure: {alarm['do']}")
+    _say("the same training once more, with workers that read ahead")
+    cured = _train(python, folder / "cured", "--cure", watch="--no-watch")
+    before, after = (_typical(read_steps(job)[0]) for job in (slow, cured))
+    _say(f"predicted gain: at most {alarm['cost_ns'] / 1e6:.1f} ms a step")
+    _say(f"measured gain:          {(before - after) / 1e6:.1f} ms a step ({before / 1e6:.1f} -> {after / 1e6:.1f} ms)")
+    return 0
+
+
+def _slow_training(python: str, folder: Path) -> tuple[Path, list[dict[str, Any]], list[dict[str, Any]]]:
+    """The run directory of the training, what was captured after its alarms, and these; none when none came.
+
+    Tried once more where other work on the machine slowed the steps before the input did, and had the one capture.
+    """
+    for attempt in ("slow", "again"):
+        _say(f"a training of {STEPS} steps, whose input becomes slow at step {STEPS // 2}")
+        slow = _train(python, folder / attempt)
+        events, alarms = _noticed(slow)
+        events = [event for event in events if alarms and event["time_ns"] > alarms[0]["time_ns"]]
+        if any(event["kind"] == "capture" for event in events):
+            break
+        what = "and the one capture of these two hours went to that" if alarms else "and it was not noticed"
+        _say(f"other work on this machine slowed the steps before the slow input did, {what}")
+    return slow, events, alarms
+
+
+def _noticed(job: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What the watcher noted, and its alarms that name the input."""
+    log = job / "events.jsonl"
+    events = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    return events, [one for one in events if one["kind"] == "alarm" and one["cause"] in ("data wait", "data work")]
+
+
+def _tell(event: Mapping[str, object]) -> None:
+    if event["kind"] == "capture":
+        _say(f"captured into {event['folder']}")
+    elif event["kind"] == "finding":
+        _say(f"the capture says: {event['text']}")
+
+
+def _train(python: str, folder: Path, *options: str, watch: str = "--preset=robust") -> Path:
+    environment = {**os.environ, "HERMES_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"}
+    # A script's own folder comes first on its path, and ours has modules with names of the standard library.
+    folder.mkdir(parents=True, exist_ok=True)
+    script = shutil.copy(_TRAINING, folder / "training.py")
+    # More workers than cores: they sleep. torch would warn.
+    training = (python, "-W", "ignore", str(script), str(STEPS), *options)
+    subprocess.run([sys.executable, "-c", _COMMAND, "run", watch, "--", *training], env=environment, check=True)
+    *_, job = jobs(folder)
+    return job.folder
+
+
+def _typical(steps: Steps) -> float:
+    """Median time of a step in the last third, without those that a capture slows."""
+    rows = steps.part(2 * len(steps) // 3, len(steps))
+    return float(np.median(rows.of("wall_ns")[~rows.flagged("profiled")]))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"demo: {text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,292 @@
+"""What one rank does in one step, as a list of instructions that the simulated host carries out in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hermes_testing.effects import Effects
+from hermes_testing.job import HIDDEN, Group, Job
+from hermes_testing.model import AI_CPU_KERNEL, NORMS, OPTIMIZER, Model, embedding_bytes, gradient_bytes
+from hermes_testing.profile import Kernel
+
+Phase = Literal["forward", "backward", "optimizer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Fetch a batch from the DataLoader and copy it to the device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Run one operator. `pair` joins a forward operator with its autograd `node`, which frees its output."""
+
+    op: str
+    inner: str
+    kernels: tuple[Kernel, ...]
+    phase: Phase
+    pair: str = ""
+    node: str = ""
+    extra: Literal["", "recompilation", "ai_cpu_operators"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Communicate:
+    """Launch an operation; the compute stream waits for it here, or at an `Await` of its `handle`."""
+
+    group: Group
+    op: str
+    bytes: int
+    phase: Phase
+    stream: int
+    handle: str = ""
+    peer: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Await:
+    """Let the compute stream wait for an operation launched before."""
+
+    handle: str
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """Copy one number to the host, which waits for the compute stream. `extra`: a fault put it here."""
+
+    phase: Phase
+    extra: Literal["", "synchronisation_calls"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collect:
+    """Stop the main thread for a garbage collection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enter:
+    """Begin a Python call (`frame`) or a framework range that encloses what follows."""
+
+    name: str
+    kind: Literal["frame", "module", "range"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """End what the last `Enter` began."""
+
+
+Instruction = Load | Run | Communicate | Await | Item | Collect | Enter | Leave
+
+
+class Program:
+    """The instructions of one rank, step by step."""
+
+    def __init__(self, job: Job, effects: Effects, rank: int, groups: tuple[Group, ...]) -> None:
+        self._job, self._effects, self._rank = job, effects, rank
+        self._place = job.place(rank)
+        self._model = Model(job.tp, job.tokens)
+        self._groups = {group.name: group for group in groups if rank in group.members}
+        self._extras: list[Instruction] = []
+        self._slots = 0
+
+    def step(self, step: int) -> list[Instruction]:
+        """All instructions of a step, the faults that insert some included."""
+        more = self._effects.amount("uneven_batches", self._rank, step)
+        self._model = Model(self._job.tp, self._job.tokens * (100 + more) // 100)
+        self._plan_extras(step)
+        instructions: list[Instruction] = [Enter(name="train.py(88): train_step", kind="frame")]
+        if self._effects.amount("gc_pause", self._rank, step):
+            instructions.append(Collect())
+        handles: list[Instruction] = []
+        for pass_, batch in one_f_one_b(self._place.pp, self._job.pp, self._job.batches):
+            if pass_ == "F":
+                instructions.extend(self._forward(step, batch))
+            else:
+                instructions.extend(self._backward(step, batch, handles))
+        instructions.extend(self._finish(handles))
+        return [*instructions, Leave()]
+
+    def _plan_extras(self, step: int) -> None:
+        """Instructions that faults insert, to be spread evenly over the layers of the step."""
+        amount = self._effects.amount
+        items = amount("synchronisation_calls", self._rank, step)
+        ai_cpu = amount("ai_cpu_operators", self._rank, step)
+        compiled = amount("recompilation", self._rank, step)
+        run = Run(
+            op=AI_CPU_KERNEL.op,
+            inner=AI_CPU_KERNEL.inner,
+            kernels=(AI_CPU_KERNEL,),
+            phase="forward",
+            extra="ai_cpu_operators",
+        )
+        norm = self._model.residual[0]
+        fresh = Run(op=norm.op, inner=norm.inner, kernels=(norm,), phase="forward", extra="recompilation")
+        item = Item(phase="forward", extra="synchronisation_calls")
+        self._extras = [*[item] * items, *[run] * ai_cpu, *[fresh] * compiled]
+        self._slots = self._effects.stage_layers(self._rank, step) * self._job.batches
+
+    def _slot(self) -> list[Instruction]:
+        """The share of the inserted instructions that falls to the next forward layer."""
+        take = -(-len(self._extras) // self._slots) if self._slots else 0
+        here, self._extras = self._extras[:take], self._extras[take:]
+        self._slots -= 1
+        return here
+
+    def _forward(self, step: int, batch: int) -> Iterator[Instruction]:
+        stage, last = self._place.pp, self._place.pp == self._job.pp - 1
+        yield Load()
+        if stage:
+            yield self._p2p("recv", -1, "forward")
+        else:
+            yield from self._runs(self._model.embedding, f"{batch}/embedding")
+        for layer in range(self._effects.stage_layers(self._rank, step)):
+            yield Enter(name=f"nn.Module: Block_{layer}", kind="module")
+            key = f"{batch}/{layer}"
+            yield from self._runs(self._model.attention, f"{key}/attention")
+            yield from self._reduce("tp", "forward")
+            yield from self._exchange("forward")
+            yield from self._runs(self._model.mlp, f"{key}/mlp")
+            yield from self._exchange("forward")
+            yield from self._reduce("tp", "forward")
+            yield from self._runs(self._model.residual, f"{key}/residual")
+            yield from self._slot()
+            yield Leave()
+        if last:
+            yield from self._runs(self._model.loss, f"{batch}/loss")
+        else:
+            yield self._p2p("send", 1, "forward")
+
+    def _backward(self, step: int, batch: int, handles: list[Instruction]) -> Iterator[Instruction]:
+        """The backward pass; launches gradient buckets in the last micro-batch and appends their `Await`s."""
+        stage, last = self._place.pp, self._place.pp == self._job.pp - 1
+        final = batch == self._job.batches - 1
+        exposed = bool(self._effects.amount("exposed_all_reduce", self._rank, step))
+        late: list[Communicate] = []
+        if last:
+            yield from self._gradients(self._model.loss, f"{batch}/loss")
+        else:
+            yield self._p2p("recv", 1, "backward")
+        for layer in reversed(range(self._effects.stage_layers(self._rank, step))):
+            yield from self._layer_gradients(f"{batch}/{layer}")
+            buckets = self._buckets(step, f"grad{layer}", gradient_bytes(self._job.tp)) if final else []
+            late.extend(buckets)
+            if not exposed:
+                yield from buckets
+        if stage:
+            yield self._p2p("send", -1, "backward")
+        else:
+            yield from self._gradients(self._model.embedding, f"{batch}/embedding")
+            tail = self._buckets(step, "grad_embedding", embedding_bytes(self._job.tp)) if final else []
+            late.extend(tail)
+            if not exposed:
+                yield from tail
+        if exposed:
+            yield from late
+        handles.extend(Await(handle=bucket.handle, phase="optimizer") for bucket in late)
+
+    def _layer_gradients(self, key: str) -> Iterator[Instruction]:
+        yield from self._gradients(self._model.residual, f"{key}/residual")
+        yield from self._exchange("backward")
+        yield from self._gradients(self._model.mlp, f"{key}/mlp")
+        yield from self._exchange("backward")
+        yield from self._reduce("tp", "backward")
+        yield from self._gradients(self._model.attention, f"{key}/attention")
+        yield from self._reduce("tp", "backward")
+
+    def _finish(self, handles: list[Instruction]) -> Iterator[Instruction]:
+        yield Enter(name="Optimizer.step#AdamW.step", kind="range")
+        yield from handles
+        for kernel in map(self._of_stage, NORMS):
+            yield Run(op=kernel.op, inner=kernel.inner, kernels=(kernel,), phase="optimizer")
+        world = self._groups.get("default_group")
+        if world:
+            yield Communicate(group=world, op="all_reduce", bytes=4, phase="optimizer", stream=world.stream)
+        for kernel in map(self._of_stage, OPTIMIZER):
+            yield Run(op=kernel.op, inner=kernel.inner, kernels=(kernel,), phase="optimizer")
+        yield Leave()
+        yield Item(phase="optimizer")
+
+    def _of_stage(self, kernel: Kernel) -> Kernel:
+        """A kernel that walks over all parameters: a stage of a pipeline has its part of them."""
+        return replace(kernel, base_ns=kernel.base_ns // self._job.pp)
+
+    def _runs(self, kernels: tuple[Kernel, ...], key: str) -> Iterator[Instruction]:
+        for index, kernel in enumerate(kernels):
+            pair = f"{key}/{index}"
+            yield Run(op=kernel.op, inner=kernel.inner, kernels=(kernel,), phase="forward", pair=pair)
+
+    def _gradients(self, kernels: tuple[Kernel, ...], key: str) -> Iterator[Instruction]:
+        for index, kernel in reversed(list(enumerate(kernels))):
+            node, back = self._model.backward(kernel)
+            op = back[0].op if back else "aten::add"
+            yield Run(op=op, inner=op, kernels=back, phase="backward", pair=f"{key}/{index}", node=node)
+
+    def _reduce(self, name: str, phase: Phase) -> Iterator[Instruction]:
+        group = self._groups.get(name)
+        if group:
+            yield Communicate(
+                group=group,
+                op="all_reduce",
+                bytes=2 * HIDDEN * self._job.tokens,
+                phase=phase,
+                stream=group.stream,
+            )
+
+    def _exchange(self, phase: Phase) -> Iterator[Instruction]:
+        group = self._groups.get("exp")
+        if group:
+            yield Communicate(
+                group=group,
+                op="all_to_all",
+                bytes=2 * HIDDEN * self._job.tokens,
+                phase=phase,
+                stream=group.stream,
+            )
+
+    def _buckets(self, step: int, handle: str, size: int) -> list[Communicate]:
+        group = self._groups.get("dp")
+        if group is None:
+            return []
+        pieces = max(1, self._effects.amount("small_packets", self._rank, step))
+        odd = 4 if self._effects.amount("unaligned_sizes", self._rank, step) else 0
+        return [
+            Communicate(
+                group=group,
+                op="all_reduce",
+                bytes=size // pieces // 512 * 512 + odd,
+                phase="backward",
+                stream=group.stream,
+                handle=f"{handle}/{piece}",
+            )
+            for piece in range(pieces)
+        ]
+
+    def _p2p(self, op: Literal["send", "recv"], towards: int, phase: Phase) -> Communicate:
+        """A transfer to or from the neighbouring stage; each direction has its own stream, so none blocks."""
+        group = self._groups["pp"]
+        lane = (2 if phase == "backward" else 0) + (op == "recv")
+        return Communicate(
+            group=group,
+            op=op,
+            bytes=2 * HIDDEN * self._job.tokens,
+            phase=phase,
+            stream=group.stream + lane,
+            peer=group.members[group.members.index(self._rank) + towards],
+            handle="sent" if op == "send" else "",
+        )
+
+
+def one_f_one_b(stage: int, stages: int, batches: int) -> Iterator[tuple[Literal["F", "B"], int]]:
+    """The order of forward and backward passes of a pipeline stage: fill, alternate, drain."""
+    ahead = min(stages - stage - 1, batches)
+    for batch in range(ahead):
+        yield "F", batch
+    for batch in range(batches - ahead):
+        yield "F", ahead + batch
+        yield "B", batch
+    for batch in range(batches - ahead, batches):
+        yield "B", batch

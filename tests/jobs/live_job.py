@@ -1,0 +1,57 @@
+"""A job whose one rank is the test itself: its segment, its ring, and the steps that the test says it took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hermes.inside.wire import process
+from hermes.inside.wire.control import Control
+from hermes.inside.wire.record import FIELDS, NULL, pack
+from hermes.inside.wire.recovery import open_ring, remove_memory
+from hermes.inside.wire.ring import RingWriter
+from hermes.inside.wire.rundir import Job, enter
+
+MS = 10**6
+
+
+@dataclass(slots=True, kw_only=True)
+class LiveJob:
+    """The job, and what a watcher of it said."""
+
+    job: Job
+    environment: dict[str, str]
+    ring: RingWriter
+    control: Control
+    said: list[str] = field(default_factory=list)
+
+    def steps(self, walls_ms: Iterable[float], **columns: int) -> None:
+        """The rank ends a step of each of these lengths; all have these values."""
+        for wall in walls_ms:
+            number = self.ring.count + 1
+            self.ring.add(record(number, step=number, wall_ns=int(wall * MS), end_ns=number, **columns))
+
+
+def record(index: int, **columns: int) -> bytes:
+    """A packed record with these values, no flags, and nothing else measured."""
+    values = dict.fromkeys(FIELDS, NULL) | {"index": index, "flags": 0} | columns
+    return pack(*[values[name] for name in FIELDS if name != "check"])
+
+
+@pytest.fixture
+def live_job(tmp_path: Path) -> Iterator[LiveJob]:
+    """A running job below the test's folder."""
+    (tmp_path / "shm").mkdir()
+    environment = {"HERMES_SHM_DIR": str(tmp_path / "shm"), "HERMES_RUN_DIR": str(tmp_path / "jobs")}
+    root = Path(environment["HERMES_RUN_DIR"])
+    job = enter(root, "train-1-2", command=("python", "train.py"), owner=process.me(), environment=environment)
+    control = Control.attach(job.segment, job=job.id)
+    control.claim(0)
+    ring = open_ring(job, 0, {"flops": 2_000_000_000})
+    yield LiveJob(job=job, environment=environment, ring=ring, control=control)
+    ring.close()
+    control.close()
+    remove_memory(job)

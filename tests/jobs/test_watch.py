@@ -1,0 +1,358 @@
+"""A watcher beside a running rank: what it says, notes, asks for, and leaves to another watcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from io import StringIO
+from types import FrameType
+
+import pytest
+from rich.console import Console
+from tests.jobs.live_job import LiveJob, record
+
+from hermes.base.errors import InputError
+from hermes.inside.profile.captures import Captures
+from hermes.inside.wire.control import Slot
+from hermes.inside.wire.process import me
+from hermes.inside.wire.recovery import open_ring
+from hermes.inside.wire.ring import RingWriter
+from hermes.jobs import thresholds
+from hermes.jobs.aside import summary
+from hermes.jobs.captures import Wish, answers, ask, automatic, cancel
+from hermes.jobs.overview import Overview
+from hermes.jobs.thresholds import FILE, Thresholds
+from hermes.jobs.view import draw
+from hermes.jobs.watch import Watcher
+
+# Mean 10 ms, population deviation 0.1 ms: five deviations are 10.5 ms.
+ARMED = [12.0] * 20 + [9.9, 10.1] * 10
+NOW = 10**18
+WISH = Wish(steps=2, level="light", options={})
+
+
+def watcher(live: LiveJob, *, preset: str = "ksigma", capture: bool = False) -> Watcher:
+    return Watcher(live.job, preset=preset, environment=live.environment, capture=capture, say=live.said.append)
+
+
+@pytest.fixture
+def watching(live_job: LiveJob) -> Iterator[Watcher]:
+    made = watcher(live_job)
+    made.look(NOW)
+    yield made
+    made.close(patience_s=0)
+
+
+def events(live: LiveJob) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (live.job.folder / "events.jsonl").read_text().splitlines()]
+
+
+def test_a_slow_rank_is_said_and_noted_once(live_job: LiveJob, watching: Watcher) -> None:
+    live_job.steps(ARMED)
+    watching.look(NOW)
+    assert (live_job.said, watching.alarms) == ([], [])
+    live_job.steps([11.0] * 4)
+    watching.look(NOW)
+    assert live_job.said == ["rank 0 is slower since step 41: 10.00 -> 11.00 ms a step (+10%)"]
+    (noted,) = events(live_job)
+    assert (noted["kind"], noted["since"], noted["step"], noted["after_ns"]) == ("alarm", 41, 44, 11_000_000)
+    watching.look(NOW)
+    assert len(events(live_job)) == 1
+
+
+def test_a_later_process_of_a_rank_is_followed_once_the_former_has_ended(live_job: LiveJob, watching: Watcher) -> None:
+    live_job.steps([10.0] * 5)
+    watching.look(NOW)
+    # By its lock: the number of the one that lives may mean nothing here.
+    later = RingWriter(live_job.job.ring_path(0, 77_777_777), {"rank": 0, "pid": 77_777_777, "started": 1}, base=5)
+    later.add(record(6, step=6, wall_ns=10**7, end_ns=6))
+    watching.look(NOW)
+    assert len(watching.steps()[0]) == 5
+    live_job.ring.close()
+    watching.look(NOW)
+    assert watching.steps()[0].columns["step"].tolist() == [1, 2, 3, 4, 5, 6]
+    later.close()
+
+
+def test_an_alarm_asks_for_a_capture_and_the_answer_is_followed(live_job: LiveJob) -> None:
+    acting = watcher(live_job, capture=True)
+    live_job.steps([*ARMED, *[11.0] * 4])
+    acting.look(time.time_ns())
+    found = live_job.control.request()
+    assert found is not None
+    epoch, request = found
+    assert (request.action, request.steps, request.level) == ("profile", 2, "light")
+    assert request.start_step > 44
+    pid, started = me()
+    answer = Slot(rank=0, pid=pid, started=started, epoch=epoch, state="refused", text="no room")
+    live_job.control.say(0, answer)
+    acting.look(time.time_ns())
+    assert live_job.said[-1] == "the capture is not whole: rank 0 refused: no room"
+    assert [event["kind"] for event in events(live_job)] == ["alarm", "capture"]
+    acting.close(patience_s=0)
+
+
+def test_of_two_watchers_the_first_acts(live_job: LiveJob, watching: Watcher) -> None:
+    live_job.steps([*ARMED, *[11.0] * 4])
+    watching.look(NOW)
+    said = len(live_job.said)
+    second = watcher(live_job)
+    second.look(NOW)
+    assert len(second.alarms) == 1
+    assert (len(live_job.said), len(events(live_job))) == (said, 1)
+    second.close(patience_s=0)
+
+
+def test_one_that_only_looks_on_says_what_it_sees_and_leaves_acting_to_others(live_job: LiveJob) -> None:
+    looker = Watcher(
+        live_job.job, preset="ksigma", environment=live_job.environment, capture=True, say=live_job.said.append,
+        acts=False,
+    )  # fmt: skip
+    live_job.steps([*ARMED, *[11.0] * 4])
+    looker.look(NOW)
+    assert live_job.said == ["rank 0 is slower since step 41: 10.00 -> 11.00 ms a step (+10%)"]
+    assert not (live_job.job.folder / "events.jsonl").exists()
+    assert live_job.control.request() is None
+    later = watcher(live_job)
+    assert later.acting
+    later.close(patience_s=0)
+    looker.close(patience_s=0)
+
+
+def test_thresholds_change_while_the_job_runs(live_job: LiveJob, watching: Watcher) -> None:
+    live_job.steps([*ARMED, *[11.0] * 3])
+    watching.look(NOW)
+    assert thresholds.write(live_job.job, Thresholds(k=20.0)).text() == "k 20"
+    watching.look(NOW)
+    assert live_job.said == ["thresholds of ksigma: k 20"]
+    live_job.steps([11.0] * 50)
+    watching.look(NOW)
+    assert watching.alarms == []
+    assert thresholds.write(live_job.job, Thresholds(k=5.0, consecutive=2)).text() == "k 5, consecutive 2"
+    live_job.steps([11.0])
+    # The steps before the change are no part of the row that begins with it.
+    watching.look(NOW)
+    assert watching.alarms == []
+    live_job.steps([11.0])
+    watching.look(NOW)
+    assert len(watching.alarms) == 1
+    assert [event["kind"] for event in events(live_job)] == ["thresholds", "thresholds", "alarm"]
+
+
+def test_a_later_watcher_has_the_changed_thresholds_too(live_job: LiveJob) -> None:
+    thresholds.write(live_job.job, Thresholds(consecutive=1))
+    live_job.steps([*ARMED, 11.0])
+    late = watcher(live_job)
+    late.look(NOW)
+    assert len(late.alarms) == 1
+    late.close(patience_s=0)
+
+
+def test_the_default_preset_says_that_it_has_no_such_thresholds(live_job: LiveJob) -> None:
+    thresholds.write(live_job.job, Thresholds(k=3.0))
+    robust = watcher(live_job, preset="robust")
+    robust.look(NOW)
+    assert live_job.said == ["thresholds of ksigma: k 3, which the preset robust does not use"]
+    robust.close(patience_s=0)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"k": "5"}', '{"k": true}', '{"consecutive": 1.5}', '{"j": 1}', '{"k": 0}']
+)
+def test_a_damaged_file_changes_nothing(live_job: LiveJob, watching: Watcher, text: str) -> None:
+    (live_job.job.folder / FILE).write_text(text)
+    watching.look(NOW)
+    (line,) = live_job.said
+    assert line.startswith("the thresholds stay as they are: ")
+    live_job.steps([*ARMED, *[11.0] * 4])
+    watching.look(NOW)
+    assert len(watching.alarms) == 1
+
+
+@pytest.mark.parametrize("wanted", [Thresholds(k=0.0), Thresholds(k=float("nan")), Thresholds(consecutive=0)])
+def test_a_threshold_that_is_none_is_not_written(live_job: LiveJob, wanted: Thresholds) -> None:
+    with pytest.raises(InputError, match="is no value for"):
+        thresholds.write(live_job.job, wanted)
+    assert thresholds.read(live_job.job) == Thresholds()
+
+
+def test_the_overview_shows_the_latest_steps_of_running_jobs(live_job: LiveJob) -> None:
+    live_job.steps([10.0] * 30 + [20.0] * 120, samples=32, rss_bytes=5)
+    seen = Overview(
+        live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=live_job.said.append
+    )
+    (view,) = seen.look()
+    (rank,) = view.ranks
+    assert (view.id, rank.rank, rank.step, len(rank.walls_ns)) == (live_job.job.id, 0, 150, 120)
+    assert rank.baseline_ns == 20_000_000
+    assert rank.samples_per_s == pytest.approx(1600)
+    assert (rank.tokens_per_s, rank.memory_bytes) == (None, 5)
+    assert rank.mfu == pytest.approx(2e9 / 0.020 / 1e12)
+    seen.close()
+
+
+@pytest.mark.parametrize(
+    ("device", "peak"),
+    [("NVIDIA H100 80GB HBM3", 989.4e12), ("Ascend910B2", 353.9e12), ("Toaster 3000", None), (None, None)],
+)
+def test_the_peak_for_mfu_is_that_of_the_chip_which_the_rank_names(
+    live_job: LiveJob, device: str | None, peak: float | None
+) -> None:
+    live_job.ring.path.unlink()
+    ring = open_ring(live_job.job, 0, {"flops": 2_000_000_000, "device": device})
+    ring.add(record(1, step=1, wall_ns=10_000_000))
+    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=None, say=print)
+    (view,) = seen.look()
+    mfu = view.ranks[0].mfu
+    assert mfu == (None if peak is None else pytest.approx(2e9 / 0.010 / peak, rel=0.001))
+    seen.close()
+    ring.close()
+
+
+def test_the_overview_leaves_out_jobs_of_other_names(live_job: LiveJob) -> None:
+    seen = Overview(live_job.environment, name="other", preset="robust", capture=False, peak_flops=None, say=print)
+    assert seen.look() == ()
+    seen.close()
+
+
+def test_a_report_is_summed_up_in_a_line(live_job: LiveJob) -> None:
+    report = live_job.job.folder / "report.json"
+    assert summary(report) == "the report cannot be read (FileNotFoundError)"
+    report.write_text(json.dumps({"findings": [{"code": "X1", "title": "Slow.", "actions": [{"title": "Do it."}]}]}))
+    assert summary(report) == "X1 Slow. To do: Do it."
+    part = {"component": "compute", "reason": None, "share": 0.75, "ms": 3}
+    report.write_text(json.dumps({"findings": [], "critical_path": [part]}))
+    assert summary(report) == "no rule fired; the step is compute 75%"
+
+
+def _die_at(fatal: int, live: LiveJob) -> int:
+    """Ask for a capture in a child that dies at that call made by `ask`; how it ended."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    passed = 0
+
+    def count(frame: FrameType, _event: str, _argument: object) -> None:
+        nonlocal passed
+        if frame.f_code.co_name == "ask":
+            passed += 1
+            if passed == fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        sys.setprofile(count)
+        ask(live.job, WISH, now_ns=time.time_ns())
+    finally:
+        os._exit(0)
+
+
+@pytest.mark.slow
+def test_a_watcher_that_is_killed_at_any_call_leaves_a_job_that_the_next_can_ask(live_job: LiveJob) -> None:
+    live_job.steps([10.0] * 44)
+    said: list[str] = []
+    rank = Captures(live_job.control, 0, 0, said.append)
+    ended, fatal = 1, 1
+    while ended:
+        ended = _die_at(fatal, live_job)
+        fatal += 1
+        rank.poll(44)
+        cancel(live_job.job)
+        rank.poll(44)
+        asked = ask(live_job.job, WISH, now_ns=time.time_ns())
+        rank.poll(44)
+        assert answers(asked)[0].state == "accepted"
+        cancel(live_job.job)
+        rank.poll(44)
+    assert fatal > 30
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("text", "mfu"),
+    [('{"flops": 4000000000}', 0.4), ('{"flops": null}', None), ("[]", None), ("{", None), (None, None)],
+)
+def test_flops_that_the_rank_counted_after_its_log_began_give_the_mfu(
+    live_job: LiveJob, text: str | None, mfu: float | None
+) -> None:
+    live_job.ring.path.unlink()
+    open_ring(live_job.job, 0, {"flops": None}).add(record(1, step=1, wall_ns=10_000_000))
+    if text is not None:
+        (live_job.job.folder / "rank0.json").write_text(text)
+    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=print)
+    (view,) = seen.look()
+    assert view.ranks[0].mfu == (mfu if mfu is None else pytest.approx(mfu))
+    seen.close()
+
+
+def test_what_a_rank_counted_is_read_again_when_its_file_changes_and_only_then(live_job: LiveJob) -> None:
+    live_job.ring.path.unlink()
+    open_ring(live_job.job, 0, {"flops": None}).add(record(1, step=1, wall_ns=10_000_000))
+    path = live_job.job.folder / "rank0.json"
+    path.write_text('{"flops": 4000000000}')
+    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=print)
+    assert seen.look()[0].ranks[0].mfu == pytest.approx(0.4)
+    at = path.stat().st_mtime_ns
+    path.write_text('{"flops": 6000000000}')
+    os.utime(path, ns=(at, at))
+    assert seen.look()[0].ranks[0].mfu == pytest.approx(0.4)
+    os.utime(path, ns=(at + 1, at + 1))
+    assert seen.look()[0].ranks[0].mfu == pytest.approx(0.6)
+    seen.close()
+
+
+def test_captures_are_counted_over_all_watchers_of_a_job(live_job: LiveJob) -> None:
+    for hour in (10, 13, 16):
+        (live_job.job.captures / f"auto_profiling_dump_20200101-{hour}0000-000").mkdir(parents=True)
+    (live_job.job.captures / "manual_profiling_dump_20200101-170000-000").mkdir()
+    assert [ns // 10**9 % 86_400 // 3600 for ns in automatic(live_job.job)] == [10, 13, 16]
+    acting = watcher(live_job, capture=True)
+    live_job.steps([*ARMED, *[11.0] * 4])
+    acting.look(time.time_ns())
+    assert live_job.said[-1] == "no capture: 3 automatic captures were made"
+    assert live_job.control.request() is None
+    acting.close(patience_s=0)
+
+
+def test_a_capture_of_an_earlier_watcher_cools_down_this_one(live_job: LiveJob) -> None:
+    hour_ago = time.strftime("%Y%m%d-%H%M%S", time.gmtime(time.time() - 3600))
+    (live_job.job.captures / f"auto_profiling_dump_{hour_ago}-000").mkdir(parents=True)
+    acting = watcher(live_job, capture=True)
+    live_job.steps([*ARMED, *[11.0] * 4])
+    acting.look(time.time_ns())
+    assert live_job.said[-1] == "no capture: the last automatic capture was 60 minutes ago"
+    acting.close(patience_s=0)
+
+
+def test_the_picture_has_the_score_and_the_state_of_the_known_algorithm(live_job: LiveJob) -> None:
+    live_job.steps(ARMED[:-1])
+    seen = Overview(live_job.environment, name="", preset="ksigma", capture=False, peak_flops=None, say=print)
+    (view,) = seen.look()
+    assert (view.state, view.ranks[0].score) == ("baseline", None)
+    live_job.steps([ARMED[-1], 10.3])
+    (view,) = seen.look()
+    assert (view.state, view.ranks[0].score) == ("watching", pytest.approx(3.0))
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(draw((view,)))
+    text = console.export_text()
+    assert f"{live_job.job.id}: watching" in text
+    assert "│   3.0 │" in text
+    (live_job.job.captures / "auto_profiling_dump_20200101-000000-000").mkdir(parents=True)
+    assert seen.look()[0].state == "at risk"
+    seen.close()
+
+
+def test_a_capture_is_asked_for_once_steps_are_known_and_its_folder_says_who_asked(live_job: LiveJob) -> None:
+    with pytest.raises(InputError, match="no step of rank any is known yet"):
+        ask(live_job.job, WISH, now_ns=NOW)
+    live_job.steps(ARMED)
+    by_hand = ask(live_job.job, WISH, now_ns=1_600_000_000_123_000_000)
+    assert by_hand.folder == live_job.job.captures / "manual_profiling_dump_20200913-122640-123"
+    cancel(live_job.job)
+    by_itself = ask(live_job.job, replace(WISH, automatic=True), now_ns=1_600_000_000_123_000_000)
+    assert by_itself.folder.name == "auto_profiling_dump_20200913-122640-123"
+    assert automatic(live_job.job) == [1_600_000_000_123_000_000]

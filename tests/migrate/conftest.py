@@ -1,0 +1,62 @@
+"""One file of a program under scan, and the projects on which conversion was looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hermes.migrate import walk
+from hermes.migrate.model import FileChange, FileScan, Style, Sure, Target
+from hermes.migrate.tree import Worker
+
+Convert = Callable[..., FileChange]
+Scan = Callable[..., FileScan]
+
+
+def _worker(root: Path, style: Style, target: Target, extensions: frozenset[str] = frozenset()) -> Worker:
+    files, _ = walk.find(root)
+    return Worker(root, files, target, extensions, frozenset(), style, Sure.LIKELY)
+
+
+@pytest.fixture
+def convert(tmp_path: Path) -> Convert:
+    """Converts a text as a file of its own."""
+
+    def call(text: str, name: str = "program.py", style: Style = Style.NATIVE) -> FileChange:
+        path = tmp_path / name
+        path.write_bytes(text.encode())
+        worker = _worker(tmp_path, style, Target())
+        found = next(one for one in walk.find(tmp_path)[0] if one.relative == name)
+        return worker.convert(found)
+
+    return call
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Scan:
+    """Scans a text as a file of its own."""
+
+    def call(
+        text: str, name: str = "program.py", target: Target | None = None, extensions: tuple[str, ...] = ()
+    ) -> FileScan:
+        path = tmp_path / name
+        path.write_bytes(text.encode())
+        worker = _worker(tmp_path, Style.NATIVE, target or Target(), frozenset(extensions))
+        found = next(one for one in walk.find(tmp_path)[0] if one.relative == name)
+        return worker.scan(found)
+
+    return call
+
+
+@pytest.fixture
+def projects() -> Path:
+    """The folder with real CUDA projects; skips where there is none."""
+    shared = os.environ.get("HERMES_SHARED", "")
+    root = Path(shared) if shared else Path(__file__).resolve().parents[2].parent / "shared"
+    folder = root / "data" / "migration"
+    if not folder.is_dir():
+        pytest.skip(f"no CUDA projects at {folder}")
+    return folder

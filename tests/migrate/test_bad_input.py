@@ -1,0 +1,178 @@
+"""Files and trees that are broken or odd: each is read, or named with the reason; nothing is lost or half written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hermes.base.errors import InputError
+from hermes.migrate.model import Style, Target, TreeChange
+from hermes.migrate.tree import convert_tree, scan_tree
+from hermes.migrate.write import beside, in_place
+
+CUDA = "import torch\ntorch.cuda.synchronize()\n"
+
+
+def _change(root: Path) -> TreeChange:
+    return convert_tree(root, Target(), Style.NATIVE)
+
+
+def _why(root: Path) -> dict[str, str]:
+    return {one.path: one.why for one in scan_tree(root, Target()).skipped}
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("def f(:\n", "cannot be parsed: line 1"),
+    ("print 'x'\n", "Python 2"),
+    ("try:\n    f()\nexcept E, e:\n    pass\n", "Python 2"),
+    ("x = (" * 2000, "cannot be parsed"),
+    ("x = '\x00'\n", "not text"),
+])  # fmt: skip
+def test_what_is_no_python_is_named_and_copied_as_it_is(text: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "bad.py").write_text(text)
+    (tmp_path / "a" / "good.py").write_text(CUDA)
+    assert why in _why(tmp_path / "a")["bad.py"]
+    beside(_change(tmp_path / "a"), tmp_path / "out")
+    assert (tmp_path / "out" / "bad.py").read_text() == text
+    assert "accelerator" in (tmp_path / "out" / "good.py").read_text()
+
+
+def test_a_loop_of_links_ends_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.py").write_text(CUDA)
+    (tmp_path / "a" / "again").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "dead.py").symlink_to(tmp_path / "nowhere")
+    why = _why(tmp_path)
+    assert "read already" in why["a/again/"]
+    assert "nowhere" in why["dead.py"]
+
+
+@pytest.mark.parametrize("data", [
+    b"\xef\xbb\xbf" + CUDA.encode(),
+    b"# -*- coding: gbk -*-\n# \xc4\xe3\xba\xc3\n" + CUDA.encode(),
+    b"# \xff\xfe caf\xe9\n" + CUDA.encode(),
+    CUDA.replace("\n", "\r\n").encode(),
+    "import torch\nx = '你好'; torch.cuda.synchronize()  # é\n".encode(),
+    CUDA.encode().rstrip(b"\n"),
+])  # fmt: skip
+def test_other_encodings_and_newlines_keep_every_other_byte(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.py").write_bytes(data)
+    beside(_change(tmp_path / "a"), tmp_path / "out")
+    assert (tmp_path / "out" / "x.py").read_bytes() == data.replace(b"torch.cuda.", b"torch.accelerator.")
+
+
+def test_a_large_file_is_named(tmp_path: Path) -> None:
+    with (tmp_path / "x.py").open("wb") as stream:
+        stream.truncate(11 * 2**20)
+    assert "11 MB" in _why(tmp_path)["x.py"]
+
+
+def test_a_notebook_is_read_by_its_cells_and_not_changed(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["torch.cuda"]},
+        {"cell_type": "code", "source": ["%pip install x\n", "import torch\n"]},
+        {"cell_type": "code", "source": ["\n", "torch.cuda.synchronize()"]},
+    ]
+    (tmp_path / "n.ipynb").write_text(json.dumps({"cells": cells}))
+    ((_, place),) = scan_tree(tmp_path, Target()).places
+    assert (place.what, place.line) == ("cell 3: `torch.cuda.synchronize`", 2)
+    assert not _change(tmp_path).changed
+
+
+def test_a_broken_notebook_is_named(tmp_path: Path) -> None:
+    (tmp_path / "n.ipynb").write_text("{")
+    assert "notebook" in _why(tmp_path)["n.ipynb"]
+
+
+def test_an_empty_tree_and_an_empty_file_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("")
+    assert not scan_tree(tmp_path, Target()).places
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such"):
+        scan_tree(tmp_path / "x", Target())
+
+
+def test_a_single_file_is_scanned_and_converted(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(CUDA)
+    assert len(scan_tree(tmp_path / "x.py", Target()).places) == 1
+    beside(_change(tmp_path / "x.py"), tmp_path / "out")
+    assert "accelerator" in (tmp_path / "out" / "x.py").read_text()
+
+
+def _git(root: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, capture_output=True)
+
+
+def test_in_place_refuses_an_uncommitted_tree_until_forced(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(CUDA)
+    with pytest.raises(InputError, match="in no git repository"):
+        in_place(_change(tmp_path), force=False)
+    _git(tmp_path, "init", "-q")
+    with pytest.raises(InputError, match="uncommitted"):
+        in_place(_change(tmp_path), force=False)
+    assert (tmp_path / "x.py").read_text() == CUDA
+    _git(tmp_path, "add", "-A")
+    _git(tmp_path, "commit", "-qm", "x")
+    in_place(_change(tmp_path), force=False)
+    assert "accelerator" in (tmp_path / "x.py").read_text()
+    (tmp_path / "x.py").write_text(CUDA)
+    in_place(_change(tmp_path), force=True)
+    assert "accelerator" in (tmp_path / "x.py").read_text()
+
+
+def test_in_place_keeps_mode_and_links_and_leaves_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "real.py").write_text(CUDA)
+    (tmp_path / "real.py").chmod(0o755)
+    (tmp_path / "link.py").symlink_to("real.py")
+    in_place(_change(tmp_path), force=True)
+    assert (tmp_path / "link.py").is_symlink()
+    assert (tmp_path / "real.py").stat().st_mode & 0o777 == 0o755
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.py", "real.py"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_tree_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(CUDA)
+    (tmp_path / "x.py").chmod(0o444)
+    with pytest.raises(InputError, match="read-only"):
+        in_place(_change(tmp_path), force=True)
+
+
+def test_a_read_only_tree_is_converted_beside(tmp_path: Path) -> None:
+    root = tmp_path / "a"
+    (root / "b").mkdir(parents=True)
+    (root / "b" / "x.py").write_text(CUDA)
+    (root / "b" / "x.py").chmod(0o444)
+    (root / "b").chmod(0o555)
+    try:
+        beside(_change(root), tmp_path / "out")
+    finally:
+        (root / "b").chmod(0o755)
+    assert "accelerator" in (tmp_path / "out" / "b" / "x.py").read_text()
+
+
+def test_the_result_is_not_written_over_something_or_into_the_original(tmp_path: Path) -> None:
+    root = tmp_path / "a"
+    root.mkdir()
+    (root / "x.py").write_text(CUDA)
+    with pytest.raises(InputError, match="into the original"):
+        beside(_change(root), root / "out")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "y").write_text("")
+    with pytest.raises(InputError, match="not empty"):
+        beside(_change(root), tmp_path / "full")
+
+
+def test_a_name_of_ours_that_the_program_uses_for_itself_is_respected(tmp_path: Path) -> None:
+    text = 'import torch\n_ACCELERATOR = "mine"\nx = torch.ones(2, device="cuda")\n'
+    (tmp_path / "x.py").write_text(text)
+    assert not _change(tmp_path).changed

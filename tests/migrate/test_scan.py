@@ -1,0 +1,132 @@
+"""What a scan says of APIs, types, libraries and slow places, by version and chip."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.conftest import Scan
+
+from hermes.knowledge import migration
+from hermes.migrate.model import Effect, Sure, Target
+
+
+def _rules(scan: Scan, text: str, **more: object) -> dict[str, str]:
+    return {place.rule: place.what for place in scan(text, **more).places}
+
+
+def test_an_api_that_the_chip_lacks_is_named_by_its_full_name_through_aliases(scan: Scan) -> None:
+    found = scan("from torch import nn as layers\nm = layers.RNN(2, 2)\n")
+    place = next(one for one in found.places if one.rule == "unsupported-api")
+    assert place.what == "`torch.nn.RNN`"
+    assert (place.line, place.column) == (2, 5)
+
+
+def test_an_api_that_one_chip_has_and_another_lacks_depends_on_the_chip(scan: Scan) -> None:
+    text = "import torch\nx = torch.ones(2).cumsum_(0)\n"
+    assert "unsupported-api" not in _rules(scan, text, target=Target(chip="A2"))
+    assert "unsupported-api" in _rules(scan, text, target=Target(chip="950"))
+
+
+def test_a_type_that_the_call_refuses_depends_on_the_version(scan: Scan) -> None:
+    text = "import torch\nx = torch.ones(2, dtype=torch.bfloat16)\ny = torch.cumsum(x, 0)\n"
+    assert "dtype-limit" in _rules(scan, text, target=Target(torch="2.13.0"))
+    assert "dtype-limit" not in _rules(scan, text, target=Target(torch="2.7.1"))
+
+
+def test_a_type_that_is_not_known_is_no_finding(scan: Scan) -> None:
+    assert "dtype-limit" not in _rules(scan, "import torch\ndef f(x):\n    return torch.cumsum(x, 0)\n")
+
+
+def test_a_cast_changes_the_type_that_is_held_against_the_table(scan: Scan) -> None:
+    text = "import torch\nx = torch.ones(2, dtype=torch.bfloat16).float()\ny = x.cumsum(0)\n"
+    assert "dtype-limit" not in _rules(scan, text)
+
+
+def test_a_call_that_runs_on_the_host_is_slow(scan: Scan) -> None:
+    place = next(
+        one for one in scan("import torch\nx = torch.ones(2).scatter_(0, i, 1)\n").places if one.rule == "cpu-fallback"
+    )
+    assert place.effect is Effect.SLOW
+    assert place.later == "CMP003"
+
+
+def test_inference_only_is_said(scan: Scan) -> None:
+    assert "cuda-graph" in _rules(scan, "import torch\ng = torch.cuda.CUDAGraph()\n")
+
+
+@pytest.mark.parametrize(("text", "rule"), [
+    ("for x in d:\n    l = f(x)\n    l.backward()\n    s += l.item()\n", "sync-item"),
+    ("import torch\ni = torch.nonzero(x)\n", "dynamic-shape"),
+    ("import torch\nx = torch.ones(2)\ny = x[x > 0]\n", "dynamic-shape"),
+    ("for p in m.parameters():\n    p.data.add_(p.grad)\n", "small-operators"),
+    ("import torch\nx = torch.ones(2).double()\n", "float64"),
+])  # fmt: skip
+def test_a_slow_place_names_the_rule_that_measures_it(text: str, rule: str, scan: Scan) -> None:
+    place = next(one for one in scan(text).places if one.rule == rule)
+    assert place.effect is Effect.SLOW
+    assert place.later
+
+
+@pytest.mark.parametrize("text", [
+    "l.backward()\nprint(l.item())\n",
+    "for x in d:\n    print(x.item())\n",
+    "for i, x in e:\n    l.backward()\n    if i % 10 == 0:\n        print(l.item())\n",
+])  # fmt: skip
+def test_a_value_that_is_read_rarely_is_no_finding(text: str, scan: Scan) -> None:
+    assert "sync-item" not in _rules(scan, text)
+
+
+def test_a_library_behind_a_guard_is_a_note(scan: Scan) -> None:
+    guarded = "try:\n    import apex\nexcept ImportError:\n    apex = None\n"
+    assert scan(guarded).places[0].effect is Effect.NOTE
+    assert scan("import apex\n").places[0].effect is Effect.STOPS
+
+
+def test_a_module_of_the_project_is_no_library(scan: Scan, tmp_path: object) -> None:
+    (tmp_path / "triton.py").write_text("x = 1\n")  # type: ignore[attr-defined]
+    assert "library" not in _rules(scan, "import triton\n")
+
+
+def test_calls_of_an_extension_of_the_project_are_found(scan: Scan) -> None:
+    assert "extension-operator" in _rules(scan, "import my_ext\nmy_ext.f(x)\n", extensions=("my_ext",))
+
+
+def test_a_guess_is_called_a_guess(scan: Scan) -> None:
+    place = next(one for one in scan('import torch\nrun(args=("cuda:0",))\n').places if one.rule == "unsure-device")
+    assert place.sure is Sure.GUESS
+
+
+def test_the_tables_are_large_and_every_fact_has_a_source() -> None:
+    assert len(migration.libraries()) >= 40
+    assert len(migration.settings()) >= 60
+    for fact in [*migration.libraries().values(), *migration.settings().values()]:
+        assert fact.source.startswith("https://")
+
+
+def test_every_source_is_used() -> None:
+    used = {one.source for one in migration.libraries().values()} | {
+        one.source for one in migration.settings().values()
+    }
+    assert set(migration.sources().values()) - used <= {
+        migration.sources()[key] for key in ("torch-npu-apis", "cpu-affinity", "hccl-ports", "nsight")
+    }
+
+
+@pytest.mark.parametrize("version", migration.VERSIONS)
+def test_each_version_has_its_table_with_chips_and_types(version: str) -> None:
+    table = migration.support(version)
+    assert len(table) > 3000
+    assert sum(bool(one.types) for one in table.values()) > 1000
+    assert sum("950" in one.chips for one in table.values()) < sum("A2" in one.chips for one in table.values())
+
+
+def test_the_table_has_facts_and_no_sentences() -> None:
+    assert all(
+        ord(character) < 128
+        for one in migration.support("2.13.0").values()
+        for character in f"{one.api}{one.argument}{one.marks}"
+    )
+
+
+def test_an_unknown_version_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"there are 2\.7\.1"):
+        migration.support("1.0")

@@ -1,0 +1,128 @@
+"""Verification on the stand-in: what is the same passes, what torch_npu lacks fails, what differs is named."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes.migrate import facts
+from hermes.migrate.model import Style, Target
+from hermes.migrate.tree import convert_tree
+from hermes.migrate.verify import Verdict, verify
+from hermes.migrate.write import beside
+
+needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+
+PROGRAM = """import torch
+from torch import nn
+
+device = "cuda"
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Embedding(7, 8)
+        self.b = nn.Linear(8, 7, bias=False)
+        self.b.weight = self.a.weight
+        self.c = nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        return self.b(nn.functional.dropout(torch.relu(self.c(self.a(x))), 0.2, self.training))
+
+
+net = Net().cuda()
+optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+scaler = torch.cuda.amp.GradScaler()
+for step in range(6):
+    x = torch.randint(0, 7, (16,)).to(device, non_blocking=True)
+    with torch.cuda.amp.autocast():
+        loss = nn.functional.cross_entropy(net(x), x)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    torch.cuda.synchronize()
+    print(f"loss {loss:.4f} {loss.is_cuda}")
+"""
+
+
+def _verify(
+    tmp_path: Path, program: str, style: Style = Style.NATIVE, change: str = "", by: str = "", compared: bool = False
+) -> Verdict:
+    original, converted = tmp_path / "original", tmp_path / "converted"
+    original.mkdir()
+    (original / "train.py").write_text(program)
+    beside(convert_tree(original, Target(), style), converted)
+    if change:
+        path = converted / "train.py"
+        assert change in path.read_text()
+        path.write_text(path.read_text().replace(change, by))
+    return verify(
+        converted, original if compared else None, [sys.executable, "train.py"], steps=3, devices=1, timeout_s=300
+    )
+
+
+@needs_torch
+@pytest.mark.parametrize("style", list(Style))
+def test_a_converted_program_gives_the_losses_and_weights_of_the_original_bit_by_bit(
+    tmp_path: Path, style: Style
+) -> None:
+    told = _verify(tmp_path, PROGRAM, style, compared=True)
+    assert told.same, told
+    assert told.steps == 3
+    assert told.passed
+    assert len(told.converted.weights["0"]) == 3
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_call_that_torch_npu_does_not_have_fails(tmp_path: Path) -> None:
+    told = _verify(tmp_path, PROGRAM, change="print(", by="torch.npu.CUDAGraph(); print(")
+    assert not told.passed
+    assert "has no attribute 'CUDAGraph'" in told.converted.output_tail
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_call_that_does_not_fit_its_signature_fails(tmp_path: Path) -> None:
+    told = _verify(tmp_path, PROGRAM, change="print(", by="torch.npu.set_device(0, 1); print(")
+    assert not told.passed
+    assert "too many positional arguments" in told.converted.output_tail
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_tensor_that_was_forgotten_on_the_host_fails(tmp_path: Path) -> None:
+    told = _verify(tmp_path, PROGRAM, change=".to(device, non_blocking=True)", by="")
+    assert not told.passed
+    assert "same device" in told.converted.output_tail
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_program_that_computes_something_else_is_told_by_its_first_step(tmp_path: Path) -> None:
+    told = _verify(tmp_path, PROGRAM, change="lr=0.1", by="lr=0.2", compared=True)
+    assert not told.passed
+    assert {(one.what, one.step) for one in told.differences} == {("loss", 1), ("weights", 0)}
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_program_without_a_loss_is_not_verified(tmp_path: Path) -> None:
+    told = _verify(tmp_path, "import torch\nprint(torch.ones(2).cuda().sum())\n")
+    assert told.steps == 0
+    assert not told.passed
+
+
+def test_the_surface_is_that_of_the_wheel() -> None:
+    names = facts.npu_names()
+    assert {"NPUGraph", "Event", "memory_allocated", "amp.autocast", "mstx"} <= names
+    assert not {"CUDAGraph", "nvtx", "get_arch_list"} & names
+    table = json.loads((Path(facts.__file__).parent / "standin" / "surface.json").read_text())
+    assert table["modules"]["torch_npu.npu"]["synchronize"]["signature"] == "(device=None)"
+    assert len(table["operators"]) > 150

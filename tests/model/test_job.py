@@ -1,0 +1,70 @@
+"""Which step stands for a rank, which for the job, and rows by kind and rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hermes.model.job import Job, JobMeasures, Rows, flattened
+from hermes.model.measures import StepSplit
+from hermes.model.typical_step import JobSteps, typical_step
+from hermes.profiles.measure.steps.breakdown import step_splits
+from hermes_testing import draw
+
+
+def splits(drawing: str) -> tuple[StepSplit, ...]:
+    tables = draw(drawing, scale_ns=1)
+    return tuple(step_splits("ascend", tables["step"], tables["kernel"], tables["comm_op"]))
+
+
+def test_the_typical_step_is_the_one_in_the_middle_by_its_window() -> None:
+    found = typical_step(splits("rank0.step  [###][###][###]\nrank0.compute  A..A.BB...C...C"))
+    assert found is not None
+    assert (found.step, found.window_ns) == (0, 4)
+
+
+def test_a_step_that_the_device_measured_stands_before_one_that_it_did_not() -> None:
+    bare = splits("rank0.step  [###][###]")
+    measured = splits("rank0.step  [#]\nrank0.compute  #.#")
+    assert typical_step((*bare, *measured)) == measured[0]
+    assert typical_step(bare) == bare[0]
+    assert typical_step(()) is None
+
+
+def test_the_slowest_rank_has_the_longest_typical_step() -> None:
+    slow = splits("rank0.step  [###][###]\nrank0.compute  #..#.#..#.")
+    fast = tuple(replace(one, rank=1, window_ns=one.window_ns - 1) for one in slow)
+    assert JobSteps((*fast, *slow)).slowest == slow[0]
+
+
+def test_of_equally_slow_ranks_the_lowest_is_named() -> None:
+    rows = splits("rank0.step  [###]\nrank0.compute  #..#.")
+    other = tuple(replace(one, rank=1) for one in rows)
+    assert JobSteps((*other, *rows)).slowest == rows[0]
+
+
+@dataclass(frozen=True)
+class Count:
+    rank: int
+    value: int
+
+
+@dataclass(frozen=True)
+class Side:
+    counts: tuple[Count, ...]
+    one: Count | None
+    notes: tuple[str, ...] = ("a sentence is no row",)
+
+
+def test_rows_are_found_by_kind_and_by_rank() -> None:
+    rows = [Count(0, 1), Count(1, 2), Count(0, 3)]
+    measures = JobMeasures(Job(steps=JobSteps(())), rows)
+    assert measures.rows(Count) == Rows(rows)
+    assert measures.rows(Count).of(0) == (rows[0], rows[2])
+    assert measures.rows(Count).of(7) == ()
+    assert measures.rows(Side) == ()
+    assert measures.rows(Side).only is None
+
+
+def test_rows_in_a_dataclass_are_flattened_without_its_sentences() -> None:
+    assert list(flattened(Side(counts=(Count(0, 1), Count(1, 1)), one=None))) == [Count(0, 1), Count(1, 1)]
+    assert list(flattened(Side(counts=(), one=Count(2, 2)))) == [Count(2, 2)]

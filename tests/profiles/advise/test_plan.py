@@ -1,0 +1,209 @@
+"""Actions with the case that fits, what they give together, and what to record next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from hermes.knowledge.cases import case
+from hermes.model.finding import Finding
+from hermes.model.host_measures import HostEvents, SettingValues
+from hermes.model.job import Job, JobMeasures
+from hermes.model.measures import HostCallTop, StepSplit
+from hermes.model.path_measures import FreeShare
+from hermes.model.plan import NoiseFloor, Plan
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.advise.collect import Recorded, next_captures
+from hermes.profiles.advise.facts import Facts
+from hermes.profiles.advise.fitting import Fit, Site, effort, fitting
+from hermes.profiles.advise.plan import plan
+from hermes.profiles.advise.ranking import Replay, rank
+from hermes.profiles.rules import ALL
+from hermes.profiles.rules.rule import Rule
+
+Make = Callable[..., Finding]
+Replaying = Callable[[Mapping[str, int]], Replay]
+
+TORCH_NPU = Site(chips=("ascend",), frameworks=("pytorch",))
+STEP = StepSplit(
+    rank=0, step=1, window_kind="device", start_ns=0, window_ns=100_000_000, compute_ns=60_000_000, comm_ns=0,
+    exposed_comm_ns=0, overlapped_comm_ns=0, copy_ns=0, copy_exposed_ns=0, free_ns=None, preparing_ns=None,
+    host_ns=None,
+)  # fmt: skip
+CALL = HostCallTop(
+    name="aclopCompileAndExecute", detail="runtime", ranks=(0,), count=1, total_ns=1, share=0.4, min_ns=1, median_ns=1,
+    max_ns=1,
+)  # fmt: skip
+BLIND = (
+    FreeShare(rank=0, step=1, component="host", reason="compilation", ns=40_000_000, share=1.0),
+    HostEvents(
+        rank=0, what="compilation", steps=4, steps_hit=4, calls=4, ns=200_000_000, longest_ns=9_000_000,
+        device_free_ns=None, names=(), source="",
+    ),
+)  # fmt: skip
+
+
+def facts(*rows: object) -> Facts:
+    return Facts(JobMeasures(Job(steps=JobSteps([STEP])), [STEP, *rows]))
+
+
+COMPILES = facts(*BLIND, CALL)
+
+
+def rule(*identities: str) -> Rule:
+    return replace(next(one for one in ALL if one.code == "CPU002"), cases=identities)
+
+
+def planned(
+    findings: Sequence[Finding], replay: Replay, floor: NoiseFloor, fits: Sequence[Sequence[Fit]] | None = None
+) -> Plan:
+    ranking = rank(findings, replay, floor)
+    return plan(ranking, fits or [()] * len(ranking.problems), replay, (), 4)
+
+
+def test_a_case_fits_whose_symptoms_hold() -> None:
+    (fit,) = fitting(rule("CPU-01"), COMPILES, TORCH_NPU)
+    assert (fit.case.id, fit.held, fit.unknown, fit.confirmed) == ("CPU-01", 3, 0, True)
+
+
+def test_a_symptom_that_fails_excludes_a_case() -> None:
+    calm = facts(*BLIND, replace(CALL, name="aclrtLaunchKernel", share=1.0))
+    assert fitting(rule("CPU-01"), calm, TORCH_NPU) == ()
+
+
+def test_a_symptom_that_was_not_measured_neither_confirms_nor_excludes() -> None:
+    (fit,) = fitting(rule("CPU-01"), facts(*BLIND), TORCH_NPU)
+    assert (fit.held, fit.unknown, fit.confirmed) == (2, 1, False)
+
+
+@pytest.mark.parametrize(
+    "site", [Site(chips=("cuda",), frameworks=("pytorch",)), Site(chips=("ascend",), frameworks=("mindspore",))]
+)
+def test_a_case_of_another_chip_or_framework_does_not_fit(site: Site) -> None:
+    assert fitting(rule("CPU-01"), COMPILES, site) == ()
+
+
+@pytest.mark.parametrize(
+    ("framework", "runs"),
+    [("any", True), ("PyTorch, MindSpeed", True), ("torch_npu", True), ("HCCL", True), ("MindSpore", False),
+     ("NCCL", False), ("Megatron, MindSpeed", None)],
+)  # fmt: skip
+def test_what_a_profile_cannot_tell_of_frameworks_is_open(framework: str, runs: bool | None) -> None:
+    assert TORCH_NPU.runs(framework) is runs
+
+
+def test_an_unset_variable_alone_holds_nothing() -> None:
+    setting = SettingValues(source="environment", name="TASK_QUEUE_ENABLE", values=((None, (0,)),), absent=())
+    (fit,) = fitting(rule("CPU-11"), facts(setting), TORCH_NPU)
+    assert fit.held == 0
+
+
+def test_an_action_has_the_change_of_the_case_that_fits(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    fits = [fitting(rule("CPU-01"), COMPILES, TORCH_NPU)]
+    (action,) = planned([finding("CPU002", low=50)], replaying({"CPU002": 50}), floor, fits).actions
+    known = case("CPU-01")
+    assert known is not None
+    assert (action.case, action.before, action.after) == ("CPU-01", known.before, known.after)
+    assert "set_compile_mode" in action.source
+
+
+def test_a_case_that_may_be_the_cause_is_named_and_changes_nothing(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    fits = [fitting(rule("CPU-11"), facts(), TORCH_NPU)]
+    (action,) = planned([finding("CPU002", low=50)], replaying({"CPU002": 50}), floor, fits).actions
+    assert (action.case, action.after) == ("", "")
+    assert action.others[0].startswith("CPU-11 ")
+
+
+def test_gains_are_replayed_together_and_not_added(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    replay = replaying({"A": 300, "B": 200, "A+B": 350})
+    made = planned([finding("A", low=300, high=300), finding("B", low=200, high=200)], replay, floor)
+    assert made.combined is not None
+    assert (made.combined.low_ns, made.combined.over_steps_ns) == (350, 1_400)
+    assert [one.beyond_ns for one in made.actions] == [300, 50]
+
+
+def test_what_hides_behind_the_first_loss_comes_next(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    replay = replaying({"A": 300, "B": 200, "C": 0, "A+B": 310, "A+C": 450, "A+B+C": 460})
+    found = [finding("A", low=300, high=300), finding("B", low=200, high=200), finding("C", low=0, high=160)]
+    assert [one.codes for one in planned(found, replay, floor).actions] == [("A",), ("C",), ("B",)]
+
+
+def test_what_is_explained_comes_after_its_cause_however_much_a_replay_of_it_gives(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    replay = replaying({"COM002": 500, "CPU002": 400, "CPU002+COM002": 500, "COM002+CPU002": 500})
+    cause = finding("CPU002", low=400, high=400, ranks=(5,))
+    wait_ = finding("COM002", low=500, high=500, blames=["rank 5"], cause="straggler", layer="communication")
+    assert [one.codes for one in planned([wait_, cause], replay, floor).actions] == [("CPU002",), ("COM002",)]
+
+
+def test_two_findings_with_one_cure_are_one_action(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    replay = replaying({"A": 300, "B": 200, "A+B": 350})
+    both = [finding("A", low=300, action="fix it"), finding("B", low=200, action="fix it")]
+    (action,) = planned(both, replay, floor).actions
+    assert (action.codes, action.gain.low_ns) == (("A", "B"), 350)
+
+
+def test_uneven_steps_are_not_multiplied(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    made = planned([finding("A", low=300)], replaying({"A": 300}), replace(floor, spread_ns=200))
+    assert made.combined is not None
+    assert made.combined.over_steps_ns is None
+
+
+def test_nothing_found_is_a_plan_of_nothing(replaying: Replaying, floor: NoiseFloor) -> None:
+    made = planned([], replaying({}), floor)
+    assert (made.actions, made.combined, made.floor.ns) == ((), None, 5)
+
+
+@pytest.mark.parametrize(
+    ("after", "effort_"),
+    [("export TASK_QUEUE_ENABLE=2", "a setting"), ("--use-distributed-optimizer", "a setting"),
+     ("loss = loss.detach()", "a few lines"), ("a = 1\nb = 2\nc = 3\nd = 4\ne = 5", "a change of the code"),
+     ("cpupower frequency-set -g performance", "work on the machine")],
+)  # fmt: skip
+def test_effort_is_told_by_the_change(after: str, effort_: str) -> None:
+    assert effort("before", after) == effort_
+
+
+def recorded(**given: object) -> Recorded:
+    usual = {"ranks": (0, 1), "expected": 8, "levels": ("Level1",), "stacks": True, "vendors": ("ascend",), "steps": 1}
+    return Recorded(**{**usual, **given})  # type: ignore[arg-type]
+
+
+def wait(finding: Make, peer: int) -> Finding:
+    return finding("COM002", low=500, high=500, blames=[f"rank {peer}"], cause="straggler", layer="communication")
+
+
+def test_the_awaited_rank_is_recorded_next_with_stacks(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    (capture,) = next_captures(rank([wait(finding, 5)], replaying({"COM002": 500}), floor), recorded())
+    assert (capture.ranks, capture.level) == ((5,), "Level1")
+    assert capture.command == "hermes profile --steps 3 --ranks 5 --stack"
+    assert "with_stack=True" in capture.profiler
+
+
+@pytest.mark.parametrize("expected", [2, 8, None])
+def test_no_rank_is_asked_for_that_was_recorded(
+    expected: int | None, finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    for found in ([wait(finding, 1)], [finding("COM001", layer="communication")], [finding("CPU001")]):
+        ranking = rank(found, replaying({"COM002": 500}), floor)
+        for stacks in (True, False):
+            for capture in next_captures(ranking, recorded(expected=expected, stacks=stacks, levels=("Level0",))):
+                assert not {*capture.ranks} & {0, 1}
+
+
+def test_missing_ranks_are_asked_for_where_communication_costs_and_nobody_is_late(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    exposed = rank([finding("COM001", layer="communication")], replaying({}), floor)
+    (capture,) = next_captures(exposed, recorded())
+    assert capture.ranks == (2, 3, 5, 6)
+    assert next_captures(exposed, recorded(ranks=tuple(range(8)))) == ()
+
+
+def test_nothing_is_recorded_for_nothing(replaying: Replaying, floor: NoiseFloor) -> None:
+    assert next_captures(rank([], replaying({}), floor), recorded(stacks=False, levels=("Level0",))) == ()

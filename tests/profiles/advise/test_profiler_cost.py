@@ -1,0 +1,99 @@
+"""The step without its profiler: what it adds to calls is left out of gains, as far as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hermes.model.finding import Gain
+from hermes.model.host_measures import Before
+from hermes.model.measures import StepSplit
+from hermes.model.plan import NoiseFloor, Unprofiled
+from hermes.profiles.advise.noise import noise_floor, without_profiler
+from hermes.profiles.advise.profiler_cost import unprofiled, unprofiled_gain
+
+Make = Callable[..., Any]
+MS = 1_000_000
+
+
+def split(rank: int = 0, ms: int = 12) -> StepSplit:
+    return StepSplit(
+        rank=rank, step=0, window_kind="host", start_ns=0, window_ns=ms * MS, compute_ns=None, comm_ns=None,
+        exposed_comm_ns=None, overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None,
+        preparing_ns=None, host_ns=ms * MS,
+    )  # fmt: skip
+
+
+def before(rank: int = 0, ms: int = 10, calls: int = 2_000, **more: Any) -> Before:
+    made = Before(
+        rank=rank, steps=100, step_ns=ms * MS, gc_ns=None, data_ns=None, data_cpu_ns=None, save_ns=None,
+        optimizer_ns=None, minor_faults=None, fault_ns=None, spread_ns=None, captured_faults=None, calls=calls,
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+def test_what_the_profiler_adds_is_shared_out_among_the_calls_that_it_records() -> None:
+    found = unprofiled([before()], [split(ms=11), split(ms=13)])
+    assert found is not None
+    assert (found.step_ns, found.captured_ns, found.each_ns) == (10 * MS, 12 * MS, 1_000.0)
+
+
+def test_a_profiler_adds_no_more_than_three_microseconds_to_a_call() -> None:
+    found = unprofiled([before(calls=100)], [split()])
+    assert found is not None
+    assert found.each_ns == 3_000.0
+
+
+@pytest.fixture
+def step() -> Unprofiled:
+    """10 ms before the capture, 12 in it."""
+    found = unprofiled([before()], [split()])
+    assert found is not None
+    return found
+
+
+def test_a_gain_is_what_the_capture_shows_or_less_as_the_whole_step_is(step: Unprofiled) -> None:
+    gain = unprofiled_gain(step, Gain(low_ns=6 * MS, high_ns=6 * MS, method="all of it", replayed=True))
+    assert (gain.low_ns, gain.high_ns) == (5 * MS, 6 * MS)
+    assert "profiler" in gain.method
+
+
+def test_no_gain_is_more_than_the_step(step: Unprofiled) -> None:
+    gain = unprofiled_gain(step, Gain(low_ns=11 * MS, high_ns=12 * MS, method="all of it", before=True))
+    assert (gain.low_ns, gain.high_ns) == (10 * MS, 10 * MS)
+
+
+def test_what_was_counted_before_the_capture_is_not_corrected(step: Unprofiled) -> None:
+    told = Gain(low_ns=6 * MS, high_ns=6 * MS, method="all of it", before=True)
+    assert unprofiled_gain(step, told) == told
+
+
+def test_a_capture_that_is_shorter_than_the_steps_before_it_is_not_corrected() -> None:
+    found = unprofiled([before(ms=15)], [split()])
+    assert found is not None
+    told = Gain(low_ns=6 * MS, high_ns=6 * MS, method="all of it")
+    assert unprofiled_gain(found, told) == told
+
+
+def test_the_rank_with_the_longest_captured_steps_counts_and_others_are_silent() -> None:
+    found = unprofiled([before(0), before(1, ms=11)], [split(0), split(1, ms=14)])
+    assert found is not None
+    assert (found.rank, found.step_ns) == (1, 11 * MS)
+    assert unprofiled([], [split()]) is None
+    assert unprofiled([before(3)], [split()]) is None
+
+
+def test_a_job_without_a_device_has_a_step_to_take_shares_of() -> None:
+    found = noise_floor([split(0), split(1, ms=20), split(1, ms=30), split(1, ms=40)], ())
+    assert found.step_ns == 30 * MS
+    assert found.least_ns == 150_000
+
+
+def test_the_noise_floor_is_that_of_steps_that_no_profiler_disturbed(floor: NoiseFloor) -> None:
+    calm = without_profiler(replace(floor, least_ns=10, spread_ns=900, ns=900), 100, 4)
+    # 1.4826 x 100 x 1.2533 / 2.
+    assert (calm.ns, calm.spread_ns, calm.of) == (93, 93, "steps before the capture")
+    assert without_profiler(replace(floor, least_ns=500), 100, 4).ns == 500

@@ -1,0 +1,198 @@
+"""Causes come before what they cause, no loss is counted twice, and noise is no problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hermes.model.finding import Finding
+from hermes.model.measures import StepSplit
+from hermes.model.path_measures import PathPart, StepPath
+from hermes.model.plan import NoiseFloor
+from hermes.profiles.advise.noise import noise_floor
+from hermes.profiles.advise.ranking import Replay, rank, weight
+
+Make = Callable[..., Finding]
+Replaying = Callable[[Mapping[str, int]], Replay]
+
+
+def codes(found: tuple[Finding, ...]) -> list[str]:
+    return [one.code for one in found]
+
+
+def test_a_part_comes_before_the_broader_finding(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    broad, part = finding("CPU001", low=300, high=300), finding("CPU002", low=200, high=200, within="CPU001")
+    found = rank([broad, part], replaying({"CPU001": 300, "CPU002": 200}), floor)
+    assert codes(found.findings) == ["CPU002", "CPU001"]
+
+
+def test_a_broader_finding_claims_what_a_replay_gives_beyond_its_parts(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    broad, part = finding("CPU001", low=300, high=320), finding("CPU002", low=200, high=200, within="CPU001")
+    _, left = rank([broad, part], replaying({"CPU001": 300, "CPU002": 200}), floor).findings
+    assert (left.gain.low_ns, left.gain.high_ns, left.explained_by) == (100, 120, ("CPU002",))
+
+
+def test_a_part_on_other_ranks_explains_nothing(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    broad = finding("CPU001", low=300, high=300, ranks=(0,))
+    part = finding("CPU002", low=200, high=200, ranks=(3,), within="CPU001")
+    assert all(not one.explained_by for one in rank([broad, part], replaying({}), floor).findings)
+
+
+def test_a_cause_on_another_rank_explains_exposed_communication(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    exposed = finding("COM001", low=300, high=300, ranks=(1, 2), layer="communication")
+    stage = finding("PAR001", low=200, high=200, ranks=(0,), within="COM001", layer="parallelism")
+    found = rank([exposed, stage], replaying({"COM001": 300, "PAR001": 200}), floor)
+    assert codes(found.findings) == ["PAR001", "COM001"]
+
+
+def test_the_cause_on_the_awaited_rank_explains_the_wait(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    wait = finding("COM002", low=500, high=500, ranks=(0, 1, 2), blames=["rank 5"], cause="straggler",
+                   layer="communication")  # fmt: skip
+    cause = finding("CPU002", low=480, high=490, ranks=(5,))
+    found = rank([wait, cause], replaying({"COM002": 500, "CPU002": 480}), floor)
+    assert codes(found.findings) == ["CPU002", "COM002"]
+    assert found.findings[1].gain.low_ns == 20
+
+
+def test_what_strikes_all_ranks_alike_makes_none_of_them_late(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    wait = finding("COM002", low=500, high=500, ranks=(0, 1), blames=["rank 5"], cause="straggler",
+                   layer="communication")  # fmt: skip
+    everywhere = finding("CPU002", low=480, high=490, ranks=(0, 1, 5))
+    assert codes(rank([wait, everywhere], replaying({}), floor).findings) == ["COM002", "CPU002"]
+
+
+def test_a_wait_that_is_explained_is_no_problem_of_its_own(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    wait = finding("COM002", low=500, high=500, ranks=(0, 1), blames=["rank 5"], cause="straggler",
+                   layer="communication")  # fmt: skip
+    cause = finding("CPU002", low=499, high=500, ranks=(5,))
+    found = rank([wait, cause], replaying({"COM002": 500, "CPU002": 499}), floor)
+    assert codes(found.problems) == ["CPU002"]
+    assert codes(found.findings) == ["CPU002", "COM002"]
+
+
+def test_what_is_explained_for_the_most_part_stands_behind_every_cause(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    broad, part = finding("CPU001", low=300, high=300), finding("CPU002", low=200, high=200, within="CPU001")
+    small = finding("CMP003", low=20, high=20)
+    # A third of it is left, and would be more than the other cause.
+    found = rank([broad, part, small], replaying({"CPU001": 300, "CPU002": 200}), floor)
+    assert codes(found.findings) == ["CPU002", "CMP003", "CPU001"]
+
+
+def test_what_is_left_for_the_most_part_keeps_its_place(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    broad, part = finding("CPU001", low=300, high=300), finding("CPU002", low=100, high=100, within="CPU001")
+    found = rank([broad, part, finding("CMP003", low=20, high=20)], replaying({"CPU001": 300, "CPU002": 100}), floor)
+    assert codes(found.findings) == ["CPU002", "CPU001", "CMP003"]
+
+
+def test_without_a_replay_a_wait_is_explained_by_what_takes_most_of_it(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    wait = replace(
+        finding("COM002", low=400, high=400, ranks=(0,), blames=["rank 1"], cause="straggler", layer="communication"),
+        replay=(),
+    )
+    wait = replace(wait, gain=replace(wait.gain, replayed=True))
+    half, less = (finding("CPU002", low=ns, high=ns, ranks=(1,)) for ns in (wait.cost_ns // 2, wait.cost_ns // 2 - 1))
+    assert codes(rank([wait, less], lambda _: None, floor).findings) == ["COM002", "CPU002"]
+    found = rank([wait, half], lambda _: None, floor)
+    assert [one.explained_by for one in found.findings if one.code == "COM002"] == [("CPU002",)]
+    # What is hardly likely explains nothing.
+    found = rank([wait, replace(half, confidence=0.4)], lambda _: None, floor)
+    assert [one.explained_by for one in found.findings if one.code == "COM002"] == [()]
+
+
+def test_what_ends_the_job_comes_first_and_is_no_noise(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    leak = replace(finding("MEM004", low=0, high=0), endangers=True)
+    found = rank([finding("CPU002", low=300, high=300), leak], replaying({}), floor)
+    assert codes(found.problems) == ["MEM004", "CPU002"]
+
+
+def test_less_than_the_noise_is_listed_apart(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    found = rank([finding("CPU002", high=4), finding("CPU003", high=5)], replaying({}), floor)
+    assert (codes(found.findings), codes(found.minor)) == (["CPU003"], ["CPU002"])
+
+
+def test_without_findings_there_is_nothing(replaying: Replaying, floor: NoiseFloor) -> None:
+    assert rank([], replaying({}), floor).findings == ()
+
+
+def test_half_of_a_bound_counts_against_a_replay(finding: Make) -> None:
+    replayed, bound = finding("CPU002", low=60, high=60), finding("CPU003", high=100)
+    assert weight(replayed) > weight(bound)
+
+
+def test_doubt_lowers_a_finding(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    sure, unsure = finding("CPU002", low=60, high=60), finding("CPU003", low=80, high=80, confidence=0.5)
+    assert codes(rank([unsure, sure], replaying({}), floor).findings) == ["CPU002", "CPU003"]
+
+
+GAINS = st.lists(st.tuples(st.integers(0, 400), st.sampled_from(["", "CPU001", "COM001"])), max_size=6)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@given(data=st.data(), gains=GAINS)
+def test_the_order_of_rules_changes_nothing_and_no_part_stands_behind_what_it_explains(
+    data: st.DataObject, gains: list[tuple[int, str]], finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    broad = [finding("CPU001", low=300, high=300), finding("COM001", high=400, layer="communication")]
+    parts = [finding(f"X{at}", low=low, high=low + 5, within=within) for at, (low, within) in enumerate(gains)]
+    replay = replaying({"CPU001": 300} | {f"X{at}": low for at, (low, _) in enumerate(gains)})
+    found = rank([*broad, *parts], replay, floor)
+    assert rank(data.draw(st.permutations([*broad, *parts])), replay, floor) == found
+    for place, one in enumerate(found.findings):
+        before = {other.code for other in found.findings[:place]}
+        assert not one.explained_by or before & {*one.explained_by}
+        assert 0 <= one.gain.low_ns <= one.gain.high_ns
+
+
+def step(rank_: int, number: int, window: int) -> StepSplit:
+    return StepSplit(
+        rank=rank_, step=number, window_kind="device", start_ns=0, window_ns=window, compute_ns=window, comm_ns=0,
+        exposed_comm_ns=0, overlapped_comm_ns=0, copy_ns=0, copy_exposed_ns=0, free_ns=0, preparing_ns=0, host_ns=0,
+    )  # fmt: skip
+
+
+def test_the_floor_is_the_spread_of_steps_and_one_slow_step_does_not_lift_it() -> None:
+    even = [step(0, number, window) for number, window in enumerate((1_000, 1_010, 990, 1_000, 5_000))]
+    found = noise_floor(even, ())
+    # 1.4826 times 10, over the root of five steps, and the median is moved 1.2533 times as far as a mean.
+    assert (found.of, found.spread_ns, found.ns) == ("steps", 8, 8)
+
+
+def test_of_one_step_the_ranks_tell_the_spread() -> None:
+    found = noise_floor([step(rank_, 0, 1_000 + 100 * rank_) for rank_ in range(3)], ())
+    assert (found.of, found.spread_ns) == ("ranks", 148)
+
+
+def test_of_one_step_of_one_rank_the_spread_is_not_measured() -> None:
+    found = noise_floor([step(0, 0, 1_000)], ())
+    assert (found.spread_ns, found.ns, found.least_ns) == (None, 5, 5)
+
+
+def test_what_the_path_cannot_explain_is_said_and_is_no_noise() -> None:
+    parts = tuple(
+        PathPart(rank=0, component=what, reason="", ns=ns) for what, ns in (("compute", 900), ("unexplained", 100))
+    )
+    path = StepPath(rank=0, step=0, stretch="window", across=True, start_ns=0, window_ns=1_000, parts=parts,
+                    stretches=(), near_critical=())  # fmt: skip
+    found = noise_floor([step(0, 0, 1_000)], (path,))
+    assert (found.ns, found.unexplained_ns) == (5, 100)
+
+
+def test_without_steps_there_is_no_floor() -> None:
+    assert noise_floor((), ()).ns == 0

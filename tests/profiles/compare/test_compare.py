@@ -1,0 +1,156 @@
+"""Two runs beside each other: the change of each part, what chance alone may do, findings, settings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes.model.comparison import Change
+from hermes.model.measures import StepSplit
+from hermes.profiles.compare.changes import Found, Run, _limit, compare
+
+US = 1_000
+
+
+def split(step: int | None, compute: int, comm: int, free: int = 0, rank: int = 0) -> StepSplit:
+    window = compute + comm + free
+    return StepSplit(
+        rank=rank, step=step, window_kind="device", start_ns=(step or 0) * 1_000_000, window_ns=window,
+        compute_ns=compute, comm_ns=comm, exposed_comm_ns=comm, overlapped_comm_ns=0, copy_ns=0, copy_exposed_ns=0,
+        free_ns=free, preparing_ns=None, host_ns=None,
+    )  # fmt: skip
+
+
+def run(
+    *splits: StepSplit,
+    kernels: tuple[tuple[str, int | None, int], ...] = (),
+    findings: tuple[Found, ...] = (),
+    said: dict[tuple[str, str], str] | None = None,
+) -> Run:
+    rows = [("compute", name, step, ns, 1) for name, step, ns in kernels]
+    schema = {"kind": pl.String, "name": pl.String, "step": pl.Int64, "ns": pl.Int64, "calls": pl.Int64}
+    return Run(
+        title="a run", splits=splits, names={"kernels": pl.DataFrame(rows, schema=schema, orient="row")},
+        findings=findings, settings=said or {},
+    )  # fmt: skip
+
+
+def steady(comm: int, steps: int = 8) -> list[StepSplit]:
+    """Steps that differ by a few nanoseconds."""
+    return [split(step, 100 * US, comm + 7 * (step % 3)) for step in range(steps)]
+
+
+def test_the_change_is_in_the_part_that_changed() -> None:
+    found = compare(run(*steady(50 * US)), run(*steady(20 * US)))
+    parts = {part.name: (part.change_ns, part.verdict) for part in found.parts}
+    assert found.step.verdict == "less"
+    assert parts["exposed_comm"] == (found.step.change_ns, "less")
+    assert parts["compute"] == (0, "no change seen")
+
+
+def test_a_change_within_the_spread_of_the_steps_is_none() -> None:
+    wide = [split(step, (100 + 20 * (step % 5)) * US, 0) for step in range(20)]
+    other = [split(step, (102 + 20 * ((step + 2) % 5)) * US, 0) for step in range(20)]
+    assert compare(run(*wide), run(*other)).step.verdict == "no change seen"
+
+
+def test_a_slow_first_step_moves_nothing() -> None:
+    late = [split(0, 100 * US, 9_000 * US), *steady(50 * US)[1:]]
+    assert compare(run(*late), run(*steady(50 * US))).step.verdict == "no change seen"
+
+
+def test_fewer_than_three_steps_tell_nothing_of_chance() -> None:
+    found = compare(run(*steady(50 * US, 2)), run(*steady(20 * US)))
+    assert (found.step.margin_ns, found.step.verdict) == (None, "not known")
+    assert found.step.change_ns is not None
+
+
+def test_what_was_not_measured_is_not_zero() -> None:
+    blind = [replace(one, compute_ns=None, exposed_comm_ns=None, free_ns=None) for one in steady(50 * US)]
+    compute = compare(run(*blind), run(*steady(50 * US))).parts[0]
+    assert (compute.before_ns, compute.change_ns, compute.verdict) == (None, None, "not known")
+
+
+def test_a_kernel_is_counted_per_step_and_rank() -> None:
+    splits = [split(step, 100 * US, 0, rank=rank) for step in range(4) for rank in (0, 1)]
+    # Added up over two ranks, each kernel takes 20 of its 10 us per rank.
+    before = run(*splits, kernels=tuple(("MatMul", step, 20 * US) for step in range(4)))
+    after = run(*splits, kernels=(*(("Add", step, 6 * US) for step in range(4)), ("MatMul", None, 99 * US)))
+    rows = {row.name: row for row in compare(before, after).names["kernels"]}
+    assert (rows["MatMul"].before_ns, rows["MatMul"].after_ns) == (10 * US, 0)
+    assert (rows["Add"].before_ns, rows["Add"].after_ns, rows["Add"].after_calls) == (0, 3 * US, 0.5)
+    assert [row.name for row in compare(before, after).names["kernels"]] == ["MatMul", "Add"]
+
+
+def test_a_capture_without_marked_steps_is_one_step() -> None:
+    one = run(split(None, 100 * US, 0), kernels=(("MatMul", None, 5 * US),))
+    found = compare(one, one)
+    assert found.steps == (1, 1)
+    assert found.names["kernels"][0].before_ns == 5 * US
+
+
+def test_a_long_table_of_chance_holds_no_find() -> None:
+    random = np.random.default_rng(7)
+
+    def noisy() -> Run:
+        values = random.normal(50 * US, 5 * US, size=(300, 12)).astype(int)
+        rows = [(f"k{name}", step, int(values[name, step])) for name in range(300) for step in range(12)]
+        return run(*steady(0, 12), kernels=tuple(rows))
+
+    found = [compare(noisy(), noisy()).names["kernels"] for _ in range(10)]
+    # One table in twenty may hold one: of 3000 names, without the correction 150 would.
+    assert sum(row.verdict != "no change seen" for rows in found for row in rows) <= 3
+
+
+def test_findings_come_go_and_stay() -> None:
+    def found(code: str, blame: str, cost: int) -> Found:
+        return Found(code=code, cause=f"cause of {code}", title=code, blames=(blame,), cost_ns=cost)
+
+    before = run(
+        *steady(0), findings=(found("COM002", "rank 5", 30), found("COM002", "rank 2", 9), found("CPU001", "", 4))
+    )
+    after = run(*steady(0), findings=(found("COM002", "rank 2", 8), found("MEM001", "", 2)))
+    changes = [(one.state, one.code, one.before_ns, one.after_ns) for one in compare(before, after).findings]
+    assert changes == [
+        ("went", "COM002", 30, None),
+        ("went", "CPU001", 4, None),
+        ("came", "MEM001", None, 2),
+        ("stayed", "COM002", 9, 8),
+    ]
+
+
+def test_only_settings_that_differ_are_shown() -> None:
+    before = run(*steady(0), said={("job", "a"): "1", ("job", "b"): "2"})
+    after = run(*steady(0), said={("job", "a"): "1", ("job", "b"): "3", ("job", "c"): ""})
+    found = compare(before, after).settings
+    assert [(one.name, one.before, one.after) for one in found] == [("b", "2", "3"), ("c", None, "")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 10**9)] * 3), min_size=1, max_size=40), st.integers(1, 3))
+def test_the_parts_add_up_to_the_window(values: list[tuple[int, int, int]], ranks: int) -> None:
+    splits = [split(step, *times, rank=rank) for step, times in enumerate(values) for rank in range(ranks)]
+    found = compare(run(*splits), run(*splits[::-1]))
+    for side in ("before_ns", "after_ns"):
+        total = sum(getattr(part, side) for part in found.parts)
+        assert abs(total - getattr(found.step, side)) <= 2  # each is rounded by itself
+    assert all(part.change_ns == 0 for part in (found.step, *found.parts))
+
+
+@pytest.mark.parametrize(
+    ("freedom", "compared", "exact"), [(4, 1, 2.776), (10, 1, 2.228), (60, 1, 2.000), (20, 100, 4.146), (8, 25, 4.501)]
+)
+def test_the_limit_is_the_quantile_of_students_t(freedom: int, compared: int, exact: float) -> None:
+    """Quantiles of the t distribution as tables print them."""
+    assert math.isclose(_limit(freedom, compared), exact, rel_tol=0.02)
+
+
+def test_a_change_knows_its_verdict() -> None:
+    change = Change(kind="compute", name="a", before_ns=100, after_ns=130, margin_ns=30)
+    assert (change.change_ns, change.verdict) == (30, "no change seen")

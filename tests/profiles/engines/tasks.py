@@ -1,0 +1,39 @@
+"""What engines are asked to do in tests: functions that other processes can import."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.base.errors import HermesError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A number to be doubled, and what happens on the way: `dies` names a file that is there once a process died."""
+
+    number: int
+    dies: Path | None = None
+    always: bool = False
+
+
+def doubled(task: Task) -> tuple[int, int]:
+    """The number doubled, and the process that did it."""
+    if task.dies is not None and (task.always or not task.dies.exists()):
+        task.dies.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * task.number, os.getpid()
+
+
+def refused(task: Task) -> int:
+    """An error that a user can act on, for odd numbers."""
+    if task.number % 2:
+        raise HermesError("an odd number", where=str(task.number), lost="its double", hint="take an even one")
+    return task.number
+
+
+def wrong(task: Task) -> float:
+    """A fault in the code."""
+    return task.number / 0

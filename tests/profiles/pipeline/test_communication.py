@@ -1,0 +1,218 @@
+"""Communication and structure in reports: of modelled jobs with a planted fault, of real profiles, of many ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.each import sampled
+from tests.shared_jobs import FOUR, Jobs
+
+from hermes.model.comm_measures import SlowRank
+from hermes.model.report import Report
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.report.measures_json import blocks
+from hermes.store.cache import Cache
+from hermes_testing import Fault, Format, Job, generate
+
+Reported = Callable[[str], Report]
+Modelled = Callable[..., Report]
+FORMATS = ("ascend-text", "ascend-db", "kineto")
+EVERY_FORMAT = pytest.mark.parametrize("form", sampled(FORMATS, "ascend-db"))
+ASCEND = FORMATS[:2]
+
+
+@pytest.fixture
+def modelled(jobs: Jobs) -> Modelled:
+    def reported(form: Format, fault: Fault | None = None, **layout: int) -> Report:
+        return jobs.report(replace(FOUR, **layout, faults=(fault,) if fault else ()), form)
+
+    return reported
+
+
+@EVERY_FORMAT
+def test_elapsed_time_is_wait_and_transfer_and_idle_to_the_nanosecond(form: str, modelled: Modelled) -> None:
+    for group in modelled(form, pp=2, tp=2, ranks=8).communication.groups:
+        assert group.split_rows == group.rows
+        assert (group.wait_ns or 0) + (group.transfer_ns or 0) + (group.idle_ns or 0) == group.elapse_ns
+        assert (group.idle_ns is None) == (form == "kineto")
+
+
+@EVERY_FORMAT
+def test_bandwidths_of_a_healthy_job_are_those_of_its_links(form: str, modelled: Modelled) -> None:
+    (fit,) = modelled(form).communication.fits
+    # Three links of 20 GB/s at once, and 3 us before each of two phases, with 2 us after them.
+    assert fit.peak_bus_gb_per_s == pytest.approx(60, rel=0.01)
+    assert fit.fixed_ns == pytest.approx(13_000, rel=0.1)
+    for group in modelled(form).communication.groups:
+        assert group.bus_gb_per_s is not None
+        assert group.bus_gb_per_s < 60
+
+
+@pytest.mark.parametrize("form", sampled(ASCEND, "ascend-db"))
+def test_a_slow_link_is_named_in_both_directions_and_no_other_is(form: str, modelled: Modelled) -> None:
+    links = modelled(form, Fault(kind="slow_link")).communication.links
+    assert {(link.rank, link.peer) for link in links[:2]} == {(0, 1), (1, 0)}
+    for link in links[:2]:
+        assert link.ratio == pytest.approx(5, rel=0.02)
+        assert link.p_value is not None
+        assert link.p_value < 0.01
+    assert all(link.p_value == 1 and link.ratio == pytest.approx(1, rel=0.01) for link in links[2:])
+
+
+@EVERY_FORMAT
+def test_many_small_operations_show_as_fixed_cost(form: str, modelled: Modelled) -> None:
+    (well,), (sick,) = (modelled(form, fault).communication.fits for fault in (None, Fault(kind="small_packets")))
+    assert sick.fixed_ns == pytest.approx(well.fixed_ns, rel=0.05)
+    assert sick.operations > 25 * well.operations
+    assert sick.fixed_share > 10 * well.fixed_share
+
+
+@EVERY_FORMAT
+def test_unaligned_sizes_are_told_with_their_time(form: str, modelled: Modelled) -> None:
+    well, sick = (modelled(form, fault).communication.alignment for fault in (None, Fault(kind="unaligned_sizes")))
+    assert {row.unaligned for row in well} == {0}
+    for row in sick:
+        assert row.unaligned_time_ns > 0.95 * row.time_ns
+        # The sizes are no multiples of 512, and all of them take 40 % longer.
+        assert row.unaligned_gb_per_s is not None
+
+
+@EVERY_FORMAT
+def test_a_retransmission_is_a_stall_of_its_length(form: str, modelled: Modelled) -> None:
+    stalls = modelled(form, Fault(kind="retransmission"), hosts=2).communication.stalls
+    (stall,) = stalls
+    assert (stall.rank, stall.stalled) == (None if form == "kineto" else 0, 3)
+    assert stall.excess_ns == pytest.approx(3 * 40_000_000, rel=0.01)
+    assert modelled(form, hosts=2).communication.stalls == ()
+
+
+@EVERY_FORMAT
+@pytest.mark.parametrize("kind", ["slow_rank_compute", "slow_rank_host"])
+def test_a_slow_rank_is_last_in_each_step_and_waits_for_nobody(form: str, kind: str, modelled: Modelled) -> None:
+    first, *others = modelled(form, Fault(kind=kind)).communication.slow_ranks  # type: ignore[arg-type]
+    assert (first.rank, first.blocks, first.blocks_last) == (0, 3, 3)
+    assert first.p_value == pytest.approx(4 * 0.25**3)
+    assert first.own_wait_ns < first.held_ns / 100
+    assert all(other.held_ns < first.held_ns / 20 for other in others)
+    well = modelled(form).communication.slow_ranks
+    assert max((slow.held_ns for slow in well), default=0) < first.held_ns / 50
+
+
+@EVERY_FORMAT
+def test_skewed_clocks_change_nothing_that_is_said_of_communication(form: str, modelled: Modelled) -> None:
+    here, there = (modelled(form, fault, hosts=2).communication for fault in (None, Fault(kind="skewed_clocks")))
+    for one, other in zip(here.groups, there.groups, strict=True):
+        # Offsets are known to a few microseconds an operation.
+        slack = one.rows * 10_000
+        assert one.wait_ns == pytest.approx(other.wait_ns, abs=slack)
+        assert one.transfer_ns == pytest.approx(other.transfer_ns, abs=slack)
+        assert one.bus_gb_per_s == pytest.approx(other.bus_gb_per_s, rel=0.01, abs=0.01)
+
+
+@EVERY_FORMAT
+def test_an_uneven_pipeline_shows_in_its_stages(form: str, modelled: Modelled) -> None:
+    well, sick = (modelled(form, fault, pp=2).structure.pipeline for fault in (None, Fault(kind="pipeline_imbalance")))
+    assert well is not None
+    assert sick is not None
+    assert [stage.ranks for stage in sick.stages] == [(0, 1), (2, 3)]
+    assert (sick.source, sick.micro_batches) == ("group" if form == "kineto" else "coordinates", 2)
+    assert sick.structural_share == pytest.approx(1 / 3)
+    # Twice the layers on the last stage: it computes more, and the first waits for it.
+    assert (sick.imbalance or 0) > (well.imbalance or 0) + 0.15
+    assert sick.stages[0].bubble_ns > 1.5 * well.stages[0].bubble_ns
+    assert sick.stages[1].bubble_ns < 1.05 * well.stages[1].bubble_ns
+
+
+@EVERY_FORMAT
+def test_equal_batches_are_in_balance(form: str, modelled: Modelled) -> None:
+    (row,) = modelled(form).structure.balances
+    assert (row.what, row.ranks, row.mean, row.imbalance) == ("tokens", (0, 1, 2, 3), 4_096, 0.0)
+
+
+@EVERY_FORMAT
+def test_uneven_batches_show_in_tokens_and_go_with_compute(form: str, modelled: Modelled) -> None:
+    report = modelled(form, Fault(kind="uneven_batches"))
+    (row,) = report.structure.balances
+    assert (row.most_rank, row.most, row.least) == (0, 5_120, 4_096)
+    assert row.imbalance == pytest.approx(1.25 / (4.25 / 4) - 1)
+    assert (row.correlation, row.samples) == (pytest.approx(1, abs=0.01), 12)
+    assert report.communication.slow_ranks[0].rank == 0
+
+
+def test_the_matrix_has_every_rank_and_metric(modelled: Modelled) -> None:
+    matrix = modelled("ascend-text").structure.matrix
+    assert matrix is not None
+    assert [row.first_rank for row in matrix.rows] == [0, 1, 2, 3]
+    names = {metric.name for metric in matrix.metrics}
+    assert names >= {
+        "window",
+        "compute",
+        "wait in communication",
+        "transfer",
+        "held the others up",
+        "link speed",
+        "tokens",
+    }
+
+
+@pytest.mark.parametrize("name", ["text", "db"])
+def test_a_real_job_with_missing_ranks_names_the_one_all_waited_for(name: str, reported: Reported) -> None:
+    talk = reported(f"ascend/alexnet_{name}_level2").communication
+    first = talk.slow_ranks[0]
+    assert (first.rank, first.collected, first.last) == (5 if name == "text" else 4, False, 3)
+    assert first.held_ns > 85_000_000
+    # One step is one sample: that is no proof of anything lasting.
+    assert (first.blocks, first.p_value) == (1, 1.0)
+    (group,) = talk.groups
+    assert (group.size, group.operations, group.split_rows) == (8, 4, 8)
+    # Seven links of 15 GB/s cannot carry more than 105; over the elapsed time it would be 4.
+    assert group.bus_gb_per_s == pytest.approx(97, abs=2)
+    assert group.waste == pytest.approx(0.955, abs=0.002)
+    (peak,) = {(row.counted, row.unaligned) for row in talk.alignment if row.what == "HCCS"}
+    assert peak == (112, 8)
+
+
+def test_the_link_matrix_of_a_real_job_is_the_profilers_own(reported: Reported) -> None:
+    links = {(link.rank, link.peer): link for link in reported("ascend/alexnet_text_level2").communication.links}
+    assert len(links) == 14
+    # 0-1 HCCS: 61.2106 MB in 4.0933 ms are 14.9539 GB/s in communication_matrix.json.
+    link = links[0, 1]
+    assert (link.bytes, link.time_ns) == (pytest.approx(61_210_600, abs=100), pytest.approx(4_093_300, abs=100))
+    assert link.gb_per_s == pytest.approx(14.9539, abs=1e-3)
+
+
+def test_without_tasks_and_members_nothing_is_told_apart(reported: Reported) -> None:
+    talk = reported("ascend/alexnet_text_level0").communication
+    assert [(group.split_rows, group.bus_gb_per_s, group.wait_ns) for group in talk.groups] == [(0, None, None)]
+    assert "8 of 8 operations" in talk.notes[0]
+
+
+@pytest.mark.slow
+def test_a_job_of_a_thousand_ranks_fits_its_tables(modelled: Modelled) -> None:
+    report = modelled("kineto")
+    many = tuple(_slow(rank) for rank in range(1_000))
+    object.__setattr__(report.communication, "slow_ranks", many)
+    made = blocks(report)["communication"]
+    assert isinstance(made, dict)
+    assert len(made["slow_ranks"]) == 64
+
+
+def _slow(rank: int) -> SlowRank:
+    return SlowRank(
+        rank=rank, collected=True, operations=1, last=1, blocks=1, blocks_last=1, held_ns=1, median_lead_ns=1,
+        own_wait_ns=0, error_ns=0, p_value=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_same_ranks_in_another_order_say_the_same(tmp_path: Path) -> None:
+    made = generate(tmp_path / "job", Job(ranks=3, steps=2, layers=2), formats=["ascend-db"])
+    folders = sorted(path for path in made.iterdir() if path.is_dir())
+    store = Cache(tmp_path / "cache")
+    here, there = (analyze(load(order, store)) for order in (folders, folders[::-1]))
+    assert here.communication == there.communication
+    assert here.structure == there.structure

@@ -1,0 +1,139 @@
+"""Rules of the host and the input on real captures, and on modelled jobs with a planted fault in three formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.each import sampled
+from tests.shared_jobs import TWO, Jobs
+
+from hermes.model.finding import Finding
+from hermes.model.report import Report
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.store.cache import Cache
+from hermes_testing import Fault
+from hermes_testing.faults import FaultKind
+from hermes_testing.generate import Format
+
+Reported = Callable[[str], Report]
+Findings = Callable[[FaultKind | None, Format], dict[str, Finding]]
+FORMATS: tuple[Format, ...] = ("ascend-text", "ascend-db", "kineto")
+EVERY_FORMAT = pytest.mark.parametrize("form", sampled(FORMATS, "ascend-db"))
+LAYERS = ("IO", "CPU", "ENV", "MEM")
+
+
+def of_layers(findings: tuple[Finding, ...]) -> dict[str, Finding]:
+    """The findings of the host, the input, the environment and memory, the dearest first; parts before the whole."""
+    own = [one for one in findings if one.code.startswith(LAYERS)]
+    return {one.code: one for one in sorted(own, key=lambda one: (one.code == "CPU001", -one.cost_ns))}
+
+
+@pytest.fixture
+def findings(jobs: Jobs) -> Findings:
+    """The findings of a modelled job of two ranks with one fault."""
+
+    def made(kind: FaultKind | None, form: Format) -> dict[str, Finding]:
+        job = replace(TWO, faults=(Fault(kind=kind),) if kind else ())
+        return of_layers(jobs.report(job, form).findings)
+
+    return made
+
+
+@EVERY_FORMAT
+def test_a_healthy_job_has_no_finding_of_the_host(form: Format, findings: Findings) -> None:
+    assert findings(None, form) == {}
+
+
+PLANTED: tuple[tuple[FaultKind, Format, str, float], ...] = (
+    *(("data_wait", form, "IO002", 15.0) for form in FORMATS),
+    ("gc_pause", "ascend-text", "CPU006", 20.0),
+    ("gc_pause", "ascend-db", "CPU006", 20.0),
+    # Kineto does not record collections: all that can be said is that something was not recorded.
+    ("gc_pause", "kineto", "CPU007", 20.0),
+    *(("recompilation", form, "CPU002", 68.0) for form in FORMATS),
+    *(("host_bound_dispatch", form, "CPU004", 10.5) for form in FORMATS),
+    *(("slow_rank_host", form, "CPU004", 10.5) for form in FORMATS),
+    *(("synchronisation_calls", form, "CPU003", 2.4) for form in FORMATS),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "code", "cost_ms"),
+    sampled(PLANTED, *(one for one in PLANTED if one[1] == "ascend-db" or one[2] == "CPU007")),
+)
+def test_a_planted_fault_is_named_first_at_about_its_cost(
+    kind: FaultKind, form: Format, code: str, cost_ms: float, findings: Findings
+) -> None:
+    found = findings(kind, form)
+    assert next(iter(found)) == code
+    # Of a slow host some hides behind the device, and some lies before the window of the device.
+    assert found[code].cost_ns / 1e6 == pytest.approx(cost_ms, rel=0.3)
+    assert set(found) <= {code, "CPU001"}
+
+
+@EVERY_FORMAT
+def test_a_host_that_is_slow_on_one_rank_is_blamed_on_it(form: Format, findings: Findings) -> None:
+    finding = findings("slow_rank_host", form)["CPU004"]
+    assert (finding.ranks, finding.blames) == ((0,), ("rank 0",))
+    assert findings("host_bound_dispatch", form)["CPU004"].ranks == (0, 1)
+
+
+def test_a_loader_without_workers_is_the_first_cause_of_a_real_step(reported: Reported) -> None:
+    found = of_layers(reported("kineto/v100_resnet50_num_workers_0.json.gz").findings)
+    assert list(found) == ["IO001", "CPU004", "CPU001"]
+    assert found["IO001"].cost_ns / 1e6 == pytest.approx(213.022 / 6, abs=0.01)
+    assert found["IO001"].gain.low_ns > 20_000_000
+
+
+@pytest.mark.parametrize("name", ["ascend/alexnet_text_level2", "ascend/alexnet_db_level2"])
+def test_a_real_step_that_the_host_bounds_is_told_by_dispatch_compilation_and_reading_back(
+    name: str, reported: Reported
+) -> None:
+    found = of_layers(reported(name).findings)
+    assert list(found) == ["CPU004", "CPU002", "CPU003", "CPU001"]
+    assert {one.ranks for one in found.values()} == {(0, 1)}
+    assert found["CPU003"].blames[0].endswith("main.py(485): __str__")
+    parts = sum(found[code].cost_ns for code in ("CPU004", "CPU002"))
+    assert parts < found["CPU001"].cost_ns * 1.1
+
+
+@pytest.mark.parametrize(
+    "name", ["kineto/h100_qwen1.5-0.5b.json.gz", "kineto/mi300_qwen1.5-0.5b.json.gz", "kineto/cpu_only_rank34.json.gz"]
+)
+def test_steps_that_compute_bounds_or_that_tell_nothing_have_no_host_finding(name: str, reported: Reported) -> None:
+    assert of_layers(reported(name).findings) == {}
+
+
+def trace(tmp_path: Path, calls: list[tuple[str, str, float, float]]) -> Path:
+    """A job on the CPU, three steps of 100 ms; calls by category, name, start in the step and length in ms."""
+    rows = [
+        {"ph": "X", "pid": 1, "tid": 1, "cat": cat, "name": name, "ts": (step * 100 + start) * 1e3, "dur": length * 1e3}
+        for step in range(3)
+        for cat, name, start, length in [("user_annotation", f"ProfilerStep#{step}", 0.0, 100.0), *calls]
+    ]
+    path = tmp_path / "cpu.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": rows}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("iterator", "code"),
+    [("_SingleProcessDataLoaderIter", "IO001"), ("_MultiProcessingDataLoaderIter", "IO002")],
+)
+def test_a_job_without_a_device_is_judged_by_the_step_of_its_host(
+    iterator: str, code: str, tmp_path: Path, store: Cache
+) -> None:
+    fetch = ("user_annotation", f"enumerate(DataLoader)#{iterator}.__next__", 0.0, 40.0)
+    path = trace(tmp_path, [fetch, ("cpu_op", "aten::mm", 45.0, 50.0)])
+    (finding,) = analyze(load([path], store)).findings
+    assert (finding.code, finding.cost_ns, finding.share) == (code, 40_000_000, 0.4)
+
+
+def test_a_job_without_a_device_whose_batches_are_ready_has_no_finding(tmp_path: Path, store: Cache) -> None:
+    fetch = ("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0.0, 0.2)
+    assert analyze(load([trace(tmp_path, [fetch, ("cpu_op", "aten::mm", 1.0, 98.0)])], store)).findings == ()

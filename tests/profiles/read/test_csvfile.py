@@ -1,0 +1,36 @@
+"""CSV files as the readers take them: whole, whatever their size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hermes.profiles.read.csvfile import load
+from hermes.profiles.read.sink import Sink
+
+
+@pytest.mark.parametrize("rows", [10, 30_000, 200_000])
+def test_a_file_of_any_size_is_read_to_its_end(rows: int, tmp_path: Path) -> None:
+    path = tmp_path / "kernel_details.csv"
+    lines = [f'{number},aclnnMatMul_{number % 97},{number * 0.25},"1,2;3,4"' for number in range(rows)]
+    path.write_text("\n".join(["Step Id,Name,Duration(us),Input Shapes", *lines]) + "\n", "utf-8")
+    sink = Sink(tmp_path / "out", 0)
+    con = sink.connect()
+    found = load(con, path, "detail", sink)
+    assert found is not None
+    assert sink.notes == []
+    assert con.execute('SELECT count(*), max(CAST("Step Id" AS BIGINT)) FROM detail').fetchall() == [(rows, rows - 1)]
+    con.close()
+
+
+def test_cells_are_without_what_spreadsheets_and_profilers_put_around_them(tmp_path: Path) -> None:
+    path = tmp_path / "kernel_details.csv"
+    path.write_text('Task ID,Name,Na"me\n12\t, Add ,"""x"""\n,N/A,\t\n" N/A",a b,"\t7"\n', "utf-8")
+    sink = Sink(tmp_path / "out", 0)
+    con = sink.connect()
+    found = load(con, path, "detail", sink)
+    assert found is not None
+    rows = con.execute(f"SELECT {', '.join(map(found.pick, found.columns))} FROM detail").fetchall()
+    assert rows == [("12", "Add", "x"), (None, None, None), (None, "a b", "7")]
+    con.close()

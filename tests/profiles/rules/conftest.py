@@ -1,0 +1,216 @@
+"""Measures to judge, made with as few words as a test needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+from tests.profiles.rules.given import Given
+
+from hermes.knowledge.host_work import ALLOCATION
+from hermes.model.host_measures import AllocatorCalls, Dispatch, HostEvents, HostPart, HostSide, StepHost, SyncCall
+from hermes.model.input_measures import Fetches
+from hermes.model.measures import HostStall, PeerWait, StepSplit
+from hermes.model.path_measures import PathPart, StepFree
+
+
+def _split(rank: int, step: int | None, parts: Mapping[str, int]) -> StepSplit:
+    """A measured step; what is left of `window` after the parts is compute."""
+    window = parts.get("window", 1_000)
+    exposed, copy, free = (parts.get(name, 0) for name in ("exposed", "copy", "free"))
+    return StepSplit(
+        rank=rank, step=step, window_kind="device", start_ns=0, window_ns=window,
+        compute_ns=window - exposed - copy - free,
+        comm_ns=exposed, exposed_comm_ns=exposed, overlapped_comm_ns=0, copy_ns=copy, copy_exposed_ns=copy,
+        free_ns=free,
+        preparing_ns=0, host_ns=parts.get("host", 1_000),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def split() -> Callable[..., StepSplit]:
+    """Makes a split: `split(rank, step, window=…, exposed=…, copy=…, free=…, host=…)`."""
+
+    def make(rank: int = 0, step: int | None = 0, **parts: int) -> StepSplit:
+        return _split(rank, step, parts)
+
+    return make
+
+
+@pytest.fixture
+def wait() -> Callable[..., PeerWait]:
+    """Makes a wait of one rank for another."""
+
+    def make(
+        rank: int,
+        peer: int,
+        longest: int,
+        *,
+        total: int | None = None,
+        waits: int = 1,
+        collected: bool = False,
+        disjoint: bool = False,
+    ) -> PeerWait:
+        return PeerWait(
+            rank=rank,
+            peer=peer,
+            peer_collected=collected,
+            waits=waits,
+            total_ns=longest if total is None else total,
+            longest_ns=longest,
+            longest_at_ns=0,
+            disjoint=disjoint,
+        )
+
+    return make
+
+
+@pytest.fixture
+def held() -> Callable[..., HostStall]:
+    """Makes a row of calls that hold the host up and leave the device free."""
+
+    def make(cause: str, idle: int, *, rank: int = 0, calls: int = 1, host: int = 0, name: str = "a call") -> HostStall:
+        return HostStall(
+            rank=rank,
+            cause=cause,
+            names=(name,),
+            calls=calls,
+            host_ns=host or idle,
+            idle_ns=idle,
+            longest_ns=idle,
+            longest_at_ns=7,
+        )
+
+    return make
+
+
+@pytest.fixture
+def measures() -> Callable[..., Given]:
+    """Makes measures from splits and what else a test gives."""
+
+    def make(
+        splits: Sequence[StepSplit], waits: Sequence[PeerWait] = (), held: Sequence[HostStall] = (),
+        certainty: float = 1.0, exposed_by_op: Mapping[int, Mapping[str,
+        int]] | None = None, host: HostSide | None = None, free: Sequence[StepFree] = (),
+        vendors: Mapping[int, str] | None = None,
+    ) -> Given:  # fmt: skip
+        ranks = [split.rank for split in splits]
+        return Given(
+            splits=tuple(splits), waits=tuple(waits),
+            exposed_by_op=exposed_by_op or {}, held=tuple(held),
+            inputs={rank: f"rank{rank}_ascend_pt" for rank in sorted(set(ranks))}, certainty=certainty,
+            host=host or HostSide(), free=tuple(free), vendors=vendors or {},
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def blind() -> Callable[..., StepSplit]:
+    """Makes a step of a job without a device: only its length on the host is known."""
+
+    def make(rank: int = 0, step: int | None = 0, host: int = 1_000) -> StepSplit:
+        return StepSplit(
+            rank=rank, step=step, window_kind="host", start_ns=0, window_ns=host, compute_ns=None, comm_ns=None,
+            exposed_comm_ns=None, overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None,
+            preparing_ns=None, host_ns=host,
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def fetches() -> Callable[..., Fetches]:
+    """Makes the fetches of a rank, one a step: `wait` is their time in sum, the device free in all of it."""
+
+    def make(kind: Literal["main process", "workers", "not told"], wait: int, **more: Any) -> Fetches:
+        steps = more.pop("steps", 1)
+        made = Fetches(
+            rank=0, kind=kind, steps=steps, fetches=steps, wait_ns=wait, median_ns=wait // steps,
+            longest_ns=wait // steps, longest_step=0, long=steps, device_free_ns=wait, queue_wait_ns=None, early=None,
+            epochs=None, epoch_ns=None, reading_ns=None, processing_ns=None,
+        )  # fmt: skip
+        return replace(made, **more)
+
+    return make
+
+
+@pytest.fixture
+def event() -> Callable[..., HostEvents]:
+    """Makes the calls of one kind of a rank, all of their time free on the device if not said."""
+
+    def make(what: str, ns: int, **more: Any) -> HostEvents:
+        made = (AllocatorCalls if what == ALLOCATION else HostEvents)(
+            rank=0, what=what, steps=1, steps_hit=1, calls=1, ns=ns, longest_ns=ns, device_free_ns=ns,
+            names=(("a call", 1, ns),), source="names of host calls",
+        )  # fmt: skip
+        return replace(made, **more)
+
+    return make
+
+
+@pytest.fixture
+def free() -> Callable[..., StepFree]:
+    """Makes the explained free time of a step: `free({"operators": 90, "launch": 10})`."""
+
+    def make(parts: Mapping[str, int], rank: int = 0) -> StepFree:
+        return StepFree(
+            rank=rank,
+            step=0,
+            free_ns=sum(parts.values()),
+            parts=tuple(
+                PathPart(
+                    rank=rank,
+                    component="launch" if name == "launch" else "host",
+                    reason="" if name == "launch" else name,
+                    ns=ns,
+                )
+                for name, ns in parts.items()
+            ),
+            stretches=(),
+        )
+
+    return make
+
+
+@pytest.fixture
+def host_step() -> Callable[..., StepHost]:
+    """Makes the host's part of a step; each reason with its time, in all of which the device was free."""
+
+    def make(parts: Mapping[str, int], rank: int = 0) -> StepHost:
+        return StepHost(
+            rank=rank, step=0, start_ns=0, host_ns=sum(parts.values()), threads=1, queue_ns=None,
+            parts=tuple(HostPart(reason=reason, ns=ns, device_free_ns=ns) for reason, ns in parts.items()),
+        )  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def dispatch() -> Callable[..., Dispatch]:
+    """Makes how the host fed the device in a step of 100 tasks."""
+
+    def make(**more: Any) -> Dispatch:
+        made = Dispatch(
+            rank=0, step=0, tasks=100, linked=100, interval_ns=8, kernel_ns=4, ratio=2.0, small=0, late=50,
+            late_free_ns=0, delay_ns=1, task_queue=None, task_queue_source="not recorded",
+        )  # fmt: skip
+        return replace(made, **more)
+
+    return make
+
+
+@pytest.fixture
+def sync() -> Callable[..., SyncCall]:
+    """Makes calls of one place that wait; `idle` of the wait and `refill` behind it the device is free."""
+
+    def make(operator: str, idle: int, refill: int = 0, source: str | None = None, **more: Any) -> SyncCall:
+        made = SyncCall(
+            rank=0, step=0, names=("cudaStreamSynchronize",), operator=operator, source=source, calls=1, wait_ns=idle,
+            compute_ns=0, comm_ns=0, copy_ns=0, idle_ns=idle, refill_ns=refill, longest_ns=idle,
+        )  # fmt: skip
+        return replace(made, **more)
+
+    return make

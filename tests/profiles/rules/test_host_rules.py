@@ -1,0 +1,485 @@
+"""Rules of the host, the environment and memory: each fires beyond its limit and stays silent; a step is 1,000 ns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.profiles.rules.given import Given
+
+from hermes.model.compute_measures import NO_COMPUTE, Losses, OperatorCost
+from hermes.model.finding import Finding
+from hermes.model.host_measures import Contention, HostSide, QueueDepth, SettingValues, Shapes
+from hermes.model.memory_measures import MemoryGrowth, MemoryPeak, Recompute
+from hermes.profiles.rules.environment import env001_slow_setting as env001
+from hermes.profiles.rules.environment import env002_profiler_overhead as env002
+from hermes.profiles.rules.environment import env003_uneven_environment as env003
+from hermes.profiles.rules.host import cpu002_recompilation as cpu002
+from hermes.profiles.rules.host import cpu003_tensor_to_host as cpu003
+from hermes.profiles.rules.host import cpu004_slow_dispatch as cpu004
+from hermes.profiles.rules.host import cpu005_synchronisation as cpu005
+from hermes.profiles.rules.host import cpu006_garbage_collection as cpu006
+from hermes.profiles.rules.host import cpu007_python_time as cpu007
+from hermes.profiles.rules.host import cpu008_full_cores as cpu008
+from hermes.profiles.rules.host import cpu009_small_operators as cpu009
+from hermes.profiles.rules.host import cpu012_starts_each_step as cpu012
+from hermes.profiles.rules.judge import find_all
+from hermes.profiles.rules.memory import mem002_allocation_in_step as mem002
+from hermes.profiles.rules.memory import mem003_fragmentation as mem003
+from hermes.profiles.rules.memory import mem004_leak as mem004
+from hermes.profiles.rules.memory import mem005_recomputation as mem005
+from hermes.profiles.rules.rule import Rule
+from hermes.profiles.whatif.changes import parse
+
+Make = Callable[..., Any]
+
+
+def found(rule: Rule, measures: Given) -> Finding:
+    (finding,) = rule.find(measures)
+    return finding
+
+
+def silent(rule: Rule, measures: Given) -> bool:
+    return not list(rule.find(measures))
+
+
+def setting(name: str, values: Mapping[str | None, tuple[int, ...]], source: str = "environment") -> SettingValues:
+    return SettingValues(source=source, name=name, values=tuple(values.items()), absent=())
+
+
+def test_every_cure_that_can_be_replayed_is_a_change_that_there_is(
+    measures: Make, split: Make, event: Make, free: Make, host_step: Make, fetches: Make, held: Make
+) -> None:
+    kinds = ("compilation", "garbage collection", "allocation", "checkpoint or logging")
+    parts = {"operators": 300, "outside any call": 300}
+    host = HostSide(
+        events=tuple(event(what, 300) for what in kinds), steps=(host_step(parts),), fetches=(fetches("workers", 300),)
+    )
+    found_ = find_all(measures([split(free=900)], host=host, free=[free(parts)], held=[held("read back", 300)]))
+    replayed = {one.code: [parse(spec).spec for spec in one.replay] for one in found_ if one.replay}
+    assert replayed.keys() >= {"CPU002", "CPU003", "CPU004", "CPU006", "CPU007", "IO002", "IO006", "MEM002"}
+
+
+# Kinds of calls ----------------------------------------------------------------------------------------------------
+
+KINDS = pytest.mark.parametrize(
+    ("rule", "what", "limit"),
+    [
+        (cpu002.recompilation, "compilation", 10),
+        (cpu006.garbage_collection, "garbage collection", 10),
+        (mem002.allocation_in_step, "allocation", 20),
+    ],
+    ids=["CPU002", "CPU006", "MEM002"],
+)
+
+
+@KINDS
+def test_calls_beyond_the_limit_are_found(
+    rule: Rule, what: str, limit: int, measures: Make, split: Make, event: Make, free: Make
+) -> None:
+    made = measures([split()], host=HostSide(events=(event(what, limit + 1),)), free=[free({what: limit})])
+    finding = found(rule, made)
+    assert (finding.code, finding.cost_ns, finding.within) == (rule.code, limit + 1, "CPU001")
+    assert finding.replay == (f"host:{what.replace(' ', '-')}=0",)
+
+
+@KINDS
+def test_calls_at_the_limit_are_no_finding(
+    rule: Rule, what: str, limit: int, measures: Make, split: Make, event: Make
+) -> None:
+    assert silent(rule, measures([split()], host=HostSide(events=(event(what, limit),))))
+
+
+@KINDS
+def test_calls_behind_which_the_device_works_are_no_finding(
+    rule: Rule, what: str, limit: int, measures: Make, split: Make, event: Make
+) -> None:
+    row = event(what, 900, device_free_ns=limit)
+    assert silent(rule, measures([split()], host=HostSide(events=(row,))))
+
+
+@KINDS
+def test_what_was_not_recorded_is_no_finding(
+    rule: Rule, what: str, limit: int, measures: Make, split: Make, event: Make
+) -> None:
+    row = replace(event(what, 900), ns=None, calls=None, device_free_ns=None, steps_hit=None, longest_ns=None)
+    assert silent(rule, measures([split()], host=HostSide(events=(row,))))
+
+
+@KINDS
+def test_calls_in_one_of_many_steps_cost_their_part_of_each(
+    rule: Rule, what: str, limit: int, measures: Make, split: Make, event: Make
+) -> None:
+    row = event(what, 100 * limit, steps=10)
+    steps = [split(step=number) for number in range(10)]
+    assert found(rule, measures(steps, host=HostSide(events=(row,)))).cost_ns == 10 * limit
+
+
+@pytest.mark.parametrize(
+    ("rule", "what"), [(cpu002.recompilation, "compilation"), (cpu006.garbage_collection, "garbage collection")]
+)
+def test_without_a_device_the_time_of_the_calls_counts(
+    rule: Rule, what: str, measures: Make, blind: Make, event: Make
+) -> None:
+    finding = found(rule, measures([blind()], host=HostSide(events=(event(what, 300, device_free_ns=None),))))
+    assert (finding.cost_ns, finding.within, finding.replay) == (300, "", ())
+    assert "takes 30% of the step" in finding.title
+    assert finding.gain.expected_ns == 300
+
+
+def test_compilation_is_named_after_dynamo_or_aclop(measures: Make, split: Make, event: Make) -> None:
+    def cure(name: str) -> str:
+        row = event("compilation", 300, names=((name, 1, 300),))
+        return str(found(cpu002.recompilation, measures([split()], host=HostSide(events=(row,)))).actions[0].do)
+
+    assert "jit_compile=False" in cure("aclopCompileAndExecute")
+    assert "mark_dynamic" in cure("_compile.compile_inner (dynamo_timed)")
+
+
+@pytest.mark.parametrize(("new", "told"), [(30, True), (0, False), (None, False)])
+def test_new_shapes_are_named_as_what_compiles(
+    new: int | None, told: bool, measures: Make, split: Make, event: Make
+) -> None:
+    shapes = Shapes(rank=0, known=0, dynamic=0, kernels=100, distinct=100, new=new)
+    finding = found(
+        cpu002.recompilation, measures([split()], host=HostSide(events=(event("compilation", 300),), shapes=(shapes,)))
+    )
+    assert ("new shapes" in finding.cause) is told
+    assert any("buckets" in one.title for one in finding.actions) is told
+
+
+# Synchronisation ---------------------------------------------------------------------------------------------------
+
+READ = "aten::_local_scalar_dense"
+
+
+def test_the_lines_that_read_back_are_blamed_those_first_that_cost_most(
+    measures: Make, split: Make, held: Make, sync: Make
+) -> None:
+    calls = (sync(READ, 10, 20, "a.py(1): f"), sync(READ, 60, 200, "b.py(2): g"), sync("", 500, 0, "c.py(3): h"))
+    finding = found(
+        cpu003.tensor_to_host, measures([split()], held=[held("read back", 300)], host=HostSide(syncs=calls))
+    )
+    assert finding.blames == ("b.py(2): g", "a.py(1): f")
+    assert "free in and after 1 waits of b.py(2): g" in {one.what for one in finding.evidence}
+
+
+def test_other_waits_for_the_device_are_found_with_their_line(
+    measures: Make, split: Make, held: Make, sync: Make
+) -> None:
+    calls = (sync("aten::copy_", 30, 60, "main.py(350): train"), sync(READ, 700, 0, "other.py(1): f"))
+    finding = found(
+        cpu005.synchronisation, measures([split()], held=[held("synchronisation", 90)], host=HostSide(syncs=calls))
+    )
+    assert (finding.cost_ns, finding.blames, finding.within) == (90, ("main.py(350): train",), "CPU001")
+
+
+def test_waits_before_the_window_count_by_the_free_time_in_them(measures: Make, split: Make, sync: Make) -> None:
+    host = HostSide(syncs=(sync("aten::copy_", 300, 100),))
+    finding = found(cpu005.synchronisation, measures([split(host=2_000)], host=host))
+    assert (finding.cost_ns, finding.share) == (300, 0.15)
+
+
+def test_waits_in_which_the_device_works_are_no_finding(measures: Make, split: Make, held: Make, sync: Make) -> None:
+    calls = (sync("", 50, 0, wait_ns=900, comm_ns=850),)
+    assert silent(
+        cpu005.synchronisation, measures([split()], held=[held("synchronisation", 50)], host=HostSide(syncs=calls))
+    )
+
+
+def test_reading_back_is_no_other_wait(measures: Make, split: Make, sync: Make) -> None:
+    assert silent(cpu005.synchronisation, measures([split()], host=HostSide(syncs=(sync(READ, 900),))))
+
+
+# Dispatch ----------------------------------------------------------------------------------------------------------
+
+
+def test_handing_over_work_is_found_by_the_free_time_that_it_leaves(
+    measures: Make, split: Make, free: Make, dispatch: Make
+) -> None:
+    parts = {"operators": 60, "launching": 20, "python": 10, "launch": 15, "data loading": 500}
+    depth = QueueDepth(rank=0, step=0, device_id=0, tasks=9, mean=0.1, median=0, most=2, empty=0.9, full=0.0, curve=())
+    host = HostSide(dispatch=(dispatch(),), depths=(depth,))
+    finding = found(cpu004.slow_dispatch, measures([split(free=605)], free=[free(parts)], host=host))
+    assert (finding.cost_ns, finding.cause, finding.within, finding.replay) == (
+        105,
+        "dispatch",
+        "CPU001",
+        ("launch:graph",),
+    )
+    told = {one.what: one.value for one in finding.evidence}
+    assert (told["median kernel"], told["time in which the device's queue was empty"]) == (4, 0.9)
+
+
+@pytest.mark.parametrize("parts", [{"operators": 100}, {"data loading": 900}, {"compilation": 900}, {}])
+def test_free_time_for_other_reasons_is_no_dispatch(
+    parts: dict[str, int], measures: Make, split: Make, free: Make
+) -> None:
+    assert silent(cpu004.slow_dispatch, measures([split(free=900)], free=[free(parts)] if parts else []))
+
+
+def test_kernels_shorter_than_their_launch_are_named(measures: Make, split: Make, free: Make, dispatch: Make) -> None:
+    def job(small: int) -> Finding:
+        host = HostSide(dispatch=(dispatch(small=small),))
+        return found(cpu004.slow_dispatch, measures([split()], free=[free({"operators": 300})], host=host))
+
+    assert job(51).title.endswith("most kernels are shorter than a launch")
+    assert (job(51).cause, job(50).cause) == ("kernels shorter than their launch", "dispatch")
+
+
+def test_the_task_queue_is_advised_on_ascend_alone(measures: Make, split: Make, free: Make, dispatch: Make) -> None:
+    def cures(vendor: str, source: str = "not recorded") -> list[str]:
+        host = HostSide(dispatch=(dispatch(task_queue_source=source),))
+        made = measures([split()], free=[free({"operators": 300})], host=host, vendors={0: vendor})
+        return [one.do for one in found(cpu004.slow_dispatch, made).actions]
+
+    assert "export TASK_QUEUE_ENABLE=2" in cures("ascend")
+    assert "export TASK_QUEUE_ENABLE=2" not in cures("ascend", "TASK_QUEUE_ENABLE=2") + cures("nvidia")
+
+
+def test_a_queue_thread_that_waits_for_the_loop_is_dispatch_and_not_silence(
+    measures: Make, split: Make, free: Make, host_step: Make
+) -> None:
+    parts = {"operators": 50, "outside any call": 300}
+    busy = measures([split()], free=[free(parts)], host=HostSide(steps=(host_step({"operators": 1_000}),)))
+    assert found(cpu004.slow_dispatch, busy).cost_ns == 350
+    assert silent(cpu007.python_time, busy)
+    idle = HostSide(steps=(host_step({"operators": 700, "outside any call": 300}),))
+    quiet = measures([split()], free=[free(parts)], host=idle)
+    assert found(cpu007.python_time, quiet).cost_ns == 300
+    assert silent(cpu004.slow_dispatch, quiet)
+
+
+def test_a_capture_without_any_call_says_nothing_of_the_host(
+    measures: Make, split: Make, free: Make, host_step: Make
+) -> None:
+    host = HostSide(steps=(host_step({"outside any call": 1_000}),))
+    assert silent(cpu007.python_time, measures([split()], free=[free({"outside any call": 900})], host=host))
+
+
+def operators(calls: int, median: int = 500, ns: int = 0, name: str = "aten::add", shapes: str = "8,8") -> OperatorCost:
+    none = Losses(frequency_ns=None, blocks_ns=None, pipe_ns=None, layout_ns=0)
+    return OperatorCost(
+        kind="elementwise", operator=name, shapes=shapes, dtypes="", chip=None, ranks=(0,), calls=calls,
+        kernels=calls, ns=ns, share=0.0, median_ns=median, flops=None, bytes=None, precision="", tflops=None,
+        gb_per_s=None, limit=None, roof_share=None, bound=None, losses=none, aligned=None, note="",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def on_a_cpu(measures: Make, blind: Make, host_step: Make) -> Callable[..., Given]:
+    """A step of 10 ms without a device, 6 ms of it in operators and Python, with these operators."""
+
+    def make(*rows: OperatorCost) -> Given:
+        host = HostSide(steps=(host_step({"operators": 5_000_000, "python": 1_000_000, "data loading": 4_000_000}),))
+        made = measures([blind(host=10_000_000)], host=host)
+        return replace(made, compute=replace(NO_COMPUTE, operators=rows))
+
+    return make
+
+
+def test_the_time_between_small_operators_of_a_job_without_a_device_is_found(on_a_cpu: Make) -> None:
+    finding = found(cpu009.small_operators, on_a_cpu(operators(900), operators(20, 100_000, 2_000_000, "aten::mm")))
+    assert (finding.cost_ns, finding.blames) == (6_000_000 - 2_000_000, ("aten::add",))
+    assert (finding.gain.low_ns, finding.gain.high_ns) == (0, finding.cost_ns)
+
+
+def test_a_small_call_is_charged_with_30_us_at_most(on_a_cpu: Make) -> None:
+    assert found(cpu009.small_operators, on_a_cpu(operators(110))).cost_ns == 110 * 30_000
+    assert silent(cpu009.small_operators, on_a_cpu(operators(100)))
+
+
+def test_large_operators_are_worth_their_calls(on_a_cpu: Make, split: Make) -> None:
+    assert silent(cpu009.small_operators, on_a_cpu(operators(900, median=10_000)))
+    assert silent(cpu009.small_operators, on_a_cpu(operators(900), operators(20, 100_000, 4_000_000)))
+    assert silent(cpu009.small_operators, on_a_cpu(operators(900), operators(901, 10_000, 0)))
+    assert silent(cpu009.small_operators, replace(on_a_cpu(operators(900)), splits=(split(window=10_000_000),)))
+
+
+def cores(usage: float) -> tuple[Contention, ...]:
+    return (Contention(rank=0, cores=64, usage=usage, busiest=1.0),)
+
+
+def test_full_cores_count_only_with_a_loss_that_they_explain(measures: Make, split: Make, free: Make) -> None:
+    lost = [free({"operators": 300})]
+    assert (
+        found(cpu008.full_cores, measures([split()], free=lost, host=HostSide(contention=cores(0.95)))).cost_ns == 300
+    )
+    assert silent(cpu008.full_cores, measures([split()], free=lost, host=HostSide(contention=cores(0.9))))
+    assert silent(cpu008.full_cores, measures([split()], host=HostSide(contention=cores(0.99))))
+    assert silent(cpu008.full_cores, measures([split()], free=lost))
+
+
+# Environment -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "harmless"),
+    [
+        ("ASCEND_LAUNCH_BLOCKING", "1", "0"),
+        ("CUDA_LAUNCH_BLOCKING", "1", "0"),
+        ("TASK_QUEUE_ENABLE", "0", "1"),
+        ("ASCEND_GLOBAL_LOG_LEVEL", "0", "3"),
+        ("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "OFF"),
+    ],
+)
+def test_a_setting_that_slows_launches_counts_only_where_dispatch_costs(
+    name: str, value: str, harmless: str, measures: Make, split: Make, free: Make
+) -> None:
+    def with_value(given: str | None, lost: int) -> Given:
+        host = HostSide(settings=(setting(name, {given: (0,)}),))
+        made: Given = measures([split()], free=[free({"operators": lost})], host=host)
+        return made
+
+    finding = found(env001.slow_setting, with_value(value, 300))
+    assert (finding.layer, finding.cost_ns, finding.gain.low_ns) == ("environment", 300, 0)
+    assert finding.blames == (f"{name}={value}",)
+    assert all(silent(env001.slow_setting, with_value(given, 300)) for given in (harmless, None))
+    assert silent(env001.slow_setting, with_value(value, 100))
+
+
+def test_a_task_queue_seen_to_be_off_counts_without_its_variable(
+    measures: Make, split: Make, free: Make, dispatch: Make
+) -> None:
+    host = HostSide(
+        dispatch=(dispatch(task_queue="off", task_queue_source="calls of AscendCL, and none from a queue"),)
+    )
+    assert (
+        found(env001.slow_setting, measures([split()], free=[free({"operators": 300})], host=host)).cause
+        == "task queue off"
+    )
+
+
+def test_an_allocator_without_its_cache_counts_by_calls_for_memory(
+    measures: Make, split: Make, free: Make, event: Make
+) -> None:
+    known = (setting("PYTORCH_NO_CUDA_MEMORY_CACHING", {"1": (0,)}),)
+    lost = HostSide(settings=known, events=(event("allocation", 300),))
+    assert found(env001.slow_setting, measures([split()], host=lost)).within == "MEM002"
+    assert silent(
+        env001.slow_setting, measures([split()], free=[free({"operators": 300})], host=HostSide(settings=known))
+    )
+
+
+def test_a_profiler_with_stacks_is_a_doubt_of_a_slow_host(measures: Make, split: Make, free: Make) -> None:
+    def job(lost: int, **options: str) -> Given:
+        known = tuple(setting(name, {value: (0,)}, "profiler") for name, value in options.items())
+        made: Given = measures([split()], free=[free({"operators": lost})], host=HostSide(settings=known))
+        return made
+
+    finding = found(env002.profiler_overhead, job(300, with_stack="true", profile_memory="1"))
+    assert finding.blames == ("with_stack", "profile_memory")
+    assert (finding.cost_ns, finding.gain.high_ns) == (300, 0)
+    assert finding.confidence < 0.5
+    assert silent(env002.profiler_overhead, job(100, with_stack="true"))
+    assert silent(env002.profiler_overhead, job(300, with_stack="false", profile_memory="1"))
+
+
+VERSIONS = {"8.0": (0, 1), "7.0": (2, 3)}
+
+
+def test_ranks_with_another_version_that_work_longer_are_found(measures: Make, split: Make) -> None:
+    steps = [split(rank, exposed=200 if rank < 2 else 0) for rank in range(4)]
+    host = HostSide(settings=(setting("cann", VERSIONS, "version"),))
+    finding = found(env003.uneven_environment, measures(steps, host=host))
+    assert (finding.ranks, finding.cost_ns, finding.blames[0]) == ((2, 3), 200, "cann=7.0")
+
+
+@pytest.mark.parametrize(
+    ("waits", "source"),
+    [((200, 200, 200, 200), "version"), ((200, 0, 0, 10), "version"), ((200, 200, 0, 0), "profiler")],
+    ids=["all alike", "slow ranks on both sides", "a setting of the profiler"],
+)
+def test_a_difference_that_divides_no_slow_from_fast_ranks_is_no_finding(
+    waits: tuple[int, ...], source: str, measures: Make, split: Make
+) -> None:
+    steps = [split(rank, exposed=wait) for rank, wait in enumerate(waits)]
+    host = HostSide(settings=(setting("cann", VERSIONS, source),))
+    assert silent(env003.uneven_environment, measures(steps, host=host))
+
+
+# Memory ------------------------------------------------------------------------------------------------------------
+
+
+def peak(component: str = "PTA", fragmentation: float | None = None, allocated: int = 1_000) -> MemoryPeak:
+    return MemoryPeak(
+        rank=0, component=component, device_id=0, samples=9, allocated_bytes=allocated, allocated_at_ns=0,
+        allocated_step=0, reserved_bytes=2_000, active_bytes=None, fragmentation=fragmentation,
+    )  # fmt: skip
+
+
+def test_pieces_count_only_where_memory_is_asked_for(measures: Make, split: Make, event: Make) -> None:
+    asking = (event("allocation", 100),)
+    finding = found(
+        mem003.fragmentation, measures([split()], host=HostSide(events=asking, peaks=(peak(fragmentation=0.4),)))
+    )
+    assert (finding.cost_ns, finding.blames, finding.within) == (100, ("PTA",), "MEM002")
+    whole = replace(event("allocation", 500), rank=1)
+    both = HostSide(events=(*asking, whole), peaks=(peak(fragmentation=0.4), replace(peak(fragmentation=0.1), rank=1)))
+    assert found(mem003.fragmentation, measures([split(0), split(1)], host=both)).ranks == (0,)
+    assert silent(mem003.fragmentation, measures([split()], host=HostSide(peaks=(peak(fragmentation=0.4),))))
+    assert silent(
+        mem003.fragmentation, measures([split()], host=HostSide(events=asking, peaks=(peak(fragmentation=0.2),)))
+    )
+
+
+def growth(slope: float, r2: float = 0.99) -> MemoryGrowth:
+    return MemoryGrowth(rank=0, component="PTA", device_id=0, steps=5, bytes_per_step=slope, r2=r2)
+
+
+def test_memory_that_grows_along_a_line_is_found_without_a_cost(measures: Make, split: Make) -> None:
+    host = HostSide(growth=(growth(3_000_000),), peaks=(peak(allocated=100_000_000),))
+    finding = found(mem004.leak, measures([split()], host=host))
+    assert (finding.cost_ns, finding.gain.high_ns, finding.share) == (0, 0, 0.0)
+    assert "3.0 MB each step" in finding.title
+
+
+@pytest.mark.parametrize("row", [growth(100_000), growth(3_000_000, r2=0.5), growth(-3_000_000)])
+def test_memory_that_hardly_grows_waves_or_shrinks_is_no_finding(
+    row: MemoryGrowth, measures: Make, split: Make
+) -> None:
+    assert silent(mem004.leak, measures([split()], host=HostSide(growth=(row,), peaks=(peak(allocated=100_000_000),))))
+
+
+def recompute(device_ns: int | None, host_ns: int = 0) -> HostSide:
+    row = Recompute(rank=0, step=0, ops=9, host_ns=host_ns, device_ns=device_ns, compute_ns=1_000)
+    return HostSide(recompute=(row,))
+
+
+def test_recomputation_is_found_by_the_time_of_its_kernels(measures: Make, split: Make, blind: Make) -> None:
+    assert found(mem005.recomputation, measures([split()], host=recompute(250))).cost_ns == 250
+    assert silent(mem005.recomputation, measures([split()], host=recompute(50)))
+    assert silent(mem005.recomputation, measures([split()], host=recompute(None, host_ns=900)))
+    # Nothing runs beside the host: it wins all of it.
+    alone = found(mem005.recomputation, measures([blind()], host=recompute(None, host_ns=300)))
+    assert (alone.cost_ns, alone.gain.expected_ns) == (300, 300)
+
+
+# Threads and processes that are started anew -------------------------------------------------------------------------
+
+STARTING = "starting of threads and processes"
+
+
+def test_starting_threads_in_each_step_costs_its_own_time_without_a_device(
+    measures: Make, blind: Make, event: Make
+) -> None:
+    row = event(STARTING, 400, recorded=60)
+    finding = found(cpu012.starts_each_step, measures([blind()], host=HostSide(events=(row,))))
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (400, 200, 400)
+    assert finding.within == ""
+    assert "takes 40% of the step" in finding.title
+
+
+def test_starting_threads_behind_which_the_device_works_is_no_finding(measures: Make, split: Make, event: Make) -> None:
+    row = event(STARTING, 400, device_free_ns=40)
+    assert silent(cpu012.starts_each_step, measures([split()], host=HostSide(events=(row,))))
+
+
+def test_a_pool_that_is_made_once_in_many_steps_is_no_finding(measures: Make, blind: Make, event: Make) -> None:
+    rows = [blind(step=step) for step in range(10)]
+    hit = event(STARTING, 4_000, steps=10, steps_hit=4)
+    assert silent(cpu012.starts_each_step, measures(rows, host=HostSide(events=(hit,))))
+    often = replace(hit, steps_hit=5)
+    assert found(cpu012.starts_each_step, measures(rows, host=HostSide(events=(often,)))).cost_ns == 400

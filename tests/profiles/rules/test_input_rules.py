@@ -1,0 +1,248 @@
+"""Rules of the input: each fires beyond its limit and stays silent at it; the step is 1,000 ns long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.profiles.rules.given import Given
+
+from hermes.model.finding import Finding
+from hermes.model.host_measures import HostSide
+from hermes.model.input_measures import InputCopies, InputQueue, InputRates
+from hermes.profiles.rules.input import io001_no_workers as io001
+from hermes.profiles.rules.input import io002_slow_workers as io002
+from hermes.profiles.rules.input import io003_workers_anew as io003
+from hermes.profiles.rules.input import io004_slow_sample as io004
+from hermes.profiles.rules.input import io005_exposed_input_copies as io005
+from hermes.profiles.rules.input import io006_saving_blocks as io006
+from hermes.profiles.rules.rule import Rule
+
+Make = Callable[..., Any]
+
+
+def found(rule: Rule, measures: Given) -> Finding:
+    (finding,) = rule.find(measures)
+    return finding
+
+
+def silent(rule: Rule, measures: Given) -> bool:
+    return not list(rule.find(measures))
+
+
+def values(finding: Finding) -> dict[str, float]:
+    return {one.what: one.value for one in finding.evidence}
+
+
+def rates(**more: Any) -> InputRates:
+    known: dict[str, Any] = {
+        "rank": 0, "demand": None, "supply": None, "fetching": None, "workers_needed": None, "cores_free": None,
+        "cores": None,
+    }  # fmt: skip
+    return InputRates(**(known | more))
+
+
+LOADERS = pytest.mark.parametrize(
+    ("rule", "kind"),
+    [(io001.no_workers, "main process"), (io002.slow_workers, "workers"), (io002.slow_workers, "not told")],
+)
+
+
+@LOADERS
+def test_waiting_for_batches_beyond_the_limit_is_found(
+    rule: Rule, kind: str, measures: Make, split: Make, fetches: Make, free: Make
+) -> None:
+    host = HostSide(fetches=(fetches(kind, 300),))
+    finding = found(rule, measures([split(free=300)], host=host, free=[free({"data loading": 300})]))
+    assert (finding.code, finding.layer, finding.cost_ns, finding.share) == (rule.code, "io", 300, 0.3)
+    assert (finding.within, finding.replay) == ("CPU001", ("host:data-loading=0",))
+    assert "leaves the device free for 30% of the step" in finding.title
+
+
+@LOADERS
+def test_waiting_up_to_the_limit_is_no_finding(
+    rule: Rule, kind: str, measures: Make, split: Make, fetches: Make
+) -> None:
+    assert silent(rule, measures([split()], host=HostSide(fetches=(fetches(kind, 50),))))
+
+
+@LOADERS
+def test_a_wait_behind_which_the_device_works_costs_nothing(
+    rule: Rule, kind: str, measures: Make, split: Make, fetches: Make
+) -> None:
+    assert silent(rule, measures([split()], host=HostSide(fetches=(fetches(kind, 900, device_free_ns=10),))))
+
+
+@LOADERS
+def test_without_a_device_the_time_of_the_host_counts(
+    rule: Rule, kind: str, measures: Make, blind: Make, fetches: Make
+) -> None:
+    finding = found(rule, measures([blind()], host=HostSide(fetches=(fetches(kind, 300, device_free_ns=None),))))
+    assert (finding.cost_ns, finding.share, finding.within, finding.replay) == (300, 0.3, "", ())
+    assert "takes 30% of the step" in finding.title
+
+
+def test_each_kind_of_loader_has_its_own_rule(measures: Make, split: Make, fetches: Make) -> None:
+    assert silent(io002.slow_workers, measures([split()], host=HostSide(fetches=(fetches("main process", 300),))))
+    assert silent(io001.no_workers, measures([split()], host=HostSide(fetches=(fetches("workers", 300),))))
+
+
+def test_a_wait_before_the_window_of_the_device_is_a_share_of_the_host_step(
+    measures: Make, split: Make, fetches: Make
+) -> None:
+    finding = found(
+        io002.slow_workers, measures([split(host=2_000)], host=HostSide(fetches=(fetches("workers", 1_000),)))
+    )
+    assert (finding.share, finding.within) == (0.5, "")
+
+
+def test_a_fetch_longer_than_a_step_costs_no_more_than_the_step(measures: Make, split: Make, fetches: Make) -> None:
+    finding = found(io002.slow_workers, measures([split()], host=HostSide(fetches=(fetches("workers", 9_000),))))
+    assert (finding.cost_ns, finding.share) == (1_000, 1.0)
+
+
+def test_one_long_fetch_of_several_is_said_with_less_confidence(measures: Make, split: Make, fetches: Make) -> None:
+    steps = [split(step=number) for number in range(4)]
+    steady = fetches("workers", 400, steps=4)
+    odd = fetches("workers", 400, steps=4, median_ns=10, longest_ns=370)
+    sure, unsure = (found(io002.slow_workers, measures(steps, host=HostSide(fetches=(one,)))) for one in (steady, odd))
+    assert unsure.confidence < sure.confidence
+
+
+def test_ranks_that_wait_alike_share_a_finding_and_one_that_waits_alone_is_blamed(
+    measures: Make, split: Make, fetches: Make
+) -> None:
+    def job(other: int) -> Finding:
+        rows = (fetches("workers", 300), fetches("workers", other, rank=1))
+        return found(io002.slow_workers, measures([split(0), split(1)], host=HostSide(fetches=rows)))
+
+    assert (job(200).ranks, job(200).blames) == ((0, 1), ())
+    assert (job(100).ranks, job(100).blames) == ((0,), ("rank 0",))
+    assert job(100).title.endswith("on rank 0")
+
+
+@pytest.mark.parametrize(
+    ("reading", "processing", "cause", "first"),
+    [(200, 50, "reading", "nearer"), (50, 200, "processing", "worker"), (None, None, "loading", "worker")],
+)
+def test_reading_and_processing_are_told_apart_where_they_were_measured(
+    reading: int | None, processing: int | None, cause: str, first: str, measures: Make, split: Make, fetches: Make
+) -> None:
+    row = fetches("main process", 300, reading_ns=reading, processing_ns=processing)
+    finding = found(io001.no_workers, measures([split()], host=HostSide(fetches=(row,))))
+    assert cause in finding.cause
+    assert first in finding.actions[0].title
+
+
+def test_the_workers_that_are_needed_are_in_the_cure(measures: Make, split: Make, fetches: Make) -> None:
+    host = HostSide(fetches=(fetches("main process", 300),), rates=(rates(workers_needed=6),))
+    assert "num_workers=6" in found(io001.no_workers, measures([split()], host=host)).actions[0].do
+
+
+def test_demand_over_supply_says_how_many_more_workers(measures: Make, split: Make, fetches: Make) -> None:
+    host = HostSide(fetches=(fetches("workers", 300),), rates=(rates(demand=30.0, supply=20.0),))
+    finding = found(io002.slow_workers, measures([split()], host=host))
+    assert "1.5 times as many" in finding.actions[0].do
+    assert values(finding)["batches that the step could take"] == 30.0
+
+
+def test_with_full_cores_no_more_workers_are_advised(measures: Make, split: Make, fetches: Make) -> None:
+    def job(free_: float) -> Finding:
+        host = HostSide(fetches=(fetches("workers", 300),), rates=(rates(cores=64, cores_free=free_),))
+        return found(io002.slow_workers, measures([split()], host=host))
+
+    assert job(2.0).title.endswith("and no core is free for more workers")
+    assert [one.title for one in job(2.0).actions] == ["Make a batch cheaper"]
+    assert len(job(32.0).actions) == 2
+
+
+def test_the_slow_operation_of_a_sampled_pipeline_is_blamed(measures: Make, split: Make, fetches: Make) -> None:
+    def queue(name: str, empty: float) -> InputQueue:
+        return InputQueue(
+            rank=0, queue="data", name=name, workers=1, capacity=8, average=1.0, usage=0.1, empty=empty, full=0.0,
+            samples=10, source="minddata pipeline",
+        )  # fmt: skip
+
+    rows = (queue("Batch", 0.9), queue("Map", 0.9), queue("TFReader", 0.0))
+    finding = found(
+        io002.slow_workers, measures([split()], host=HostSide(fetches=(fetches("workers", 300),), queues=rows))
+    )
+    assert finding.blames == ("Map",)
+
+
+def test_starting_workers_anew_is_found(measures: Make, split: Make, fetches: Make) -> None:
+    row = fetches("workers", 10, epochs=1, epoch_ns=400)
+    finding = found(io003.workers_anew, measures([split()], host=HostSide(fetches=(row,))))
+    assert (finding.cost_ns, finding.cause) == (400, "workers started anew")
+
+
+def test_the_first_wait_for_new_workers_belongs_to_their_start(measures: Make, split: Make, fetches: Make) -> None:
+    steps = [split(step=number) for number in range(10)]
+    row = fetches("workers", 2_000, steps=10, median_ns=10, longest_ns=1_900, epochs=1, epoch_ns=1_500)
+    made = measures(steps, host=HostSide(fetches=(row,)))
+    assert found(io003.workers_anew, made).cost_ns == 340
+    assert silent(io002.slow_workers, made)
+    stay = fetches("workers", 2_000, steps=10, median_ns=10, longest_ns=1_900, epochs=1, epoch_ns=20)
+    made = measures(steps, host=HostSide(fetches=(stay,)))
+    assert silent(io003.workers_anew, made)
+    assert found(io002.slow_workers, made).cost_ns == 200
+
+
+@pytest.mark.parametrize("epoch_ns", [50, 0, None])
+def test_workers_that_stay_are_no_finding(epoch_ns: int | None, measures: Make, split: Make, fetches: Make) -> None:
+    row = fetches("workers", 900, epochs=0, epoch_ns=epoch_ns)
+    assert silent(io003.workers_anew, measures([split()], host=HostSide(fetches=(row,))))
+
+
+def head_of_line(early: int | None, measures: Make, split: Make, fetches: Make) -> Iterator[Finding]:
+    row = fetches("workers", 400, steps=4, early=early, queue_wait_ns=240)
+    steps = [split(step=number) for number in range(4)]
+    yield from io004.slow_sample.find(measures(steps, host=HostSide(fetches=(row,))))
+
+
+def test_a_batch_that_holds_others_back_is_found_by_those_that_came_early(
+    measures: Make, split: Make, fetches: Make
+) -> None:
+    (finding,) = head_of_line(3, measures, split, fetches)
+    assert (finding.cost_ns, finding.within) == (60, "IO002")
+    assert values(finding)["batches that came before their turn"] == 0.75
+
+
+@pytest.mark.parametrize("early", [0, None])
+def test_batches_in_their_turn_are_no_head_of_line(
+    early: int | None, measures: Make, split: Make, fetches: Make
+) -> None:
+    assert not list(head_of_line(early, measures, split, fetches))
+
+
+def copies(exposed: int, pageable: int | None) -> HostSide:
+    row = InputCopies(rank=0, copies=2, bytes=1_000, time_ns=500, exposed_ns=exposed, pageable_bytes=pageable)
+    return HostSide(copies=(row,))
+
+
+def test_copies_of_batches_that_nothing_hides_are_found_and_pageable_memory_is_named(
+    measures: Make, split: Make
+) -> None:
+    slow = found(io005.exposed_input_copies, measures([split(copy=200)], host=copies(200, 900)))
+    assert (slow.cost_ns, slow.cause, slow.within) == (200, "copies from pageable memory", "MEM001")
+    assert values(slow)["speed of these copies"] == 2.0
+    for pinned in (100, 0, None):
+        finding = found(io005.exposed_input_copies, measures([split(copy=200)], host=copies(200, pinned)))
+        assert finding.cause == "copies of batches that nothing hides"
+
+
+def test_copies_beside_compute_are_no_finding(measures: Make, split: Make) -> None:
+    assert silent(io005.exposed_input_copies, measures([split()], host=copies(50, 1_000)))
+
+
+def test_saving_in_the_step_is_found_per_step_of_the_capture(measures: Make, split: Make, event: Make) -> None:
+    row = event("checkpoint or logging", 2_000, steps=10, names=(("torch.save", 1, 2_000),))
+    finding = found(
+        io006.saving_blocks, measures([split(step=number) for number in range(10)], host=HostSide(events=(row,)))
+    )
+    assert (finding.cost_ns, finding.share, finding.blames) == (200, 0.2, ("torch.save",))
+
+
+def test_a_printed_line_is_no_finding(measures: Make, split: Make, event: Make) -> None:
+    assert silent(io006.saving_blocks, measures([split()], host=HostSide(events=(event("checkpoint or logging", 20),))))

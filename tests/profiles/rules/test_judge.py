@@ -1,0 +1,238 @@
+"""The verdict, the order of findings, and what must not change any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.profiles.rules.given import Given
+
+from hermes.model.finding import Finding
+from hermes.model.host_measures import HostSide
+from hermes.model.measures import HostStall, PeerWait, StepSplit
+from hermes.model.memory_measures import Recompute
+from hermes.model.path_measures import PathPart, StepPath
+from hermes.profiles.rules.judge import Grounds, Judgement, find_all, judge
+
+Make = Callable[..., Given]
+Split = Callable[..., StepSplit]
+Wait = Callable[..., PeerWait]
+MakeHeld = Callable[..., HostStall]
+
+# Fixtures here only hold functions: they carry nothing from one example to the next.
+PROPERTY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+PART = st.integers(0, 250)
+STEPS = st.lists(st.tuples(st.integers(0, 2), PART, PART, PART), min_size=1, max_size=9)
+
+
+def judged_of(splits: Sequence[StepSplit], findings: tuple[Finding, ...] = ()) -> Judgement:
+    return judge(Grounds(splits=tuple(splits), problems=findings))
+
+
+def said(findings: tuple[Finding, ...]) -> list[tuple[str, float, int, int, tuple[int, ...], tuple[str, ...]]]:
+    """What a user acts on, in the order of the report."""
+    return [(one.code, one.share, one.cost_ns, one.gain.high_ns, one.ranks, one.blames) for one in findings]
+
+
+def job(steps: list[tuple[int, int, int, int]], split: Split) -> list[StepSplit]:
+    return [
+        split(rank, number, exposed=exposed, copy=copy, free=free, window=1_000 + number, host=1_000)
+        for number, (rank, exposed, copy, free) in enumerate(steps)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "bound"), [("exposed", "communication"), ("free", "host"), ("copy", "copy"), (None, "compute")]
+)
+def test_the_largest_part_of_the_step_bounds_it(part: str | None, bound: str, split: Split) -> None:
+    judged = judged_of([split(3, 7, **({part: 900} if part else {}))])
+    assert (judged.bound, judged.rank, judged.step) == (bound, 3, 7)
+
+
+def test_the_slowest_rank_is_judged(split: Split) -> None:
+    judged = judged_of([split(0, free=900), split(1, window=2_000, exposed=1_900)])
+    assert (judged.bound, judged.rank) == ("communication", 1)
+
+
+def blind(window: int = 1_000, rank: int = 0) -> StepSplit:
+    return StepSplit(
+        rank=rank, step=4, window_kind="host", start_ns=0, window_ns=window, compute_ns=None, comm_ns=None,
+        exposed_comm_ns=None, overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None,
+        preparing_ns=None, host_ns=window,
+    )  # fmt: skip
+
+
+def test_without_a_step_nothing_is_claimed() -> None:
+    judged = judged_of(())
+    assert (judged.bound, judged.rank) == ("unknown", None)
+    assert "cannot be said" in judged.sentence
+
+
+def test_without_device_tasks_the_longest_step_of_the_host_is_judged_and_it_is_said() -> None:
+    judged = judged_of([blind(), blind(9_000_000, rank=2)])
+    assert (judged.bound, judged.rank, judged.step) == ("host", 2, 4)
+    assert judged.sentence.startswith("Step 9 ms: the host works all of it")
+    assert "no device task was recorded" in judged.sentence
+
+
+def test_gains_of_a_step_without_its_profiler_are_shares_of_that(measures: Make) -> None:
+    row = Recompute(rank=0, step=4, ops=1, host_ns=2_000_000, device_ns=None, compute_ns=None)
+    given_ = measures([blind(10_000_000)], host=HostSide(recompute=(row,)))
+    problems = tuple(find_all(given_))
+    sentence = judge(Grounds(splits=given_.splits, problems=problems, unprofiled_ns=8_000_000)).sentence
+    assert sentence.startswith("Step 8 ms (10 ms as captured): 25% is lost to recomputation")
+
+
+def test_the_sentence_names_the_rank_that_others_wait_for(measures: Make, split: Split, wait: Wait) -> None:
+    given_ = measures([split(exposed=800)], waits=[wait(0, 5, 700)])
+    assert "70% is waiting for rank 5" in judged_of(given_.splits, find_all(given_)).sentence
+
+
+def test_a_step_without_findings_is_said_to_have_none(split: Split) -> None:
+    assert "no rule found a loss" in judged_of([split()]).sentence
+
+
+def path(*parts: tuple[str, str, int]) -> StepPath:
+    return StepPath(
+        rank=0, step=0, stretch="window", across=True, start_ns=0, window_ns=1_000,
+        parts=tuple(PathPart(rank=0, component=what, reason=why, ns=ns) for what, why, ns in parts),
+        stretches=(), near_critical=(),
+    )  # fmt: skip
+
+
+def test_the_wait_for_a_rank_that_was_not_profiled_is_the_answer(split: Split) -> None:
+    grounds = Grounds(
+        splits=(split(0, window=124_000_000, exposed=100_000_000),),
+        path=replace(path(("wait", "rank 5", 95_480_000)), window_ns=124_000_000), expected=8,
+    )  # fmt: skip
+    assert judge(grounds).sentence == "Step 124 ms: 77% waits for rank 5, which was not profiled (from 1 of 8 ranks)"
+
+
+def test_a_wait_for_a_rank_that_was_profiled_is_not_called_unknown(split: Split) -> None:
+    grounds = Grounds(splits=(split(0, exposed=800), split(5)), path=path(("wait", "rank 5", 700)))
+    assert "not profiled" not in judge(grounds).sentence
+
+
+def test_communication_that_may_be_waiting_is_not_called_a_loss_to_anything(measures: Make, split: Split) -> None:
+    given_ = measures([split(exposed=700, free=200)])
+    said = judged_of(given_.splits, find_all(given_)).sentence
+    assert "70% is communication that nothing hides, and how much of it is waiting was not recorded" in said
+
+
+def test_a_short_wait_is_not_the_answer(split: Split) -> None:
+    grounds = Grounds(splits=(split(0),), path=path(("wait", "rank 5", 40)), noise_ns=10)
+    assert "no loss above the noise" in judge(grounds).sentence
+
+
+def test_a_bound_is_called_one(measures: Make, split: Split) -> None:
+    given_ = measures([split(0, free=300)])
+    assert "up to 30% is lost to" in judged_of(given_.splits, find_all(given_)).sentence
+
+
+def test_findings_come_by_the_most_they_promise(measures: Make, split: Split, wait: Wait) -> None:
+    found = find_all(measures([split(exposed=300, free=200, copy=100)], waits=[wait(0, 5, 250)]))
+    assert [one.code for one in found] == ["COM002", "CPU001", "MEM001", "COM001"]
+
+
+def test_what_is_missing_lowers_every_confidence(measures: Make, split: Split) -> None:
+    whole, partial = (find_all(measures([split(exposed=300, free=200)], certainty=value))[0] for value in (1.0, 0.7))
+    assert 0 < partial.confidence < whole.confidence <= 1
+
+
+@PROPERTY
+@given(steps=STEPS, item=st.integers(0, 400), compile_ns=st.integers(0, 400), wait_ns=st.integers(0, 90))
+def test_the_same_steps_132_times_change_no_finding(
+    steps: list[tuple[int, int, int, int]],
+    item: int,
+    compile_ns: int,
+    wait_ns: int,
+    measures: Make,
+    split: Split,
+    wait: Wait,
+    held: MakeHeld,
+) -> None:
+    splits = job(steps, split)
+    ranks = sorted({one.rank for one in splits})
+    count = {rank: sum(one.rank == rank for one in splits) for rank in ranks}
+
+    def times(number: int) -> Given:
+        return measures(
+            splits * number,
+            waits=[
+                wait(rank, 7, wait_ns, total=wait_ns * count[rank] * number, waits=count[rank] * number)
+                for rank in ranks
+            ],
+            held=[held("read back", item * count[rank] * number, rank=rank) for rank in ranks]
+            + [held("compilation", compile_ns * count[rank] * number, rank=rank) for rank in ranks],
+        )
+
+    assert said(find_all(times(132))) == said(find_all(times(1)))
+
+
+@PROPERTY
+@given(data=st.data(), steps=STEPS, waiting=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 400)), max_size=4))
+def test_the_order_of_ranks_and_steps_changes_no_finding(
+    data: st.DataObject,
+    steps: list[tuple[int, int, int, int]],
+    waiting: list[tuple[int, int]],
+    measures: Make,
+    split: Split,
+    wait: Wait,
+) -> None:
+    splits = job(steps, split)
+    waits = [wait(rank, 4 + place, ns) for place, (rank, ns) in enumerate(waiting)]
+    shuffled = measures(data.draw(st.permutations(splits)), waits=data.draw(st.permutations(waits)))
+    first, second = measures(splits, waits=waits), shuffled
+    assert said(find_all(first)) == said(find_all(second))
+    assert judged_of(first.splits, find_all(first)) == judged_of(second.splits, find_all(second))
+
+
+def test_equal_waits_blame_the_same_rank_in_any_order(measures: Make, split: Split, wait: Wait) -> None:
+    waits = [wait(0, 5, 300), wait(0, 4, 300)]
+    first, second = (find_all(measures([split()], waits=given_)) for given_ in (waits, waits[::-1]))
+    assert said(first) == said(second)
+
+
+@PROPERTY
+@given(steps=STEPS)
+def test_renamed_inputs_change_nothing_but_the_places(
+    steps: list[tuple[int, int, int, int]], measures: Make, split: Split
+) -> None:
+    one = measures(job(steps, split))
+    other = replace(one, inputs={rank: f"/elsewhere/renamed-{rank}" for rank in one.inputs})
+    assert said(find_all(one)) == said(find_all(other))
+
+
+@PROPERTY
+@given(steps=STEPS, factor=st.integers(2, 10**6))
+def test_a_slower_clock_changes_no_share(
+    steps: list[tuple[int, int, int, int]], factor: int, measures: Make, split: Split
+) -> None:
+    splits = job(steps, split)
+    slower = [
+        split(
+            one.rank, one.step, window=one.window_ns * factor, exposed=(one.exposed_comm_ns or 0) * factor,
+            copy=(one.copy_exposed_ns or 0) * factor, free=(one.free_ns or 0) * factor,
+            host=(one.host_ns or 0) * factor,
+        )
+        for one in splits
+    ]  # fmt: skip
+    first, second = find_all(measures(splits)), find_all(measures(slower))
+    assert [(one.code, one.cost_ns * factor, one.ranks) for one in first] == [
+        (one.code, one.cost_ns, one.ranks) for one in second
+    ]
+    assert [one.share for one in first] == pytest.approx([one.share for one in second])
+
+
+@PROPERTY
+@given(steps=STEPS)
+def test_no_finding_promises_more_than_it_costs(
+    steps: list[tuple[int, int, int, int]], measures: Make, split: Split
+) -> None:
+    for finding in find_all(measures(job(steps, split))):
+        assert 0 <= finding.gain.low_ns <= finding.gain.high_ns <= finding.cost_ns
+        assert 0 < finding.confidence <= 1
+        assert 0 < finding.share <= 1

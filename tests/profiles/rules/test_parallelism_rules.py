@@ -1,0 +1,101 @@
+"""Rules about parallelism: stages, bubbles, tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from tests.profiles.rules.given import Given
+from tests.profiles.rules.rows import balance, computed, only, pipeline, silent
+
+from hermes.model.measures import PeerWait, StepSplit
+from hermes.model.structure_measures import Balance, Pipeline, Structure
+from hermes.profiles.rules.parallelism import par001_uneven_stages as par001
+from hermes.profiles.rules.parallelism import par002_pipeline_waits as par002
+from hermes.profiles.rules.parallelism import par003_uneven_tokens as par003
+from hermes.profiles.rules.parallelism import par004_uneven_experts as par004
+from hermes.profiles.rules.parallelism import par005_few_micro_batches as par005
+
+Make = Callable[..., Given]
+Split = Callable[..., StepSplit]
+Wait = Callable[..., PeerWait]
+
+
+def staged(measures: Make, split: Split, line: Pipeline) -> Given:
+    ranks = [rank for stage in line.stages for rank in stage.ranks]
+    return replace(measures([split(rank, exposed=300) for rank in ranks]), structure=Structure(pipeline=line))
+
+
+def test_the_stage_that_computes_longest_is_blamed(measures: Make, split: Split) -> None:
+    finding = only(par001.uneven_stages, staged(measures, split, pipeline(400, 600)))
+    assert (finding.cost_ns, finding.blames, finding.ranks) == (100, ("stage 1",), (1,))
+    assert finding.replay == ("compute:0=1.25", "compute:1=0.8333")
+
+
+@pytest.mark.parametrize("computes", [(500, 500), (476, 524), (5, 15)])
+def test_stages_that_differ_by_little_are_no_finding(computes: tuple[int, int], measures: Make, split: Split) -> None:
+    assert silent(par001.uneven_stages, staged(measures, split, pipeline(*computes)))
+
+
+def test_a_bubble_beyond_the_schedule_is_found(measures: Make, split: Split) -> None:
+    # Two stages and nine micro-batches leave a tenth.
+    finding = only(par002.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(300, 200), batches=9)))
+    assert (finding.cost_ns, finding.ranks, finding.within) == (200, (0, 1), "COM001")
+    assert "30% of the step, where the schedule needs 10%" in finding.title
+
+
+def test_the_schedules_own_bubble_is_not_beyond_it(measures: Make, split: Split) -> None:
+    assert silent(par002.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(150, 150), batches=9)))
+    assert silent(par002.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(900, 900), batches=None)))
+
+
+def test_too_few_micro_batches_are_found_with_how_many_would_do(measures: Make, split: Split) -> None:
+    finding = only(par005.few_micro_batches, staged(measures, split, pipeline(500, 500, bubbles=(250, 250), batches=3)))
+    assert (finding.cost_ns, finding.gain.high_ns) == (250, 150)
+    assert finding.actions[0].title.startswith("Use 9 micro-batches")
+
+
+def test_a_schedule_whose_bubble_was_not_measured_as_large_is_no_finding(measures: Make, split: Split) -> None:
+    # Interleaved stages have less of a bubble than the formula says.
+    assert silent(par005.few_micro_batches, staged(measures, split, pipeline(500, 500, bubbles=(100, 100), batches=1)))
+    assert silent(par005.few_micro_batches, staged(measures, split, pipeline(500, 500, bubbles=(250, 250), batches=9)))
+
+
+def uneven(
+    measures: Make, split: Split, rows: Sequence[Balance], longer: int = 200, waits: Sequence[PeerWait] = ()
+) -> Given:
+    own = computed(split(0), 600 + longer)
+    others = [computed(split(rank, exposed=longer), 600) for rank in (1, 2)]
+    return replace(measures([own, *others], waits=waits), structure=Structure(balances=tuple(rows)))
+
+
+def test_the_rank_with_the_most_tokens_is_blamed(measures: Make, split: Split, wait: Wait) -> None:
+    waits = [wait(1, 0, 200, collected=True)]
+    finding = only(par003.uneven_tokens, uneven(measures, split, [balance("tokens", 0.3)], waits=waits))
+    assert (finding.cost_ns, finding.blames, finding.within) == (200, ("rank 0",), "COM002")
+    assert finding.replay == ("compute:0=0.75",)
+
+
+@pytest.mark.parametrize(
+    "row", [balance("tokens", 0.1), balance("tokens", 0.3, 0.8), balance("tokens", 0.3, None),
+            balance("expert tokens", 0.3)],
+)  # fmt: skip
+def test_even_batches_or_tokens_that_do_not_tell_the_compute_are_no_finding(
+    row: Balance, measures: Make, split: Split
+) -> None:
+    assert silent(par003.uneven_tokens, uneven(measures, split, [row]))
+
+
+def test_tokens_that_cost_nothing_are_no_finding(measures: Make, split: Split) -> None:
+    assert silent(par003.uneven_tokens, uneven(measures, split, [balance("tokens", 0.3)], longer=5))
+
+
+def test_the_rank_with_the_busiest_experts_is_blamed(measures: Make, split: Split) -> None:
+    finding = only(par004.uneven_experts, uneven(measures, split, [balance("expert tokens", 0.5)]))
+    assert (finding.cost_ns, finding.blames, finding.within) == (200, ("rank 0",), "")
+
+
+@pytest.mark.parametrize("row", [balance("expert tokens", 0.2), balance("tokens", 0.5)])
+def test_experts_with_like_loads_are_no_finding(row: Balance, measures: Make, split: Split) -> None:
+    assert silent(par004.uneven_experts, uneven(measures, split, [row]))

@@ -1,0 +1,235 @@
+"""Each rule fires beyond its limit, stays silent at it, and blames the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.profiles.rules.given import Given
+
+from hermes.model.finding import Finding
+from hermes.model.measures import HostStall, PeerWait, StepSplit
+from hermes.profiles.rules import ALL
+from hermes.profiles.rules.communication import com001_exposed_communication as com001
+from hermes.profiles.rules.communication import com002_straggler as com002
+from hermes.profiles.rules.host import cpu001_host_bound as cpu001
+from hermes.profiles.rules.host import cpu002_recompilation as cpu002
+from hermes.profiles.rules.host import cpu003_tensor_to_host as cpu003
+from hermes.profiles.rules.memory import mem001_exposed_copies as mem001
+from hermes.profiles.rules.rule import Rule
+
+Make = Callable[..., Given]
+Split = Callable[..., StepSplit]
+Wait = Callable[..., PeerWait]
+MakeHeld = Callable[..., HostStall]
+
+
+def found(rule: Rule, measures: Given) -> Finding:
+    (finding,) = rule.find(measures)
+    return finding
+
+
+def silent(rule: Rule, measures: Given) -> bool:
+    return not list(rule.find(measures))
+
+
+# The three rules of a component ------------------------------------------------------------------------------------
+
+COMPONENT = pytest.mark.parametrize(
+    ("rule", "part", "limit"),
+    [
+        (com001.exposed_communication, "exposed", 20),
+        (cpu001.host_bound, "free", 100),
+        (mem001.exposed_copies, "copy", 50),
+    ],
+    ids=["COM001", "CPU001", "MEM001"],
+)
+
+
+@COMPONENT
+def test_a_component_beyond_its_limit_is_found_with_its_cost(
+    rule: Rule, part: str, limit: int, measures: Make, split: Split
+) -> None:
+    finding = found(rule, measures([split(**{part: limit + 1})]))
+    assert (finding.code, finding.cost_ns, finding.ranks) == (rule.code, limit + 1, (0,))
+    assert finding.share == pytest.approx((limit + 1) / 1_000)
+    assert finding.gain.high_ns == limit + 1
+
+
+@COMPONENT
+def test_a_component_at_its_limit_is_no_finding(
+    rule: Rule, part: str, limit: int, measures: Make, split: Split
+) -> None:
+    assert silent(rule, measures([split(**{part: limit})]))
+
+
+@COMPONENT
+def test_all_ranks_beyond_the_limit_are_in_one_finding_of_the_worst(
+    rule: Rule, part: str, limit: int, measures: Make, split: Split
+) -> None:
+    rows = [split(0, **{part: limit + 7}), split(1, **{part: limit}), split(2, **{part: limit + 9})]
+    finding = found(rule, measures(rows))
+    assert (finding.ranks, finding.cost_ns) == ((0, 2), limit + 9)
+    assert "rank 2" in finding.evidence[0].where
+
+
+@COMPONENT
+def test_one_odd_step_of_many_is_no_finding(rule: Rule, part: str, limit: int, measures: Make, split: Split) -> None:
+    rows = [split(step=0, window=5_000, **{part: 4_000}), *(split(step=number) for number in range(1, 6))]
+    assert silent(rule, measures(rows))
+
+
+@COMPONENT
+def test_steps_that_were_not_measured_are_no_finding(rule: Rule, part: str, limit: int, measures: Make) -> None:
+    blind = StepSplit(
+        rank=0, step=0, window_kind="host", start_ns=0, window_ns=1_000, compute_ns=None, comm_ns=None,
+        exposed_comm_ns=None,
+        overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None, preparing_ns=None, host_ns=1_000,
+    )  # fmt: skip
+    assert silent(rule, measures([blind]))
+
+
+def test_a_window_without_length_is_no_finding(measures: Make, split: Split) -> None:
+    for rule in ALL:
+        assert silent(rule, measures([split(window=0)]))
+
+
+def test_no_measures_give_no_findings(measures: Make) -> None:
+    for rule in ALL:
+        assert silent(rule, measures([]))
+
+
+def test_exposed_communication_names_the_operations_that_make_it(measures: Make, split: Split) -> None:
+    by_op = {0: {"all_gather": 40, "all_reduce": 160, "broadcast": 0}}
+    finding = found(
+        com001.exposed_communication,
+        measures([split(step=0, exposed=100), split(step=1, exposed=100)], exposed_by_op=by_op),
+    )
+    assert [(part.what, part.value) for part in finding.evidence[2:]] == [
+        ("exposed all_reduce", 80.0),
+        ("exposed all_gather", 20.0),
+    ]
+
+
+def test_what_is_waiting_for_a_rank_cannot_be_hidden(measures: Make, split: Split, wait: Wait) -> None:
+    finding = found(com001.exposed_communication, measures([split(exposed=300)], waits=[wait(0, 5, 250)]))
+    assert (finding.gain.low_ns, finding.gain.high_ns) == (0, 50)
+
+
+def test_waits_that_exceed_the_exposed_time_leave_no_gain(measures: Make, split: Split, wait: Wait) -> None:
+    assert (
+        found(com001.exposed_communication, measures([split(exposed=300)], waits=[wait(0, 5, 900)])).gain.high_ns == 0
+    )
+
+
+def test_only_compute_that_hides_nothing_yet_can_hide(measures: Make, split: Split, wait: Wait) -> None:
+    # 900 of 1000 is exposed: the 100 of compute can hide 100 at most.
+    assert (
+        found(com001.exposed_communication, measures([split(exposed=900)], waits=[wait(0, 5, 1)])).gain.high_ns == 100
+    )
+
+
+def test_exposed_time_of_unknown_waits_is_said_with_less_confidence(measures: Make, split: Split, wait: Wait) -> None:
+    known = found(com001.exposed_communication, measures([split(exposed=300)], waits=[wait(0, 5, 1)]))
+    unknown = found(com001.exposed_communication, measures([split(exposed=300)]))
+    assert (known.confidence, unknown.confidence) == (0.9, 0.5)
+    assert "not recorded" in unknown.title
+    assert "not recorded" not in known.title
+
+
+# A slow rank -------------------------------------------------------------------------------------------------------
+
+
+def test_the_rank_that_others_wait_for_is_blamed_though_not_collected(measures: Make, split: Split, wait: Wait) -> None:
+    finding = found(
+        com002.straggler,
+        measures([split(0, exposed=400), split(1, exposed=400)], waits=[wait(0, 5, 300), wait(1, 5, 200)]),
+    )
+    assert (finding.blames, finding.ranks, finding.cost_ns, finding.share) == (("rank 5",), (0, 1), 300, 0.3)
+    assert "not collected" in finding.title
+
+
+def test_a_collected_slow_rank_is_not_called_missing(measures: Make, split: Split, wait: Wait) -> None:
+    finding = found(
+        com002.straggler,
+        measures([split(0, exposed=400), split(1, exposed=400)], waits=[wait(0, 1, 300, collected=True)]),
+    )
+    assert "not collected" not in finding.title
+
+
+def test_waits_up_to_the_limit_are_no_finding(measures: Make, split: Split, wait: Wait) -> None:
+    assert silent(com002.straggler, measures([split(exposed=400)], waits=[wait(0, 5, 50)]))
+
+
+def test_waits_on_several_planes_at_once_are_not_added(measures: Make, split: Split, wait: Wait) -> None:
+    assert silent(com002.straggler, measures([split(exposed=400)], waits=[wait(0, 5, 50, total=400, waits=8)]))
+
+
+def test_shorter_waits_beside_the_longest_blame_nobody_else(measures: Make, split: Split, wait: Wait) -> None:
+    finding = found(
+        com002.straggler, measures([split(exposed=400)], waits=[wait(0, 5, 300), wait(0, 4, 290), wait(0, 3, 100)])
+    )
+    assert finding.blames == ("rank 5",)
+
+
+def test_two_slow_ranks_are_two_findings(measures: Make, split: Split, wait: Wait) -> None:
+    waits = [wait(0, 5, 300), wait(1, 7, 200)]
+    assert [
+        one.blames
+        for one in com002.straggler.find(measures([split(0, exposed=400), split(1, exposed=400)], waits=waits))
+    ] == [
+        ("rank 5",),
+        ("rank 7",),
+    ]
+
+
+def test_of_a_wait_that_compute_hides_only_the_exposed_part_counts(measures: Make, split: Split, wait: Wait) -> None:
+    assert found(com002.straggler, measures([split(exposed=120)], waits=[wait(0, 5, 300)])).cost_ns == 120
+    assert silent(com002.straggler, measures([split(exposed=0)], waits=[wait(0, 5, 300)]))
+
+
+def test_waits_that_do_not_overlap_are_added(measures: Make, split: Split, wait: Wait) -> None:
+    waits = [wait(0, 1, 50, total=300, waits=6, collected=True, disjoint=True)]
+    assert found(com002.straggler, measures([split(exposed=400)], waits=waits)).cost_ns == 300
+
+
+# Calls on the host -------------------------------------------------------------------------------------------------
+
+
+def test_compilation_is_found_by_the_free_time_it_leaves(measures: Make, split: Split, held: MakeHeld) -> None:
+    rows = [held("compilation", 96, calls=19, host=500, name="aclopCompileAndExecute")]
+    finding = found(cpu002.recompilation, measures([split()], held=rows))
+    assert (finding.cost_ns, finding.share, finding.blames) == (96, 0.096, ("aclopCompileAndExecute",))
+    assert [(one.what, one.value) for one in finding.evidence[2:]] == [
+        ("calls a step", 19.0),
+        ("host time in them", 500.0),
+        ("longest call", 96.0),
+    ]
+
+
+def test_compilation_behind_which_the_device_works_is_no_finding(measures: Make, split: Split, held: MakeHeld) -> None:
+    assert silent(cpu002.recompilation, measures([split()], held=[held("compilation", 10, host=900)]))
+
+
+def test_calls_of_another_cause_are_no_compilation(measures: Make, split: Split, held: MakeHeld) -> None:
+    assert silent(cpu002.recompilation, measures([split()], held=[held("read back", 900)]))
+
+
+def test_free_time_after_calls_is_told_per_step_of_the_worst_rank(measures: Make, split: Split, held: MakeHeld) -> None:
+    rows = [split(rank, step) for rank in (0, 1) for step in range(5)]
+    calls = [held("compilation", 500, rank=0), held("compilation", 1_000, rank=1)]
+    finding = found(cpu002.recompilation, measures(rows, held=calls))
+    assert (finding.cost_ns, finding.ranks) == (200, (0, 1))
+
+
+def test_reading_a_tensor_back_is_found(measures: Make, split: Split, held: MakeHeld) -> None:
+    finding = found(cpu003.tensor_to_host, measures([split()], held=[held("read back", 320)]))
+    assert (finding.cost_ns, finding.share, finding.gain.high_ns) == (320, 0.32, 320)
+
+
+def test_reading_back_up_to_the_limit_is_no_finding(measures: Make, split: Split, held: MakeHeld) -> None:
+    assert silent(cpu003.tensor_to_host, measures([split()], held=[held("read back", 20)]))
+
+
+def test_calls_on_a_rank_without_a_measured_step_have_no_share(measures: Make, split: Split, held: MakeHeld) -> None:
+    assert silent(cpu003.tensor_to_host, measures([split()], held=[held("read back", 500, rank=1)]))

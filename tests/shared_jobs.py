@@ -1,0 +1,87 @@
+"""Jobs that many tests look at: each is written, read and analysed once in a run, by the worker that wants it first."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hermes.model.report import Report
+from hermes.profiles.load import Loaded, load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.store.cache import Cache
+from hermes_testing import Format, Job, generate
+
+_PROFILES = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+TWO, FOUR = Job(ranks=2, steps=3, layers=2), Job(ranks=4, steps=3, layers=4)
+"""What most tests of a planted fault take, so that they share it."""
+
+
+def profiles() -> Path:
+    """The folder of real profiles beside the repository; skips where there is none."""
+    if not _PROFILES.is_dir():
+        pytest.skip("the real profiles are not on this machine")
+    return _PROFILES
+
+
+class Jobs:
+    """Modelled jobs and real profiles below `root`, which all workers of a run share; nobody changes what is there."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.cache = Cache(root / "tables")
+        self._loaded: dict[Path, Loaded] = {}
+        self._reports: dict[Path, Report] = {}
+        root.mkdir(exist_ok=True)
+
+    def folder(self, job: Job, form: Format) -> Path:
+        """The job in this format, with its `truth.json`."""
+        folder = self._root / _named(f"{job!r} {form}")
+        with self._alone(folder):
+            if not folder.exists():
+                generate(folder.with_suffix(".making"), job, formats=[form]).rename(folder)
+        return folder
+
+    def loaded(self, job: Job, form: Format) -> Loaded:
+        return self._load(self.folder(job, form))
+
+    def report(self, job: Job, form: Format) -> Report:
+        return self._report(self.folder(job, form))
+
+    def real(self, name: str) -> Loaded:
+        """A real profile by its path below the shared folder; skips where there is none."""
+        return self._load(profiles() / name)
+
+    def real_report(self, name: str) -> Report:
+        return self._report(profiles() / name)
+
+    def _load(self, path: Path) -> Loaded:
+        if path not in self._loaded:
+            with self._alone(path):
+                self._loaded[path] = load([path], self.cache)
+        return self._loaded[path]
+
+    def _report(self, path: Path) -> Report:
+        if path not in self._reports:
+            kept = self._root / f"{_named(str(path))}.report"
+            with self._alone(path):
+                if not kept.exists():
+                    kept.write_bytes(pickle.dumps(analyze(load([path], self.cache))))
+            self._reports[path] = pickle.loads(kept.read_bytes())  # written by this run
+        return self._reports[path]
+
+    @contextmanager
+    def _alone(self, path: Path) -> Iterator[None]:
+        """One worker at a time for this input; the others wait, and then find what it made."""
+        with (self._root / f"{_named(str(path))}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _named(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
