@@ -111,6 +111,7 @@ class Cause(str, Enum):
     LAUNCH_BLOCKING = "launch blocking", "下发阻塞"
     STARVED_DEVICE = "device starved by the host", "设备等待主机"
     STRAGGLER = "straggler", "慢 rank"
+    FIRST_CALLS = "first calls of the program", "程序的首次调用"
     EXPOSED_COMMUNICATION = "exposed communication", "未被掩盖的通信"
 
 
