@@ -573,3 +573,66 @@ def test_a_capture_stands_among_the_steps_of_its_job(job: Path, tmp_path: Path, 
         assert (whole.locator("rect.captured").count(), whole.locator("path.change").count()) == (1, 1)
         assert "Rank 0 from step 400 on: 20.0 ms becomes 40.0 ms" in whole.locator(".changelist").inner_text()
         assert seen.faults == []
+
+
+def test_next_names_the_first_action_and_lands_on_its_finding(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.page
+    first = served.study.document["plan"]["actions"][0]
+    assert first["title"] in page.locator(".next").inner_text()
+    page.set_viewport_size({"width": 1280, "height": 500})
+    page.locator(".next a").click()
+    page.locator(f"#{first['codes'][0]}.meant").wait_for()
+    top = page.locator(".meant").evaluate("(one) => one.getBoundingClientRect().top")
+    assert page.evaluate("scrollY") > 0
+    assert top < 500
+
+
+def test_one_step_back_leaves_the_timeline(served: Any, visit: Any) -> None:
+    pytest.importorskip("viztracer", reason="the extra `timeline` is not installed")
+    seen = visit(served)
+    page = seen.page
+    page.locator(".finding .openit").first.click()
+    page.wait_for_selector("iframe[data-landed]", timeout=120_000)
+    page.evaluate("history.back()")
+    page.wait_for_selector('main[data-page="overview"]')
+    assert page.locator("iframe").count() == 0
+
+
+CHOSEN = """async () => {
+  const trace = window.app.trace;
+  const sql = `select s.name as name, coalesce(t.name, '') || ' ' || coalesce(p.name, '') as tracks from slice s
+    left join track t on t.id = s.track_id left join track p on p.id = t.parent_id
+    where s.id = ${trace.selection.selection.eventId}`;
+  const row = (await trace.engine.query(sql)).firstRow({name: "str", tracks: "str"});
+  return [row.name, row.tracks];
+}"""
+
+
+@pytest.mark.slow
+def test_a_kernel_opens_where_it_was_recorded_and_not_where_the_analysis_shows_it(served: Any, visit: Any) -> None:
+    pytest.importorskip("viztracer", reason="the extra `timeline` is not installed")
+    seen = visit(served)
+    page = seen.open("path")
+    link = page.locator("a[href*='name=MatMul'], a[href*='name=aclnn']").first
+    link.click()
+    page.wait_for_selector("iframe[data-landed]", timeout=120_000)
+    page.wait_for_timeout(1_000)
+    name, tracks = next(frame for frame in page.frames if "/perfetto/" in frame.url).evaluate(CHOSEN)
+    assert name.startswith(("MatMul", "aclnn"))
+    assert "analysis" not in tracks
+
+
+@pytest.mark.slow
+def test_the_timeline_shows_all_ranks_and_by_default_the_first_findings(served: Any, visit: Any) -> None:
+    pytest.importorskip("viztracer", reason="the extra `timeline` is not installed")
+    seen = visit(served)
+    page = seen.open("timeline")
+    ranks, steps = (one.input_value().split(",") for one in page.locator(".controls input").all())
+    found = served.study.document["findings"][0]["at"]
+    assert str(found["rank"]) in ranks
+    assert steps[0].isdigit()
+    page = seen.open("timeline?ranks=all")
+    assert page.locator(".controls input").first.input_value() == "0,1,2"
+    page.wait_for_selector("iframe[data-landed]", timeout=120_000)
+    assert re.search(r"[1-9]\d* events", page.locator("main > .page > p.about").first.inner_text())

@@ -82,7 +82,16 @@ async function show() {
   if (number !== turnNumber) return;
   main.replaceChildren(drawn);
   main.dataset.page = found[1];
-  if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  reveal(location.hash.slice(1));
+}
+
+/** Brings what the address names into sight, out of what is folded. @param {string} id */
+function reveal(id) {
+  const meant = id ? document.getElementById(decodeURIComponent(id)) : null;
+  for (let fold = meant?.closest("details"); fold; fold = fold.parentElement?.closest("details")) fold.open = true;
+  meant?.scrollIntoView();
+  for (const old of main.querySelectorAll(".meant")) old.classList.remove("meant");
+  meant?.classList.add("meant");
 }
 
 /** @param {unknown} error */
@@ -101,7 +110,7 @@ function failure(error) {
 function go(path) {
   if (path === location.pathname + location.search + location.hash) return;
   history.pushState(null, "", path);
-  show().then(() => { window.scrollTo(0, 0); main.focus({ preventScroll: true }); });
+  show().then(() => { if (!location.hash) window.scrollTo(0, 0); main.focus({ preventScroll: true }); });
 }
 
 /** @param {MouseEvent} event */

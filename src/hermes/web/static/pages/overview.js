@@ -49,13 +49,13 @@ function warning(document) {
 function verdict(document) {
   const { bound, sentence, rank, step } = document.verdict;
   const kind = KINDS[bound] ?? "free";
-  const top = document.findings.find((one) => one.state === "stable");
+  const next = document.plan.actions[0];
   const place = [rank === null ? null : `rank ${rank}`, step === null ? null : `${t("step")} ${step}`].filter(Boolean).join(", ");
   return h(
     "section", { class: `verdict ${kind}` },
     h("p", { class: "bound" }, h("span", { class: `key ${kind}`, "aria-hidden": "true" }), t(`bound.${bound}`), place ? h("span", { class: "where" }, place) : null),
     h("h1", {}, clean(sentence)),
-    top ? h("p", { class: "next" }, h("strong", {}, t("overview.next")), " ", h("a", { href: `/#${top.code}` }, clean(top.actions[0]?.title ?? top.title)), ` · ${gain(top)}`) : null,
+    next ? h("p", { class: "next" }, h("strong", {}, t("overview.next")), " ", h("a", { href: `/#${next.codes[0]}` }, clean(next.title)), ` · ${next.gain.low ? span(next.gain) : gain(next)}`) : null,
   );
 }
 

@@ -9,6 +9,9 @@ import { empty, heading } from "./parts.js";
 
 const AROUND = 50e6; // ns before and after a moment of a capture without steps
 const MOST_RANKS = 8;
+const FINDING = /^[A-Z]{2,4}\d{3} /; // its code, then its title
+const MOST_TRACKS = 64; // ranks that one can still look through
+const TOP = 3; // findings that are in sight when nothing else was asked for
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -30,20 +33,36 @@ export async function render(main) {
   const frame = /** @type {HTMLIFrameElement} */ (h("iframe", { class: "perfetto", title: t("page.timeline"), src: `/perfetto/index.html#!/?mode=embedded&url=${encodeURIComponent(trace)}` }));
   main.append(form, landed, frame, h("p", { class: "about" }, t("timeline.keys"), " ", h("a", { href: trace, download: "hermes.pftrace", target: "_blank" }, t("timeline.save"))));
   land(frame, part, landed);
+  leave(frame);
 }
 
-/** Which part: as the address says; else the step of the verdict, on the ranks that its critical path goes through. */
+/** The viewer adds steps of its own to the history: going back through them ends before this page, and not at its start. @param {HTMLIFrameElement} frame */
+function leave(frame) {
+  frame.addEventListener("load", () => {
+    let left = false;
+    frame.contentWindow?.addEventListener("hashchange", (event) => {
+      if (left || !frame.dataset.landed || !new URL(event.newURL).hash.includes("mode=embedded")) return;
+      left = true;
+      history.back();
+    });
+  }, { once: true });
+}
+
+/** Which part: as the address says; else the steps of the verdict and of the first findings, on their ranks and those of the critical path. */
 async function chosen() {
   const all = await splits();
   const at = param("at");
   const dur = Number(param("dur", "0"));
   const path = [...new Set((doc().critical_path_stretches ?? []).map((row) => row.of_rank))].filter((rank) => doc().coverage.ranks_seen.includes(rank));
-  const usual = [...new Set([chiefRank(), ...path])].slice(0, MOST_RANKS).sort((a, b) => a - b).join(",");
-  const ranks = param("ranks", usual);
+  const top = doc().findings.filter((one) => one.state === "stable" && one.at).slice(0, TOP);
+  const told = top.map((one) => one.at.rank).filter((rank) => doc().coverage.ranks_seen.includes(rank));
+  const usual = [...new Set([chiefRank(), ...told, ...path])].slice(0, MOST_RANKS).sort((a, b) => a - b).join(",");
+  const asked = param("ranks", usual);
+  const ranks = asked === "all" ? doc().coverage.ranks_seen.slice(0, MOST_TRACKS).join(",") : asked;
   const marked = all.some((row) => row.step !== null);
   let steps = param("steps");
   if (steps === "all") steps = "";
-  else if (!steps && !at && marked) steps = String(doc().verdict.step ?? all.find((row) => row.step !== null)?.step ?? "");
+  else if (!steps && !at && marked) steps = [...new Set([String(doc().verdict.step ?? all.find((row) => row.step !== null)?.step ?? ""), ...top.map((one) => stepOf(all, one.at.rank, String(one.at.start_ns)))])].filter(Boolean).join(",");
   else if (!steps && at && marked) steps = stepOf(all, Number(ranks.split(",")[0]), at);
   const narrow = at && !steps;
   const first = narrow ? String(BigInt(at) - BigInt(AROUND)) : "";
@@ -109,15 +128,21 @@ async function count(trace) {
   return { count: Number(answer.firstRow({ n: 0n }).n) };
 }
 
-/** The slice meant: of that name and that moment, else the one whose stretch is most like the one meant. @param {Foreign} trace @param {bigint} at @param {Part} part */
+/**
+ * The slice meant: of that name and that moment, else the one whose stretch is most like the one meant. A finding lies on
+ * the tracks of the analysis; what was recorded lies on the others, though the analysis may show it again. @param {Foreign} trace @param {bigint} at @param {Part} part */
 async function nearest(trace, at, part) {
   const dur = BigInt(Math.max(0, Math.round(part.dur || 0)));
   const far = dur > 1000n ? dur : 1000n;
   const answer = await trace.engine.query(
-    `select id, dur, name, track_id as track, abs(ts - ${at}) + abs(ts + dur - ${at + dur}) as off from slice
-     where ts < ${at + far} and ts + dur > ${at - far} and dur >= 0 order by off, dur limit 300`,
+    `select s.id as id, s.dur as dur, s.name as name, abs(s.ts - ${at}) + abs(s.ts + s.dur - ${at + dur}) as off,
+       coalesce(t.name, '') || ' ' || coalesce(p.name, '') as tracks
+     from slice s left join track t on t.id = s.track_id left join track p on p.id = t.parent_id
+     where s.ts < ${at + far} and s.ts + s.dur > ${at - far} and s.dur >= 0 order by off, s.dur limit 300`,
   );
-  const rows = [];
-  for (const it = answer.iter({ id: 0, dur: 0n, name: "str", off: 0n }); it.valid(); it.next()) rows.push({ id: it.id, dur: it.dur, name: it.name, off: it.off });
+  const all = [];
+  for (const it = answer.iter({ id: 0, dur: 0n, name: "str", tracks: "str" }); it.valid(); it.next()) all.push({ id: it.id, dur: it.dur, name: it.name, analysis: /analysis/.test(it.tracks) });
+  const meant = all.filter((row) => row.analysis === FINDING.test(part.name));
+  const rows = meant.length ? meant : all;
   return rows.find((row) => part.name && row.name === part.name) ?? rows.find((row) => part.name && row.name.includes(part.name)) ?? rows[0] ?? null;
 }
