@@ -636,3 +636,44 @@ def test_the_timeline_shows_all_ranks_and_by_default_the_first_findings(served: 
     assert page.locator(".controls input").first.input_value() == "0,1,2"
     page.wait_for_selector("iframe[data-landed]", timeout=120_000)
     assert re.search(r"[1-9]\d* events", page.locator("main > .page > p.about").first.inner_text())
+
+
+def test_an_address_that_no_page_has_leads_back(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    seen.page.goto(f"{served.base}/nothing")
+    seen.page.get_by_role("heading", name="There is no such page").wait_for()
+    seen.page.get_by_role("link", name="Go to the overview").click()
+    seen.page.wait_for_selector(".verdict h1")
+
+
+@pytest.mark.slow
+def test_a_slow_link_is_the_strongest_cell(tmp_path: Path, jobs: Jobs, serve: Any, visit: Any) -> None:
+    slow = Job(ranks=8, steps=2, layers=2, faults=(Fault(kind="slow_link"),))
+    with serve([jobs.folder(slow, "ascend-db")], jobs.cache) as running:
+        page = visit(running).open("communication")
+        links = page.locator("section.block", has=page.get_by_role("heading", name="Traffic between ranks of a group"))
+        cells = links.locator(".cell:not(.gap)")
+        cells.first.wait_for()
+        shades = cells.evaluate_all("all => all.map(one => parseInt(one.style.getPropertyValue('--much')))")
+        texts = cells.all_inner_texts()
+        slowest = min(range(len(texts)), key=lambda at: float(texts[at].split()[0]))
+        assert shades[slowest] == max(shades)
+        assert len(set(shades)) > 1
+
+
+LINES = """async () => {
+  const { lines } = await import("/static/charts.js");
+  const points = Array.from({length: 60}, (_, at) => [at, at === 30 ? 9e9 : 1e7 + at]);
+  const chart = lines({label: "x", xName: "step", lines: [{name: "a", kind: "window", points}]});
+  document.querySelector("main").replaceChildren(chart);
+}"""
+
+
+def test_one_outlier_does_not_flatten_a_chart(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    seen.page.evaluate(LINES)
+    line = seen.page.locator("main path.line")
+    heights = [float(part.split()[1]) for part in re.split("[ML]", line.get_attribute("d"))[1:]]
+    assert max(heights) < 120  # the others lie in the upper half, not on the floor
+    assert seen.page.locator("main path.beyond").count() == 1
+    assert "1 beyond the chart, at most 9.00 s" in seen.page.locator("main .legend").inner_text()

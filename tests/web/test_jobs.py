@@ -116,6 +116,19 @@ def test_a_capture_that_was_asked_for_is_analysed(own: Any, training: Any, job: 
         (found,) = [one for one in first(picture)["events"] if one["kind"] == "finding"]
         assert " To do: " in found["text"]
         assert Path(found["report"]).is_file()
+        # The page links to it; what it runs can ask this server nothing.
+        name = Path(found["report"]).parent.name
+        answer = own.get(f"/live/reports/{WISH['job']}/{name}")
+        assert answer.status == 200
+        assert answer.body == Path(found["report"]).read_bytes()
+        assert answer.headers["content-security-policy"].startswith("sandbox allow-scripts; default-src 'none'")
+        for name_of_job, capture in (
+            (WISH["job"], "none"),
+            (WISH["job"], ".."),
+            ("other", name),
+            (WISH["job"], "%2e%2e"),
+        ):
+            assert own.get(f"/live/reports/{name_of_job}/{capture}").status == 404
 
 
 def test_a_capture_can_be_cancelled(own: Any, training: Any) -> None:

@@ -104,3 +104,10 @@ def test_answers_are_sent_without_waiting_for_an_acknowledgement(
     with serve([job], cache, Noting) as running:
         spoken(running.port, [f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\n\r\n".encode()], 0)
     assert found == [1]
+
+
+def test_an_address_that_no_page_has_is_answered_in_words_and_not_as_data(client: Any) -> None:
+    answer = client.get("/nothing")
+    assert answer.status == 404
+    assert answer.headers["content-type"].startswith("text/html")
+    assert client.get("/api/nothing").headers["content-type"] == "application/json"

@@ -264,6 +264,11 @@ def _live(app: FastAPI, jobs: Jobs) -> None:
         jobs.refuse()
         return StreamingResponse(jobs.stream(), media_type="text/event-stream")
 
+    @app.get("/live/reports/{job}/{capture}")
+    def report(job: str, capture: str) -> Response:
+        # A page of its own in the folder of a job: it may run what it holds, and speak to nobody, this server included.
+        return FileResponse(jobs.report(job, capture), headers={"content-security-policy": _ALONE})
+
     @app.post("/api/live/capture")
     async def capture(request: Request) -> Response:
         said = await _said(request)
@@ -273,6 +278,12 @@ def _live(app: FastAPI, jobs: Jobs) -> None:
     async def cancel(request: Request) -> Response:
         said = await _said(request)
         return answer(await asyncio.to_thread(jobs.cancel, said))
+
+
+_ALONE = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
 async def _said(request: Request) -> object:

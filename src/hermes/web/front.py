@@ -139,6 +139,9 @@ class Front:
             return await self._report()
         if path in ("/api/columns", "/api/rows"):
             return await asyncio.to_thread(self._listed, path, query)
+        if path.count("/") == 1 and path != "/api":
+            # The shell says so in words, with the way to the pages that there are.
+            return Response(static()["index.html"], 404, media_type=KINDS[".html"])
         return None
 
     async def _report(self) -> Response:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError
 from hermes.inside.wire.control import LEVELS
@@ -38,6 +40,7 @@ MOST_STEPS = 100
 MOST_RANKS = 256
 LISTENERS = 16
 """Pages that are kept up to date at once: each holds a connection open."""
+_CAPTURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _PERIOD_S = 1.0
 _EVENTS = 20
 _ALARMS = 10
@@ -118,6 +121,17 @@ class Jobs:
         """End the capture of a job that is waited for or under way. Raises `HermesError`."""
         cancel(self._job(_name(_fields(wish, {"job"}))))
         return {}
+
+    def report(self, job: str, capture: str) -> Path:
+        """The report on a capture of a job that the page shows. Raises `InputError` where there is none."""
+        shown = self._shown.get(job) or self._ended.get(job)
+        if shown is None or not _CAPTURE.fullmatch(capture):
+            raise InputError("there is no such report", where=f"{job}/{capture}"[:300])
+        folder = Path(str(shown["folder"])).resolve()
+        path = folder / "reports" / capture / "report.html"
+        if path.resolve() != path or not path.is_file():
+            raise InputError("there is no such report", where=f"{job}/{capture}"[:300])
+        return path
 
     def _job(self, name: str) -> Job:
         job = find_job(name, self._environment)

@@ -71,7 +71,8 @@ async function show() {
   document.title = `${found ? t(`page.${found[1]}`) : "?"} · Hermes`;
   main.className = `page-${found?.[1] ?? "none"}`;
   if (found && !ready && broken && !ALONE.has(found[0])) main.replaceChildren(failure(broken));
-  if (!found || (!ready && !ALONE.has(found[0]))) return;
+  if (!found) { main.replaceChildren(nowhere()); main.dataset.page = "none"; return; }
+  if (!ready && !ALONE.has(found[0])) return;
   const drawn = h("div", { class: "page" });
   try {
     const page = await found[2]();
@@ -93,6 +94,9 @@ function reveal(id) {
   for (const old of main.querySelectorAll(".meant")) old.classList.remove("meant");
   meant?.classList.add("meant");
 }
+
+/** What is shown at an address that no page has. */
+const nowhere = () => h("section", { class: "failure" }, h("h1", {}, t("nowhere")), h("p", { class: "what" }, clip(clean(location.pathname), 200)), h("p", {}, h("a", { href: "/" }, t("nowhere.back"))));
 
 /** @param {unknown} error */
 function failure(error) {

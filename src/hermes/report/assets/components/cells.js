@@ -1,13 +1,13 @@
 // How a value is written, told by the name and the kind of its column: what an analysis adds is written well unasked.
 
 import { h } from "./dom.js";
-import { bytes, clean, clip, duration, number, percent, runs, since } from "./format.js";
+import { bandwidth, bytes, clean, clip, duration, number, percent, runs, since } from "./format.js";
 import { has, t } from "./words.js";
 
 const MOMENT = /^(start|ts|alloc|release|launch|src|dst|longest_at|.*_at)_ns$/;
 const SHARE = /(^|_)(share|usage|mfu|overlap|fragmentation|empty|full|busiest|roof_share|coverage)$/;
 const NAMES = new Set(["rank", "of_rank", "peer", "step", "device_id", "stream", "pid", "tid", "least_rank", "most_rank", "plane", "src_rank", "dst_rank", "member", "global_rank", "peer_rank", "first_rank", "last_rank"]);
-const UNITS = { gb_per_s: "GB/s", tflops: "TFLOP/s", mhz: "MHz" };
+const UNITS = { tflops: "TFLOP/s", mhz: "MHz" };
 const LONG = 400;
 
 /** A cell that was written before: its text, the exact value behind it, and what stands small beside it. */
@@ -45,6 +45,7 @@ export function text(name, value) {
   if ((name === "verdict" || name === "component") && has(`${name}.${value}`)) return t(`${name}.${value}`);
   if (typeof value === "boolean") return value ? t("yes") : t("no");
   if (MOMENT.test(name)) return moment(/** @type {string | number} */ (value));
+  if (name === "group" && typeof value === "string") return groupName(value);
   if (typeof value === "string") return /^-?\d{16,}$/.test(value) && name.endsWith("_ns") ? duration(Number(value)) : clean(value);
   return measure(name, /** @type {number} */ (value));
 }
@@ -57,6 +58,7 @@ function measure(name, value) {
   if (name === "bytes" || name.endsWith("_bytes")) return bytes(value);
   if (SHARE.test(name)) return percent(value);
   if (NAMES.has(name)) return String(value);
+  if (name === "gb_per_s" || name.endsWith("_gb_per_s")) return bandwidth(value);
   const unit = UNITS[/** @type {keyof typeof UNITS} */ (name)];
   return unit ? `${number(value)} ${unit}` : number(value);
 }
@@ -66,8 +68,11 @@ export function measureText(name, value, unit) {
   if (unit === "ns") return duration(value);
   if (unit === "bytes" || unit === "B") return bytes(value);
   if (unit.startsWith("of ") || unit === "share") return percent(value);
-  return `${number(value)} ${unit}`;
+  return unit === "GB/s" ? bandwidth(value) : `${number(value)} ${unit}`;
 }
+
+/** A process group as people can tell it from others: the end of a long number does. @param {string} name */
+export const groupName = (name) => (/^\d{12,}$/.test(name) ? `…${name.slice(-6)}` : clean(name));
 
 /** @param {string | number} value */
 export function moment(value) {

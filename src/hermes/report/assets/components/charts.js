@@ -49,6 +49,16 @@ function ticks(most, count = 4) {
   return found;
 }
 
+/** How high a chart is: as its most, but where a few of many values would flatten all others. @param {number[]} values */
+function height(values) {
+  const ordered = values.toSorted((a, b) => a - b);
+  const most = ordered[ordered.length - 1];
+  const usual = ordered[Math.floor(0.98 * (ordered.length - 1))];
+  return ordered.length >= FEW && most > FLATTENS * usual && usual > 0 ? 1.5 * usual : most;
+}
+const FEW = 20; // values from which on a fiftieth of them is one at least
+const FLATTENS = 4; // times the others, from which on they would lie in the lowest quarter
+
 /**
  * Lines over steps, and a band; x are step numbers.
  * @param {{label: string, lines: {name: string, kind: string, points: [number, number][], strong?: boolean}[], band?: [number, number, number][], unit?: (value: number) => string | null, xName: string, marks?: number[], stretches?: [number, number][], changes?: number[], pick?: (x: number) => void}} options
@@ -59,9 +69,11 @@ export function lines({ label, lines, band = [], unit = duration, xName, marks =
   const xs = every.map(([x]) => x);
   const least = Math.min(...xs);
   const most = Math.max(...xs);
-  const top = Math.max(...every.map(([, y]) => y)) * 1.05 || 1;
+  const most_y = Math.max(...every.map(([, y]) => y));
+  const top = height(every.map(([, y]) => y)) * 1.05 || 1;
+  const beyond = top < most_y ? lines.flatMap((line) => line.points.filter(([, y]) => y > top)) : [];
   const px = (/** @type {number} */ x) => 62 + ((x - least) / (most - least || 1)) * (WIDE - 74);
-  const py = (/** @type {number} */ y) => TALL - 24 - (y / top) * (TALL - 34);
+  const py = (/** @type {number} */ y) => TALL - 24 - (Math.min(y, top) / top) * (TALL - 34);
   const path = (/** @type {number[][]} */ points) => points.map(([x, y], at) => `${at ? "L" : "M"}${px(x).toFixed(1)} ${py(y).toFixed(1)}`).join("");
   const axis = ticks(top / 1.05).map((value) => s("g", { class: "tick" }, s("line", { x1: 62, x2: WIDE - 12, y1: py(value), y2: py(value) }), s("text", { x: 56, y: py(value) + 4, "text-anchor": "end" }, unit(value) ?? "")));
   const foot = [...new Set([least, Math.round((least + most) / 2), most])].map((x) => s("text", { class: "foot", x: px(x), y: TALL - 6, "text-anchor": x === least ? "start" : x === most ? "end" : "middle" }, `${xName} ${x}`));
@@ -97,19 +109,23 @@ export function lines({ label, lines, band = [], unit = duration, xName, marks =
     changes.map((x) => s("path", { class: "change", d: `M${px(x)} 8V${TALL - 24}M${px(x) - 5} 2h10l-5 8z` }, s("title", {}, `${t("chart.change")}: ${xName} ${x}`))),
     marks.map((x) => s("line", { class: "mark", x1: px(x), x2: px(x), y1: 8, y2: TALL - 24 })),
     lines.map((line) => (line.points.length === 1 ? s("circle", { class: `dot ${line.kind}`, cx: px(line.points[0][0]), cy: py(line.points[0][1]), r: 4 }) : s("path", { class: `line ${line.kind}${line.strong ? " strong" : ""}`, d: path(line.points) }, s("title", {}, line.name)))),
+    beyond.map(([x, y]) => s("path", { class: "beyond", d: `M${px(x)} 2l-5 8h10z` }, s("title", {}, `${xName} ${x}: ${unit(y)}`))),
     foot, hover,
   );
   const names = lines.length > 1 && new Set(lines.map((line) => line.kind)).size === lines.length ? lines : [];
   return h(
     "figure", { class: "lines" }, chart,
-    names.length || band.length || stretches.length || changes.length ? h("ul", { class: "legend" },
+    names.length || band.length || stretches.length || changes.length || beyond.length ? h("ul", { class: "legend" },
       names.map((line) => h("li", {}, h("span", { class: `key ${line.kind}`, "aria-hidden": "true" }), line.name)),
       band.length ? h("li", {}, h("span", { class: "key band", "aria-hidden": "true" }), t("chart.band")) : null,
       stretches.length ? h("li", {}, h("span", { class: "key captured", "aria-hidden": "true" }), t("chart.captured")) : null,
+      beyond.length ? h("li", {}, h("span", { class: "key beyond", "aria-hidden": "true" }, "▲"), t("chart.beyond", { count: beyond.length, most: unit(most_y) })) : null,
       changes.length ? h("li", {}, h("span", { class: "key change", "aria-hidden": "true" }), t("chart.change")) : null) : null,
     read,
   );
 }
+
+const MANY_ROWS = 40; // from which on they are drawn low, so that all are in sight at once
 
 /**
  * A heat map; `value` null where nothing was measured. The cell under the pointer or the arrow keys is told in words.
@@ -140,7 +156,7 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
   const every = Math.max(1, Math.ceil(columns.length / 12));
   const grid = h(
     "table", {
-      class: `heat${wide ? " wide" : ""}`, "aria-label": label,
+      class: `heat${wide ? " wide" : ""}${wide && rows.length > MANY_ROWS ? " many" : ""}`, "aria-label": label,
       onpointermove: (event) => { const at = place(event); if (at) mark(at[0], at[1]); },
       onclick: (event) => { const at = place(event); if (at) pick?.(at[0], at[1]); },
     },
@@ -161,11 +177,12 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
 
 /**
  * Curves over time from buckets of least and most; a click or Enter picks a moment.
- * @param {{label: string, first: string, last: string, bucket: number, curves: {name: string, kind: string, points: [number, number, number][]}[], unit?: (value: number) => string | null, pick?: (at: bigint) => void, picked?: bigint | null}} options
+ * @param {{label: string, first: string, last: string, bucket: number, curves: {name: string, kind: string, points: [number, number, number][]}[], unit?: (value: number) => string | null, pick?: (at: bigint) => void, picked?: bigint | null, upTo?: number, marks?: {at: string | number, name: string}[]}} options `upTo` is the least height, so that charts can share one; `marks` are moments
  */
-export function curves({ label, first, last, bucket, curves, unit = bytes, pick, picked = null }) {
+export function curves({ label, first, last, bucket, curves, unit = bytes, pick, picked = null, upTo = 1e-9, marks = [] }) {
   const span = Number(BigInt(last) - BigInt(first)) || 1;
-  const top = Math.max(1e-9, ...curves.flatMap((curve) => curve.points.map(([, , most]) => most))) * 1.05;
+  const top = Math.max(upTo, ...curves.flatMap((curve) => curve.points.map(([, , most]) => most))) * 1.05;
+  const inside = marks.filter(({ at }) => BigInt(at) >= BigInt(first) && BigInt(at) <= BigInt(last));
   const px = (/** @type {number} */ ns) => 70 + (Math.min(ns, span) / span) * (WIDE - 82);
   const py = (/** @type {number} */ y) => TALL - 24 - (y / top) * (TALL - 34);
   const area = (/** @type {[number, number, number][]} */ points) => {
@@ -201,6 +218,7 @@ export function curves({ label, first, last, bucket, curves, unit = bytes, pick,
       },
     },
     ticks(top / 1.05).map((value) => s("g", { class: "tick" }, s("line", { x1: 70, x2: WIDE - 12, y1: py(value), y2: py(value) }), s("text", { x: 64, y: py(value) + 4, "text-anchor": "end" }, unit(value) ?? ""))),
+    inside.map(({ at, name }) => s("line", { class: "mark", x1: px(Number(BigInt(at) - BigInt(first))), x2: px(Number(BigInt(at) - BigInt(first))), y1: 8, y2: TALL - 24 }, s("title", {}, name))),
     curves.map((curve) => s("path", { class: `area ${curve.kind}`, d: area(curve.points) }, s("title", {}, curve.name))),
     s("text", { class: "foot", x: 70, y: TALL - 6 }, "0"), s("text", { class: "foot", x: WIDE - 12, y: TALL - 6, "text-anchor": "end" }, duration(span) ?? ""),
     cursor,

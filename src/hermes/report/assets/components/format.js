@@ -31,6 +31,15 @@ export function bytes(bytes) {
   return `${digits(bytes, /** @type {number} */ (factor))} ${unit}`;
 }
 
+/** @param {number | null | undefined} gb gigabytes a second */
+export function bandwidth(gb) {
+  if (gb === null || gb === undefined) return null;
+  const size = Math.abs(gb);
+  if (size === 0) return "0 GB/s";
+  const [unit, factor] = size < 999.5e-6 ? ["kB/s", 1e-6] : size < 0.9995 ? ["MB/s", 1e-3] : ["GB/s", 1];
+  return `${digits(gb, /** @type {number} */ (factor))} ${unit}`;
+}
+
 /** Per cent of the whole, both whole numbers: to the digit as the report has it. @param {number} part @param {number} whole */
 export function share(part, whole) {
   if (!(whole > 0)) return "";
@@ -38,9 +47,12 @@ export function share(part, whole) {
   return part > 0 && tenths === 0 ? "<0.1%" : `${(tenths / 10).toFixed(1)}%`;
 }
 
+const MANY = 10; // times the whole: per cents of it say less than how often it fits
+
 /** @param {number | null | undefined} value */
 export function percent(value) {
   if (value === null || value === undefined) return null;
+  if (Math.abs(value) >= MANY) return `${digits(value, 1)}×`;
   if (value !== 0 && Math.abs(value) < 0.0005) return value > 0 ? "<0.1%" : ">−0.1%";
   return `${(100 * value).toFixed(1)}%`;
 }

@@ -26,7 +26,8 @@ export function matrix(made, into) {
     shade: (r, c) => {
       const own = cell(r, c);
       const { least, most } = made.metrics[c];
-      return own === null ? null : most > least ? (own.most - least) / (most - least) : 0;
+      // What differs by less than a twentieth stays faint.
+      return own === null ? null : most > 0 ? (own.most - least) / Math.max(most - least, most / 20) : 0;
     },
     show: (r, c) => {
       const own = cell(r, c);

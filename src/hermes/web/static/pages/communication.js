@@ -1,9 +1,10 @@
 // Communication: who waits for whom, which link carries how much how fast, which collective costs what.
 
 import { h } from "../dom.js";
-import { bytes, duration, number } from "../format.js";
+import { bandwidth, bytes, duration } from "../format.js";
 import { doc, param, rowsOf, tables, ask } from "../data.js";
 import { heat } from "../charts.js";
+import { groupName } from "../cells.js";
 import { table } from "../table.js";
 import { t } from "../words.js";
 import { arrivals } from "./arrivals.js";
@@ -66,18 +67,22 @@ function linkMatrix(page) {
   const shown = rows.filter((row) => (row.group ?? "–") === group);
   const sources = [...new Set(shown.map((row) => row.src_rank))].sort((a, b) => a - b).slice(0, MOST);
   const targets = [...new Set(shown.map((row) => row.dst_rank))].sort((a, b) => a - b).slice(0, MOST);
-  const text = (/** @type {number} */ value) => (of === "bytes" ? bytes(value) : of === "time_ns" ? duration(value) : `${number(value)} GB/s`);
+  const text = (/** @type {number} */ value) => (of === "bytes" ? bytes(value) : of === "time_ns" ? duration(value) : bandwidth(value));
   const all = new Map(shown.filter((row) => row.transport !== "LOCAL").map((row) => [`${row.src_rank} ${row.dst_rank}`, row]));
   const most = Math.max(1e-12, ...[...all.values()].map((row) => Number(row[of] ?? 0)));
+  const fastest = new Map();
+  for (const row of all.values()) fastest.set(row.transport, Math.max(fastest.get(row.transport) ?? 0, Number(row.gb_per_s ?? 0)));
+  // Of bandwidths what is to be seen is the slow link.
+  const much = (/** @type {import("../data.js").Row} */ row) => (of === "gb_per_s" ? 1 - Number(row.gb_per_s) / (fastest.get(row.transport) || 1) : Number(row[of]) / most);
   const cell = (/** @type {number} */ r, /** @type {number} */ c) => all.get(`${sources[r]} ${targets[c]}`);
   return h("div", {},
-    h("div", { class: "controls" }, picker("link", t("measure"), ["gb_per_s", "bytes", "time_ns"].map((name) => /** @type {[string, string]} */ ([name, t(`link.${name}`)])), of), groups.length > 1 ? picker("group", t("group"), groups.map((name) => /** @type {[string, string]} */ ([name, name])), group) : null),
+    h("div", { class: "controls" }, picker("link", t("measure"), ["gb_per_s", "bytes", "time_ns"].map((name) => /** @type {[string, string]} */ ([name, t(`link.${name}`)])), of), groups.length > 1 ? picker("group", t("group"), groups.map((name) => /** @type {[string, string]} */ ([name, groupName(name)])), group) : null),
     h("p", { class: "about" }, t("communication.links_is", { transports: transports.join(", ") })),
     heat({
       label: t("communication.links"), rowTitle: t("communication.from"),
       rows: sources.map((rank) => ({ name: `${rank}` })), columns: targets.map((rank) => `${rank}`), kind: () => "comm", cells: [],
-      shade: (r, c) => { const row = cell(r, c); return row && row[of] !== null ? Number(row[of]) / most : null; },
+      shade: (r, c) => { const row = cell(r, c); return row && row[of] !== null ? much(row) : null; },
       show: (r, c) => { const row = cell(r, c); return row && row[of] !== null ? (targets.length > 12 ? "" : text(Number(row[of])) ?? "") : ""; },
-      tell: (r, c) => { const row = cell(r, c); return `${sources[r]} → ${targets[c]}: ${row ? `${number(row.gb_per_s)} GB/s, ${bytes(Number(row.bytes))}, ${duration(Number(row.time_ns))}, ${row.transport}` : "–"}`; },
+      tell: (r, c) => { const row = cell(r, c); return `${sources[r]} → ${targets[c]}: ${row ? `${bandwidth(row.gb_per_s)}, ${bytes(Number(row.bytes))}, ${duration(Number(row.time_ns))}, ${row.transport}` : "–"}`; },
     }));
 }

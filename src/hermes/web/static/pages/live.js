@@ -90,7 +90,7 @@ class JobView {
       ...(job.ranks.length ? [ranks(job.ranks)] : [h("p", { class: "none" }, t("live.no_step"))]),
       ...(job.bandwidth?.length ? [h("section", {}, h("h3", {}, t("live.bandwidth")), h("ul", { class: "states" }, job.bandwidth.map((line) => h("li", {}, clip(clean(line), 200)))))] : []),
       ...(job.capture ? [capture(job.capture)] : []),
-      ...alarms(job.alarms), ...events(job.events),
+      ...alarms(job.alarms), ...events(job),
       h("p", { class: "about" }, `${t("live.folder")} `, h("code", {}, clean(job.folder))),
     );
   }
@@ -200,14 +200,24 @@ function capture(one) {
 /** How many times as long, or by how much longer. @param {number} ratio */
 const times = (ratio) => (ratio >= 2 ? `×${number(Number(ratio.toPrecision(2)))}` : `+${percent(ratio - 1)}`);
 
-/** What is wrong and what to do: the latest finding, else what was noticed last. @param {Job} job */
-function first({ alarms: [alarm], events }) {
-  const found = events.find((one) => one.kind === "finding");
+/** What is wrong and what to do: what was noticed last, and the finding that came after it. @param {Job} job */
+function first({ job, alarms: [alarm], events }) {
+  const told = events.find((one) => one.kind === "alarm" && alarm && one.rank === String(alarm.rank) && one.since === String(alarm.since));
+  const after = (/** @type {Record<string, string>} */ one) => !told || Number(one.time_ns) >= Number(told.time_ns);
+  const found = events.find((one) => one.kind === "finding" && after(one));
+  const spent = told && !found && !events.some((one) => one.kind === "capture" && after(one)) && events.some((one) => one.kind === "capture");
   if (!alarm && !found) return [];
   return [h("aside", { class: "notice", "aria-label": t("overview.first") },
     alarm ? h("p", { class: "noticehead" }, `rank ${alarm.rank}: ${t(`live.change.${alarm.kind}`)}, ${t("live.since", { step: alarm.since })}: ${duration(alarm.before_ns)} → ${duration(alarm.after_ns)}`) : null,
     alarm?.cause ? h("p", {}, `${percent(alarm.share)}: ${clean(alarm.cause)}; ${clean(alarm.do ?? "")}`) : null,
-    found ? h("p", {}, h("b", {}, `${t("live.event.finding")} `), clip(clean(found.text ?? ""), 400)) : null)];
+    spent ? h("p", {}, t("live.spent")) : null,
+    found ? h("p", {}, h("b", {}, `${t("live.event.finding")} `), clip(clean(found.text ?? ""), 400), report(job, found)) : null)];
+}
+
+/** The way to the report of a finding. @param {string} job @param {Record<string, string>} event */
+function report(job, event) {
+  const name = /\/reports\/([\w.-]+)\/report\.html$/.exec(event.report ?? "")?.[1];
+  return name ? h("span", {}, " · ", h("a", { href: `/live/reports/${encodeURIComponent(job)}/${name}`, target: "_blank", rel: "noopener" }, t("live.report"))) : null;
 }
 
 /** @param {Alarm[]} all */
@@ -215,12 +225,12 @@ const alarms = (all) => (all.length ? [h("section", {}, h("h3", {}, t("live.alar
   h("b", {}, `rank ${one.rank}: `), `${t(`live.change.${one.kind}`)}, ${t("live.since", { step: one.since })}: ${duration(one.before_ns)} → ${duration(one.after_ns)} (${times(one.after_ns / Math.max(one.before_ns, 1))})`,
   one.cause ? h("span", {}, ` · ${percent(one.share)}: ${clean(one.cause)}; ${clean(one.do ?? "")}`) : null))))] : []);
 
-/** @param {Record<string, string>[]} all */
-function events(all) {
+/** @param {Job} job */
+function events({ job, events: all }) {
   const own = all.filter((one) => EVENTS.has(one.kind));
   if (!own.length) return [];
   return [h("section", {}, h("h3", {}, t("live.events")), h("ul", { class: "noticed" }, own.slice(0, 10).map((one) => h("li", {},
     h("time", {}, one.time_ns ? new Date(Number(BigInt(one.time_ns) / 1_000_000n)).toLocaleTimeString() : ""), " ",
     h("b", {}, `${t(`live.event.${one.kind}`)} `), RANKS.has(one.kind) ? `rank ${clean(one.rank ?? "")}` : clip(clean(one.text ?? one.folder ?? ""), 500),
-    one.report ? h("span", { class: "about" }, " · ", h("code", {}, clean(one.report))) : null))))];
+    report(job, one)))))];
 }

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { bytes } from "../format.js";
-import { ask, keep, param } from "../data.js";
+import { ask, keep, param, splits } from "../data.js";
 import { curves } from "../charts.js";
 import { table } from "../table.js";
 import { moment } from "../cells.js";
@@ -17,6 +17,12 @@ const FRAMEWORK = ["PTA", "cuda", "MindSpore", "GE", "WORKSPACE"];
 
 /** The framework's allocators first, then what takes most. @param {string[]} names by what they reserve */
 const usual = (names) => [...names.filter((name) => FRAMEWORK.includes(name)), ...names.filter((name) => !FRAMEWORK.includes(name))].slice(0, MOST);
+
+/** A curve's buckets on an axis that begins earlier. @param {any} curve @param {bigint} from @param {string} name @returns {[number, number, number][]} */
+function later(curve, from, name) {
+  const behind = Number(BigInt(curve.first_ns) - from) / (curve.bucket_ns || 1);
+  return behind ? curve.columns[name].map((/** @type {[number, number, number]} */ [place, low, high]) => [place + behind, low, high]) : curve.columns[name];
+}
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -33,6 +39,11 @@ export async function render(main) {
   const shown = param("component") ? [param("component")] : usual(names);
   if (names.length > MOST) controls.append(picker("component", t("memory.component"), [["", t("memory.usual")], ...names.map((name) => /** @type {[string, string]} */ ([name, name]))], param("component")));
   const made = await Promise.all(shown.map((component) => ask("curve", { table: "memory", rank, key: [component], buckets: 800 })));
+  const known = made.filter((curve) => curve.first_ns !== null);
+  const least = known.map((curve) => BigInt(curve.first_ns)).reduce((a, b) => (b < a ? b : a), BigInt(known[0]?.first_ns ?? 0));
+  const latest = known.map((curve) => BigInt(curve.last_ns)).reduce((a, b) => (b > a ? b : a), BigInt(known[0]?.last_ns ?? 0));
+  const upTo = Math.max(0, ...found.rows.filter((row) => shown.includes(String(row[at.component]))).map((row) => Number(row[at.reserved_bytes] ?? row[at.allocated_bytes] ?? 0)));
+  const marks = (await splits()).filter((row) => row.rank === rank && row.step !== null).map((row) => ({ at: row.start, name: `${t("step")} ${row.step}` }));
   for (const [place, component] of shown.entries()) {
     const curve = made[place];
     const row = found.rows.find((one) => String(one[at.component]) === component);
@@ -40,10 +51,10 @@ export async function render(main) {
     const order = Object.keys(KINDS).filter((name) => curve.columns[name]);
     main.append(section(
       t("memory.curve", { component }),
-      h("p", { class: "about" }, t("memory.peak", { peak: bytes(Number(row[at.allocated_bytes] ?? row[at.reserved_bytes])), reserved: bytes(Number(row[at.reserved_bytes])) ?? "–" })),
+      h("p", { class: "about" }, row[at.allocated_bytes] === null ? t("memory.unallocated", { reserved: bytes(Number(row[at.reserved_bytes])) }) : t("memory.peak", { peak: bytes(Number(row[at.allocated_bytes])), reserved: row[at.reserved_bytes] === null ? "–" : bytes(Number(row[at.reserved_bytes])) })),
       curves({
-        label: t("memory.curve", { component }), first: curve.first_ns, last: curve.last_ns, bucket: curve.bucket_ns, picked,
-        curves: order.map((name) => ({ name: t(`col.${name}`), kind: KINDS[name], points: curve.columns[name] })),
+        label: t("memory.curve", { component }), first: String(least), last: String(latest), bucket: curve.bucket_ns, picked, upTo, marks,
+        curves: order.map((name) => ({ name: t(`col.${name}`), kind: KINDS[name], points: later(curve, least, name) })),
         pick: (moment) => { keep({ at: moment }); window.dispatchEvent(new Event("hermes:show")); },
       }),
     ));

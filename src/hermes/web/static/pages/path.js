@@ -2,14 +2,14 @@
 
 import { h } from "../dom.js";
 import { clean, duration, percent, since } from "../format.js";
-import { doc, param, rowsOf, timelineAt } from "../data.js";
+import { doc, param, rowsOf, splits, timelineAt } from "../data.js";
 import { stack, strips } from "../charts.js";
 import { colour, key, table } from "../table.js";
 import { t } from "../words.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
 
 /** @param {HTMLElement} main */
-export function render(main) {
+export async function render(main) {
   main.append(...heading("path", t("path.lead")));
   const rows = doc().critical_path ?? [];
   if (!rows.length) { main.append(empty(t("path.none"))); return; }
@@ -25,7 +25,7 @@ export function render(main) {
   const total = own.reduce((sum, row) => sum + row.ms, 0);
   main.append(h("p", { class: "about" }, t("path.total", { total: duration(total * 1e6) })), stack(byComponent(own), total, total), parts(own));
   const stretches = doc().critical_path_stretches ?? [];
-  if (stretches.length) main.append(section(t("path.stretches"), h("p", { class: "about" }, t("path.stretches_is")), strip(stretches)));
+  if (stretches.length) main.append(section(t("path.stretches"), h("p", { class: "about" }, t("path.stretches_is")), strip(stretches, await splits())));
   main.append(
     ...(rowsOf("critical_path_stretches") ? [table({ table: "critical_path_stretches", columns: ["component", "name", "ms", "of_rank", "where", "start_ns"], bar: "ms", timeline: (row) => ({ rank: row.of_rank, step: rows[0].step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) })] : []),
     ...(rowsOf("critical_path_rivals") ? [table({ table: "critical_path_rivals", about: t("path.rivals_is"), bar: "ms" })] : [h("p", { class: "none" }, t("path.no_rivals"))]),
@@ -51,11 +51,14 @@ function parts(rows) {
     h("span", { class: "barparts" }, percent(row.share)))));
 }
 
-/** @param {import("../data.js").Row[]} stretches */
-function strip(stretches) {
-  const first = stretches.reduce((least, row) => (BigInt(row.start_ns) < BigInt(least) ? row.start_ns : least), stretches[0].start_ns);
+/** The whole step, with what is on the path in its place. @param {import("../data.js").Row[]} stretches @param {import("../data.js").Split[]} all */
+function strip(stretches, all) {
+  const chief = doc().critical_path?.[0];
+  const window = all.find((row) => row.rank === chief?.rank && row.step === chief?.step);
+  const begin = window ? [String(BigInt(window.start))] : [];
+  const first = [...begin, ...stretches.map((row) => String(row.start_ns))].reduce((least, one) => (BigInt(one) < BigInt(least) ? one : least));
   const ranks = [...new Set(stretches.map((row) => row.of_rank))].sort((a, b) => a - b);
-  const span = Math.max(...stretches.map((row) => since(row.start_ns, first) + row.ms * 1e6));
+  const span = Math.max(window ? since(window.start, first) + window.window : 0, ...stretches.map((row) => since(row.start_ns, first) + row.ms * 1e6));
   const step = doc().critical_path?.[0].step;
   return strips({
     label: t("path.stretches"), span,
@@ -63,7 +66,7 @@ function strip(stretches) {
       name: `rank ${rank}`,
       pieces: stretches.filter((row) => row.of_rank === rank).map((row) => {
         const from = since(row.start_ns, first);
-        return { kind: colour(row.component), from, to: from + row.ms * 1e6, text: `${t(`component.${row.component}`)} ${clean(row.name)} ${duration(row.ms * 1e6)} ${clean(row.where)}`.slice(0, 400), href: timelineAt({ rank, step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) };
+        return { kind: colour(row.component), from, to: from + row.ms * 1e6, text: `${t(`component.${row.component}`)} ${clean(row.name || t("path.unnamed"))} ${duration(row.ms * 1e6)} ${clean(row.where)}`.slice(0, 400), href: timelineAt({ rank, step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) };
       }),
     })),
   });

@@ -115,7 +115,8 @@ function byStep(all, blamed) {
       label: t("ranks.by_step"), rowTitle: t("rank"),
       rows: groups.map((group) => ({ name: named(group), outlined: group.some((rank) => blamed.has(rank)) })),
       columns: columns.map((_, c) => stepName(c)), kind: () => measure, cells,
-      shade: (r, c) => (cells[r][c] === null ? null : most > least ? (cells[r][c] - least) / (most - least) : 0),
+      // What differs by less than a twentieth stays faint.
+      shade: (r, c) => (cells[r][c] === null ? null : most > 0 ? (cells[r][c] - least) / Math.max(most - least, most / 20) : 0),
       show: (r, c) => (cells[r][c] === null ? "" : duration(cells[r][c]) ?? ""),
       tell: (r, c) => `rank ${named(groups[r])}, ${t("step")} ${stepName(c)}: ${cells[r][c] === null ? t("not_measured") : duration(cells[r][c])}`,
       pick: (r) => into(groups[r]),
