@@ -1,4 +1,4 @@
-"""Exact conversion of the times that profilers write into integer nanoseconds; never through a float."""
+"""Exact conversion of the times that profilers write into integer nanoseconds, never by a float; and back to text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 INT64_MAX = 2**63 - 1
 _MOST_DIGITS = 18
+NOT_MEASURED = "not measured"
+_TIMES = (("us", NS_PER_US), ("ms", NS_PER_MS), ("s", 1_000_000_000))
 # The usual context rounds a product to 28 digits: a longer text would be rounded twice.
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
@@ -45,3 +47,31 @@ def _scaled(text: str, factor: int) -> int:
     if abs(whole) > INT64_MAX:
         raise ValueError(f"does not fit 64 bits: {text[:40]!r}")
     return whole
+
+
+def duration(ns: int | None) -> str:
+    """A time with three significant digits, unit by scale: `301 ms`, `12.4 us`; None is "not measured"."""
+    if ns is None:
+        return NOT_MEASURED
+    if ns < 0:
+        return f"-{duration(-ns)}"
+    if ns < 1_000:
+        return f"{ns} ns" if ns else "0"
+    for unit, factor in _TIMES:
+        digits = three_digits(ns, factor)
+        if len(digits) < 4 or "." in digits:
+            return f"{digits} {unit}"
+    return f"{digits} {unit}"
+
+
+def three_digits(value: int, factor: int) -> str:
+    """`value / factor` to three significant digits, four only from 1000 on; integers throughout."""
+    scaled = decimals = 0
+    for decimals in (2, 1, 0):
+        scaled = (value * 10**decimals + factor // 2) // factor
+        if scaled < 1_000:
+            break
+    if not decimals:
+        return str(scaled)
+    whole, part = divmod(scaled, 10**decimals)
+    return f"{whole}.{part:0{decimals}d}"

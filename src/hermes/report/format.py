@@ -6,10 +6,12 @@ import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-NOT_MEASURED = "not measured"
+from hermes.base.units import NOT_MEASURED as NOT_MEASURED
+from hermes.base.units import duration as duration
+from hermes.base.units import three_digits
+
 MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
-_UNITS = (("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000))
 _RUNS_SHOWN = 6
 
 
@@ -32,34 +34,6 @@ def clip(text: str, limit: int) -> str:
     """The text, or its first `limit` characters and how many more there were."""
     over = len(text) - limit
     return text if over <= 0 else f"{text[:limit]}… ({over} more characters)"
-
-
-def duration(ns: int | None) -> str:
-    """A time with three significant digits, unit by scale: `301 ms`, `12.4 us`; None is "not measured"."""
-    if ns is None:
-        return NOT_MEASURED
-    if ns < 0:
-        return f"-{duration(-ns)}"
-    if ns < 1_000:
-        return f"{ns} ns" if ns else "0"
-    for unit, factor in _UNITS:
-        digits = _three_digits(ns, factor)
-        if len(digits) < 4 or "." in digits:
-            return f"{digits} {unit}"
-    return f"{digits} {unit}"
-
-
-def _three_digits(value: int, factor: int) -> str:
-    """`value / factor` to three significant digits, four only from 1000 on; integers throughout."""
-    scaled = decimals = 0
-    for decimals in (2, 1, 0):
-        scaled = (value * 10**decimals + factor // 2) // factor
-        if scaled < 1_000:
-            break
-    if not decimals:
-        return str(scaled)
-    whole, part = divmod(scaled, 10**decimals)
-    return f"{whole}.{part:0{decimals}d}"
 
 
 def between(low_ns: int, high_ns: int) -> str:
@@ -113,7 +87,7 @@ def size(count: int) -> str:
     if count < 1_000:
         return f"{count} B"
     for unit, factor in (("kB", 10**3), ("MB", 10**6), ("GB", 10**9), ("TB", 10**12)):
-        digits = _three_digits(count, factor)
+        digits = three_digits(count, factor)
         if len(digits) < 4 or "." in digits:
             return f"{digits} {unit}"
     return f"{digits} {unit}"

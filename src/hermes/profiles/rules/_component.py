@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hermes.base.units import duration
 from hermes.model.finding import Evidence, step_moment
 from hermes.model.job import Job
 from hermes.model.limit import Limit
@@ -73,7 +74,7 @@ def typical(job: Job) -> list[StepSplit]:
 
 
 def place(job: Job, split: StepSplit) -> str:
-    """Where a step stands: rank, step, moment, and the input it was read from."""
+    """Which step it is: rank, step, length, and the input it was read from."""
     step = "whole capture" if split.step is None else f"step {split.step}"
     file = job.inputs.get(split.rank, "")
-    return f"rank {split.rank}, {step}, from {split.start_ns} ns for {split.window_ns} ns ({file})"
+    return f"rank {split.rank}, {step}, {duration(split.window_ns)} long ({file})"
