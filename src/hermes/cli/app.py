@@ -14,6 +14,7 @@ from hermes.cli import (
     explain,
     export,
     migrate,
+    operators,
     precision,
     profile,
     run,
@@ -37,6 +38,7 @@ def app() -> None:
 for _command in (
     analyze.run,
     whatif.run,
+    operators.run,
     compare.run,
     serve.run,
     export.run,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hermes.base.lazy import names_of
 
 if TYPE_CHECKING:
+    from hermes.profiles.advise.operator_work import work_list as work_list
     from hermes.profiles.compare.changes import Found as Found
     from hermes.profiles.compare.changes import Run as Run
     from hermes.profiles.compare.changes import compare as compare
@@ -81,6 +82,7 @@ _HOMES = {
     "step_of": "hermes.profiles.pipeline.whatif",
     "timeline": "hermes.profiles.timeline",
     "timings": "hermes.profiles.whatif.timing",
+    "work_list": "hermes.profiles.advise.operator_work",
 }
 
 __getattr__ = names_of(__name__, _HOMES)

@@ -1,0 +1,79 @@
+"""`hermes operators`: the work list of whoever makes operators faster."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from hermes.base.errors import InputError
+from hermes.cli import options
+
+_MOST_BYTES = 64 << 20
+
+
+class Format(str, enum.Enum):
+    """What is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SCRIPT = "script"
+    TUNING = "tuning"
+
+
+@click.command("operators")
+@options.profiles
+@options.capture
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(Format, case_sensitive=False),
+    default=Format.TEXT,
+    help="text; json; script: a program that runs each operator alone; tuning: a list for the vendor's tuner.",
+)
+@click.option("--most", type=click.IntRange(min=1), default=20, show_default=True, help="How many operators.")
+@click.option(
+    "--alone",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="What the script printed: shown beside the times in the step.",
+)
+def run(paths: tuple[Path | str, ...], capture: str, form: Format, most: int, alone: Path | None) -> None:
+    """List the operators that could win most, what limits each, and what to try.
+
+    Run them alone with their shapes: hermes operators PATH --format script > run_operators.py
+    """
+    from hermes.cli.show import load_profiles
+    from hermes.profiles.api import analyze, work_list
+    from hermes.report.operator_work import as_json, as_script, as_tuning_file, render_work
+
+    report = analyze(load_profiles(paths, capture))
+    works = work_list(report.compute, _measured(alone) if alone else None)[:most]
+    if not works:
+        raise InputError("no kernel of the device was recorded", lost="the list", hint="record device activities")
+    if form is Format.TEXT:
+        render_work(works, sys.stdout)
+    else:
+        made = {Format.JSON: as_json, Format.SCRIPT: as_script, Format.TUNING: as_tuning_file}[form]
+        sys.stdout.write(made(works))
+
+
+def _measured(path: Path) -> dict[tuple[str, str, str], int]:
+    """Median times of operators that were run alone; raises `InputError` for what is no output of the script."""
+    if path.stat().st_size > _MOST_BYTES:
+        raise InputError("this is too large to be the script's output", where=str(path))
+    found: dict[tuple[str, str, str], int] = {}
+    for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1):
+        try:
+            said = json.loads(line)
+            if not isinstance(said, dict):
+                raise TypeError
+            if "median_us" in said:
+                found[(said["operator"], said["shapes"], said["dtypes"])] = round(float(said["median_us"]) * 1_000)
+        except (ValueError, KeyError, TypeError, OverflowError) as wrong:
+            raise InputError(
+                "this is no line of the script's output", where=f"{path}:{number}", hint="give what the script printed"
+            ) from wrong
+    return found

@@ -1,0 +1,87 @@
+"""Draws the work list of operators: text, JSON, a script that runs them alone, a list for the vendor's tuner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import TextIO
+
+from hermes.base.units import duration
+from hermes.model.operator_work import Lever, OperatorWork
+from hermes.report.format import clean
+
+SCHEMA = "hermes.operators/1"
+_NAME, _SHAPES, _LEVERS = 60, 72, 3
+_EMPTY = "CASES: list[dict[str, Any]] = []"
+
+
+def render_work(works: Sequence[OperatorWork], out: TextIO) -> None:
+    """A paragraph for each operator: what it costs, what limits it, and what to try with what that wins at most."""
+    for number, one in enumerate(works, 1):
+        cost = one.cost
+        alone = f"; alone {duration(one.alone_ns)}" if one.alone_ns is not None else ""
+        out.write(f"{number:>3}. {_named(cost.operator)}  [{cost.kind}]\n")
+        if cost.shapes:
+            types = f"  {_short(cost.dtypes)}" if cost.dtypes else ""
+            out.write(f"     {_short(cost.shapes)}{types}\n")
+        calls = f"{cost.calls} calls of {duration(cost.median_ns)}{alone}"
+        out.write(f"     {duration(cost.ns)} ({cost.share:.1%} of compute), {calls}\n")
+        out.write(f"     limited by {clean(one.limited_by)}\n")
+        for lever in one.levers[:_LEVERS]:
+            out.write(f"     - {_said(lever)}\n")
+        out.write("\n")
+
+
+def as_json(works: Sequence[OperatorWork]) -> str:
+    """The list for programs, `hermes.operators/1`; times in nanoseconds."""
+    rows = [
+        {
+            "operator": one.cost.operator, "class": one.cost.kind, "shapes": one.cost.shapes,
+            "dtypes": one.cost.dtypes, "chip": one.cost.chip, "ranks": list(one.cost.ranks), "calls": one.cost.calls,
+            "total_ns": one.cost.ns, "median_ns": one.cost.median_ns, "share": one.cost.share,
+            "flops": one.cost.flops, "bytes": one.cost.bytes, "limit": one.cost.limit,
+            "roof_share": one.cost.roof_share, "limited_by": one.limited_by, "alone_ns": one.alone_ns,
+            "levers": [{"what": lever.what, "why": lever.why, "most_ns": lever.most_ns} for lever in one.levers],
+        }
+        for one in works
+    ]  # fmt: skip
+    return json.dumps({"schema": SCHEMA, "operators": rows}, ensure_ascii=False, indent=1) + "\n"
+
+
+def as_script(works: Sequence[OperatorWork]) -> str:
+    """A program that runs each operator by itself; it needs PyTorch and nothing of Hermes."""
+    cases = [
+        {
+            "operator": one.cost.operator, "shapes": one.cost.shapes, "dtypes": one.cost.dtypes,
+            "median_us": one.cost.median_ns / 1_000,
+        }
+        for one in works
+        if one.cost.shapes
+    ]  # fmt: skip
+    lines = "".join(f"    {json.dumps(case)},\n" for case in cases)
+    text = files("hermes.knowledge").joinpath("run_operators.py").read_text("utf-8")
+    return text.replace(_EMPTY, f"{_EMPTY[:-2]}[\n{lines}]")
+
+
+def as_tuning_file(works: Sequence[OperatorWork]) -> str:
+    """The types of the operators, as the vendor's tuner reads them: JSON with `tune_ops_type`, each type once."""
+    return json.dumps({"tune_ops_type": list(dict.fromkeys(one.cost.operator for one in works))}, indent=1) + "\n"
+
+
+def _said(lever: Lever) -> str:
+    won = f"at most {duration(lever.most_ns)}" if lever.most_ns else "not known how much"
+    return f"{lever.what} ({won}): {lever.why}"
+
+
+def _named(text: str) -> str:
+    return _cut(clean(text), _NAME)
+
+
+def _short(text: str) -> str:
+    # What was not a tensor leaves its place empty.
+    return _cut(clean(text.rstrip(";")), _SHAPES)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
