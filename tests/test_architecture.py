@@ -6,6 +6,8 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,31 @@ def test_rooms_import_downwards_only() -> None:
 
 def test_the_package_says_that_it_is_typed() -> None:
     assert (SOURCE / "py.typed").is_file()
+
+
+def _imports(module: Path) -> Iterator[str]:
+    """What a module imports of Hermes, wherever in it the import stands."""
+    names = {name_of(other) for other in MODULES}
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name in names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            inner = [f"{node.module}.{one.name}" for one in node.names]
+            yield from (one if one in names else node.module for one in inner if one in names or node.module in names)
+
+
+def name_of(module: Path) -> str:
+    return ".".join(module.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    known = {name_of(module): set(_imports(module)) - {name_of(module)} for module in MODULES}
+    # The package hands out names of its Python side, and loads it when they are asked for.
+    known["hermes"] = set()
+    try:
+        list(TopologicalSorter(known).static_order())
+    except CycleError as circle:
+        pytest.fail(" > ".join(circle.args[1]))
 
 
 @EVERY

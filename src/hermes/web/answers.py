@@ -7,6 +7,13 @@ from starlette.responses import Response
 from hermes.base.errors import HermesError, InputError
 from hermes.web.documents import told
 
+KINDS = {
+    ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+    ".json": "application/json", ".svg": "image/svg+xml", ".wasm": "application/wasm", ".woff2": "font/woff2",
+    ".png": "image/png",
+}  # fmt: skip
+"""The media types of the files that are served, by ending."""
+
 
 class NotReadyError(HermesError):
     """The input is still being read or analysed."""

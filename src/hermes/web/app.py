@@ -26,12 +26,11 @@ from hermes.model.tables import TABLES
 from hermes.profiles.api import Cut, first_moment, timeline
 from hermes.report.perfetto import write_timeline
 from hermes.web import perfetto
-from hermes.web.answers import answer, refusal, spelt
+from hermes.web.answers import KINDS, answer, refusal, spelt
 from hermes.web.cached_columns import Room
 from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
 from hermes.web.documents import Ask, safe, told_page
-from hermes.web.front import KINDS
 from hermes.web.jobs import Jobs
 from hermes.web.replays import MOST_CHANGES, Replays
 from hermes.web.rows import ALL_RANKS, Browser

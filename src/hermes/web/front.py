@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hermes.base.errors import HermesError, InputError
 from hermes.report import components, palette
 from hermes.web import perfetto
-from hermes.web.answers import answer, refusal, spelt
+from hermes.web.answers import KINDS, answer, refusal, spelt
 from hermes.web.documents import Ask, columns_of, listed_page, told_page
 from hermes.web.guard import Guard, Keys
 from hermes.web.study import Study
@@ -38,11 +38,6 @@ PAGES = (
     "data",
     "live",
 )
-KINDS = {
-    ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
-    ".json": "application/json", ".svg": "image/svg+xml", ".wasm": "application/wasm", ".woff2": "font/woff2",
-    ".png": "image/png",
-}  # fmt: skip
 _PLAIN = frozenset({"table", "rank", "offset", "limit", "sort", "desc"})
 """What a page asks of a table without typing anything."""
 
