@@ -36,6 +36,12 @@ COMMUNICATION = [
      "symm_mem", "all_reduce"),
     ("void two_shot_all_reduce_kernel_inplace<c10::BFloat16, 16, 8>(T**)", "symm_mem", "all_reduce"),
     ("hcom_allReduce__271_0_1", "hccl", "all_reduce"),
+    ("void userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<4>(int, int)", "userbuffers", "reduce_scatter"),
+    ("void userbuffers_fp16_sum_inplace_gpu_rw_ag<2>(int, int)", "userbuffers", "all_gather"),
+    ("void userbuffers_fp16_sum_inplace_gpu_mc<8>(int, int)", "userbuffers", "all_reduce"),
+    ("kuserbuffers_pushsend(int*, int*, int4*, int4*, int)", "userbuffers", "send"),
+    ("void mori::moe::EpDispatchIntraNodeKernel<hip_bfloat16>(mori::moe::EpDispatchCombineArgs<hip_bfloat16>)",
+     "mori", "all_to_all"),
 ]  # fmt: skip
 
 COMPUTE = [

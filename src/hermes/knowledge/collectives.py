@@ -93,6 +93,16 @@ _TABLE: tuple[_Entry, ...] = (
     _Entry(r"\bwait_signal_kernel\b", "symm_mem", "recv"),
     # Other hand-written two-shot kernels follow the same names.
     _Entry(r"(one|two)_?shot_?all_?reduce", "custom", "all_reduce"),
+    # NVIDIA/TransformerEngine, common/comm_gemm_overlap/userbuffers/userbuffers.cu.
+    _Entry(r"\bk?userbuffers_\w*_rs(_|\b)|\bk?userbuffers_\w*reducescatter", "userbuffers", "reduce_scatter"),
+    _Entry(r"\bk?userbuffers_\w*_ag(_|\b)|\bk?userbuffers_\w*allgather", "userbuffers", "all_gather"),
+    _Entry(r"\buserbuffers_\w*_sum_inplace", "userbuffers", "all_reduce"),
+    _Entry(r"\bkuserbuffers_(push|pull)", "userbuffers"),
+    # ROCm/mori, src/ops/dispatch_combine: EpDispatchIntraNodeKernel, EpCombineInterNodeKernel and others.
+    _Entry(r"\bEp(Dispatch|Combine)\w*(Intra|Inter)Node\w*", "mori", "all_to_all"),
+    # deepseek-ai/DeepEP, branch hybrid-ep; perplexityai/pplx-kernels, src/all_to_all.
+    _Entry(r"\bhybrid_ep::\w*(dispatch|combine)\w*", "deepep", "all_to_all"),
+    _Entry(r"\bpplx::.*(dispatch|combine)\w*", "pplx", "all_to_all"),
     # uxlfoundation/oneCCL, src/coll (namespace oneapi::ccl, sycl kernels oneccl_*).
     _Entry(r"\boneapi::ccl::|\boneccl_|\bccl::", "oneccl"),
     # Ascend/pytorch through Kineto; HCCL's hcom_* tasks.
@@ -131,6 +141,9 @@ _DEEPEST = 40
 
 BACKENDS = ("gloo", "mpi", "ucc")
 """Backends whose work runs on the host and is recorded as `backend:operation`."""
+
+DEVICE_BACKENDS = ("nccl", "rccl", "hccl", "xccl", "ccl", "ucc", "lccl", "mccl", "hcl")
+"""Backends whose calls are recorded as `backend:operation` on the host, and whose work runs on a device."""
 
 _BYTES: dict[str, int] = {
     "bool": 1, "byte": 1, "char": 1, "unsigned char": 1, "signed char": 1, "int8": 1, "uint8": 1,

@@ -110,6 +110,7 @@ def test_groups_of_one_kind_are_one_row_with_the_slowest_named() -> None:
         ("17", (0, 4), {"send", "recv"}, ("pp", "inferred")),
         ("17", (0, 4), {"send_recv"}, ("pp", "inferred")),
         ("17", (0, 1), {"all_to_all"}, ("ep", "inferred")),
+        ("17", tuple(range(8)), {"all_to_all", "all_reduce"}, ("world", "inferred")),
         ("17", (0, 1, 2, 3, 4, 5, 6, 7), {"all_reduce"}, ("world", "inferred")),
         ("17", (0, 1, 2, 3), {"all_reduce"}, ("tp", "inferred")),
         ("17", (0, 4), {"all_reduce"}, ("dp", "inferred")),

@@ -281,7 +281,6 @@ def test_the_steps_of_eight_ranks_have_their_length(
     assert steps == {rank: ns(us) for rank, us in enumerate(values["step_us_by_rank"])}
 
 
-@pytest.mark.xfail(reason="collectives without arguments of a process group are not matched by their order yet")
 def test_the_waits_of_eight_ranks_without_process_groups_are_known(
     dlrm: Report, truth: dict[str, dict[str, dict[str, object]]]
 ) -> None:
@@ -289,6 +288,18 @@ def test_the_waits_of_eight_ranks_without_process_groups_are_known(
     assert isinstance(values, dict)
     waits = {rank: sum(wait.total_ns for wait in dlrm.rank_waits if wait.rank == rank) for rank in range(8)}
     assert waits == {rank: ns(us) for rank, us in enumerate(values["wait_us_by_rank"])}
+
+
+def test_eight_ranks_without_process_groups_blame_the_one_that_comes_last(dlrm: Report) -> None:
+    last = {row.rank: row.last for row in dlrm.communication.arrivals}
+    assert last == {0: 0, 1: 0, 2: 0, 3: 0, 4: 1, 5: 2, 6: 0, 7: 5}
+    wait, whole = (
+        sum(getattr(group, field) for group in dlrm.communication.groups) for field in ("wait_ns", "elapse_ns")
+    )
+    assert wait / whole == pytest.approx(0.96, abs=0.01)
+    assert {group.op for group in dlrm.communication.groups} == {"all_to_all", "all_reduce"}
+    assert all(group.split_rows == group.rows for group in dlrm.communication.groups)
+    assert "rank 7" in dlrm.verdict.sentence
 
 
 def test_kernel_details_alone_still_splits_off_communication(shared: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from hermes.base.errors import HermesError, TraceFormatError
 from hermes.base.intervals import flat
 from hermes.base.units import ns_of_us
 from hermes.model.tables import TABLES
+from hermes.profiles.read.kineto.files import host_of
 from hermes.profiles.read.kineto.reader import KinetoReader
 from hermes.profiles.read.sink import Sink
 
@@ -429,6 +430,55 @@ def test_a_frame_that_calls_the_collector_is_a_collection(read: Read) -> None:
 
 def test_enqueuing_calls_of_a_job_with_a_device_are_no_communication(read: Read) -> None:
     assert read([_span("cpu_op", "c10d::allreduce_", 1, 9), _kernel("gemm", 1, 1)]).read("comm_op").height == 0
+
+
+def _called(name: str, kernel: str, *, dims: str = "[[6144]]") -> list[Event]:
+    """A kernel that is launched inside a range of the host, as PyTorch before 2.1 recorded collectives."""
+    shapes = {"Input Dims": json.loads(dims), "Input type": ["float"]}
+    return [
+        _span("cpu_op", "c10d::whatever_", 0, 9),
+        _span("user_annotation", name, 1, 5, **shapes),
+        _launch(2, 5),
+        _kernel(kernel, 10, 5, correlation=5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "told"),
+    [
+        ("nccl:all_to_all", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(X)", ("all_to_all", 24_576, None)),
+        ("nccl:send 3->1", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(X)", ("send", 24_576, 1)),
+        ("nccl:recv 3<-1", "ncclDevKernel_SendRecv(X)", ("recv", 24_576, 1)),
+        # The first number is this one's place in the group: where it is not its rank, the second is none either.
+        ("nccl:send 0->1", "ncclDevKernel_SendRecv(X)", ("send", 24_576, None)),
+        ("nccl:all_reduce", "ncclDevKernel_Generic_4(X)", ("all_reduce", 24_576, None)),
+        ("nccl:all_gather", "ncclKernel_AllGather_RING_LL_Sum_int8_t(X)", ("all_gather", None, None)),
+        ("nccl:coalesced", "ncclDevKernel_SendRecv(X)", ("send_recv", None, None)),
+        ("nccl:all_reduce", "ncclKernel_AllGather_RING_LL_Sum_int8_t(X)", ("all_gather", None, None)),
+    ],
+)
+def test_the_range_around_the_launch_tells_what_the_kernel_does(
+    name: str, kernel: str, told: tuple[str, int | None, int | None], read: Read
+) -> None:
+    comm = read(_called(name, kernel)).read("comm_op")
+    assert comm.select("op", "bytes", "peer").rows() == [told]
+
+
+def test_what_the_kernel_says_itself_is_believed_before_the_range_around_it(read: Read) -> None:
+    events = _called("nccl:all_to_all", "ncclDevKernel_SendRecv(X)")[:-1]
+    comm = read([*events, _comm(10, 5, correlation=5)]).read("comm_op")
+    assert comm.select("op", "bytes").rows() == [("all_reduce", 2_000)]
+
+
+@pytest.mark.parametrize("dims", ["[[-1, 2]]", '"x"', "[[]]", "{}", '[["a"]]'])
+def test_shapes_that_are_none_give_no_size(dims: str, read: Read) -> None:
+    comm = read(_called("nccl:all_to_all", "ncclDevKernel_SendRecv(X)", dims=dims)).read("comm_op")
+    assert comm.select("op", "bytes").rows() == [("all_to_all", None)]
+
+
+def test_a_name_such_as_worker0_step_12_is_no_host() -> None:
+    assert host_of(Path("worker0_step_12.1694128201557.pt.trace.json")) is None
+    assert host_of(Path("node-3.cluster_4711.1694128201557.pt.trace.json")) == "node-3.cluster"
 
 
 def test_groups_come_from_the_header_and_from_the_kernels(read: Read) -> None:

@@ -60,7 +60,7 @@ class JobExchange:
             alignment=transfers.alignment(sums, rows),
             stalls=transfers.stalls(sums, rows),
             contention=contention.merged([*beside, *contention.comm_contention(rows, job.groups)]),
-            notes=_notes(job.made, rows, fitted=bool(fits)),
+            notes=(*job.match_notes, *_notes(job.made, rows, fitted=bool(fits))),
         )
 
     def _placed(self, links: Sequence[LinkPair]) -> tuple[LinkPair, ...]:

@@ -16,6 +16,7 @@ from hermes.profiles.align.offsets import clock_offsets
 from hermes.profiles.measure.communication import group_ops
 from hermes.profiles.measure.communication.arrivals import ArrivalsByRank, arrivals, by_starts, gathered
 from hermes.profiles.measure.communication.collectives import GroupInfo, Operations, operations
+from hermes.profiles.measure.communication.ungrouped import matched
 from hermes.profiles.measure.stacked import stacked
 from hermes.profiles.measure.structure import pipeline
 from hermes.profiles.pipeline.rank_exchange import GIVEN
@@ -40,9 +41,11 @@ class JobOutline:
         # Where the job does not say how many ranks it has, its largest group does, at least.
         sizes = [info.size or 0 for info in self.groups.values()]
         self.world = max(len(ordered), max(self.worlds, default=0), max(sizes, default=0))
-        self.every = gathered({one.rank: one.operations for one in ordered})
-        self._late = _late(ordered, self.collected)
         hosts = {rank: place.host for rank, place in self.places.items()}
+        by_order = matched(gathered({one.rank: one.operations for one in ordered}), hosts, self.world)
+        self.every, self.match_notes = by_order.every, by_order.notes
+        self.groups |= by_order.groups
+        self._late = _late(ordered, self.collected)
         self.clocks: tuple[ClockOffset, ...] = clock_offsets(hosts, self.every) if len(hosts) > 1 else ()
         self._stages = {one.rank: one.input.pp for one in ordered}
 

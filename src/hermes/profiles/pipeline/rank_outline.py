@@ -26,6 +26,7 @@ takes some 30 bytes, and what travels of a rank may be 1 MB."""
 _KERNEL = ("rank", "component", "start_ns", "dur_ns", "step")
 _COMM_OP = (
     "rank", "comm_id", "op", "group", "name", "sequence", "peer", "start_ns", "dur_ns", "step", "bytes", "library",
+    "stream",
 )  # fmt: skip
 _WAIT = ("rank", "comm_id", "task", "plane", "peer_rank", "start_ns", "dur_ns", "bytes", "link")
 

@@ -275,9 +275,9 @@ def parallel_of(
 ) -> tuple[str | None, Literal["name", "inferred", "unknown"]]:
     """The dimension that a group serves, by its name; else by what it does, as communicators show it.
 
-    Sends and receives make a pipeline, all-to-all makes experts, all ranks the world. Neighbours (consecutive ranks)
-    that gather or reduce are taken for tensor parallelism, ranks further apart for data parallelism: the order of
-    Megatron-LM and of all that follow it (`initialize_model_parallel`, order tp-cp-ep-dp-pp).
+    Sends and receives make a pipeline, all-to-all among some of the ranks makes experts, all ranks the world.
+    Neighbours (consecutive ranks) that gather or reduce are taken for tensor parallelism, ranks further apart for data
+    parallelism: the order of Megatron-LM and of all that follow it (`initialize_model_parallel`, order tp-cp-ep-dp-pp).
     """
     name = info.label.lower()
     if name in _EXACT:
@@ -285,9 +285,10 @@ def parallel_of(
     for word, dimension in _WORDS:
         if word in name:
             return dimension, "name"
-    if ops & set(_BETWEEN_TWO):
+    whole = len(info.members or ()) >= world > 2
+    if ops & set(_BETWEEN_TWO) and not (whole and "all_to_all" in ops):
         return "pp", "inferred"
-    if "all_to_all" in ops:
+    if "all_to_all" in ops and not whole:
         return "ep", "inferred"
     if not info.members or len(info.members) < 2:
         return None, "unknown"

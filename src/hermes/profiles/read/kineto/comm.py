@@ -9,6 +9,7 @@ import polars as pl
 
 from hermes.knowledge.collectives import BACKENDS, dtypes, op_of_words
 from hermes.profiles.read.chrome import sparse_sql
+from hermes.profiles.read.kineto.comm_calls import with_calls
 from hermes.profiles.read.kineto.device import STREAM
 from hermes.profiles.read.query import one
 from hermes.profiles.read.sink import Sink
@@ -33,7 +34,7 @@ def write_comm(con: duckdb.DuckDBPyConnection, job: Any, step: pl.DataFrame, sin
         "FROM event LEFT JOIN kernel_name USING (name) WHERE what IN ('kernel', 'memcpy', 'memset')",
     )
     if kernels:
-        rows = own_device(step, con.sql(_device_query()).pl())
+        rows = own_device(step, with_calls(con, con.sql(_device_query()).pl(), sink.rank))
     else:
         rows = own_host(step, _host_rows(con, with_device=devices > 0).with_columns(_group(job)))
     sink.frame("comm_op", _finished(rows))

@@ -25,7 +25,8 @@ _ASCEND_LANES = (b'"Ascend Hardware"', b'"async_npu"', b'"HostToDevice"', b'"CAN
 _RANK_IN_NAME = re.compile(r"(?:^|[^A-Za-z])rank[-_]?(\d{1,7})(?!\d)|(?:^|[^A-Za-z])worker[-_]?(\d{1,7})(?=\.)", re.I)
 _OWN_NAME = re.compile(r"\.pt\.trace\.json(\.gz)?$", re.I)
 _KINETO_NAME = re.compile(r"^(?P<worker>.+?)\.(?P<time>\d{10,20})\.pt\.trace\.json(\.gz)?$", re.I)
-_WORKER = re.compile(r"^(?P<host>.+)_(?P<pid>\d+)$")
+# The name of a host has no underscore: `worker0_step_12` is none with a process.
+_WORKER = re.compile(r"^(?P<host>[^_]+)_(?P<pid>\d+)$")
 _RANK_IN_HEAD = re.compile(r'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d{1,7})\b')
 _LARGEST_RANK = 10_000_000
 
