@@ -10,6 +10,7 @@ from typing import Literal
 
 from hermes_testing.ascend_common import Options
 from hermes_testing.ascend_db import write_ascend_db
+from hermes_testing.ascend_raw import write_ascend_raw
 from hermes_testing.ascend_text import write_ascend_text
 from hermes_testing.job import Job
 from hermes_testing.kineto import write_kineto
@@ -17,11 +18,12 @@ from hermes_testing.profile import Profile
 from hermes_testing.simulate import simulate
 from hermes_testing.truth import truth_of
 
-Format = Literal["ascend-text", "ascend-db", "kineto"]
+Format = Literal["ascend-text", "ascend-db", "ascend-raw", "kineto"]
 
 _WRITERS: dict[Format, Callable[[Path, Job, Profile, Options], Path]] = {
     "ascend-text": write_ascend_text,
     "ascend-db": write_ascend_db,
+    "ascend-raw": write_ascend_raw,
     "kineto": write_kineto,
 }
 

@@ -74,4 +74,8 @@ def load_profiles(
             # The reading needs the interpreter a thousand times for a moment, and should not wait 5 ms each time.
             sys.setswitchinterval(0.000_5)
             threading.Thread(target=meanwhile, daemon=True).start()
-        return load(paths, cache, capture=capture, digests=digests, engine=engine)
+        return load(paths, cache, capture=capture, digests=digests, engine=engine, tell=_tell)
+
+
+def _tell(text: str) -> None:
+    print(f"hermes: {plain(text)}", file=sys.stderr, flush=True)

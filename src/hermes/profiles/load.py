@@ -12,7 +12,7 @@ import duckdb
 from hermes.base.errors import Diagnostic, HermesError, InputError
 from hermes.model.tables import TABLES, schema_of
 from hermes.profiles.engines.engine import Engine, Given, Lost, Made, called
-from hermes.profiles.read.discover import Found, chosen, claimed, reader_of, unit_of
+from hermes.profiles.read.discover import Found, chosen, claimed, prepared, reader_of, unit_of
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
 from hermes.store.cache import Cache, Entry, unwritable
@@ -39,16 +39,17 @@ def load(
     capture: str = "",
     digests: Digests | None = None,
     engine: Engine | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Loaded:
     """Read what is not in the cache yet; `digests` may have begun on the files. Raises `InputError` when no rank can be
     read.
 
     A path may be a URL that fsspec knows: its files are fetched by whoever reads them. `engine` reads ranks that are
-    not in the cache.
+    not in the cache; `tell` is told when a capture must be exported by another tool first.
     """
     if digests is None:
         with Digests() as own:
-            return load(paths, cache, capture=capture, digests=own, engine=engine)
+            return load(paths, cache, capture=capture, digests=own, engine=engine, tell=tell)
     urls = [path for path in paths if isinstance(path, str) and is_url(path)]
     local = [Path(path) for path in paths if path not in urls]
     mirrors = [mirror(url, cache.root) for url in urls]
@@ -62,6 +63,8 @@ def load(
         )
     sources, fetched, unfetched = _remote(mirrors, engine)
     found, notes = chosen([*claimed(files), *sources], [*files, *fetched], capture=capture)
+    found = [prepared(one, cache.root, tell) for one in found]
+    notes += [note for one in found for note in one.source.notes if note not in notes]
     ranks, failed = _all(found, mirrors, cache, digests, engine)
     failed = [*unfetched, *failed]
     if not ranks:

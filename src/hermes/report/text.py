@@ -379,6 +379,6 @@ def _notes(screen: Screen, report: Report) -> None:
     screen.line((f"Degraded: {counted(len(notes), 'note')} on the input", "bold yellow"))
     for note in notes[:_NOTES]:
         tail = "".join([f"; lost: {note.lost}" if note.lost else "", f"; what to do: {note.hint}" if note.hint else ""])
-        screen.line(f"{f'{note.where}: ' if note.where else ''}{note.message}{tail}", indent=2, most=5)
+        screen.line(f"{f'{note.where}: ' if note.where else ''}{note.message}{tail}", indent=2, most=9)
     if len(notes) > _NOTES:
         screen.line(f"and {len(notes) - _NOTES} more in the report", indent=2)

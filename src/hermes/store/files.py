@@ -16,7 +16,7 @@ from hermes.store.index import Index, State, state_of
 _MAX_DEPTH = 12
 _PIECE = 64 << 20
 """Files are hashed in pieces of this size, which several threads share."""
-_SKIPPED = {"FRAMEWORK", "logs", ".git", "__pycache__", "node_modules", "mindstudio_profiler_log"}
+_SKIPPED = {"logs", ".git", "__pycache__", "node_modules", "mindstudio_profiler_log"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic, InputError
@@ -29,6 +29,11 @@ class Found:
 def reader_of(source: Source) -> Reader:
     """The reader that claimed a source."""
     return next(reader for reader in READERS if reader.name == source.reader)
+
+
+def prepared(one: Found, cache: Path, tell: Callable[[str], None]) -> Found:
+    """The capture, or what was made of it where its profiler left it raw."""
+    return dataclasses.replace(one, source=reader_of(one.source).prepare(one.source, cache, tell))
 
 
 def discover(files: Sequence[Path], *, capture: str = "") -> tuple[list[Found], list[Diagnostic]]:

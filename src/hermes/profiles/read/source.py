@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -21,7 +21,8 @@ class Source:
     """One capture of one rank, found but not read.
 
     `files` are all files that the tables will come from: the cache is keyed by their content. `rank` is None when no
-    file says it. `capture` tells several captures of one rank apart (time stamp or folder name, sortable).
+    file says it. `capture` tells several captures of one rank apart (time stamp or folder name, sortable). `aside` are
+    files that belong to it and hold what another tool must read.
     """
 
     reader: str
@@ -31,6 +32,7 @@ class Source:
     rank: int | None
     capture: str
     notes: tuple[Diagnostic, ...] = field(default=())
+    aside: tuple[Path, ...] = ()
 
 
 class Reader(Protocol):
@@ -42,6 +44,10 @@ class Reader(Protocol):
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """The captures among these files; reads no more than the heads of files and never raises on junk."""
+        ...
+
+    def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
+        """What to read in its place, where something must be made of it first; `tell` is told before it takes long."""
         ...
 
     def read(self, source: Source, rank: int, sink: Sink) -> None:

@@ -29,6 +29,12 @@ _INFO = re.compile(r"^profiler_info(?:_(\d+))?\.json$")
 _STAMP = re.compile(r"_(\d{14,17})_ascend_(?:pt|ms)$")
 _MOST_RANKS = 1 << 24
 _PROF = re.compile(r"^PROF_\d+_\d+_[0-9a-zA-Z]+")
+_RECORD = re.compile(r"^(torch\.[a-z_]+|mindspore\.[a-z_]+|cpu_op_execute_timestamp)")
+_RAW_SIDE = re.compile(r"^(host|device_\d+)$")
+_SMALL = re.compile(r"^((info|sample)\.json(\.\d+)?|(start|end)_info(\.\d+)?|(host|dev)_start\.log(\.\d+)?)$")
+_OUTPUT = "ASCEND_PROFILER_OUTPUT"
+RECORDS = "FRAMEWORK"
+"""Folder that the frameworks' profilers write their own records into."""
 
 
 Json = dict[str, object]
@@ -36,7 +42,10 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """The files of one capture of one rank."""
+    """The files of one capture of one rank.
+
+    `records` are the framework's own raw records, `raw` what CANN wrote below `PROF_*` before any export.
+    """
 
     root: Path
     rank: int | None
@@ -49,6 +58,8 @@ class Capture:
     csvs: tuple[Path, ...]
     jsons: tuple[Path, ...]
     databases: tuple[Path, ...]
+    records: tuple[Path, ...] = ()
+    raw: tuple[Path, ...] = ()
 
     @property
     def has_text(self) -> bool:
@@ -70,12 +81,23 @@ class Capture:
             *(path for path in wal if path.exists()),
         )
 
+    @property
+    def needs_records(self) -> bool:
+        """Whether CANN has exported the device's part and nobody the framework's."""
+        return bool(self.records and self.traces) and not any(path.parent.name == _OUTPUT for path in self.traces)
+
+    @property
+    def raw_files(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        """What is read of a capture that nothing has exported, and what only CANN's tools can read."""
+        small = [path for path in self.raw if _SMALL.match(path.name)]
+        return (*self.records, *small), tuple(path for path in self.raw if path not in small)
+
 
 def captures(files: Iterable[Path]) -> list[Capture]:
     """The Ascend captures among these files, sorted by root."""
     by_root: dict[Path, list[Path]] = {}
     for path in files:
-        if _kind(path.name):
+        if _kind(path.name) or raw_kind(path):
             by_root.setdefault(_root(path), []).append(path)
     found = (_capture(root, sorted(own)) for root, own in sorted(by_root.items()))
     return [capture for capture in found if capture]
@@ -114,6 +136,21 @@ def rank_in_info(info: Json) -> int | None:
     return found if found is not None else rank_number(inner.get("rank_id") if isinstance(inner, dict) else None)
 
 
+def raw_kind(path: Path) -> str:
+    """`record` for a record of the framework, `raw` for what CANN wrote before an export; else empty."""
+    if path.parent.name == RECORDS and _RECORD.match(path.name):
+        return "record"
+    parts = path.parts
+    inside = next((place for place, part in enumerate(parts[:-2]) if _PROF.match(part)), None)
+    return "raw" if inside is not None and _RAW_SIDE.match(parts[inside + 1]) else ""
+
+
+def prof_folders(files: Iterable[Path]) -> list[Path]:
+    """The folders `PROF_*` that these files lie in."""
+    found = {folder for path in files for folder in path.parents if _PROF.match(folder.name)}
+    return sorted(found)
+
+
 def _kind(name: str) -> str:
     for kind, pattern in (
         ("trace", _TRACE),
@@ -135,15 +172,21 @@ def _root(path: Path) -> Path:
     for folder in path.parents:
         if folder.name.endswith(("_ascend_pt", "_ascend_ms")):
             return folder
+    if path.parent.name == RECORDS:
+        return path.parent.parent
     for folder in path.parents:
-        if folder.name == "ASCEND_PROFILER_OUTPUT":
+        if folder.name == _OUTPUT:
             return folder.parent if any(folder.parent.glob("profiler_info*.json")) else folder
         if _PROF.match(folder.name):
-            return folder
+            beside = folder.parent
+            return beside if (beside / RECORDS).is_dir() else folder
     return path.parent
 
 
 def _capture(root: Path, own: list[Path]) -> Capture | None:
+    records = tuple(path for path in own if raw_kind(path) == "record")
+    raw = tuple(path for path in own if raw_kind(path) == "raw" and not _kind(path.name))
+    own = [path for path in own if _kind(path.name)]
     inside = [path for path in own if not any(_PROF.match(part) for part in path.relative_to(root).parts[:-1])]
     # The raw PROF_* folder repeats the run; it is read only where there is nothing else.
     own = inside if any(_kind(path.name) not in ("info", "metadata") for path in inside) else own
@@ -151,16 +194,19 @@ def _capture(root: Path, own: list[Path]) -> Capture | None:
     for path in own:
         kinds.setdefault(_kind(path.name), []).append(path)
     databases = kinds.get("db") or kinds.get("msprof_db") or []
-    if not (kinds.keys() & {"trace", "kernels"} or databases or {"csv", "json", "side_db"} & kinds.keys()):
-        return None
-    if not _plausible(root, kinds, databases):
-        return None
+    exported = kinds.keys() & {"trace", "kernels", "csv", "json", "side_db"} or databases
+    if not (exported and _plausible(root, kinds, databases)):
+        if not (records or raw):
+            return None
+        kinds, databases = {name: kinds[name] for name in ("info", "metadata") if name in kinds}, []
     infos = kinds.get("info", [])
     return Capture(
         root=root,
         rank=_rank(infos, databases, kinds.get("metadata", [])),
         stamp=match.group(1) if (match := _STAMP.search(root.name)) else legible(root.name),
-        mindspore=root.name.endswith("_ascend_ms") or any("mindspore" in path.name for path in databases),
+        mindspore=root.name.endswith("_ascend_ms")
+        or any("mindspore" in path.name for path in databases)
+        or any(path.name.startswith("mindspore.") for path in records),
         info=infos[0] if infos else None,
         metadata=kinds["metadata"][0] if "metadata" in kinds else None,
         traces=tuple(kinds.get("trace", [])),
@@ -168,6 +214,8 @@ def _capture(root: Path, own: list[Path]) -> Capture | None:
         csvs=tuple(kinds.get("csv", [])),
         jsons=tuple(kinds.get("json", [])),
         databases=(*databases, *kinds.get("side_db", [])),
+        records=records,
+        raw=raw,
     )
 
 
@@ -181,7 +229,7 @@ def _plausible(root: Path, kinds: dict[str, list[Path]], databases: list[Path]) 
         or root.name.endswith(("_ascend_pt", "_ascend_ms"))
     ):
         return True
-    return any(path.parent.name == "ASCEND_PROFILER_OUTPUT" for paths in kinds.values() for path in paths)
+    return any(path.parent.name == _OUTPUT for paths in kinds.values() for path in paths)
 
 
 def _rank(infos: list[Path], databases: list[Path], metadata: list[Path]) -> int | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from hermes.profiles.read.ascend.folder import Capture, captures
 from hermes.profiles.read.ascend.text import read_text
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
+from hermes.store.files import walk
 
 # Tables that refer to each other by row number must come from the same side.
 _TOGETHER: tuple[tuple[str, ...], ...] = (
@@ -35,6 +37,8 @@ _TOGETHER: tuple[tuple[str, ...], ...] = (
     ("group",),
 )
 _FROM_TEXT = ("counter", "setting")
+RAW = "ascend-raw"
+"""Format of a capture that nothing has exported yet."""
 
 
 class AscendReader:
@@ -53,13 +57,41 @@ class AscendReader:
             from hermes.profiles.read.ascend.db import claim_databases
 
             databases = [dataclasses.replace(source, reader=self.name) for source in claim_databases(rest)]
-        return sorted([*found, *databases], key=lambda source: (source.root, source.files))
+        known = {source.root for source in (*found, *databases)}
+        raw = [_source(one) for one in captures(rest) if one.root not in known and not (one.has_text or one.databases)]
+        return sorted([*found, *databases, *raw], key=lambda source: (source.root, source.files))
+
+    def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
+        """What to read in place of a capture that nothing has exported: its export where a tool of this host makes it.
+
+        Without one the source itself, with what must be said of it.
+        """
+        if source.format != RAW:
+            return source
+        from hermes.profiles.read.ascend.raw.export import export
+
+        (capture,) = captures([*source.files, *source.aside])
+        made = export(capture, cache, os.environ, tell)
+        notes = (*source.notes, *([made.note] if made.note else []))
+        exported = next(iter(self.claim(walk([made.root]))), None) if made.root else None
+        if exported is None:
+            return dataclasses.replace(source, notes=notes)
+        return dataclasses.replace(exported, rank=source.rank, capture=source.capture, notes=notes)
 
     def read(self, source: Source, rank: int, sink: Sink) -> None:
         """Text alone, databases alone, or both merged table by table."""
+        if source.format == RAW:
+            from hermes.profiles.read.ascend.raw.reader import read_raw
+
+            read_raw(captures([*source.files, *source.aside])[0], sink)
+            return
         capture = next((capture for capture in captures(source.files) if capture.has_text), None)
         if capture is None:
             _read_database(source.files, source.capture, rank, sink)
+        elif capture.needs_records:
+            from hermes.profiles.read.ascend.raw.merge import read_exported_device
+
+            read_exported_device(captures([*source.files, *source.aside])[0], rank, sink)
         elif capture.databases:
             _read_both(capture, rank, sink)
         else:
@@ -68,11 +100,15 @@ class AscendReader:
 
 def _source(capture: Capture) -> Source:
     kinds = [kind for kind, there in (("text", capture.has_text), ("db", bool(capture.databases))) if there]
+    small, large = capture.raw_files
+    if capture.needs_records:
+        kinds = ["text", "raw"]
     return Source(
         reader=AscendReader.name,
-        format=f"ascend-{'+'.join(kinds)}",
+        format=f"ascend-{'+'.join(kinds)}" if kinds else RAW,
         root=capture.root,
-        files=capture.files,
+        files=capture.files if kinds and not capture.needs_records else (*capture.files, *small),
+        aside=() if kinds else large,
         rank=capture.rank,
         capture=capture.stamp,
     )

@@ -10,7 +10,7 @@ the start were launched before the capture.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
@@ -84,6 +84,10 @@ class KinetoReader:
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
         return claimed(self.name, files)
+
+    def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
+        """The source itself: a trace is read as it lies there."""
+        return source
 
     def read(self, source: Source, rank: int, sink: Sink) -> None:
         """Write all tables of the trace; raises `TraceFormatError` when no event of it can be read."""

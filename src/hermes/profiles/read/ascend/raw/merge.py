@@ -1,0 +1,51 @@
+"""A capture of which CANN exported the device's part alone: the framework's part is read from its records beside it."""
+
+from __future__ import annotations
+
+import shutil
+
+import polars as pl
+
+from hermes.profiles.read.ascend.folder import Capture
+from hermes.profiles.read.ascend.raw.reader import write_records
+from hermes.profiles.read.ascend.text import read_text
+from hermes.profiles.read.nest import nest
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.steps import own_device, own_host
+
+_OF_RECORDS = ("setting", "step", "stack", "gc", "memory", "allocation")
+_ADDED = ("host_op", "flow")
+_DEVICE = ("kernel", "comm_op")
+
+
+def read_exported_device(capture: Capture, rank: int, sink: Sink) -> None:
+    """The device's tables from CANN's export, the framework's from its records, and both sides' host calls."""
+    device, host = (Sink(sink.scratch / side, rank) for side in ("device", "host"))
+    try:
+        read_text(capture, rank, device)
+        write_records(capture, host)
+        _merge(device, host, sink)
+    finally:
+        for part in (device, host):
+            shutil.rmtree(part.folder, ignore_errors=True)
+    sink.notes += [note for note in device.notes if "no host call" not in note.message]
+    sink.notes += [note for note in host.notes if note not in device.notes]
+
+
+def _merge(device: Sink, host: Sink, sink: Sink) -> None:
+    step = host.read("step").drop("rank")
+    for path in sorted(device.folder.glob("*.parquet")):
+        if path.stem not in (*_OF_RECORDS, *_ADDED, *_DEVICE, "rank"):
+            sink.frame(path.stem, device.read(path.stem).drop("rank"))
+    for name in _OF_RECORDS:
+        better = host if host.rows(name) else device
+        sink.frame(name, better.read(name).drop("rank"))
+    for name in _DEVICE:
+        rows = device.read(name).drop("rank", "step")
+        if rows.height:
+            sink.frame(name, own_device(step, rows))
+    sink.frame("flow", pl.concat([part.read("flow").drop("rank") for part in (device, host)]))
+    calls = [part.read("host_op").drop("rank", "op_id", "depth", "self_ns", "step") for part in (device, host)]
+    sink.frame("host_op", own_host(step, nest(pl.concat(calls))))
+    row = host.read("rank").drop("rank")
+    sink.frame("rank", row.with_columns(pl.lit("ascend-text+raw").alias("format")))

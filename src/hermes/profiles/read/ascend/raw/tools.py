@@ -1,0 +1,107 @@
+"""Which tools of this host can export a raw capture, how they are called, and what to run where there are none.
+
+Signatures by the wheels: `torch_npu.profiler.profiler.analyse(profiler_path, max_process_number, export_type)` of
+2.13.0 and `mindspore.profiler.profiler.analyse(profiler_path, max_process_number, ...)` of 2.10. Both call CANN's
+`msprof`, which alone exports what the device wrote: `msprof --export=on --output=PROF_*`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.profiles.read.ascend.folder import Capture, prof_folders
+
+_ANALYSE = "import sys; from {module}.profiler.profiler import analyse; analyse(sys.argv[1], max_process_number=1)"
+_HAS = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+_LOOK_S = 20
+_HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH/..")
+_PLACES = ("bin/msprof", "tools/profiler/bin/msprof")
+_USUAL = ("/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann", "/usr/local/Ascend/latest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One way to export a capture: `calls` are run one after the other, with `path` before PATH."""
+
+    name: str
+    calls: tuple[tuple[str, ...], ...]
+    path: str = ""
+
+
+def tool_for(capture: Capture, root: Path, environment: Mapping[str, str]) -> Tool | None:
+    """What exports the copy of that capture in `root` on this host; None when it has not what is needed."""
+    msprof = _msprof(environment)
+    beside = str(Path(msprof).parent) if msprof else ""
+    # Without CANN's tool the framework's would wait for its output for ever.
+    if capture.records and (msprof or not capture.raw):
+        module = _module(capture)
+        python = _python(module, environment)
+        if python:
+            call = (python, "-c", _ANALYSE.format(module=module), str(root))
+            return Tool(name=module, calls=(call,), path=beside)
+    if msprof and capture.raw:
+        folders = [root / folder.relative_to(capture.root) for folder in prof_folders(capture.raw)]
+        calls = tuple((msprof, "--export=on", f"--output={folder}") for folder in folders)
+        return Tool(name="msprof", calls=calls, path=beside)
+    return None
+
+
+def what_to_run(capture: Capture) -> str:
+    """The command that exports the capture, and where it can be run."""
+    if capture.records:
+        module = _module(capture)
+        # It takes the folder that holds the captures of several ranks as well.
+        code = f"from {module}.profiler.profiler import analyse; analyse({json.dumps(str(capture.root.parent), ensure_ascii=False)})"
+        needs = f"{module} and CANN (source its set_env.sh first)" if capture.raw else module
+        return f"on a host with {needs} run: python -c {shlex.quote(code)}; then analyze the folder again"
+    folders = prof_folders(capture.raw)
+    folder = folders[0] if folders else capture.root
+    return (
+        "on a host with CANN (source its set_env.sh first) run: "
+        f"msprof --export=on --output={shlex.quote(str(folder))}; then analyze the folder again"
+    )
+
+
+def _module(capture: Capture) -> str:
+    return "mindspore" if capture.mindspore else "torch_npu"
+
+
+def _msprof(environment: Mapping[str, str]) -> str:
+    """CANN's exporter: on PATH, else where CANN's variables or its usual folders are."""
+    if found := shutil.which("msprof", path=environment.get("PATH")):
+        return found
+    homes = [environment[name.partition("/")[0]] + name[name.find("/") :] if "/" in name else environment[name]
+             for name in _HOMES if name.partition("/")[0] in environment]  # fmt: skip
+    places = (Path(home) / place for home in (*homes, *_USUAL) for place in _PLACES)
+    return next((str(place) for place in places if shutil.which(str(place))), "")
+
+
+def _python(module: str, environment: Mapping[str, str]) -> str:
+    """A Python that has the framework: HERMES_ASCEND_PYTHON, this one, the active environment's, the one on PATH."""
+    active = environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX")
+    candidates = [
+        environment.get("HERMES_ASCEND_PYTHON"),
+        sys.executable,
+        str(Path(active) / "bin" / "python") if active else None,
+        *(shutil.which(name, path=environment.get("PATH")) for name in ("python3", "python")),
+    ]
+    return next((python for python in dict.fromkeys(filter(None, candidates)) if _has(python, module, environment)), "")
+
+
+def _has(python: str, module: str, environment: Mapping[str, str]) -> bool:
+    """Whether that Python finds the module, without importing it."""
+    try:
+        done = subprocess.run(
+            [python, "-c", _HAS, module], env=dict(environment), stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=_LOOK_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
