@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+LONGEST_S = 3600
+"""How long an analysis may take: a raw capture is exported first, which takes minutes for each second recorded."""
+_LOG_BYTES = 65536
 _SCRIPT = "import os; os.nice(19); from hermes.cli import command; command()"
 
 
@@ -18,12 +23,41 @@ def analysis(folder: Path, out: Path) -> subprocess.Popen[bytes]:
     # The job's own PYTHONPATH may hold the boot, and its environment libkineto's: the analysis is no training.
     environment = {**os.environ, "HERMES_CAPTURE": "0"}
     with (out / "analysis.log").open("wb") as log:
-        return subprocess.Popen(call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment)
+        # A session of its own: what it has started ends with it, and an interrupt from the terminal is for the job.
+        return subprocess.Popen(
+            call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+
+
+def stop(child: subprocess.Popen[bytes]) -> None:
+    """End an analysis and the tools that it has started."""
+    with contextlib.suppress(OSError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
 
 
 def outcome(done: subprocess.Popen[bytes], out: Path) -> str:
-    """What an analysis that has ended found, or where it says why it failed."""
-    return summary(out / "report.json") if done.returncode == 0 else f"the analysis failed: {out}/analysis.log"
+    """What an analysis that has ended found, or why it failed."""
+    if done.returncode == 0:
+        return summary(out / "report.json")
+    log = out / "analysis.log"
+    if done.returncode == -signal.SIGKILL:
+        return "the analysis was stopped before its end; hermes analyze the capture when the job has ended"
+    said = _said(log)
+    return f"the analysis failed: {said} ({log})" if said else f"the analysis failed: {log}"
+
+
+def _said(log: Path) -> str:
+    """What happened and what to do, as the command said on its standard error."""
+    try:
+        with log.open("rb") as file:
+            lines = file.read(_LOG_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    what = next((line.removeprefix("hermes: ") for line in reversed(lines) if line.startswith("hermes: ")), "")
+    do = next((line.partition(":")[2].strip() for line in lines if line.strip().startswith("what to do:")), "")
+    return "; ".join(filter(None, (what, do)))
 
 
 def summary(report: Path) -> str:
@@ -33,11 +67,19 @@ def summary(report: Path) -> str:
         if document["findings"]:
             first = document["findings"][0]
             action = first["actions"][0]["title"] if first["actions"] else ""
-            return f"{first['code']} {first['title']}" + (f" To do: {action}" if action else "")
+            return f"{first['code']} {first['title']}" + (f" To do: {action}" if action else "") + _lacks(document)
         parts = sorted(document["critical_path"], key=lambda part: -part["ms"])[:3]
         named = ", ".join(
             " ".join(filter(None, (part["component"], part.get("reason"), f"{part['share']:.0%}"))) for part in parts
         )
-        return f"no rule fired; the step is {named}" if named else "no rule fired"
+        return (f"no rule fired; the step is {named}" if named else "no rule fired") + _lacks(document)
     except (OSError, ValueError, KeyError, TypeError) as broken:
         return f"the report cannot be read ({type(broken).__name__})"
+
+
+def _lacks(document: dict[str, list[dict[str, str]]]) -> str:
+    """What the whole device side is lacking for, where nothing of it could be read, and what to do."""
+    for note in document.get("diagnostics", []):
+        if note["level"] == "degraded" and note.get("lost") == "the device side of every step":
+            return f" Without the device: {note['message']}" + (f"; {note['hint']}" if note.get("hint") else "")
+    return ""

@@ -18,7 +18,7 @@ from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, rings
 from hermes.jobs import thresholds
-from hermes.jobs.aside import analysis, outcome
+from hermes.jobs.aside import LONGEST_S, analysis, outcome, stop
 from hermes.jobs.captures import Asked, Wish, answers, ask, automatic, finished, write_manifest
 from hermes.jobs.detect.alarm import Alarm, Detector, KSigmaSettings, Policy
 from hermes.jobs.detect.causes import Cause
@@ -32,7 +32,6 @@ from hermes.jobs.stuck import LEAST_NS, Progress, Stall, seen_ns, stacks, stall
 
 _IDLE_NS = 10_000_000_000
 _LATEST = 200
-_LONGEST_ANALYSIS_S = 900
 
 
 @dataclass(slots=True, kw_only=True)
@@ -299,8 +298,8 @@ class Watcher:
         for entry in list(self._analyses):
             child, out, began = entry
             if child.poll() is None:
-                if time.monotonic() - began > _LONGEST_ANALYSIS_S:
-                    child.kill()
+                if time.monotonic() - began > LONGEST_S:
+                    stop(child)
                 continue
             self._analyses.remove(entry)
             text = note_finding(self.job, child, out)
@@ -332,9 +331,9 @@ class Watcher:
             while self._analyses and time.monotonic() < end:
                 time.sleep(0.1)
                 self._collect()
-        for child, _, _ in self._analyses:
-            child.kill()
-            child.wait()
+        for child, out, _ in self._analyses:
+            stop(child)
+            self._say(f"finding: {note_finding(self.job, child, out)}")
         for known in self._ranks.values():
             known.reader.close()
         self._ranks.clear()
@@ -364,8 +363,7 @@ def analysed(job: Job, folder: Path) -> None:
     """Analyse a capture, wait for it, and note what was found. Raises `OSError`."""
     child, out = begin_analysis(job, folder)
     try:
-        child.wait(_LONGEST_ANALYSIS_S)
+        child.wait(LONGEST_S)
     except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+        stop(child)
     note_finding(job, child, out)

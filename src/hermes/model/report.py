@@ -8,6 +8,7 @@ from functools import cached_property
 from hermes.base.errors import Diagnostic
 from hermes.model.comm_measures import Communication
 from hermes.model.compute_measures import Compute
+from hermes.model.files_seen import FilesSeen
 from hermes.model.finding import Finding
 from hermes.model.host_measures import HostSide
 from hermes.model.job import Job, JobMeasures, as_kind, flattened
@@ -62,6 +63,7 @@ class Coverage:
     ranks_expected_source: str
     steps: tuple[int, ...]
     missing: tuple[str, ...]
+    files: tuple[FilesSeen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,11 @@ from pathlib import Path
 import duckdb
 
 from hermes.base.errors import Diagnostic, HermesError, InputError
+from hermes.model.files_seen import FilesSeen
 from hermes.model.tables import TABLES, schema_of
 from hermes.profiles.engines.engine import Engine, Given, Lost, Made, called
 from hermes.profiles.read.discover import Found, chosen, claimed, prepared, reader_of, unit_of
+from hermes.profiles.read.files_seen import files_seen
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
 from hermes.store.cache import Cache, Entry, unwritable
@@ -30,6 +32,8 @@ class Loaded:
     paths: tuple[Path, ...]
     ranks: tuple[RankData, ...]
     notes: tuple[Diagnostic, ...]
+    files: tuple[FilesSeen, ...] = ()
+    """All files of the input, by what became of them."""
 
 
 def load(
@@ -62,7 +66,9 @@ def load(
             hint="give the folder that the profiler wrote",
         )
     sources, fetched, unfetched = _remote(mirrors, engine)
-    found, notes = chosen([*claimed(files), *sources], [*files, *fetched], capture=capture)
+    sources = [*claimed(files), *sources]
+    found, notes = chosen(sources, [*files, *fetched], capture=capture)
+    seen = files_seen([*files, *fetched], sources, [one.source for one in found])
     found = [prepared(one, cache.root, tell) for one in found]
     notes += [note for one in found for note in one.source.notes if note not in notes]
     ranks, failed = _all(found, mirrors, cache, digests, engine)
@@ -73,7 +79,7 @@ def load(
     notes = [_told(note, mirrors) for note in notes]
     # The same note about every rank is one note.
     said = dict.fromkeys([*notes, *(note for rank in ranks for note in rank.notes)])
-    return Loaded(paths=(*local, *(one.root for one in mirrors)), ranks=tuple(ranks), notes=tuple(said))
+    return Loaded(paths=(*local, *(one.root for one in mirrors)), ranks=tuple(ranks), notes=tuple(said), files=seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +266,7 @@ def without(loaded: Loaded, lost: Mapping[int, HermesError]) -> Loaded:
     ranks = tuple(rank for rank in loaded.ranks if rank.rank not in lost)
     if not ranks:
         raise _nothing_left(list(lost.values()))
-    return Loaded(paths=loaded.paths, ranks=ranks, notes=(*loaded.notes, *(_lost(one) for one in lost.values())))
+    return replace(loaded, ranks=ranks, notes=(*loaded.notes, *(_lost(one) for one in lost.values())))
 
 
 def _nothing_left(failed: Sequence[HermesError]) -> InputError:

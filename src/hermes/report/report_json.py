@@ -104,6 +104,16 @@ def _coverage(report: Report) -> dict[str, object]:
         "ranks_expected_source": _text(coverage.ranks_expected_source),
         "steps": list(coverage.steps),
         "missing": _texts(coverage.missing),
+        "files": [
+            {
+                "state": row.state,
+                "name": _text(row.name),
+                "count": row.count,
+                "example": _text(row.example),
+                "why": _text(row.why),
+            }
+            for row in coverage.files
+        ],
     }
 
 

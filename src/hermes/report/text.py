@@ -96,6 +96,11 @@ def _coverage(screen: Screen, report: Report) -> None:
         screen.line(f"Coverage: {sentence}", style="bold yellow", most=2)
     if len(sentences) > _WARNINGS:
         screen.line(f"Coverage: {len(sentences) - _WARNINGS} more gaps, see the report", style="bold yellow")
+    unknown = [row for row in report.coverage.files if row.state == "not known"]
+    if unknown:
+        count = sum(row.count for row in unknown)
+        named = ", ".join(dict.fromkeys(row.why or row.name for row in unknown))
+        screen.line(f"Files: {count} of {sum(row.count for row in report.coverage.files)} not read: {named}", most=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,9 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES, engine: Engine | None
     `engine` calls what is to be done for each rank; by default this process does it all. Ranks that it lost are named
     in the report, which is made of the others; raises `InputError` when none is left.
     """
-    said = dumps((loaded.paths, tuple((rank.rank, rank.key, rank.place) for rank in loaded.ranks), loaded.notes))
+    said = dumps(
+        (loaded.paths, tuple((rank.rank, rank.key, rank.place) for rank in loaded.ranks), loaded.notes, loaded.files)
+    )
     cache = loaded.ranks[0].cache if loaded.ranks else None
 
     def make() -> Report:
@@ -142,7 +144,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         found = combine(job, measured, exchanged)
         paths, free = followed.result()
     notes = [*loaded.notes, *merged(job.doubts), *(note for one in measured for note in one.notes)]
-    seen = coverage(job, notes)
+    seen = replace(coverage(job, notes), files=loaded.files)
     measures = _measures(job, found, notes, seen, paths, free)
     replay = StepReplay(loaded, job, rows)
     grounds = advice.Evidence(

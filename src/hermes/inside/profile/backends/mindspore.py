@@ -14,7 +14,7 @@ LEVELS = {"light": "Level0", "standard": "Level1", "full": "Level2"}
 
 
 class MindSporeBackend(Scheduled):
-    """One folder a rank, `rank{r}/*_ascend_ms`; analysed later, where there is a device to analyse."""
+    """One folder a rank, `rank{r}/*_ascend_ms`, raw: who analyses the capture exports it, in a process aside."""
 
     writer: ClassVar[str] = "MindSpore"
 
@@ -35,7 +35,7 @@ class MindSporeBackend(Scheduled):
             record_shapes=self._request.level != "light",
             start_profile=False,
             schedule=profiler.schedule(wait=0, active=self._request.steps, warmup=0, repeat=1),
-            on_trace_ready=profiler.tensorboard_trace_handler(str(self._folder), analyse_flag=True, async_mode=True),
+            on_trace_ready=profiler.tensorboard_trace_handler(str(self._folder), analyse_flag=False),
             experimental_config=profiler._ExperimentalConfig(
                 profiler_level=getattr(profiler.ProfilerLevel, LEVELS[self._request.level]),
                 aic_metrics=getattr(profiler.AicoreMetrics, metrics),

@@ -10,6 +10,8 @@ import polars as pl
 
 from hermes.model.tables import TABLES
 from hermes.profiles.read import csvfile
+from hermes.profiles.read.ascend import csv_queries
+from hermes.profiles.read.ascend.folder import OF_CANN
 from hermes.profiles.read.csvfile import Csv, real, size, whole
 from hermes.profiles.read.query import ns_sql
 from hermes.profiles.read.sink import Sink
@@ -20,8 +22,8 @@ _MB = 1024 * 1024
 def read_csvs(paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> dict[str, pl.DataFrame]:
     """Write memory, allocation, statistic, step_reported and input_queue.
 
-    Returns the rows that belong to tables of other files: `counter`, and `l2_cache` with `stream`, `task_id`, `hit` and
-    `victim`.
+    Returns the rows that belong to tables of other files: `counter`, `step`, `host_op`, and `l2_cache` with `stream`,
+    `task_id`, `hit` and `victim`.
     """
     parts: dict[str, list[pl.DataFrame]] = {}
     with contextlib.closing(sink.connect()) as con:
@@ -30,6 +32,8 @@ def read_csvs(paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> dict[s
             if file is None:
                 continue
             known = next(((table, query) for headers, table, query in _KNOWN if file.has(*headers)), None)
+            if known is None and OF_CANN.match(path.name):
+                known = ("statistic", csv_queries.any_numbers)
             if known:
                 table, query = known
                 rows = con.sql(query(file, mindspore)).pl()
@@ -48,7 +52,8 @@ def read_csvs(paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> dict[s
     for table, rows in tables.items():
         if table not in _ELSEWHERE:
             # Sums come out of a hash table in any order; rows of a curve stay as they were written.
-            sink.frame(table, rows.sort("source", "name", "level") if table == "statistic" else rows)
+            order = [name for name in ("source", "name", "level") if name in rows.columns]
+            sink.frame(table, rows.sort(order) if table == "statistic" else rows)
     return {table: rows for table, rows in tables.items() if table in _ELSEWHERE}
 
 
@@ -278,7 +283,7 @@ def _l2_cache(file: Csv, mindspore: bool) -> str:
         FROM {file.relation}"""
 
 
-_ELSEWHERE = ("counter", "l2_cache")
+_ELSEWHERE = ("counter", "l2_cache", "step", "host_op")
 _Query = Callable[[Csv, bool], str]
 # By header, the most telling first: what must be there, the table it goes to, the query.
 _KNOWN: tuple[tuple[tuple[str, ...], str, _Query], ...] = (
@@ -297,6 +302,15 @@ _KNOWN: tuple[tuple[tuple[str, ...], str, _Query], ...] = (
     (("Mode",), "statistic", _averages),
     (("Op Name", "Size(KB)"), "statistic", _static_memory),
     (("Operation", "Occurrences"), "statistic", _dataset),
+    (("Iteration ID", "Iteration End(us)"), "step", csv_queries.iterations),
+    (("event", "timestamp(us)"), "memory", csv_queries.device_memory),
+    (("Fusion Op", "Original Ops"), "statistic", csv_queries.fused),
+    (("event_type", "Start_time(us)", "message"), "host_op", csv_queries.marks),
+    (("Thread ID", "Time(us)", "Count"), "statistic", csv_queries.operating_system),
+    (("Node Name", "Queue Size"), "statistic", csv_queries.queued),
+    (("TimeStamp", "PortId"), "counter", csv_queries.sampled),
+    (("Timestamp(us)", "Channel Id"), "counter", csv_queries.sampled),
+    (("Timestamp(us)", "Action"), "counter", csv_queries.sampled),
     (("op_id", "op_type"), "input_queue", _minddata),
     (("op_ids",), "input_queue", _minddata_summary),
 )

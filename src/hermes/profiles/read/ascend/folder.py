@@ -21,6 +21,14 @@ _CSV = re.compile(
     r"memory_record|npu_module_mem|l2_cache|data_preprocess|aicpu|nic|roce|pcie|hccs|soc_pmu|static_op_mem|dataset|"
     r"minddata_pipeline_(raw|summary))(_slice_\d+)?(_\d+)?\.csv$"
 )
+OF_CANN = re.compile(
+    r"^(step_trace|npu_mem|fusion_op|msprof_tx|hbm|ddr|dp|aicpu_mi|llc_[a-z_]+|sio|ub|dvpp|qos|ccu_[a-z]+|"
+    r"ai_(core|vector_core)_utilization|inter_soc_transmission|cpu_usage|process_(cpu_usage|mem)|sys_mem|"
+    r"host_(cpu|mem|disk|network)_usage|os_runtime_statistic|(ai|ctrl|ts)_cpu_(top_function|pmu_events)|"
+    r"soc_transmission|netdev_stats|block_detail|dpu)(_slice_\d+)?(_\d+)?\.csv$"
+)
+"""Files of CANN's export that are read for what they sum up or sample."""
+_TASKS = re.compile(r"^task_time(_slice_\d+)?(_\d+)?\.csv$")
 _JSON = re.compile(r"^(communication|communication_matrix)\.json$")
 _RANK_DB = re.compile(r"^ascend_(?:pytorch|mindspore)_profiler(?:_(\d+))?\.db$")
 _MSPROF_DB = re.compile(r"^msprof_\d+\.db$")
@@ -29,7 +37,7 @@ _INFO = re.compile(r"^profiler_info(?:_(\d+))?\.json$")
 _STAMP = re.compile(r"_(\d{14,17})_ascend_(?:pt|ms)$")
 _MOST_RANKS = 1 << 24
 _PROF = re.compile(r"^PROF_\d+_\d+_[0-9a-zA-Z]+")
-_RECORD = re.compile(r"^(torch\.[a-z_]+|mindspore\.[a-z_]+|cpu_op_execute_timestamp)")
+_RECORD = re.compile(r"^(torch\.[a-z_]+|mindspore\.[a-z_]+|cpu_op_[a-z_]+)")
 _RAW_SIDE = re.compile(r"^(host|device_\d+)$")
 _SMALL = re.compile(r"^((info|sample)\.json(\.\d+)?|(start|end)_info(\.\d+)?|(host|dev)_start\.log(\.\d+)?)$")
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -156,6 +164,8 @@ def _kind(name: str) -> str:
         ("trace", _TRACE),
         ("kernels", _KERNELS),
         ("csv", _CSV),
+        ("csv", OF_CANN),
+        ("tasks", _TASKS),
         ("json", _JSON),
         ("info", _INFO),
         ("db", _RANK_DB),
@@ -188,12 +198,17 @@ def _capture(root: Path, own: list[Path]) -> Capture | None:
     raw = tuple(path for path in own if raw_kind(path) == "raw" and not _kind(path.name))
     own = [path for path in own if _kind(path.name)]
     inside = [path for path in own if not any(_PROF.match(part) for part in path.relative_to(root).parts[:-1])]
-    # The raw PROF_* folder repeats the run; it is read only where there is nothing else.
-    own = inside if any(_kind(path.name) not in ("info", "metadata") for path in inside) else own
+    # The folder PROF_* repeats the run; where there is an export beside it, only what that lacks is read of it.
+    if any(_kind(path.name) not in ("info", "metadata") for path in inside):
+        names = {path.name.partition("_20")[0] for path in inside}
+        own = inside + [path for path in own if path not in set(inside) and _only_there(path, names)]
     kinds: dict[str, list[Path]] = {}
     for path in own:
         kinds.setdefault(_kind(path.name), []).append(path)
     databases = kinds.get("db") or kinds.get("msprof_db") or []
+    if "trace" not in kinds and "tasks" in kinds:
+        # Every task of the device with its time, and nothing of its shapes: better than none.
+        kinds.setdefault("kernels", kinds["tasks"])
     exported = kinds.keys() & {"trace", "kernels", "csv", "json", "side_db"} or databases
     if not (exported and _plausible(root, kinds, databases)):
         if not (records or raw):
@@ -217,6 +232,12 @@ def _capture(root: Path, own: list[Path]) -> Capture | None:
         records=records,
         raw=raw,
     )
+
+
+def _only_there(path: Path, names: set[str]) -> bool:
+    """Whether that file of CANN's export has no other that says the same beside it."""
+    said = path.name.startswith(("step_trace", "npu_mem", "msprof_tx"))
+    return bool(OF_CANN.match(path.name)) and not said and path.name.partition("_20")[0] not in names
 
 
 def _plausible(root: Path, kinds: dict[str, list[Path]], databases: list[Path]) -> bool:

@@ -26,6 +26,8 @@ _PMU = re.compile(
     r"(_|\(|ratio|time|cycles|rate|bw|utilization|fops|hit|allocate).*$",
     re.IGNORECASE,
 )
+# Of kernel_details, op_summary and task_time.
+_STARTS = ("Start Time(us)", "Task Start Time(us)", "task_start(us)")
 _SAME_CLOCK_NS = _DAY_NS = 10**9 * 86_400
 
 
@@ -59,7 +61,7 @@ def _details(con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], sink: Sink
     files = [csvfile.load(con, path, f"detail_{n}", sink) for n, path in enumerate(paths)]
     good: list[Csv] = []
     for file in files:
-        if file and not (file.has("Start Time(us)") or file.has("Task Start Time(us)")):
+        if file and not any(file.has(name) for name in _STARTS):
             sink.note(
                 "degraded",
                 "no column Start Time(us)",
@@ -99,7 +101,7 @@ def _note_nameless(file: Csv, sink: Sink) -> None:
     absent = [
         pair[0]
         for pair in (("Type", "OP Type"), ("Accelerator Core", "Task Type"))
-        if not file.has(pair[0]) and not file.has(pair[1])
+        if not any(file.has(name) for name in (*pair, "kernel_type"))
     ]
     if absent:
         sink.note(
@@ -139,12 +141,14 @@ def _detail_select(file: Csv, offset: int) -> str:
         SELECT row_number() OVER () - 1 + {offset} AS detail_row, {
         whole(file.pick("Step Id", "Step ID"))
     } AS detail_step,
-               {whole(file.pick("Device_id"))} AS device_id, {whole(file.pick("Task ID"))} AS task_id,
-               {whole(file.pick("Stream ID"))} AS stream, {file.pick("Name", "Op Name")} AS name,
+               {whole(file.pick("Device_id"))} AS device_id, {whole(file.pick("Task ID", "task_id"))} AS task_id,
+               {whole(file.pick("Stream ID", "stream_id"))} AS stream, {
+        file.pick("Name", "Op Name", "kernel_name")
+    } AS name,
                {file.pick("Type", "OP Type")} AS type, {file.pick("OP State")} AS op_state,
-               {file.pick("Accelerator Core", "Task Type")} AS core,
-               {ns_sql(file.pick("Start Time(us)", "Task Start Time(us)"))} AS start_ns,
-               {ns_sql(file.pick("Duration(us)", "Task Duration(us)"))} AS dur_ns,
+               {file.pick("Accelerator Core", "Task Type", "kernel_type")} AS core,
+               {ns_sql(file.pick(*_STARTS))} AS start_ns,
+               {ns_sql(file.pick("Duration(us)", "Task Duration(us)", "task_time(us)"))} AS dur_ns,
                nullif({whole(file.pick("Block Dim", "Block Num"))}, 0) AS blocks,
                nullif({whole(file.pick("Mix Block Dim", "Mix Block Num"))}, 0) AS mix_blocks, {texts}{pmu},
                name IS NULL OR start_ns IS NULL OR dur_ns IS NULL OR dur_ns < 0 AS bad
@@ -215,8 +219,10 @@ def _classified(rows: pl.DataFrame) -> pl.DataFrame:
     blurred = pl.col("task_type").is_in(["AI_CORE", "Other"]) & by_detail.is_null()
     # EVENT_RECORD may come as PLACE_HOLDER_SQE, MEMCPY_ASYNC as PCIE_DMA_SQE: the plainer word decides for non-kernels.
     unit = pl.coalesce(by_detail, pl.when(pl.col("is_detail")).then(by_task).otherwise(pl.coalesce(by_name, by_task)))
+    # kernel_details has kernels alone, task_time copies, waits and events too.
+    kernel = pl.col("is_detail") & ~by_detail.is_in(["copy", "wait", "event", "comm"]).fill_null(value=False)
     component = (
-        pl.when(pl.col("is_detail") | (blurred & by_name.is_null()))
+        pl.when(kernel | (blurred & by_name.is_null()))
         .then(pl.lit("compute"))
         .when(pl.col("task_type").is_in(["Notify Wait", "NOTIFY_WAIT_SQE"]))
         .then(pl.lit("comm"))

@@ -17,9 +17,11 @@ from hermes.profiles.read.ascend.folder import Capture
 from hermes.profiles.read.ascend.info import Job, read_info
 from hermes.profiles.read.ascend.kernel import read_kernels
 from hermes.profiles.read.ascend.trace import Trace, read_trace
+from hermes.profiles.read.nest import nest
 from hermes.profiles.read.query import one
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import legible
+from hermes.profiles.read.steps import own_host
 
 # The profiler's default name of a worker is {host}_{pid}.
 _WORKER = re.compile(r"^(.+)_\d+_\d{14,17}_ascend_(?:pt|ms)$")
@@ -71,8 +73,10 @@ def _tables(
     sink: Sink,
 ) -> None:
     """What needs the trace and the files beside it."""
-    step = trace.step if trace else empty(TABLES["step"]).drop("rank")
+    step = _steps(trace, extra.get("step"), sink)
     traced = trace is not None
+    if "host_op" in extra and not sink.rows("host_op"):
+        sink.frame("host_op", own_host(step, nest(extra["host_op"])))
     if "counter" in extra:
         sink.frame("counter", pl.concat([sink.read("counter").drop("rank"), extra["counter"]], how="diagonal_relaxed"))
     read_kernels(con, capture.kernels, step, extra.get("l2_cache"), sink, traced=traced)
@@ -86,6 +90,17 @@ def _tables(
             lost="copies, streams, launches and tasks of communication",
             hint="was the job killed while the profiler was writing?",
         )
+
+
+def _steps(trace: Trace | None, iterations: pl.DataFrame | None, sink: Sink) -> pl.DataFrame:
+    """The framework's marks, else the iterations of a graph."""
+    step = trace.step if trace else empty(TABLES["step"]).drop("rank")
+    if step.height or iterations is None or iterations.is_empty():
+        return step
+    sink.frame("step", iterations)
+    if sink.rows("host_op"):
+        sink.frame("host_op", own_host(iterations, sink.read("host_op").drop("rank", "step")))
+    return iterations
 
 
 def rank_row(capture: Capture, job: Job, first_ns: int | None, format_name: str) -> pl.DataFrame:

@@ -58,14 +58,15 @@ def what_to_run(capture: Capture) -> str:
     if capture.records:
         module = _module(capture)
         # It takes the folder that holds the captures of several ranks as well.
-        code = f"from {module}.profiler.profiler import analyse; analyse({json.dumps(str(capture.root.parent), ensure_ascii=False)})"
+        folder = json.dumps(str(capture.root.parent), ensure_ascii=False)
+        code = f"from {module}.profiler.profiler import analyse; analyse({folder})"
         needs = f"{module} and CANN (source its set_env.sh first)" if capture.raw else module
         return f"on a host with {needs} run: python -c {shlex.quote(code)}; then analyze the folder again"
     folders = prof_folders(capture.raw)
-    folder = folders[0] if folders else capture.root
+    prof = folders[0] if folders else capture.root
     return (
         "on a host with CANN (source its set_env.sh first) run: "
-        f"msprof --export=on --output={shlex.quote(str(folder))}; then analyze the folder again"
+        f"msprof --export=on --output={shlex.quote(str(prof))}; then analyze the folder again"
     )
 
 

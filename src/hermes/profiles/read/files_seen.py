@@ -1,0 +1,69 @@
+"""Says of each file of the input whether it was read, is not needed, or is not known; no file is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hermes.model.files_seen import FilesSeen, FileState
+from hermes.profiles.read.source import Source, legible
+
+_MOST = 300
+_NUMBER = re.compile(r"\d+")
+_OUTPUT, _RECORDS = "ASCEND_PROFILER_OUTPUT", "FRAMEWORK"
+_PROF = re.compile(r"^PROF_\d+_\d+_[0-9a-zA-Z]+")
+_BY_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\.(db|sqlite3?)-(wal|shm|journal)$"), "belongs to the database of the same name"),
+    (re.compile(r"^(analyse|all_file)\.(done|complete)$|\.(done|complete|lock)$"), "a mark of the tool that wrote"),
+    (re.compile(r"\.(log|out|err)(\.\d+)?$|_log$"), "a log"),
+    (re.compile(r"(?i)^(readme|licen[cs]e|changelog)(\.\w+)?$"), "a text about the others"),
+    (re.compile(r"^(report\.(json|html)|capture\.json|truth\.json|events\.jsonl)$"), "written by Hermes"),
+    (re.compile(r"^prof_rule_\d+.*\.json$"), "advice of another tool"),
+    (re.compile(r"\.(py|sh|ya?ml|toml|cfg|ini|md|html?|png|svg|xlsx?)$"), "no profile"),
+)  # fmt: skip
+_RAW_SIDES = re.compile(r"^(host|device_\d+)$")
+
+
+def files_seen(files: Sequence[Path], claimed: Sequence[Source], chosen: Sequence[Source]) -> tuple[FilesSeen, ...]:
+    """All files by what became of them, those that nobody knows first; `chosen` are the captures that are read."""
+    read = {path for source in chosen for path in source.files}
+    others = {path for source in claimed for path in (*source.files, *source.aside)}
+    raw = {path for source in chosen for path in source.aside}
+    kinds: dict[tuple[FileState, str, str], list[Path]] = {}
+    for path in files:
+        state, why = _state(path, read, raw, others)
+        kinds.setdefault((state, _NUMBER.sub("N", legible(path.name)), why), []).append(path)
+    order: dict[FileState, int] = {"not known": 0, "not needed": 1, "read": 2}
+    rows = [
+        FilesSeen(state=state, name=name, count=len(own), example=legible(str(own[0])), why=why)
+        for (state, name, why), own in sorted(kinds.items(), key=lambda item: (order[item[0][0]], item[0][1:]))
+    ]
+    return tuple(_shortened(rows))
+
+
+def _state(path: Path, read: set[Path], raw: set[Path], others: set[Path]) -> tuple[FileState, str]:
+    if path in read:
+        return "read", ""
+    if path in raw:
+        return "not known", "raw data of the device: only CANN's tools read it"
+    if path in others:
+        return "not needed", "of another capture of the rank"
+    if path.parent.name == _RECORDS:
+        return "not needed", "what the framework recorded was exported"
+    inside = next((place for place, part in enumerate(path.parts[:-1]) if _PROF.match(part)), None)
+    if inside is not None:
+        raw_side = _RAW_SIDES.match(path.parts[inside + 1]) is not None
+        return "not needed", "what the device recorded was exported" if raw_side else f"the same is in {_OUTPUT}"
+    why = next((why for pattern, why in _BY_NAME if pattern.search(path.name)), None)
+    return ("not known", "") if why is None else ("not needed", why)
+
+
+def _shortened(rows: list[FilesSeen]) -> Iterable[FilesSeen]:
+    """At most so many rows; the rest of a state as one."""
+    yield from rows[:_MOST]
+    for state in ("not known", "not needed", "read"):
+        rest = [row for row in rows[_MOST:] if row.state == state]
+        if rest:
+            count = sum(row.count for row in rest)
+            yield FilesSeen(state=rest[0].state, name="…", count=count, example=rest[0].example, why="more like these")
