@@ -65,6 +65,9 @@ CHANGED: list[tuple[str, str, str, str, str, str]] = [
     ("in a decorator", "cuda-call", T, "@skip(not torch.cuda.is_available())\ndef f(): ...\n", "@skip(not torch.accelerator.is_available())\ndef f(): ...\n", ""),
     ("in a default", "cuda-call", T, "def f(n=torch.cuda.device_count()): ...\n", "def f(n=torch.accelerator.device_count()): ...\n", ""),
     ("imported where it is used", "cuda-call", T, "def f():\n    import torch\n    return torch.cuda.is_available()\n", "def f():\n    import torch\n    return torch.accelerator.is_available()\n", ""),
+    ("the module as one of several", "cuda-call", T, "if a:\n    m = torch.cuda\nelse:\n    m = torch.xpu\n", "if a:\n    m = _DEVICE_MODULE\nelse:\n    m = torch.xpu\n", "AM"),
+    ("in a branch that the NPU takes too", "cuda-call", T, 'if d.type in ("cuda", "npu"):\n    torch.cuda.synchronize()\n', 'if d.type in ("cuda", "npu"):\n    torch.accelerator.synchronize()\n', ""),
+    ("a test before code that is converted beside CUDA-only code", "cuda-call", T, "if torch.cuda.is_available():\n    print(torch.cuda.get_device_capability())\n    torch.cuda.manual_seed(0)\n", "if torch.accelerator.is_available():\n    print(torch.cuda.get_device_capability())\n    _DEVICE_MODULE.manual_seed(0)\n", "AM"),
     # mixed precision
     ("autocast", "cuda-amp", T, "with torch.cuda.amp.autocast():\n    pass\n", "with torch.amp.autocast(_ACCELERATOR):\n    pass\n", "A"),
     ("autocast with a type", "cuda-amp", T, "with torch.cuda.amp.autocast(dtype=torch.float16):\n    pass\n", "with torch.amp.autocast(_ACCELERATOR, dtype=torch.float16):\n    pass\n", "A"),

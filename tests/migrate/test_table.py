@@ -40,6 +40,13 @@ def test_a_program_is_left_as_it_is(name: str, rule: str, program: str, convert:
     assert not change.edits
 
 
+def test_where_torch_is_not_always_imported_the_constants_stand_in_its_block(convert: Convert) -> None:
+    before = 'if there():\n    import torch\n\ndef f(x, device="cuda"):\n    return x.to("cuda")\n'
+    after = f'if there():\n    import torch\n    {A}\ndef f(x, device="cuda"):\n    return x.to(_ACCELERATOR)\n'
+    assert convert(before).after == after
+    assert convert(after).after == after
+
+
 def test_the_table_is_large_and_each_rule_has_both_sorts() -> None:
     assert len(CHANGED) >= 120
     assert len(KEPT) >= 120

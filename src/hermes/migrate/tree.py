@@ -29,7 +29,7 @@ from hermes.migrate.model import (
     TreeChange,
     TreeScan,
 )
-from hermes.migrate.python import convert, cuda, devices, libraries, slow, support
+from hermes.migrate.python import branches, convert, cuda, devices, header, libraries, slow, support
 from hermes.migrate.python.file import File, Found, apply, edits_of
 from hermes.migrate.python.project import Project
 from hermes.migrate.python.source import NotPythonError, Source
@@ -112,6 +112,8 @@ def examine(file: File) -> None:
     support.find(file)
     libraries.find(file)
     slow.find(file)
+    header.reachable(file)
+    branches.settle(file)
     cuda.find_imports(file)
 
 

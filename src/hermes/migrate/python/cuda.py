@@ -91,7 +91,8 @@ def _use(file: File, node: ast.expr, full: str) -> None:
 
 def _whole(file: File, node: ast.expr, scope: Scope) -> None:
     parent = file.source.parents.get(node)
-    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    if isinstance(target, ast.Name) and file.names.of_name(target.id, scope) == "torch.cuda":
         return  # An alias: what is used through it is found by its full name.
     changes = None if file.shadowed(scope, MODULE) else file.replace(node, MODULE, MODULE)
     file.add("cuda-call", node, f"`{file.text(node)}`", native=changes, shim=())

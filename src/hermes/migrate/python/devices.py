@@ -226,7 +226,11 @@ def _cuda_method(file: File, call: ast.Call, func: ast.Attribute) -> None:
     if kind is not None and kind.name not in ("tensor", "module"):
         return
     what = f"`{_shortened(file.text(call))}`"
-    if kind is None and (_own_method(file) or file.project.methods("cuda")):
+    if not _takes_a_device(call):
+        if kind is None:
+            file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=(), why="it is called with more than a device")
+        return
+    if kind is None and (_own_method(file, "cuda") or file.project.defines("cuda", file.source.relative)):
         file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=())
         return
     sure = kind.sure if kind is not None else Sure.LIKELY
@@ -249,12 +253,19 @@ def _number(file: File, func: ast.Attribute, node: ast.expr) -> None:
              native=changes, shim=())  # fmt: skip
 
 
-def _own_method(file: File) -> bool:
+def _takes_a_device(call: ast.Call) -> bool:
+    """Whether a call has the arguments of torch's `cuda(device, non_blocking)`."""
+    names = {keyword.arg for keyword in call.keywords}
+    starred = any(isinstance(one, ast.Starred) for one in call.args)
+    return len(call.args) <= 2 and not starred and names <= {"device", "non_blocking", "memory_format"}
+
+
+def _own_method(file: File, name: str) -> bool:
     functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [
         *file.source.nodes(ast.FunctionDef),
         *file.source.nodes(ast.AsyncFunctionDef),
     ]
-    return any(node.name == "cuda" and isinstance(file.source.parents.get(node), ast.ClassDef) for node in functions)
+    return any(node.name == name and isinstance(file.source.parents.get(node), ast.ClassDef) for node in functions)
 
 
 def _calls_super(node: ast.expr) -> bool:
@@ -304,21 +315,28 @@ def _index(file: File, node: ast.expr) -> str | None:
 
 def _is_cuda(file: File, node: ast.Attribute) -> None:
     kind = file.kinds.of(node.value)
-    if kind is not None and kind.name != "tensor":
-        return
     parent = file.source.parents.get(node)
+    called = isinstance(parent, ast.Call) and parent.func is node
+    if called or (kind is not None and kind.name != "tensor") or (kind is None and _own_attribute(file, node)):
+        return
     text = f"{file.text(node.value)}.device.type == {ACCELERATOR}"
     tight = isinstance(
-        parent, (ast.Compare, ast.Attribute, ast.Call, ast.BinOp, ast.Subscript, ast.Await, ast.FormattedValue)
+        parent, (ast.Compare, ast.Attribute, ast.BinOp, ast.Subscript, ast.Await, ast.FormattedValue)
     )
-    if isinstance(parent, ast.Call):
-        tight = parent.func is node
     changes = (
         None
         if file.shadowed(file.source.scope(node), ACCELERATOR)
         else file.replace(node, f"({text})" if tight else text, ACCELERATOR)
     )
     file.add("is-cuda", node, f"`{file.text(node)}`", sure=kind.sure if kind else Sure.LIKELY, native=changes, shim=())
+
+
+def _own_attribute(file: File, node: ast.Attribute) -> bool:
+    """Whether classes of the program have an `is_cuda` of their own, so that a value that is not known may have it."""
+    if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+        return True
+    stored = any(one.attr == "is_cuda" and isinstance(one.ctx, ast.Store) for one in file.source.nodes(ast.Attribute))
+    return stored or _own_method(file, "is_cuda") or file.project.defines("is_cuda", file.source.relative)
 
 
 def _shortened(text: str, limit: int = 80) -> str:

@@ -30,11 +30,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A place, and what each style does about it: None where it does nothing, `()` where nothing has to be done."""
+    """A place, and what each style does about it: None where it does nothing, `()` where nothing has to be done.
+
+    `node` is the part of the syntax tree that was found, in a Python file.
+    """
 
     place: Place
     native: Sequence[Change] | None
     shim: Sequence[Change] | None
+    node: ast.AST | None = None
 
     def changes(self, style: Style) -> Sequence[Change] | None:
         """What a style does about the place."""
@@ -84,9 +88,9 @@ class File:
             rule=rule, line=line, column=column, end_line=end_line, end_column=end_column, what=what,
             why=why or one.why, todo=todo or one.todo, effect=effect or one.effect,
             sure=sure, effort=effort or one.effort,
-            converts=native is not None, later=one.later,
+            converts=bool(native), later=one.later,
         )  # fmt: skip
-        self.found.append(Found(place=place, native=native, shim=shim))
+        self.found.append(Found(place=place, native=native, shim=shim, node=node))
 
     def replace(self, node: ast.expr, text: str, *needs: str) -> tuple[Change, ...] | None:
         """The change that puts `text` in the place of an expression; None where its place is not exact."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from dataclasses import replace
 
 from hermes.migrate.model import Edit, Sure
 from hermes.migrate.python.file import ACCELERATOR, COLLECTIVES, MODULE, File
@@ -16,6 +17,59 @@ _LINES = {
     COLLECTIVES: f"{COLLECTIVES} = {{torch}}.distributed.get_default_backend_for_device({ACCELERATOR})  # nccl, hccl",
 }
 _SHIM = ("import torch_npu  # noqa: F401", "from torch_npu.contrib import transfer_to_npu  # noqa: F401")
+
+
+def reachable(file: File) -> None:
+    """Take the changes from the places that could not read the constants, by the way in which the file imports torch.
+
+    A file that imports torch in functions alone does so on purpose; nothing is imported at its top. Where the import
+    stands in a `try` or an `if`, the constants follow it there, and only functions, which run later, may read them.
+    """
+    home = _home(file)
+    if home is None and not _imported_late(file):
+        return
+    guarded = home is not None and not isinstance(file.source.parents.get(home), ast.Module)
+    if home is not None and not guarded:
+        return
+    for index, one in enumerate(file.found):
+        reads = any(change.needs & _LINES.keys() for change in one.native or ())
+        if reads and not (guarded and one.node is not None and _runs_later(file, one.node)):
+            place = replace(one.place, converts=False, todo=f"{one.place.todo}; by hand, as torch is not always imported")
+            file.found[index] = replace(one, place=place, native=None)
+
+
+def _home(file: File) -> ast.Import | None:
+    """The statement by which the module, and no function of it, imports torch; the one at its top if there are more."""
+    found = [
+        node for node in file.source.nodes(ast.Import)
+        if _binds_torch(node) and file.source.scope(node) is file.source.top
+    ]  # fmt: skip
+    return next((node for node in found if isinstance(file.source.parents.get(node), ast.Module)), found[0] if found else None)
+
+
+def _imported_late(file: File) -> bool:
+    """Whether torch is imported in functions and nowhere else."""
+    nodes: list[ast.Import | ast.ImportFrom] = [*file.source.nodes(ast.Import), *file.source.nodes(ast.ImportFrom)]
+    scopes = [file.source.scope(node) for node in nodes if _imports_torch(node)]
+    return bool(scopes) and file.source.top not in scopes
+
+
+def _imports_torch(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name.split(".")[0] == "torch" for alias in node.names)
+    return not node.level and (node.module or "").split(".")[0] == "torch"
+
+
+def _runs_later(file: File, node: ast.AST) -> bool:
+    """Whether a node stands in the body of a function: not in its decorators, defaults or annotations."""
+    child = node
+    for parent in file.source.ancestors(node):
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and child in parent.body:
+            return True
+        if isinstance(parent, ast.Lambda) and child is parent.body:
+            return True
+        child = parent
+    return False
 
 
 def constants(file: File, needs: set[str], edits: list[Edit]) -> Edit | None:
@@ -37,6 +91,11 @@ def constants(file: File, needs: set[str], edits: list[Edit]) -> Edit | None:
     uses = [edit.start for edit in edits if any(name in edit.text for name in _LINES)]
     places = (_after_imports(file, torch is not None), _after_torch(file))
     position = next((one for one in places if one is not None and (not uses or one <= min(uses))), None)
+    home = _home(file)
+    guarded = home is not None and not isinstance(file.source.parents.get(home), ast.Module)
+    if guarded and home is not None:
+        position = _line_end(file, home)
+        lines, missing = [" " * home.col_offset + line for line in lines], []
     if position is None:
         raise ValueError("the first use stands before the imports")
     newline = "\r\n" if "\r\n" in file.source.text else "\n"

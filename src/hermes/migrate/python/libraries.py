@@ -12,6 +12,8 @@ from hermes.migrate.python.file import Change, File
 
 _EFFECTS = {"works": Effect.NOTE, "port": Effect.STOPS, "change": Effect.STOPS, "none": Effect.STOPS}
 _EFFORTS = {"works": Effort.NONE, "port": Effort.MINUTES, "change": Effort.HOURS, "none": Effort.DAYS}
+_LATE = {Effort.DAYS: Effort.HOURS, Effort.HOURS: Effort.HOURS, Effort.MINUTES: Effort.MINUTES}
+_GUARDED = {one: Effort.NONE if one is Effort.NONE else Effort.MINUTES for one in Effort}
 _VARIABLE = re.compile(r"(CUDA|NCCL|TORCH_NCCL|TORCH_CUDA|TORCH_CUDNN|PYTORCH_CUDA|CUBLAS|NVIDIA)_[A-Z0-9_]+$")
 
 
@@ -52,11 +54,14 @@ def _libraries(file: File, node: ast.Import | ast.ImportFrom) -> list[Library]:
 def add_library(file: File, node: ast.Import | ast.ImportFrom, library: Library) -> None:
     """Note one library at the statement that imports it."""
     guarded = _guarded(file, node)
+    late = not guarded and file.source.scope(node) is not file.source.top
+    effect, effort = _EFFECTS[library.status], _EFFORTS[library.status]
+    why = f"on Ascend: {library.counterpart}" if library.counterpart else "it has no counterpart on Ascend"
+    if late and effect is Effect.STOPS:
+        effect, effort, why = Effect.DIFFERS, _LATE[effort], f"{why}; it is imported only where this function runs"
     file.add(
-        "library", node, f"library {library.module}",
-        why=f"on Ascend: {library.counterpart}" if library.counterpart else "it has no counterpart on Ascend",
-        todo=library.todo, effect=Effect.NOTE if guarded else _EFFECTS[library.status],
-        effort=Effort.MINUTES if guarded else _EFFORTS[library.status],
+        "library", node, f"library {library.module}", why=why, todo=library.todo,
+        effect=Effect.NOTE if guarded else effect, effort=_GUARDED[effort] if guarded else effort,
         shim=() if library.status == "works" else None, native=() if library.status == "works" else None,
     )  # fmt: skip
 

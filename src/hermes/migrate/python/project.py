@@ -82,10 +82,14 @@ class Project:
         found = outline.functions.get(name)
         return found if found is not None else outline.functions.get(f"{name}.__init__")
 
-    def methods(self, name: str) -> bool:
-        """Whether a class of this project that is no torch module defines a method of this name (files seen so far)."""
+    def defines(self, method: str, beside: str) -> bool:
+        """Whether a class of a file, or of the files of this project that it imports, has a method of this name."""
+        own = self.outline(beside)
+        near = {beside}
+        for dotted in own.imports.values() if own else ():
+            near |= {file for name in (dotted, dotted.rpartition(".")[0]) if (file := self.module_file(name, beside))}
         return any(
-            key.endswith(f".{name}") for outline in self._outlines.values() if outline for key in outline.functions
+            key.endswith(f".{method}") for file in near if (outline := self.outline(file)) for key in outline.functions
         )
 
 

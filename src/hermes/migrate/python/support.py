@@ -37,6 +37,15 @@ _STARTS = (
     ("torch.backends.cuda.sdp_kernel", "sdp-kernel"),
     ("torch.backends.cudnn.", "cudnn"),
 )
+_NO_KERNEL = frozenset({
+    "detach", "detach_", "requires_grad_", "tolist", "item", "size", "dim", "ndim", "ndimension", "numel", "nelement",
+    "element_size", "stride", "data_ptr", "numpy", "backward", "register_hook", "retain_grad", "retains_grad",
+    "record_stream", "storage", "storage_offset", "storage_type", "untyped_storage", "new_zeros", "new_ones",
+    "new_full", "new_empty", "new_tensor", "squeeze_", "unsqueeze_", "as_strided", "dsplit", "grad", "cpu", "to",
+    "type", "contiguous", "copy_", "pin_memory", "share_memory_", "from_numpy", "empty", "empty_like", "Tensor",
+})  # fmt: skip
+_NO_KERNELS = ("torch.autograd.", "torch.testing.", "torch.backends.", "torch.utils.", "torch.distributed.")
+_MATRIX = frozenset({"mm", "bmm", "addmm", "addbmm", "baddbmm", "matmul", "linear", "Linear", "addmm_", "baddbmm_"})
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 
 
@@ -142,12 +151,26 @@ def _listed(file: File, node: ast.expr, full: str, call: ast.Call | None, owner:
 def _types(file: File, node: ast.expr, entry: Support, call: ast.Call | None, owner: Kind | None) -> None:
     allowed = entry.types_on(file.target.chip)
     dtype = owner.dtype if owner else _dtype_of_first(file, call)
-    refused = dtype and allowed and dtype not in allowed
-    if not refused and not (dtype == "float64" and "no-double" in entry.marks):
+    if not dtype or _takes_any(entry.api, dtype):
+        return
+    if (not allowed or dtype in allowed) and not (dtype == "float64" and "no-double" in entry.marks):
         return
     listed = ", ".join(sorted(allowed)) or "no float64"
+    wide = dtype in ("float64", "complex64", "complex128")
     file.add("dtype-limit", node, f"`{entry.api}` with {dtype}", sure=owner.sure if owner else Sure.PROVEN,
-             why=f"on {file.target.chip} it takes {listed}")  # fmt: skip
+             effect=Effect.STOPS if wide else Effect.DIFFERS,
+             why=f"on {file.target.chip} the support table lists {listed} for it")  # fmt: skip
+
+
+def _takes_any(api: str, dtype: str) -> bool:
+    """Whether the types that the table lists for a call are only those with which it was tried.
+
+    What computes nothing takes every type; the matrix unit of each of the chips takes bfloat16.
+    """
+    last = api.rpartition(".")[2]
+    if last in _NO_KERNEL or last.startswith("is_") or api.startswith(_NO_KERNELS):
+        return True
+    return dtype == "bfloat16" and last in _MATRIX
 
 
 def _dtype_of_first(file: File, call: ast.Call | None) -> str:

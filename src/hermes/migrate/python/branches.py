@@ -1,0 +1,203 @@
+"""Leaves alone what stands in a branch that an NPU never takes, and tests that keep CUDA-only code from running.
+
+`if x.is_cuda: return my_ext.fused(x)` must stay: made true on an NPU, the test would lead it into code for CUDA. And
+where a program has a branch for the NPU beside the one for CUDA, both are right as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hermes.knowledge import migration
+from hermes.migrate.model import Effect, Effort, Sure
+from hermes.migrate.python.file import File, Found
+
+_NPU = re.compile(r"(?i)(^|_|\b)npu(_|\b|$)")
+_CUDA_ONLY = {"cuda-only", "cuda-graph", "capability", "extension-operator", "cuda-version"}
+_CALLS = {"cuda-call", "cuda-method", "cuda-amp"}
+_TESTS = {"device-test", "is-cuda", "device-string", "backend-string"}
+_ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def settle(file: File) -> None:
+    """Take the changes from the places of the file that an NPU does not reach, or must not."""
+    kept = [_with_npu_branch(file, one) for one in file.found]
+    changing = {id(one.node) for one in kept if one.native and one.node is not None}
+    only_cuda = {id(one.node) for one in kept if one.place.rule in _CUDA_ONLY and one.node is not None}
+    only_cuda |= {id(one.node) for one in kept if one.place.rule in _CALLS and one.native is None and not _noted(one)}
+    only_cuda |= set(_of_cuda_libraries(file))
+    if only_cuda:
+        kept = [_guarded(file, one, changing, only_cuda) for one in kept]
+    file.found[:] = kept
+
+
+def _noted(one: Found) -> bool:
+    return one.place.effect is Effect.NOTE or one.place.sure is Sure.GUESS
+
+
+def _with_npu_branch(file: File, one: Found) -> Found:
+    if not (one.native or one.shim) or one.node is None or not _handled(file, one.node):
+        return one
+    place = replace(
+        one.place, effect=Effect.NOTE, effort=Effort.NONE, converts=False,
+        why="the program has a branch of its own for the NPU here", todo="nothing has to be done",
+    )  # fmt: skip
+    return replace(one, place=place, native=None, shim=None)
+
+
+def _handled(file: File, node: ast.AST) -> bool:
+    """Whether an NPU takes another branch than the one in which the node stands, or than the one it tests for."""
+    child: ast.AST = node
+    for parent in file.source.ancestors(node):
+        if isinstance(parent, ast.Compare) and parent.left is not child and _names_npu(parent):
+            return True
+        if isinstance(parent, (ast.If, ast.IfExp)) and _other_branch(file, parent, child):
+            return True
+        if isinstance(child, ast.stmt) and _npu_left_before(parent, child):
+            return True
+        child = parent
+    return False
+
+
+def _other_branch(file: File, branch: ast.If | ast.IfExp, child: ast.AST) -> bool:
+    others = [test for test in _tests(file, branch) if test is not branch.test]
+    if child is branch.test:
+        return _names_npu(branch.test) or any(map(_names_npu, others))
+    in_body = child is branch.body if isinstance(branch, ast.IfExp) else child in branch.body
+    if _names_npu(branch.test):
+        return in_body is _negative(branch.test)
+    return in_body and any(map(_names_npu, others))
+
+
+def _tests(file: File, branch: ast.If | ast.IfExp) -> Iterator[ast.expr]:
+    """The tests of a chain of `if` and `elif`."""
+    top: ast.AST = branch
+    while isinstance(parent := file.source.parents.get(top), (ast.If, ast.IfExp)) and _is_else(parent, top):
+        top = parent
+    while isinstance(top, (ast.If, ast.IfExp)):
+        yield top.test
+        orelse = top.orelse if isinstance(top.orelse, list) else [top.orelse]
+        top = orelse[0] if len(orelse) == 1 else ast.Pass()
+
+
+def _is_else(parent: ast.If | ast.IfExp, child: ast.AST) -> bool:
+    return parent.orelse is child or (isinstance(parent.orelse, list) and parent.orelse == [child])
+
+
+def _npu_left_before(block: ast.AST, child: ast.stmt) -> bool:
+    """Whether an `if` for the NPU before a statement leaves the block."""
+    for name in ("body", "orelse", "finalbody"):
+        statements = getattr(block, name, None)
+        if isinstance(statements, list) and child in statements:
+            return any(
+                isinstance(one, ast.If) and isinstance(one.body[-1], _ENDS)
+                and _names_npu(one.test) and not _negative(one.test)
+                for one in statements[: statements.index(child)]
+            )  # fmt: skip
+    return False
+
+
+def _names_npu(test: ast.AST) -> bool:
+    for node in ast.walk(test):
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            name = node.value
+        if name and _NPU.search(name):
+            return True
+    return False
+
+
+def _negative(test: ast.expr) -> bool:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return not _negative(test.operand)
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn, ast.IsNot))
+
+
+# -- tests that keep CUDA-only code from running
+
+
+def _of_cuda_libraries(file: File) -> Iterator[int]:
+    """Names that lead to a library without a counterpart of the same name, or to kernels of the project."""
+    for kind in (ast.Name, ast.Attribute):
+        for node in file.source.nodes(kind):
+            full = file.names.full(node)
+            if full is not None and not isinstance(file.source.parents.get(node), ast.Attribute) and _is(file, full):
+                yield id(node)
+
+
+def _is(file: File, full: str) -> bool:
+    library = migration.libraries().get(full.split(".")[0])
+    if library is not None:
+        return library.status in ("none", "change") and not file.project.holds(full, file.source.relative)
+    if full.startswith("torch.") or "." not in full:
+        return False
+    module = file.project.module_file(full.rpartition(".")[0], file.source.relative)
+    outline = file.project.outline(module) if module else None
+    return outline is not None and any(
+        dotted.split(".")[0] in {"triton", *file.project.extensions} for dotted in outline.imports.values()
+    )
+
+
+def _guarded(file: File, one: Found, changing: set[int], only_cuda: set[int]) -> Found:
+    node = one.node
+    if node is None or not one.native or not _is_test(one, node):
+        return one
+    beside, below = _reach(file, node)
+    inside = {id(inner) for part in beside for inner in ast.walk(part)}
+    under = {id(inner) for part in below for inner in ast.walk(part)}
+    if not (inside & only_cuda) and (not (under & only_cuda) or under & changing):
+        return one
+    place = replace(
+        one.place, effect=Effect.DIFFERS, effort=Effort.NONE, converts=False,
+        why="it keeps an NPU out of code that runs on CUDA alone; the other branch runs there",
+        todo="write a branch for the NPU if that code matters",
+    )  # fmt: skip
+    return replace(one, place=place, native=None, shim=None if one.shim else one.shim)
+
+
+def _is_test(one: Found, node: ast.AST) -> bool:
+    return one.place.rule in _TESTS or (one.place.rule == "cuda-call" and "is_available" in one.place.what)
+
+
+def _reach(file: File, node: ast.AST) -> tuple[list[ast.AST], list[ast.AST]]:
+    """What is evaluated only where a test holds: in the same expression, and in the statements that it guards."""
+    beside: list[ast.AST] = []
+    positive = True
+    child: ast.AST = node
+    for parent in file.source.ancestors(node):
+        if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not):
+            positive = not positive
+        elif isinstance(parent, ast.Compare):
+            positive = positive is not _negative(parent)
+        elif isinstance(parent, ast.BoolOp):
+            if isinstance(parent.op, ast.And) is not positive:
+                return beside, []
+            beside += parent.values[parent.values.index(child) + 1 :]  # type: ignore[arg-type]
+        elif isinstance(parent, (ast.If, ast.IfExp)):
+            return beside, _below(file, parent, positive) if child is parent.test else []
+        elif isinstance(parent, ast.stmt):
+            return beside, []
+        child = parent
+    return beside, []
+
+
+def _below(file: File, branch: ast.If | ast.IfExp, positive: bool) -> list[ast.AST]:
+    if isinstance(branch, ast.IfExp):
+        return [branch.body if positive else branch.orelse]
+    if positive:
+        return list(branch.body)
+    if branch.orelse or not isinstance(branch.body[-1], _ENDS):
+        return list(branch.orelse)
+    return list(_after(file, branch))
+
+
+def _after(file: File, statement: ast.stmt) -> Sequence[ast.AST]:
+    parent = file.source.parents.get(statement)
+    for name in ("body", "orelse", "finalbody"):
+        statements = getattr(parent, name, None)
+        if isinstance(statements, list) and statement in statements:
+            return statements[statements.index(statement) + 1 :]
+    return ()
