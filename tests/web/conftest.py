@@ -106,6 +106,7 @@ def serving(
     *,
     wait: bool = True,
     against: Sequence[Path] = (),
+    source: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
     listening = bound_anywhere()
@@ -116,7 +117,8 @@ def serving(
     # Tests see no jobs but their own.
     where = environment or {"HERMES_RUN_DIR": str(cache.root / "no-jobs")}
     others = [Study([path], cache) for path in against]
-    running = server(build(study, keys=keys, port=lambda: port, against=others, environment=where), protocol)
+    app = build(study, keys=keys, port=lambda: port, against=others, environment=where, source=source)
+    running = server(app, protocol)
     if wait:
         study.run()
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -409,6 +409,17 @@ def test_without_a_run_before_compare_says_how_to_give_one(job: Path, cache: Cac
         assert "--against" in visit(running).open("compare").locator(".empty").inner_text()
 
 
+def test_migration_shows_a_files_places_beside_its_diff_when_it_is_opened(
+    job: Path, cache: Cache, serve: Any, visit: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("import torch\nimport apex  # </code><b>\nx = torch.ones(2).cuda()\n")
+    with serve([job], cache, source=tmp_path) as running:
+        page = visit(running).open("migrate")
+        page.locator("details.sourcefile summary").click()
+        assert "+x = torch.ones(2).to(_ACCELERATOR)" in page.locator(".diff").inner_text()
+        assert "library apex" in page.locator(".places").inner_text()
+
+
 def test_changes_are_switched_on_together_and_the_address_restores_them(served: Any, visit: Any) -> None:
     seen = visit(served)
     page = seen.open("whatif")

@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 @click.option("--port", type=click.IntRange(1, 65_535), help="Port on loopback; 8655 or any free one without it.")
 @click.option("--against", multiple=True, metavar="PATH", type=click.Path(path_type=Path),
               help="A run before this one, for the page Compare; may be given several times.")  # fmt: skip
+@click.option("--source", metavar="TREE", type=click.Path(path_type=Path, exists=True),
+              help="A program's source, for the page Migration: can it move to Ascend?")  # fmt: skip
 @options.capture
 @click.option("--open", "opens", is_flag=True, help="Open the link in the browser of this machine.")
-def run(paths: tuple[Path, ...], port: int | None, against: tuple[Path, ...], capture: str, *, opens: bool) -> None:
+def run(
+    paths: tuple[Path, ...], port: int | None, against: tuple[Path, ...], source: Path | None, capture: str, *,
+    opens: bool,
+) -> None:  # fmt: skip
     """Show the analysis, the tables and the timeline in a browser, from this machine alone."""
-    serve(paths or (Path(),), port=port, against=against, capture=capture, opens=opens)
+    serve(paths or (Path(),), port=port, against=against, source=source, capture=capture, opens=opens)
 
 
 def serve(
@@ -40,11 +45,15 @@ def serve(
     *,
     port: int | None = None,
     against: Sequence[Path] = (),
+    source: Path | None = None,
     capture: str = "",
     opens: bool = False,
     known: tuple[Loaded, Report] | None = None,
 ) -> None:
-    """Serve until interrupted; `against` are runs to compare with, `known` is what was read and analysed already."""
+    """Serve until interrupted; `against` are runs to compare with, `source` is a tree to move to Ascend.
+
+    `known` is what was read and analysed already.
+    """
     from hermes.cli.show import open_cache
 
     for needed in ("fastapi", "starlette", "uvicorn"):
@@ -66,7 +75,7 @@ def serve(
         others = [Study([path], open_cache(), capture=capture) for path in against]
         # One line a link: a link works once, so each use calls for the next.
         keys = Keys(lambda token: print(f"another browser: {_link(at, token)}", flush=True))
-        app = build(study, keys=keys, port=lambda: at, against=others)
+        app = build(study, keys=keys, port=lambda: at, against=others, source=source)
         study.start()
         print(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.", flush=True)
         if opens:

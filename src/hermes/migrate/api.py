@@ -38,7 +38,9 @@ __all__ = [
     "convert_text",
     "diff",
     "dumps",
+    "file_view",
     "is_converted",
+    "overview",
     "page_of_change",
     "page_of_scan",
     "plan_affinity",
@@ -136,6 +138,16 @@ def convert_document(change: TreeChange) -> dict[str, Any]:
 def verify_document(verdict: Verdict) -> dict[str, Any]:
     """A verification as `hermes.migrate/1`."""
     return verify_text.document(verdict)
+
+
+def overview(found: TreeScan, change: TreeChange) -> dict[str, Any]:
+    """The answer of a scan, and how much there is to say of each file; for a page that asks for files one by one."""
+    return documents.overview(found, change)
+
+
+def file_view(found: TreeScan, change: TreeChange, path: str) -> dict[str, Any]:
+    """The places and the diff of one file; raises `InputError` for a file that was not scanned."""
+    return documents.file_view(found, change, path)
 
 
 def sarif(found: TreeScan) -> dict[str, Any]:

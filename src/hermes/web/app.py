@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, cast
 
 import duckdb
@@ -32,6 +33,7 @@ from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
 from hermes.web.documents import Ask, safe, told_page
 from hermes.web.jobs import Jobs
+from hermes.web.migrations import Migration
 from hermes.web.replays import MOST_CHANGES, Replays
 from hermes.web.rows import ALL_RANKS, Browser
 from hermes.web.study import Study
@@ -124,8 +126,9 @@ class Site:
 
 
 def routes(
-    study: Study, against: Sequence[Study], environment: Mapping[str, str], busy: Callable[[], bool]
-) -> tuple[ASGIApp, Callable[[], None]]:
+    study: Study, against: Sequence[Study], environment: Mapping[str, str], busy: Callable[[], bool],
+    source: Path | None = None,
+) -> tuple[ASGIApp, Callable[[], None]]:  # fmt: skip
     """What `Front` does not answer itself; `against` are runs to compare with, read when first asked for.
 
     And what makes ahead what the pages will ask for, while nobody waits for an answer, as `busy` tells.
@@ -137,6 +140,7 @@ def routes(
     _timelines(app, site)
     _whatif(app, site)
     _compare(app, site)
+    _migrate(app, Migration(source))
     _live(app, site.jobs)
     return app, partial(site.ahead, busy)
 
@@ -255,6 +259,16 @@ def _compare(app: FastAPI, site: Site) -> None:
     @app.get("/api/compare")
     def compared(before: int = 0) -> Response:
         return answer(site.compares.found(before))
+
+
+def _migrate(app: FastAPI, migration: Migration) -> None:
+    @app.get("/api/migrate")
+    def found(style: Annotated[str, Query(max_length=20)] = "native") -> Response:
+        return answer(migration.found(style))
+
+    @app.get("/api/migrate/file")
+    def file(path: Annotated[str, Query(max_length=4_096)], style: str = "native") -> Response:
+        return answer(migration.file(style, path))
 
 
 def _live(app: FastAPI, jobs: Jobs) -> None:

@@ -34,6 +34,7 @@ PAGES = (
     "memory",
     "whatif",
     "compare",
+    "migrate",
     "timeline",
     "data",
     "live",
@@ -49,17 +50,19 @@ def build(
     port: Callable[[], int],
     against: Sequence[Study] = (),
     environment: Mapping[str, str] = os.environ,
+    source: Path | None = None,
 ) -> Guard:
     """The whole app behind its guard; `port` is asked when the first request comes.
 
-    `against` are runs to compare with, read when first asked for. `environment` says where the run directories of jobs
+    `against` are runs to compare with, read when first asked for; `source` is a program's tree to be moved to Ascend.
+    `environment` says where the run directories of jobs
     are.
     """
 
     def rest(busy: Callable[[], bool]) -> _Made:
         from hermes.web.app import routes
 
-        return routes(study, against, environment, busy)
+        return routes(study, against, environment, busy, source)
 
     return Guard(Front(study, rest), keys=keys, port=port)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hermes.base.errors import InputError
 from hermes.migrate.model import Effect, FileChange, Place, Skipped, Sure, TreeChange, TreeScan
 from hermes.migrate.rules import RULES
 from hermes.migrate.summary import summarize
@@ -44,6 +45,36 @@ def scan(tree: TreeScan) -> dict[str, Any]:
         ],
         "not_read": [_skipped(one) for one in tree.skipped],
     }  # fmt: skip
+
+
+def overview(tree: TreeScan, change: TreeChange) -> dict[str, Any]:
+    """The answer of a scan, and of each file how much there is to say; `file_view` says it."""
+    changes = {file.path: file for file in change.files}
+    document = scan(tree)
+    document["style"] = change.style.value
+    document["files"] = [
+        {
+            "path": file.path,
+            "effects": {effect.value: sum(place.effect is effect for place in file.places) for effect in Effect},
+            "edits": len(changes[file.path].edits),
+        }
+        for file in tree.files
+        if file.places or changes[file.path].changed
+    ]
+    return document
+
+
+def file_view(tree: TreeScan, change: TreeChange, path: str) -> dict[str, Any]:
+    """The places of one file and the lines of its diff; raises `InputError` for a file that was not scanned."""
+    file = next((one for one in tree.files if one.path == path), None)
+    changed = next((one for one in change.files if one.path == path), None)
+    if file is None or changed is None:
+        raise InputError("this file was not scanned", where=path)
+    return {
+        "path": path,
+        "places": [place_document(place) for place in file.places],
+        "diff": [line.rstrip("\r\n") for line in diff_of(changed)] if changed.changed else [],
+    }
 
 
 def place_document(place: Place) -> dict[str, Any]:

@@ -320,9 +320,7 @@ def _is_cuda(file: File, node: ast.Attribute) -> None:
     if called or (kind is not None and kind.name != "tensor") or (kind is None and _own_attribute(file, node)):
         return
     text = f"{file.text(node.value)}.device.type == {ACCELERATOR}"
-    tight = isinstance(
-        parent, (ast.Compare, ast.Attribute, ast.BinOp, ast.Subscript, ast.Await, ast.FormattedValue)
-    )
+    tight = isinstance(parent, (ast.Compare, ast.Attribute, ast.BinOp, ast.Subscript, ast.Await, ast.FormattedValue))
     changes = (
         None
         if file.shadowed(file.source.scope(node), ACCELERATOR)

@@ -34,7 +34,9 @@ def reachable(file: File) -> None:
     for index, one in enumerate(file.found):
         reads = any(change.needs & _LINES.keys() for change in one.native or ())
         if reads and not (guarded and one.node is not None and _runs_later(file, one.node)):
-            place = replace(one.place, converts=False, todo=f"{one.place.todo}; by hand, as torch is not always imported")
+            place = replace(
+                one.place, converts=False, todo=f"{one.place.todo}; by hand, as torch is not always imported"
+            )
             file.found[index] = replace(one, place=place, native=None)
 
 
@@ -44,7 +46,9 @@ def _home(file: File) -> ast.Import | None:
         node for node in file.source.nodes(ast.Import)
         if _binds_torch(node) and file.source.scope(node) is file.source.top
     ]  # fmt: skip
-    return next((node for node in found if isinstance(file.source.parents.get(node), ast.Module)), found[0] if found else None)
+    return next(
+        (node for node in found if isinstance(file.source.parents.get(node), ast.Module)), found[0] if found else None
+    )
 
 
 def _imported_late(file: File) -> bool:

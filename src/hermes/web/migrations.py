@@ -1,0 +1,77 @@
+"""The migration of a source tree for the pages: scanned and converted in a style when first asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hermes.base.errors import HermesError, InputError
+from hermes.migrate.api import Style, Target, TreeChange, TreeScan, convert, file_view, overview, scan
+from hermes.web.answers import NotReadyError
+
+
+@dataclass
+class _Made:
+    """One conversion: since when, and what came of it."""
+
+    began: float = field(default_factory=time.monotonic)
+    error: HermesError | None = None
+    scan: TreeScan | None = None
+    change: TreeChange | None = None
+
+
+class Migration:
+    """What stands between one source tree and Ascend; `source` is None where none was given."""
+
+    def __init__(self, source: Path | None) -> None:
+        self._source = source
+        self._made: dict[Style, _Made] = {}
+        self._lock = threading.Lock()
+
+    def found(self, style: str) -> dict[str, object]:
+        """How far it is, and once it is there the answer with its files; raises what went wrong."""
+        if self._source is None:
+            return {"source": None}
+        made = self._begun(style)
+        if made.error:
+            raise made.error
+        if made.scan is None or made.change is None:
+            return {"source": str(self._source), "seconds": round(time.monotonic() - made.began, 3)}
+        return {"source": str(self._source), "found": overview(made.scan, made.change)}
+
+    def file(self, style: str, path: str) -> dict[str, object]:
+        """The places and the diff of one file; raises `InputError`, or `NotReadyError`."""
+        if self._source is None:
+            raise InputError("no source tree was given", hint="hermes serve --source TREE")
+        made = self._begun(style)
+        if made.error:
+            raise made.error
+        if made.scan is None or made.change is None:
+            raise NotReadyError("the tree is still being scanned", hint="wait")
+        return file_view(made.scan, made.change, path)
+
+    def _begun(self, style: str) -> _Made:
+        known = {one.value: one for one in Style}
+        if style not in known:
+            raise InputError(f"there is no style {style}"[:80], where="style", hint=" or ".join(known))
+        with self._lock:
+            made = self._made.get(known[style])
+            if made is None:
+                made = self._made[known[style]] = _Made()
+                threading.Thread(
+                    target=self._make, args=(made, known[style]), name="hermes-migrate", daemon=True
+                ).start()
+            return made
+
+    def _make(self, made: _Made, style: Style) -> None:
+        assert self._source is not None
+        try:
+            scanned = scan(self._source, Target())
+            made.change = convert(self._source, Target(), style)
+            made.scan = scanned
+        except HermesError as wrong:
+            made.error = wrong
+        except Exception as defect:  # noqa: BLE001 - whatever it is, the page must say that nothing more will come
+            made.error = HermesError(f"a defect in Hermes ({defect!r})"[:500], lost="the scan")
