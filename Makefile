@@ -17,7 +17,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live zoo judge test test-all test-torch check lint format docs docs-check bench accuracy fuzz clean chromium tsc
+.PHONY: help demo demo-live zoo judge test test-all test-torch test-cluster check lint format docs docs-check bench accuracy fuzz clean chromium tsc
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -49,9 +49,13 @@ test: $(VENV)/.dev chromium tsc ## run the tests but those marked slow: the loop
 test-all: $(VENV)/.dev chromium tsc ## run all tests, with sweeps, kills and long runs of browsers: the gate
 	@$(pytest)
 
-test-torch: $(VENV)/.dev ## install PyTorch, and run the tests of capture with it
+test-torch: $(VENV)/.dev ## install PyTorch, and run the tests that train with it
 	@$(torch_here)
-	@$(bin)/python -m pytest tests/live tests/capture tests/fleet
+	@$(bin)/python -m pytest tests/inside tests/jobs tests/precision tests/migrate
+
+test-cluster: $(VENV)/.dev ## install Ray and an S3 server, and run the tests of engines with them
+	@$(pip) install --editable '.[ray,s3]' --group cluster
+	@$(bin)/python -m pytest tests/profiles/engines tests/store
 
 check: lint docs-check test-all ## the gate: format, lint, types, imports, docs, tests
 

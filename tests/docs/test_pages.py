@@ -49,6 +49,14 @@ def test_every_page_is_reached_from_the_readme(root: Path, pages: dict[str, str]
     assert sorted(pages.keys() - reached) == []
 
 
+def test_every_path_that_the_makefile_names_exists(root: Path) -> None:
+    named = set(
+        re.findall(r"(?:^|\s)((?:tests|docs|benchmarks|fuzz)/[\w./-]+)", (root / "Makefile").read_text("utf-8"))
+    )
+    assert {"tests/inside", "docs/generate.py"} <= named
+    assert [path for path in sorted(named) if not (root / path.rstrip(".")).exists()] == []
+
+
 def test_every_make_command_in_the_pages_is_a_target(root: Path, pages: dict[str, str]) -> None:
     targets = set(re.findall(r"^([a-z-]+):.*## ", (root / "Makefile").read_text("utf-8"), re.M))
     named = {
