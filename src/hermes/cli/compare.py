@@ -19,13 +19,13 @@ class Format(str, enum.Enum):
 
 
 @click.command("compare")
-@click.argument("before", type=click.Path(path_type=Path), help="The run before: a folder or file with profiles.")
-@click.argument("after", type=click.Path(path_type=Path), help="The run after.")
+@click.argument("before", type=options.Place(), help="The run before: a folder or file with profiles, or a URL.")
+@click.argument("after", type=options.Place(), help="The run after.")
 @click.option(
     "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
 )
 @options.capture
-def run(before: Path, after: Path, form: Format, capture: str) -> None:
+def run(before: Path | str, after: Path | str, form: Format, capture: str) -> None:
     """Say what changed between two runs: parts of the step, operators, kernels, findings, settings, and the noise."""
     from hermes.cli.show import load_profiles
 

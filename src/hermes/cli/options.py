@@ -27,9 +27,23 @@ class Place(click.ParamType[Path | str]):
         return str(value) if is_url(str(value)) else Path(str(value))
 
 
+class LocalPath(Place):
+    """A path on this machine; raises `InputError` for a URL."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """A text as a path."""
+        place = super().convert(value, param, ctx)
+        if isinstance(place, str):
+            raise InputError(
+                "pages are made of files on this machine alone", where=place,
+                hint=f"hermes analyze {place} --open shows what lies there",
+            )  # fmt: skip
+        return place
+
+
 profiles = click.argument(
     "paths", nargs=-1, required=True, metavar="PATH…", type=Place(),
-    help="Folders or files with profiles, one rank or many; or a URL of them, such as s3://bucket/job.",
+    help="Folders or files with profiles, one rank or many; an archive or a URL of them, such as s3://bucket/job.",
 )  # fmt: skip
 capture = click.option(
     "--capture", default="", help="Which capture, where a rank has several: part of its name or time."

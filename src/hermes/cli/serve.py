@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 @click.command("serve")
-@click.argument("paths", nargs=-1, metavar="[PATH]…", type=click.Path(path_type=Path),
+@click.argument("paths", nargs=-1, metavar="[PATH]…", type=options.LocalPath(),
                 help="Folders or files with profiles: one rank or many; this folder without any.")  # fmt: skip
 @click.option("--port", type=click.IntRange(1, 65_535), help="Port on loopback; 8655 or any free one without it.")
-@click.option("--against", multiple=True, metavar="PATH", type=click.Path(path_type=Path),
+@click.option("--against", multiple=True, metavar="PATH", type=options.LocalPath(),
               help="A run before this one, for the page Compare; may be given several times.")  # fmt: skip
 @click.option("--source", metavar="TREE", type=click.Path(path_type=Path, exists=True),
               help="A program's source, for the page Migration: can it move to Ascend?")  # fmt: skip

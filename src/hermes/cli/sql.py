@@ -26,7 +26,7 @@ class Format(str, enum.Enum):
     JSON = "json"
 
 
-_path = click.argument("path", type=click.Path(path_type=Path), help="Folder or file with profiles.")
+_path = click.argument("path", type=options.Place(), help="Folder or file with profiles, or a URL of them.")
 
 
 @click.command("sql")
@@ -37,7 +37,7 @@ _path = click.argument("path", type=click.Path(path_type=Path), help="Folder or 
     help="How to print the rows.",
 )  # fmt: skip
 @options.capture
-def run(path: Path, query: str, form: Format, capture: str) -> None:
+def run(path: Path | str, query: str, form: Format, capture: str) -> None:
     """Ask the tables of a profile in SQL; `hermes schema` lists them."""
     from hermes.cli.show import load_profiles
 
@@ -50,7 +50,7 @@ def run(path: Path, query: str, form: Format, capture: str) -> None:
 @click.command("tables")
 @_path
 @options.capture
-def tables(path: Path, capture: str) -> None:
+def tables(path: Path | str, capture: str) -> None:
     """List the tables of a profile with their number of rows."""
     from hermes.cli.show import load_profiles
 

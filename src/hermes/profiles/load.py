@@ -13,6 +13,7 @@ from hermes.base.errors import Diagnostic, HermesError, InputError
 from hermes.model.files_seen import FilesSeen
 from hermes.model.tables import TABLES, schema_of
 from hermes.profiles.engines.engine import Engine, Given, Lost, Made, called
+from hermes.profiles.opened import Opened, opened
 from hermes.profiles.read.discover import Found, chosen, claimed, prepared, reader_of, unit_of
 from hermes.profiles.read.files_seen import files_seen
 from hermes.profiles.read.sink import Sink
@@ -22,6 +23,7 @@ from hermes.store.files import Digests, Fingerprint, fingerprint, refuse_changed
 from hermes.store.index import State
 from hermes.store.rank_data import RankData as RankData
 from hermes.store.remote import Mirror, is_url, mirror
+from hermes.store.unpacked import Unpacked, is_archive
 from hermes.version import __version__
 
 
@@ -48,8 +50,9 @@ def load(
     """Read what is not in the cache yet; `digests` may have begun on the files. Raises `InputError` when no rank can be
     read.
 
-    A path may be a URL that fsspec knows: its files are fetched by whoever reads them. `engine` reads ranks that are
-    not in the cache; `tell` is told when a capture must be exported by another tool first.
+    A path may be a URL that fsspec knows: its files are fetched by whoever reads them; archives are unpacked into the
+    cache. `engine` reads ranks that are not in the cache; `tell` is told when a capture must be exported by another
+    tool first.
     """
     if digests is None:
         with Digests() as own:
@@ -57,26 +60,33 @@ def load(
     urls = [path for path in paths if isinstance(path, str) and is_url(path)]
     local = [Path(path) for path in paths if path not in urls]
     mirrors = [mirror(url, cache.root) for url in urls]
-    files = walk(local) if local or not mirrors else []
-    if not files and not mirrors:
+    here = opened([*(walk(local) if local or not mirrors else []), *(fetched := _archives(mirrors))], cache, fetched)
+    files = here.files
+    if not files and not mirrors and not here.failed:
         raise InputError(
             "there is no file in the folder",
             where=", ".join(map(str, paths)),
             lost="everything",
             hint="give the folder that the profiler wrote",
         )
-    sources, fetched, unfetched = _remote(mirrors, engine)
+    sources, away, unfetched = _remote(mirrors, engine)
     sources = [*claimed(files), *sources]
-    found, notes = chosen(sources, [*files, *fetched], capture=capture)
-    seen = files_seen([*files, *fetched], sources, [one.source for one in found])
+    if not sources and here.failed:
+        raise _nothing_left(here.failed) from here.failed[0]
+    try:
+        found, notes = chosen(sources, [*files, *away], capture=capture)
+    except InputError as refused:
+        raise here.error(refused) from refused
+    seen = files_seen([*files, *away], sources, [one.source for one in found])
+    seen = tuple(replace(one, example=here.told(one.example)) for one in seen)
     found = [prepared(one, cache.root, tell) for one in found]
     notes += [note for one in found for note in one.source.notes if note not in notes]
-    ranks, failed = _all(found, mirrors, cache, digests, engine)
-    failed = [*unfetched, *failed]
+    ranks, failed = _all(found, mirrors, cache, digests, engine, here)
+    failed = [*here.failed, *unfetched, *failed]
     if not ranks:
         raise _nothing_left(failed) from failed[0]
-    notes += [_lost(error) for error in failed]
-    notes = [_told(note, mirrors) for note in notes]
+    notes += [*(note for one in here.folders for note in one.notes), *(_lost(error) for error in failed)]
+    notes = [_told(here.note(note), mirrors) for note in notes]
     # The same note about every rank is one note.
     said = dict.fromkeys([*notes, *(note for rank in ranks for note in rank.notes)])
     return Loaded(paths=(*local, *(one.root for one in mirrors)), ranks=tuple(ranks), notes=tuple(said), files=seen)
@@ -84,13 +94,14 @@ def load(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How to read one capture: its files, the key of its tables in the cache, and the mirror it is fetched into."""
+    """How to read one capture: its files, the key of its tables, and what it is fetched or was unpacked into."""
 
     one: Found
     key: str
     cache: Path
     states: tuple[tuple[Path, State], ...] = ()
     mirror: Mirror | None = None
+    unpacked: Unpacked | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +118,8 @@ def _remote(mirrors: Sequence[Mirror], engine: Engine | None) -> tuple[list[Sour
     by_url = {one.url: one for one in mirrors}
     for one in mirrors:
         for name in one.states:
-            units.setdefault((one.url, unit_of(name)), []).append(name)
+            if not is_archive(one.local(name)):
+                units.setdefault((one.url, unit_of(name)), []).append(name)
     asked = {
         place: _Unit(
             mirror=replace(by_url[url], states={name: by_url[url].states[name] for name in names}), names=tuple(names)
@@ -118,6 +130,15 @@ def _remote(mirrors: Sequence[Mirror], engine: Engine | None) -> tuple[list[Sour
     sources = [source for own in found.values() if not isinstance(own, Lost) for source in own]
     lost = [own.error for own in found.values() if isinstance(own, Lost)]
     return sources, [one.local(name) for one in mirrors for name in one.states], lost
+
+
+def _archives(mirrors: Sequence[Mirror]) -> dict[Path, str]:
+    """The archives at the URLs, fetched whole, and what to call each."""
+    found = {}
+    for one in mirrors:
+        for path in one.fetch(name for name in one.states if is_archive(one.local(name))):
+            found[path] = one.told(str(path))
+    return found
 
 
 def _captures(unit: _Unit) -> list[Source]:
@@ -133,14 +154,19 @@ def _mapped(
 
 
 def _all(
-    found: Sequence[Found], mirrors: Sequence[Mirror], cache: Cache, digests: Digests, engine: Engine | None
+    found: Sequence[Found],
+    mirrors: Sequence[Mirror],
+    cache: Cache,
+    digests: Digests,
+    engine: Engine | None,
+    here: Opened,
 ) -> tuple[list[RankData], list[HermesError]]:
     """The tables of all ranks, read where they are not in the cache; and what hindered it, by rank."""
     failed: dict[int, HermesError] = {}
     readings: dict[int, Reading] = {}
     for one in found:
         try:
-            readings[one.rank] = _reading(one, mirrors, cache, digests)
+            readings[one.rank] = _reading(one, mirrors, cache, digests, here)
         except HermesError as broken:
             failed[one.rank] = broken
     ranks = {rank: data for rank, reading in readings.items() if (data := _known(reading)) is not None}
@@ -150,7 +176,7 @@ def _all(
     return [data for _, data in sorted(ranks.items())], [error for _, error in sorted(failed.items())]
 
 
-def _reading(one: Found, mirrors: Sequence[Mirror], cache: Cache, digests: Digests) -> Reading:
+def _reading(one: Found, mirrors: Sequence[Mirror], cache: Cache, digests: Digests, here: Opened) -> Reading:
     reader = reader_of(one.source)
     salt = (reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture)
     for there in mirrors:
@@ -160,14 +186,15 @@ def _reading(one: Found, mirrors: Sequence[Mirror], cache: Cache, digests: Diges
             key = hashlib.sha256("\0".join((*salt, there.url, *said)).encode("utf-8", "surrogatepass")).hexdigest()
             return Reading(one=one, key=key, cache=cache.root, mirror=replace(there, states=own))
     print_ = fingerprint(one.source.files, *salt, digests=digests)
-    return Reading(one=one, key=print_.digest, cache=cache.root, states=print_.states)
+    unpacked = here.of(one.source.files[0])
+    return Reading(one=one, key=print_.digest, cache=cache.root, states=print_.states, unpacked=unpacked)
 
 
 def _known(reading: Reading) -> RankData | None:
     entry = Cache(reading.cache).find(reading.key)
     if entry is None:
         return None
-    one, there = reading.one, reading.mirror
+    one, there = reading.one, reading.mirror or reading.unpacked
     data = RankData(
         rank=one.rank,
         root=one.source.root,
@@ -208,7 +235,7 @@ def present(data: RankData) -> RankData:
     return read_rank(data.reading) if isinstance(data.reading, Reading) and not data.folder.exists() else data
 
 
-def _told(note: Diagnostic, mirrors: Sequence[Mirror]) -> Diagnostic:
+def _told(note: Diagnostic, mirrors: Sequence[Mirror | Unpacked]) -> Diagnostic:
     for there in mirrors:
         note = replace(note, message=there.told(note.message), where=there.told(note.where))
     return note

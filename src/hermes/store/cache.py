@@ -106,7 +106,7 @@ class Cache:
     def clear(self) -> int:
         """Remove everything that Hermes put there; returns how many entries that were."""
         count = len(self.entries())
-        for part in ("tables", "making", "measured", "remote", "exported", FOLDER):
+        for part in ("tables", "making", "measured", "remote", "exported", "unpacked", FOLDER):
             shutil.rmtree(self.root / part, ignore_errors=True)
         return count
 

@@ -16,7 +16,8 @@ from hermes.store.index import Index, State, state_of
 _MAX_DEPTH = 12
 _PIECE = 64 << 20
 """Files are hashed in pieces of this size, which several threads share."""
-_SKIPPED = {"logs", ".git", "__pycache__", "node_modules", "mindstudio_profiler_log"}
+SKIPPED = frozenset({"logs", ".git", "__pycache__", "node_modules", "mindstudio_profiler_log"})
+"""Folders that hold no profile, however many files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ def _below(folder: Path, above: frozenset[tuple[int, int]], depth: int) -> list[
         for entry in entries:
             try:
                 if entry.is_dir():
-                    if entry.name not in _SKIPPED:
+                    if entry.name not in SKIPPED:
                         files.extend(_below(Path(entry.path), above | {identity}, depth + 1))
                 elif entry.is_file():
                     files.append(Path(entry.path))

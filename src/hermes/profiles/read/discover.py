@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic, InputError
+from hermes.profiles.read import foreign
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.kineto.reader import KinetoReader
 from hermes.profiles.read.source import Reader, Source
@@ -66,20 +67,24 @@ def unit_of(name: str) -> str:
     return name
 
 
+def capture_root(path: Path) -> Path:
+    """The folder of the capture that a file belongs to: that of its profiler, else the one that it lies in."""
+    for folder in path.parents:
+        if folder.name.endswith(_CAPTURES):
+            return folder
+    return path.parent.parent if path.parent.name == "ASCEND_PROFILER_OUTPUT" else path.parent
+
+
 def chosen(
     sources: Sequence[Source], files: Sequence[Path], *, capture: str = ""
 ) -> tuple[list[Found], list[Diagnostic]]:
     """Of all captures one for each rank, as `discover` has it; `files` are all that were looked at."""
     if not sources:
-        raise InputError(
-            _nothing(files),
-            where=os.path.commonpath(files) if files else "",
-            lost="everything",
-            hint="give a folder with *_ascend_pt or *_ascend_ms folders, an ascend_*_profiler.db, or "
-            "Kineto *.json[.gz] traces",
-        )
+        raise _nothing(files)
     _refuse_several_jobs(sources)
+    read = {path for source in sources for path in (*source.files, *source.aside)}
     notes = [note for source in sources for note in source.notes]
+    notes += foreign.notes([path for path in files if path not in read and not _of_capture(path)])
     named, more = _with_ranks(sources)
     chosen, most = _one_each(named, capture)
     return chosen, [*notes, *more, *most]
@@ -100,11 +105,27 @@ def _refuse_several_jobs(sources: Sequence[Source]) -> None:
         )
 
 
-def _nothing(files: Sequence[Path]) -> str:
-    if not files:
-        return "the folder is empty"
+def _nothing(files: Sequence[Path]) -> InputError:
+    where = os.path.commonpath(files) if files else ""
+    for form, paths in foreign.named(files).items():
+        return InputError(
+            f"{paths[0].name} is {form.name}", where=where, lost="everything: Hermes does not read this format",
+            hint=form.instead,
+        )  # fmt: skip
     names = ", ".join(path.name for path in files[:3])
-    return f"no profile among {len(files)} files ({names}{', …' if len(files) > 3 else ''})"
+    many = f"no profile among {len(files)} files ({names}{', …' if len(files) > 3 else ''})"
+    return InputError(
+        many if files else "the folder is empty",
+        where=where,
+        lost="everything",
+        hint="give a folder with *_ascend_pt or *_ascend_ms folders, an ascend_*_profiler.db, or Kineto *.json[.gz] "
+        "traces; or an archive of them",
+    )
+
+
+def _of_capture(path: Path) -> bool:
+    """Whether a file lies in a capture of its own profiler, which knows what is in there."""
+    return any(part.endswith(_CAPTURES) or part == "ASCEND_PROFILER_OUTPUT" for part in path.parts[:-1])
 
 
 def _with_ranks(sources: Sequence[Source]) -> tuple[list[Found], list[Diagnostic]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hermes.model.files_seen import FilesSeen, FileState
+from hermes.profiles.read.foreign import format_of
 from hermes.profiles.read.source import Source, legible
 
 _MOST = 300
@@ -56,7 +57,10 @@ def _state(path: Path, read: set[Path], raw: set[Path], others: set[Path]) -> tu
         raw_side = _RAW_SIDES.match(path.parts[inside + 1]) is not None
         return "not needed", "what the device recorded was exported" if raw_side else f"the same is in {_OUTPUT}"
     why = next((why for pattern, why in _BY_NAME if pattern.search(path.name)), None)
-    return ("not known", "") if why is None else ("not needed", why)
+    if why is not None:
+        return "not needed", why
+    form = format_of(path, look=False)
+    return "not known", form.name if form else ""
 
 
 def _shortened(rows: list[FilesSeen]) -> Iterable[FilesSeen]:

@@ -111,6 +111,11 @@ def captures(files: Iterable[Path]) -> list[Capture]:
     return [capture for capture in found if capture]
 
 
+def known(name: str) -> bool:
+    """Whether a file of this name is one that Ascend's profilers write."""
+    return bool(_kind(name))
+
+
 def load_json(path: Path, limit: int = 64 << 20) -> Json:
     """A JSON object of a small file, fractions as text; raises `ValueError` or `OSError` when it is none."""
     with path.open("rb") as file:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hermes.profiles.read.chrome import head_of, sniff
+from hermes.profiles.read.foreign import of_head
 from hermes.profiles.read.source import Source, legible
 
 _HEADS = (1 << 16, 1 << 20, 8 << 20)
@@ -69,7 +70,8 @@ def _source(reader: str, path: Path) -> Source | None:
         return None
     head = _head(path)
     # A damaged file with the profiler's own name is claimed all the same, so that it is reported and not passed over.
-    if not _is_kineto(head) and not _OWN_NAME.search(path.name):
+    own = _OWN_NAME.search(path.name)
+    if not own and (not _is_kineto(head) or of_head(head) is not None):
         return None
     rank = _rank_of_head(head)
     return Source(

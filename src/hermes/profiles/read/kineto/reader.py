@@ -18,6 +18,7 @@ from typing import ClassVar
 import duckdb
 import polars as pl
 
+from hermes.base.errors import TraceFormatError
 from hermes.profiles.read.chrome import Scan, scan
 from hermes.profiles.read.kineto.about import write_about
 from hermes.profiles.read.kineto.comm import write_comm
@@ -142,6 +143,12 @@ def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> N
     ).fetchall()
     if rows:
         names = ", ".join(str(name)[:40] for name, _ in rows[:5]) + (", …" if len(rows) > 5 else "")
+        if not con.execute("SELECT 1 FROM event WHERE what IS NOT NULL LIMIT 1").fetchall():
+            raise TraceFormatError(
+                path, f"a Chrome trace, but not one of PyTorch: its categories are not known ({names})",
+                lost="the whole file",
+                hint="which program wrote it? Record the job with torch.profiler, or with hermes profile",
+            )  # fmt: skip
         sink.note(
             "degraded", f"{sum(count for _, count in rows)} events have a category that is not known ({names})",
             where=str(path), lost="these events", hint="is it a PyTorch trace? If so, report the category",

@@ -1,0 +1,86 @@
+"""What lies packed among the files of a user: archives of profiles, and single files that somebody packed with gzip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hermes.base.errors import Diagnostic, HermesError, InputError
+from hermes.profiles.read.ascend.folder import known
+from hermes.profiles.read.discover import capture_root
+from hermes.store.cache import Cache
+from hermes.store.files import walk
+from hermes.store.unpacked import Unpacked, is_archive, stage, unpack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """All files, with what was packed in its place; the folders it was unpacked into, and what could not be."""
+
+    files: tuple[Path, ...]
+    folders: tuple[Unpacked, ...] = ()
+    failed: tuple[HermesError, ...] = ()
+
+    def told(self, text: str) -> str:
+        """A text that names what the user gave, and no folder of the cache."""
+        for one in self.folders:
+            text = one.told(text)
+        return text
+
+    def note(self, note: Diagnostic) -> Diagnostic:
+        """The same of a note."""
+        return replace(note, message=self.told(note.message), where=self.told(note.where))
+
+    def error(self, error: InputError) -> InputError:
+        """The same of an error."""
+        return InputError(self.told(error.what), where=self.told(error.where), lost=error.lost, hint=error.hint)
+
+    def of(self, path: Path) -> Unpacked | None:
+        """The unpacked folder that a file lies in."""
+        return next((one for one in self.folders if path.is_relative_to(one.root)), None)
+
+
+def opened(files: Iterable[Path], cache: Cache, shown: Mapping[Path, str] | None = None) -> Opened:
+    """These files, archives replaced by what they hold, and packed files of Ascend's profilers by what they were.
+
+    Kineto traces stay packed: their reader unpacks them itself. `shown` says what to call an archive that was fetched.
+    """
+    plain: list[Path] = []
+    folders: list[Unpacked] = []
+    failed: list[HermesError] = []
+    for path in files:
+        if not is_archive(path):
+            plain.append(path)
+            continue
+        try:
+            made = unpack(path, cache, (shown or {}).get(path, ""))
+        except HermesError as refused:
+            failed.append(refused)
+            continue
+        folders.append(made)
+        plain += [inner for inner in walk([made.root]) if not is_archive(inner)]
+    staged, beside = _staged(plain, cache, failed)
+    return Opened(files=tuple(beside), folders=(*staged, *folders), failed=tuple(failed))
+
+
+def _staged(files: list[Path], cache: Cache, failed: list[HermesError]) -> tuple[list[Unpacked], list[Path]]:
+    """Captures of which some files are packed, as folders in which none is; and the files with those in their place."""
+    packed = {path for path in files if path.suffix == ".gz" and known(path.stem)}
+    # `gzip -k` leaves both: the plain one is enough.
+    packed -= {path for path in packed if path.with_suffix("") in set(files)}
+    roots = {root for path in packed if (root := capture_root(path))}
+    made: list[Unpacked] = []
+    for root in sorted(roots):
+        own = [path for path in files if path.is_relative_to(root)]
+        try:
+            one = stage(
+                root, [path for path in own if path in packed], [path for path in own if path not in packed], cache
+            )
+        except HermesError as refused:
+            failed.append(refused)
+            continue
+        made.append(one)
+        mine = set(own)
+        files = [path for path in files if path not in mine] + walk([one.root])
+    return made, sorted(files)
