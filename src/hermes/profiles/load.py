@@ -180,13 +180,13 @@ def _reading(one: Found, mirrors: Sequence[Mirror], cache: Cache, digests: Diges
     reader = reader_of(one.source)
     salt = (reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture)
     for there in mirrors:
-        if one.source.files[0].is_relative_to(there.root):
+        if one.source.files and one.source.files[0].is_relative_to(there.root):
             own = {name: there.states[name] for name in map(there.name_of, one.source.files)}
             said = [f"{name} {state}" for name, state in own.items()]
             key = hashlib.sha256("\0".join((*salt, there.url, *said)).encode("utf-8", "surrogatepass")).hexdigest()
             return Reading(one=one, key=key, cache=cache.root, mirror=replace(there, states=own))
     print_ = fingerprint(one.source.files, *salt, digests=digests)
-    unpacked = here.of(one.source.files[0])
+    unpacked = here.of(one.source.root)
     return Reading(one=one, key=print_.digest, cache=cache.root, states=print_.states, unpacked=unpacked)
 
 
