@@ -32,7 +32,6 @@ FILES: list[tuple[str, object, str]] = [
     ("kernel.ncu-rep", b"x", "Nsight Compute"),
     ("ascend_timeline_display_0.json", [], "MindSpore 1.x"),
     ("step_trace_raw_0_detail_time.csv", b"step_num\n", "MindSpore 1.x"),
-    ("PROF_000001_2024_ABC/device_0/data/aicore.data.0.slice_0", b"\0", "not exported"),
     ("PROF_000001_2024_ABC/timeline/msprof_0_1.json", TIMELINE, "older msprof"),
     ("mine.json", TIMELINE, "another name"),
     ("result.json", VIZ, "VizTracer"),

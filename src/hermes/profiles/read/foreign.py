@@ -46,11 +46,6 @@ _MINDSPORE = Foreign(
     instead="export its PROF_* folders with msprof --export=on --output=PROF_…, and give those; "
     "or record again with MindSpore 2.3 or later",
 )
-_RAW_PROF = Foreign(
-    name="raw data of msprof that was not exported",
-    instead="msprof --export=on --output=PROF_… on a machine with CANN; of a torch_npu capture, "
-    "python -c \"from torch_npu.profiler.profiler import analyse; analyse('FOLDER')\"",
-)
 _OLD_EXPORT = Foreign(
     name="an export of an older msprof (timeline/, summary/)",
     instead="export the folder again with the msprof of CANN 7.0 or later: msprof --export=on --output=PROF_…",
@@ -98,7 +93,6 @@ _BY_HEAD: tuple[tuple[re.Pattern[bytes], Foreign], ...] = (
     (re.compile(rb'"cat"\s*:\s*"(blink|v8|devtools|toplevel|cc)[",]|"clock-domain"'), _BROWSER),
 )
 _OF_CSV = re.compile(rb'^"?(Index"?,"?KernelName|Kind"?,"?(Agent_Id|Domain))')
-_RAW_NAME = re.compile(
     r"\.slice_\d+(\.done)?$|^(info|start_info|end_info|sample)\.json(\.\d+)?$|^host_start\.log", re.I
 )
 _PROF = re.compile(r"^PROF_\d+_\d+_")
@@ -117,8 +111,6 @@ def format_of(path: Path, *, look: bool = True) -> Foreign | None:
     inside = any(_PROF.match(part) for part in path.parts[:-1])
     if inside and path.parent.name in ("timeline", "summary"):
         return _OLD_EXPORT
-    if inside and _RAW_NAME.search(path.name):
-        return _RAW_PROF
     name = path.name.lower()
     if not look or not name.endswith((".json", ".json.gz", ".csv", ".sqlite", ".db")):
         return None
