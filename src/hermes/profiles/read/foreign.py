@@ -93,8 +93,6 @@ _BY_HEAD: tuple[tuple[re.Pattern[bytes], Foreign], ...] = (
     (re.compile(rb'"cat"\s*:\s*"(blink|v8|devtools|toplevel|cc)[",]|"clock-domain"'), _BROWSER),
 )
 _OF_CSV = re.compile(rb'^"?(Index"?,"?KernelName|Kind"?,"?(Agent_Id|Domain))')
-    r"\.slice_\d+(\.done)?$|^(info|start_info|end_info|sample)\.json(\.\d+)?$|^host_start\.log", re.I
-)
 _PROF = re.compile(r"^PROF_\d+_\d+_")
 
 
