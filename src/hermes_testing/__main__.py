@@ -19,7 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     given = parser.parse_args(arguments)
     try:
-        job = Job(ranks=given.ranks, steps=given.steps, seed=given.seed, faults=tuple(map(_fault, given.fault)))
+        job = Job(
+            ranks=given.ranks, tp=given.tp, steps=given.steps, seed=given.seed, faults=tuple(map(_fault, given.fault))
+        )
         if given.folder.exists() and any(given.folder.iterdir()):
             raise InputError(
                 "the folder is not empty", where=str(given.folder), hint="name another, or remove it first"
@@ -41,7 +43,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folder", type=Path, help="where to write; must be new or empty")
-    parser.add_argument("--ranks", type=int, default=8, metavar="N", help="ranks of the job, all data-parallel (8)")
+    parser.add_argument("--ranks", type=int, default=8, metavar="N", help="ranks of the job (8)")
+    parser.add_argument("--tp", type=int, default=1, metavar="N", help="ranks of a tensor-parallel group (1)")
     parser.add_argument("--steps", type=int, default=4, metavar="N", help="steps of the capture (4)")
     parser.add_argument(
         "--format", action="append", choices=_FORMATS, help="format to write; again for another (ascend-text)"

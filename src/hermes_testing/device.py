@@ -134,6 +134,11 @@ class Devices:
             return False
         timing = joint.done[rank]
         self._queues[member].popleft()
+        if task.kernel is not None:
+            end = timing.end_ns + task.lasts_ns
+            self._free[member] = end
+            self._profiles[rank].tasks.append(self._task(member, task, joint.arrivals[rank], end))
+            return True
         self._free[member] = timing.end_ns
         self._profiles[rank].comms.append(self._comm(member, task, joint, timing))
         return True

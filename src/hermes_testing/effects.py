@@ -8,6 +8,7 @@ from hermes_testing.faults import FaultKind
 from hermes_testing.job import Job
 
 FULL_MHZ = 1_800
+_SLOWER: tuple[FaultKind, ...] = ("slow_rank_compute", "fused_comm_straggler")
 
 
 class Effects:
@@ -42,9 +43,12 @@ class Effects:
 
     def kernel_ns(self, rank: int, step: int, base_ns: int) -> int:
         """Duration of a compute kernel that usually takes `base_ns`."""
-        slower = base_ns * self.amount("slow_rank_compute", rank, step) // 100
-        if slower:
-            self.add("slow_rank_compute", rank, step, slower)
+        slower = 0
+        for kind in _SLOWER:
+            more = base_ns * self.amount(kind, rank, step) // 100
+            if more:
+                self.add(kind, rank, step, more)
+            slower += more
         mhz = self.mhz(rank, step)
         if mhz == FULL_MHZ:
             return base_ns + slower

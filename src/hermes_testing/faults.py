@@ -23,6 +23,10 @@ FaultKind = Literal[
     "exposed_all_reduce",
     "skewed_clocks",
     "uneven_batches",
+    "unfused_conv_bn_relu",
+    "unfused_linear_bias_gelu",
+    "vector_on_cube",
+    "fused_comm_straggler",
 ]
 
 
@@ -39,7 +43,7 @@ class Kind:
     layer: str
     consequences: tuple[str, ...]
     where: Literal["all", "first", "last stage", "second host", "first pair"] = "all"
-    needs: Literal["", "several ranks", "several hosts", "several stages"] = ""
+    needs: Literal["", "several ranks", "several hosts", "several stages", "a tensor-parallel group"] = ""
 
 
 KINDS: dict[FaultKind, Kind] = {
@@ -169,6 +173,32 @@ KINDS: dict[FaultKind, Kind] = {
         needs="several ranks",
         consequences=("compute of the rank grows with its tokens", "the other ranks wait for it in collectives"),
     ),
+    "unfused_conv_bn_relu": Kind(
+        amount=40,
+        unit="convolutions with batch norm and activation in kernels of their own, each step",
+        layer="compute",
+        consequences=("Conv2D, BNTrainingReduce, BNTrainingUpdate and Relu follow each other",),
+    ),
+    "unfused_linear_bias_gelu": Kind(
+        amount=40,
+        unit="products with bias and activation in kernels of their own, each step",
+        layer="compute",
+        consequences=("MatMul, Add of a vector and Gelu follow each other",),
+    ),
+    "vector_on_cube": Kind(
+        amount=24,
+        unit="elementwise kernels on the cores of the matrix unit, each step",
+        layer="compute",
+        consequences=("elementwise kernels whose core is AI_CORE",),
+    ),
+    "fused_comm_straggler": Kind(
+        amount=40,
+        unit="% more time in every compute kernel of a rank whose products and collectives are one kernel",
+        layer="communication",
+        where="first",
+        needs="a tensor-parallel group",
+        consequences=("MatmulAllReduce takes longer on the other ranks", "no collective shows the waiting"),
+    ),
 }
 
 
@@ -186,7 +216,7 @@ class Fault:
         """The amount in the unit of the kind."""
         return self.amount or KINDS[self.kind].amount
 
-    def problem(self, *, ranks: int, hosts: int, pp: int) -> str:
+    def problem(self, *, ranks: int, hosts: int, pp: int, tp: int = 1) -> str:
         """Why the fault cannot be planted in a job of this layout; empty when it can."""
         kind = KINDS[self.kind]
         lacking = {
@@ -194,6 +224,7 @@ class Fault:
             "several ranks": ranks < 2,
             "several hosts": hosts < 2,
             "several stages": pp < 2,
+            "a tensor-parallel group": tp < 2,
         }[kind.needs or ("several hosts" if kind.where == "second host" and not self.ranks else "")]
         if lacking:
             return f"needs {kind.needs or 'several hosts'}"

@@ -205,7 +205,7 @@ class Host:
         host.close(engine)
         host.spend(8_000)
 
-    def _launch(self, kernel: Kernel, *, extra: str) -> None:
+    def _launch(self, kernel: Kernel, *, extra: str, joint: Joint | None = None) -> None:
         """Enqueue a kernel, launch it from the queue thread, put it on the compute stream."""
         host, rank = self._launcher, self._profile.rank
         base = (
@@ -232,6 +232,7 @@ class Host:
                 task_type=_CORE_TASK[kernel.core],
                 lasts_ns=lasts,
                 kernel=kernel,
+                joint=joint,
             ),
         )
 
@@ -239,6 +240,12 @@ class Host:
         """Record an event, let the communication stream wait for it, launch; then wait or leave a handle."""
         host = self._launcher
         host.use(instruction.phase)
+        if instruction.fused is not None:
+            opened = host.open(instruction.fused.op, "op", shapes=instruction.fused.inputs)
+            host.spend(14_000)
+            self._launch(instruction.fused, extra="", joint=self._joint(instruction))
+            host.close(opened)
+            return
         ready = self._record(COMPUTE_STREAM)
         self._wait(instruction.stream, ready)
         hccl = _HCCL[instruction.op]

@@ -28,7 +28,8 @@ class Job:
     `dp` is what `tp` and `pp` leave of `ranks` when it is None. `ep` splits the data-parallel ranks into
     expert groups. `micro_batches` is `pp` when 0. `stacks` records Python frames. Raises `InputError` for a
     layout that cannot be. Without `task_queue` the dispatching threads launch themselves, as PyTorch does on CUDA and
-    torch_npu with `TASK_QUEUE_ENABLE=0`.
+    torch_npu with `TASK_QUEUE_ENABLE=0`. With `fused`, sums over a tensor-parallel group are in one kernel with their
+    product, as MC2 has them.
     """
 
     ranks: int = 8
@@ -45,6 +46,7 @@ class Job:
     seed: int = 0
     stacks: bool = False
     task_queue: bool = True
+    fused: bool = False
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
@@ -58,13 +60,18 @@ class Job:
         self._demand(self.layers % self.pp == 0, f"pp {self.pp} does not divide {self.layers} layers")
         self._demand(self.ranks % self.hosts == 0, f"{self.hosts} hosts do not divide {self.ranks} ranks")
         for fault in self.faults:
-            problem = fault.problem(ranks=self.ranks, hosts=self.hosts, pp=self.pp)
+            problem = fault.problem(ranks=self.ranks, hosts=self.hosts, pp=self.pp, tp=self.tp)
             self._demand(not problem, f"fault {fault.kind}: {problem}")
 
     @staticmethod
     def _demand(holds: bool, what: str) -> None:
         if not holds:
             raise InputError(what, hint="change the layout of the modelled job")
+
+    @property
+    def fuses(self) -> bool:
+        """Whether products and the collectives of their results are one kernel."""
+        return self.fused or any(fault.kind == "fused_comm_straggler" for fault in self.faults)
 
     @property
     def data_parallel(self) -> int:

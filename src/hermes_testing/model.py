@@ -107,6 +107,15 @@ class Model:
             _matmul("aten::linear", us(560), tokens, tall, HIDDEN),
         )
         self.residual = (add,)
+        self.fused = _kernel(
+            "npu::npu_mm_all_reduce_base",
+            "MatmulAllReduce",
+            us(215),
+            core="MIX_AIC",
+            inputs=f"{tokens},{HIDDEN // tp};{HIDDEN // tp},{HIDDEN}",
+            output=f"{tokens},{HIDDEN}",
+            blocks=24,
+        )
         self.embedding = (
             _kernel("aten::embedding", "GatherV2", us(96), inputs=f"{VOCABULARY},{HIDDEN};{tokens}", blocks=48),
             _kernel("npu::npu_dtype_cast", "Cast", us(28)),
@@ -210,3 +219,38 @@ def gradient_bytes(tp: int) -> int:
 def embedding_bytes(tp: int) -> int:
     """Bytes of the gradients of the embedding on one rank."""
     return 2 * VOCABULARY * HIDDEN // tp
+
+
+_IMAGES = "32,64,56,56"
+CONVOLUTION = (
+    _kernel(
+        "aten::conv2d",
+        "Conv2D",
+        190,
+        core="AI_CORE",
+        inner="aten::convolution",
+        api="aclnnConvolution",
+        inputs=f"{_IMAGES};64,64,3,3",
+        output=_IMAGES,
+        blocks=24,
+    ),
+    _kernel("aten::batch_norm", "BNTrainingReduce", 80, inner="aten::native_batch_norm", inputs=_IMAGES, output="64"),
+    _kernel(
+        "aten::batch_norm",
+        "BNTrainingUpdate",
+        150,
+        inner="aten::native_batch_norm",
+        inputs=f"{_IMAGES};64;64",
+        output=_IMAGES,
+    ),
+    _kernel("aten::relu", "Relu", 45, inputs=_IMAGES, output=_IMAGES),
+)
+"""A convolution with its batch norm and activation, each a kernel."""
+LINEAR_FROM_PARTS = (
+    _matmul("aten::mm", 215, TOKENS, HIDDEN, HIDDEN),
+    _kernel("aten::add", "Add", 130, inputs=f"{TOKENS},{HIDDEN};{HIDDEN}"),
+    _kernel("aten::gelu", "Gelu", 120),
+)
+"""A product, the sum with its bias, and an activation, each a kernel."""
+VECTOR_ON_CUBE = _kernel("aten::mul", "Mul", 420, core="AI_CORE", inputs=f"{TOKENS},{FFN};{TOKENS},{FFN}", blocks=24)
+"""Elementwise work that runs on the cores of the matrix unit."""

@@ -7,8 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hermes_testing.effects import Effects
+from hermes_testing.faults import FaultKind
 from hermes_testing.job import HIDDEN, Group, Job
-from hermes_testing.model import AI_CPU_KERNEL, NORMS, OPTIMIZER, Model, embedding_bytes, gradient_bytes
+from hermes_testing.model import (
+    AI_CPU_KERNEL,
+    CONVOLUTION,
+    LINEAR_FROM_PARTS,
+    NORMS,
+    OPTIMIZER,
+    VECTOR_ON_CUBE,
+    Model,
+    embedding_bytes,
+    gradient_bytes,
+)
 from hermes_testing.profile import Kernel
 
 Phase = Literal["forward", "backward", "optimizer"]
@@ -34,7 +45,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Communicate:
-    """Launch an operation; the compute stream waits for it here, or at an `Await` of its `handle`."""
+    """Launch an operation; the compute stream waits for it here, or at an `Await` of its `handle`.
+
+    `fused` is a kernel that carries it out itself, on the compute stream.
+    """
 
     group: Group
     op: str
@@ -43,6 +57,7 @@ class Communicate:
     stream: int
     handle: str = ""
     peer: int | None = None
+    fused: Kernel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +97,14 @@ class Leave:
 Instruction = Load | Run | Communicate | Await | Item | Collect | Enter | Leave
 
 
+_PLANTED: dict[FaultKind, tuple[Kernel, ...]] = {
+    "unfused_conv_bn_relu": CONVOLUTION,
+    "unfused_linear_bias_gelu": LINEAR_FROM_PARTS,
+    "vector_on_cube": (VECTOR_ON_CUBE,),
+}
+"""Kernels that a fault puts into a step, in a row, as often as its amount says."""
+
+
 class Program:
     """The instructions of one rank, step by step."""
 
@@ -90,7 +113,7 @@ class Program:
         self._place = job.place(rank)
         self._model = Model(job.tp, job.tokens)
         self._groups = {group.name: group for group in groups if rank in group.members}
-        self._extras: list[Instruction] = []
+        self._extras: list[tuple[Instruction, ...]] = []
         self._slots = 0
 
     def step(self, step: int) -> list[Instruction]:
@@ -126,7 +149,10 @@ class Program:
         norm = self._model.residual[0]
         fresh = Run(op=norm.op, inner=norm.inner, kernels=(norm,), phase="forward", extra="recompilation")
         item = Item(phase="forward", extra="synchronisation_calls")
-        self._extras = [*[item] * items, *[run] * ai_cpu, *[fresh] * compiled]
+        self._extras = [*[(item,)] * items, *[(run,)] * ai_cpu, *[(fresh,)] * compiled]
+        for kind, kernels in _PLANTED.items():
+            rows = tuple(Run(op=one.op, inner=one.inner, kernels=(one,), phase="forward") for one in kernels)
+            self._extras += [rows] * amount(kind, self._rank, step)
         self._slots = self._effects.stage_layers(self._rank, step) * self._job.batches
 
     def _slot(self) -> list[Instruction]:
@@ -134,7 +160,7 @@ class Program:
         take = -(-len(self._extras) // self._slots) if self._slots else 0
         here, self._extras = self._extras[:take], self._extras[take:]
         self._slots -= 1
-        return here
+        return [instruction for rows in here for instruction in rows]
 
     def _forward(self, step: int, batch: int) -> Iterator[Instruction]:
         stage, last = self._place.pp, self._place.pp == self._job.pp - 1
@@ -234,6 +260,7 @@ class Program:
                 bytes=2 * HIDDEN * self._job.tokens,
                 phase=phase,
                 stream=group.stream,
+                fused=self._model.fused if self._job.fuses else None,
             )
 
     def _exchange(self, phase: Phase) -> Iterator[Instruction]:

@@ -171,4 +171,4 @@ def _fault(result: Result, index: int) -> dict[str, object]:
 
 
 def _cured(job: Job, index: int) -> Job:
-    return replace(job, faults=job.faults[:index] + job.faults[index + 1 :])
+    return replace(job, faults=job.faults[:index] + job.faults[index + 1 :], fused=job.fuses)

@@ -49,6 +49,9 @@ UNIT_OF_TASK: dict[str, str] = {
     "PROFILING_DISABLE": "event",
 }
 
+MATRIX_CORES = ("AI_CORE", "KERNEL_AICORE", "MIX_AIC", "KERNEL_MIX_AIC")
+"""Task types that occupy cores of the matrix unit; of mixed kernels those that it leads."""
+
 COMPUTE_UNITS = frozenset({"cube", "vector", "mix", "ai_cpu", "dsa"})
 
 # Component of a device task by its unit, where nothing better is known.

@@ -274,3 +274,14 @@ def launch_as_graph(device: Traits) -> Action:
         risk="Shapes and addresses are fixed, branches on data are frozen, the graph keeps its memory.",
         source="PyTorch notes on CUDA semantics: CUDA graphs; torch_npu's npugraphs",
     )
+
+
+ONTO_VECTOR_CORES = Action(
+    title="Bring these operators onto the vector cores",
+    do="`hermes operators PATH` lists them with shapes and types: try float16, bfloat16 or float32 inputs and static "
+    "shapes; take the library's aclnn operator in place of a custom one; in Ascend C set the kernel's type to "
+    "KERNEL_TYPE_AIV_ONLY.",
+    verify="Their core is AI_VECTOR_CORE in the next capture at Level1.",
+    risk="Another kernel may round otherwise.",
+    source="CANN, Ascend C programming guide: kernel types",
+)

@@ -18,6 +18,7 @@ from hermes.model.measures import ArrivalWait, TaskWait
 from hermes.model.report import Coverage
 from hermes.model.structure_measures import Structure
 from hermes.profiles.measure.communication.arrivals import rank_waits
+from hermes.profiles.measure.communication.fused import FusedCalls, FusedOperator, fused_operators
 from hermes.profiles.measure.compute.kernels import RankCompute
 from hermes.profiles.measure.compute.roofline import compute_of
 from hermes.profiles.measure.host.settings import settings
@@ -88,6 +89,9 @@ def combine(job: JobOutline, measured: Sequence[RankMeasures], exchanged: Sequen
     computed = [row for row in by_kind.pop(RankCompute, []) if isinstance(row, RankCompute)]
     told = [row for row in by_kind.get(RankSettings, []) if isinstance(row, RankSettings)]
     talk = JobExchange(job, exchanged)
+    meets = [row for row in by_kind.pop(FusedCalls, []) if isinstance(row, FusedCalls)]
+    if meets:
+        by_kind[FusedOperator] = list(fused_operators(meets, _members(job)))
     of_ranks = {kind: Rows(rows) for kind, rows in by_kind.items()}
     return Combined(
         of_ranks=of_ranks,
@@ -97,6 +101,16 @@ def combine(job: JobOutline, measured: Sequence[RankMeasures], exchanged: Sequen
         structure=talk.structure(),
         rank_waits=rank_waits(job.every, job.held_up, collected),
     )
+
+
+def _members(job: JobOutline) -> dict[str, dict[int, tuple[int, ...]]]:
+    """By dimension the members of the group of each rank, as far as they are recorded."""
+    found: dict[str, dict[int, tuple[int, ...]]] = {}
+    for identity, info in job.groups.items():
+        kind = job.kinds.get(identity)
+        for rank in (info.members or ()) if kind else ():
+            found.setdefault(str(kind), {})[rank] = info.members or ()
+    return found
 
 
 def _filled(container: type[T], of_ranks: dict[type, Rows[object]]) -> T:

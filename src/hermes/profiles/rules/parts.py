@@ -20,7 +20,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
         "MEM002",
     ),
     "CMP001": ("CMP007",),
-    "CMP002": ("CMP013",),
+    "CMP002": ("CMP013", "CMP030", "CMP031"),
     "CMP011": ("CMP008",),
     "IO002": ("IO004",),
     "MEM001": ("IO005",),

@@ -5,6 +5,8 @@
 The time of elementwise operators and reductions per step. Norms, softmax, attention and optimizers that a library has
 fused already do not count; what they are when put together from parts does.
 
+Rows that CMP030 names, and kernels that CMP031 finds on the wrong core, are left to these.
+
 ## Why it costs you
 
 Such a kernel reads a tensor and writes one, and computes nearly nothing between: it is as fast as memory, at best. Five
@@ -38,6 +40,8 @@ from hermes.model.finding import Action, Cause, Finding, Gain
 from hermes.model.host_measures import HostEvents, StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
+from hermes.profiles.measure.structure.cores import VectorOnMatrix
+from hermes.profiles.measure.structure.sequences import Unfused
 from hermes.profiles.rules._compute import faster, longest, named, of_device, operators, shown
 from hermes.profiles.rules._host import event_cost, has_device
 from hermes.profiles.rules.rule import by_share, rule
@@ -81,10 +85,17 @@ CHAIN = Limit(
     ),
 )
 def unfused(
-    job: Job, host_steps: Rows[StepHost], events: Rows[HostEvents], ops: Rows[OperatorCost], computes: Rows[StepCompute]
+    job: Job,
+    host_steps: Rows[StepHost],
+    events: Rows[HostEvents],
+    ops: Rows[OperatorCost],
+    computes: Rows[StepCompute],
+    named_rows: Rows[Unfused],
+    misplaced: Rows[VectorOnMatrix],
 ) -> Iterator[Finding]:
     """At most one finding."""
-    found = operators(job, ops, computes, "elementwise kernels and reductions", LIMIT, _moving)
+    left = _left(ops, named_rows, misplaced)
+    found = operators(job, ops, computes, "elementwise kernels and reductions", LIMIT, lambda row: left * _moving(row))
     if found is None:
         return
     worst = longest(ops, _moving)
@@ -107,9 +118,16 @@ def unfused(
         else Gain(low_ns=0, high_ns=won, method=f"bound: {method}"),
         confidence=round(0.5 * job.certainty, 2),
         evidence=(*found.evidence, *shown(worst, _moving)),
-        replay=faster(ops, lambda row: _moving(row) * (1 - LEFT.value)),
+        replay=faster(ops, lambda row: left * _moving(row) * (1 - LEFT.value)),
         actions=(FUSED_OPERATORS if of_device(job, found.ranks).fused else _COMPILE,),
     )
+
+
+def _left(ops: Rows[OperatorCost], named_rows: Rows[Unfused], misplaced: Rows[VectorOnMatrix]) -> float:
+    """The part of these kernels that no finding of its own names: of a known pattern, or on the wrong core."""
+    whole = sum(map(_moving, ops))
+    told = sum(row.moving_ns for row in named_rows) + sum(row.ns for row in misplaced if row.kind in FUSIBLE)
+    return max(0.0, 1 - told / whole) if whole else 1.0
 
 
 def _own(job: Job, host_steps: Rows[StepHost], events: Rows[HostEvents], rank: int) -> float:

@@ -1,0 +1,50 @@
+"""Faults of fusion, cores and fused communication are each named first, and alone of their kind."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hermes.model.report import Report
+from hermes.profiles.api import analyze, load
+from hermes.store.cache import Cache
+from hermes_testing import Fault, FaultKind, Job, generate
+
+_ALONE = Job(ranks=1, steps=2, seed=0)
+_FOUR = Job(ranks=4, tp=4, steps=2, seed=0)
+NEW = {"CMP030", "CMP031", "COM020"}
+PLANTED: tuple[tuple[FaultKind, Job, str, str], ...] = (
+    ("unfused_conv_bn_relu", _ALONE, "CMP030", "Convolution, batch norm and activation run as"),
+    ("unfused_linear_bias_gelu", _ALONE, "CMP030", "Product, bias and activation run as"),
+    ("vector_on_cube", _ALONE, "CMP031", "of the step is vector work on cores of the matrix unit"),
+    ("fused_comm_straggler", _FOUR, "COM020", "3 of 4 ranks wait for rank 0 inside MatmulAllReduce"),
+)
+
+
+def _report(job: Job, folder: Path) -> Report:
+    made = generate(folder / "job", job, formats=["ascend-text"])
+    return analyze(load([made], Cache(folder / "cache")))
+
+
+@pytest.mark.parametrize(("kind", "job", "code", "title"), PLANTED, ids=[row[0] for row in PLANTED])
+def test_a_planted_fault_is_named_first_and_alone(
+    kind: FaultKind, job: Job, code: str, title: str, tmp_path: Path
+) -> None:
+    report = _report(replace(job, faults=(Fault(kind=kind),)), tmp_path)
+    assert report.findings[0].code == code
+    assert title in report.findings[0].title
+    assert [one.code for one in report.findings if one.code in NEW] == [code]
+
+
+@pytest.mark.parametrize("job", [_ALONE, replace(_FOUR, fused=True)], ids=["alone", "fused"])
+def test_a_healthy_job_has_none_of_them(job: Job, tmp_path: Path) -> None:
+    assert NEW.isdisjoint(one.code for one in _report(job, tmp_path).findings)
+
+
+def test_the_straggler_s_cost_is_what_the_truth_says(tmp_path: Path) -> None:
+    report = _report(replace(_FOUR, faults=(Fault(kind="fused_comm_straggler"),)), tmp_path)
+    truth = json.loads((tmp_path / "job" / "truth.json").read_text("utf-8"))["faults"][0]["cost_ns_per_step"]
+    assert report.findings[0].cost_ns == pytest.approx(truth, rel=0.2)
