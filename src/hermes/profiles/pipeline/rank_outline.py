@@ -16,7 +16,7 @@ from hermes.model.measures import StepSplit
 from hermes.model.report import Input
 from hermes.profiles.measure.communication.arrivals import by_peer, identified, with_keys
 from hermes.profiles.measure.communication.collectives import group_info
-from hermes.profiles.measure.steps.breakdown import step_splits
+from hermes.profiles.measure.steps.breakdown import step_splits, summed_splits
 from hermes.profiles.pipeline.doubtful_steps import step_doubts
 from hermes.store.rank_data import RankData
 
@@ -86,7 +86,7 @@ def outline(data: RankData) -> RankOutline:
             )
             for identity, info in group_info(group).items()
         ),
-        splits=step_splits(row["vendor"], step, kernel, comm_op),
+        splits=step_splits(row["vendor"], step, kernel, comm_op) or summed_splits(data.table("step_reported")),
         doubts=tuple(doubts),
         operations=own.drop("rank", "sequence").with_columns(
             pl.col("comm_id").is_in(named.drop_nulls().unique().implode()).alias("named")

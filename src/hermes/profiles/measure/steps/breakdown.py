@@ -69,6 +69,32 @@ def ascend_splits(step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFram
     )
 
 
+def summed_splits(step_reported: pl.DataFrame) -> tuple[StepSplit, ...]:
+    """The steps of a rank of which only the profiler's own split is there; when they began is not known.
+
+    Copies are part of its free time.
+    """
+    return tuple(
+        StepSplit(
+            rank=row["rank"],
+            step=row["step"],
+            window_kind="device",
+            start_ns=0,
+            window_ns=row["compute_ns"] + row["exposed_comm_ns"] + row["free_ns"],
+            compute_ns=row["compute_ns"],
+            comm_ns=row["comm_ns"],
+            exposed_comm_ns=row["exposed_comm_ns"],
+            overlapped_comm_ns=row["overlapped_ns"],
+            copy_ns=0,
+            copy_exposed_ns=0,
+            free_ns=row["free_ns"],
+            preparing_ns=row["preparing_ns"],
+            host_ns=None,
+        )
+        for row in step_reported.sort("rank", "step").iter_rows(named=True)
+    )
+
+
 def reported_splits(step_reported: pl.DataFrame) -> tuple[AscendSplit, ...]:
     """The rows of the profiler's own file, as the same measure."""
     return tuple(

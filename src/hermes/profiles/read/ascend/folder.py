@@ -41,6 +41,8 @@ _RECORD = re.compile(r"^(torch\.[a-z_]+|mindspore\.[a-z_]+|cpu_op_[a-z_]+)")
 _RAW_SIDE = re.compile(r"^(host|device_\d+)$")
 _SMALL = re.compile(r"^((info|sample)\.json(\.\d+)?|(start|end)_info(\.\d+)?|(host|dev)_start\.log(\.\d+)?)$")
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
+SUMMARY = "ascend-cluster-summary"
+"""Format of what another tool summed of all ranks of a job."""
 RECORDS = "FRAMEWORK"
 """Folder that the frameworks' profilers write their own records into."""
 

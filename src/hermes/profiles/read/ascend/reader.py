@@ -13,7 +13,7 @@ import polars as pl
 
 from hermes.base.errors import TraceFormatError
 from hermes.model.tables import TABLES
-from hermes.profiles.read.ascend.folder import Capture, captures
+from hermes.profiles.read.ascend.folder import SUMMARY, Capture, captures
 from hermes.profiles.read.ascend.text import read_text
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
@@ -59,6 +59,10 @@ class AscendReader:
             databases = [dataclasses.replace(source, reader=self.name) for source in claim_databases(rest)]
         known = {source.root for source in (*found, *databases)}
         raw = [_source(one) for one in captures(rest) if one.root not in known and not (one.has_text or one.databases)]
+        if not (found or databases or raw):
+            from hermes.profiles.read.ascend.cluster import claim_summaries
+
+            return claim_summaries(self.name, files)
         return sorted([*found, *databases, *raw], key=lambda source: (source.root, source.files))
 
     def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
@@ -84,6 +88,11 @@ class AscendReader:
             from hermes.profiles.read.ascend.raw.reader import read_raw
 
             read_raw(captures([*source.files, *source.aside])[0], sink)
+            return
+        if source.format == SUMMARY:
+            from hermes.profiles.read.ascend.cluster import read_summary
+
+            read_summary(source, rank, sink)
             return
         capture = next((capture for capture in captures(source.files) if capture.has_text), None)
         if capture is None:

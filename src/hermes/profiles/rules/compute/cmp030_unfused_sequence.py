@@ -29,12 +29,14 @@ Profile the same step again: the parts are gone, and the kernel in their place t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hermes.knowledge.fusions import FUSIONS
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
+from hermes.model.measures import StepSplit
+from hermes.profiles.measure.structure.affinity import Affinity
 from hermes.profiles.measure.structure.sequences import Unfused
 from hermes.profiles.rules._component import Loss, loss, steps_of
 from hermes.profiles.rules._compute import of_device
@@ -46,14 +48,16 @@ LIMIT = Limit(
     unit="of window",
     source="advisor of msprof-analyze: fusible operators from 1 % of the step on, of sums that count kernels twice",
 )
+TOLD_ELSEWHERE = ("attention", "rotary", "RMSNorm", "SwiGLU", "permuted", "reshaped")
+"""Sequences of which CMP013 and CMP006 speak, which look at shapes as well."""
 _BY_NAME = {one.name: one for one in FUSIONS}
 
 
 @rule(
     "CMP030", state="preview", cause=Cause.MEMORY_BOUND_KERNELS, cases=("CMP-23", "CMP-35", "CMP-36", "CMP-22"),
 )  # fmt: skip
-def unfused_sequence(job: Job, rows: Rows[Unfused]) -> Iterator[Finding]:
-    """One finding for each pattern that costs enough, the costliest first."""
+def unfused_sequence(job: Job, rows: Rows[Unfused], calls: Rows[Affinity]) -> Iterator[Finding]:
+    """One finding for each pattern that costs enough, the costliest first; kernels first, then calls."""
     if not of_device(job, tuple(job.steps.counts)).fused:
         # What fuses them elsewhere is a compiler, which CMP002 speaks of.
         return
@@ -70,6 +74,44 @@ def unfused_sequence(job: Job, rows: Rows[Unfused]) -> Iterator[Finding]:
             found.append((lost, own[lost.worst.rank]))
     for lost, row in sorted(found, key=lambda one: -one[0].cost_ns):
         yield _finding(job, lost, row)
+    for name in dict.fromkeys(row.name for row in calls if not row.name.startswith(TOLD_ELSEWHERE)):
+        yield from _of_calls(job, {row.rank: row for row in calls if row.name == name})
+
+
+def _of_calls(job: Job, own: Mapping[int, Affinity]) -> Iterator[Finding]:
+    def cost(split: StepSplit) -> int | None:
+        row = own.get(split.rank)
+        return None if row is None or row.saved_ns is None else row.saved_ns // steps_of(job, (row.rank,))
+
+    lost = loss(job, "kernels beyond the longest of each row of calls", LIMIT, cost)
+    if lost is None:
+        return
+    row = own[lost.worst.rank]
+    yield Finding(
+        title=f"{row.instead} would do what {row.calls_of} do one after the other: {lost.share:.0%} of the step",
+        ranks=lost.ranks,
+        blames=tuple(Blame(name, "operator") for name in dict.fromkeys(row.calls_of.split())),
+        cost_ns=lost.cost_ns,
+        share=lost.share,
+        gain=bound(job, lost, "one kernel takes as long as the longest of them"),
+        confidence=round(0.5 * job.certainty, 2),
+        evidence=(
+            *lost.evidence,
+            Evidence(
+                what=f"rows of {row.calls_of}", value=float(row.calls), unit="in the capture", threshold=None,
+                where=f"rank {row.rank}",
+            ),
+        ),
+        actions=(
+            Action(
+                title=f"Call {row.instead}",
+                do=f"Replace {row.calls_of} by {row.instead}, as the library documents it.",
+                verify="The calls no longer follow each other, and the kernel in their place is there.",
+                risk="A fused kernel rounds in other places: check the loss.",
+                source="msprof-analyze, timeline_fusion_ops.yaml",
+            ),
+        ),
+    )  # fmt: skip
 
 
 def _per_step(job: Job, row: Unfused | None) -> int | None:
