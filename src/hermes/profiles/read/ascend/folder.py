@@ -37,7 +37,7 @@ _INFO = re.compile(r"^profiler_info(?:_(\d+))?\.json$")
 _STAMP = re.compile(r"_(\d{14,17})_ascend_(?:pt|ms)$")
 _MOST_RANKS = 1 << 24
 _PROF = re.compile(r"^PROF_\d+_\d+_[0-9a-zA-Z]+")
-_RECORD = re.compile(r"^(torch\.[a-z_]+|mindspore\.[a-z_]+|cpu_op_[a-z_]+)")
+_RECORD = re.compile(r"^(torch\.[a-z_]+|mindspore\.[a-z_]+|cpu_(op|framework)[a-z_]*)")
 _RAW_SIDE = re.compile(r"^(host|device_\d+)$")
 _SMALL = re.compile(r"^((info|sample)\.json(\.\d+)?|(start|end)_info(\.\d+)?|(host|dev)_start\.log(\.\d+)?)$")
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -228,7 +228,7 @@ def _capture(root: Path, own: list[Path]) -> Capture | None:
         stamp=match.group(1) if (match := _STAMP.search(root.name)) else legible(root.name),
         mindspore=root.name.endswith("_ascend_ms")
         or any("mindspore" in path.name for path in databases)
-        or any(path.name.startswith("mindspore.") for path in records),
+        or any(path.name.startswith(("mindspore.", "cpu_")) for path in records),
         info=infos[0] if infos else None,
         metadata=kinds["metadata"][0] if "metadata" in kinds else None,
         traces=tuple(kinds.get("trace", [])),

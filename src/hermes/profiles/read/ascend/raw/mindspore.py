@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 
+from hermes.base.units import ns_of_ms
 from hermes.profiles.read.ascend.raw.clock import Clock
 from hermes.profiles.read.ascend.raw.records import Records
 
@@ -13,6 +17,41 @@ FIELDS = frozenset({_NAME, _FULL_NAME})
 """Numbers of the fields that are read; they go on from those of the fixed part."""
 _PYTHON = 5
 """The module `Python` in MindSpore's list of them."""
+
+
+_LONGEST_LINE = 64 << 20
+
+
+def cpu_calls(paths: Sequence[Path]) -> pl.DataFrame:
+    """Operators that ran on the host's processor, of `cpu_op_execute_timestamp_*.txt`: a line an operator.
+
+    A line is `name;kind;calls`, a call `start,duration,thread`: nanoseconds since 1970, and milliseconds. What does not
+    read so is left out.
+    """
+    rows: list[tuple[str, int, int, int]] = []
+    for path in paths:
+        with path.open("rb") as file:
+            while line := file.readline(_LONGEST_LINE):
+                name, _, rest = line.decode("utf-8", "replace").partition(";")
+                for call in rest.partition(";")[2].split():
+                    start, _, more = call.partition(",")
+                    duration, _, thread = more.partition(",")
+                    if start.isdecimal() and thread.isdecimal() and (length := _length(duration)) is not None:
+                        rows.append((name, int(thread), int(start), length))
+    named = pl.DataFrame(rows, schema=["name", "tid", "start_ns", "dur_ns"], orient="row", strict=False)
+    return named.select(
+        pl.lit("op").alias("kind"), pl.col("name").cast(pl.String), pl.lit(0, dtype=pl.Int64).alias("pid"),
+        *(pl.col(name).cast(pl.Int64) for name in ("tid", "start_ns", "dur_ns")),
+        *(pl.lit(None, dtype=pl.String).alias(name) for name in ("shapes", "dtypes", "stack")),
+        *(pl.lit(None, dtype=pl.Int64).alias(name) for name in ("sequence", "forward_tid")),
+    )  # fmt: skip
+
+
+def _length(text: str) -> int | None:
+    try:
+        return ns_of_ms(text)
+    except (ValueError, ArithmeticError):
+        return None
 
 
 def calls(ranges: Records, clock: Clock) -> pl.DataFrame:

@@ -25,6 +25,7 @@ from hermes.profiles.read.steps import own_host
 
 _DAY_NS = 86_400 * 10**9
 _STEP_MARK = r"^ProfilerStep#(\d{1,18})$"
+_ON_HOST = "cpu_op_execute_timestamp"
 _SHAPES, _DTYPES, _NAME, _STACK = 4, 3, 2, 8
 _ENQUEUE_START, _ENQUEUE_END, _DEQUEUE_START, _DEQUEUE_END = range(4)
 CALLS = {
@@ -100,7 +101,9 @@ def host_calls(capture: Capture, clock: Clock, sink: Sink) -> tuple[pl.DataFrame
     """The calls of the framework, Python and the task queue as `CALLS` has them, and the rows of `flow`."""
     if capture.mindspore:
         ranges = _of(capture, "mindspore.op_range", records.MINDSPORE_RANGE, sink, mindspore.FIELDS)
-        return mindspore.calls(ranges, clock), pl.DataFrame(schema=_FLOW)
+        on_host = mindspore.cpu_calls([path for path in capture.records if path.name.startswith(_ON_HOST)])
+        both = pl.concat([part.select(list(CALLS)) for part in (mindspore.calls(ranges, clock), on_host)])
+        return sound(both, sink), pl.DataFrame(schema=_FLOW)
     ops = _of(capture, "torch.op_range", records.OP_RANGE, sink, frozenset({_NAME, _SHAPES, _DTYPES, _STACK}))
     marks = _of(capture, "torch.op_mark", records.OP_MARK, sink, frozenset({1}))
     queue, flow = _queue(marks, clock)

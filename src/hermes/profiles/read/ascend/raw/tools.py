@@ -40,7 +40,8 @@ def tool_for(capture: Capture, root: Path, environment: Mapping[str, str]) -> To
     msprof = _msprof(environment)
     beside = str(Path(msprof).parent) if msprof else ""
     # Without CANN's tool the framework's would wait for its output for ever.
-    if capture.records and (msprof or not capture.raw):
+    # MindSpore's reads its parameters from `profiler_info`, which it writes on an NPU alone.
+    if capture.records and (msprof or not capture.raw) and (capture.info or not capture.mindspore):
         module = _module(capture)
         python = _python(module, environment)
         if python:
