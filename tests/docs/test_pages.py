@@ -13,6 +13,7 @@ from hermes.cli.app import app
 from hermes.model.host_measures import HostSide
 from hermes.model.plan import Unprofiled
 from hermes.profiles.load import load
+from hermes.profiles.measure.structure.sequences import Repeated
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.report.report_json import document
 from hermes.store.cache import Cache
@@ -100,11 +101,17 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
     # A pipeline, operations of many sizes, stalled ones, and enough of all to compare.
     faults = (Fault(kind="small_packets"), Fault(kind="retransmission"))
     generate(folder / "wide", Job(ranks=8, tp=2, pp=2, hosts=2, steps=3, layers=4, faults=faults), formats=["kineto"])
+    planted = (Fault(kind="unfused_conv_bn_relu"), Fault(kind="vector_on_cube"))
+    generate(folder / "fused", Job(ranks=2, tp=2, steps=1, fused=True, faults=planted), formats=["ascend-text"])
+    row = Repeated(
+        rank=0, operators="Mul Add Sqrt", length=3, calls=6, ns=9, wall_ns=9, saved_ns=1, bound="memory",
+    )  # fmt: skip
     found: dict[str, set[str]] = {}
-    for name in ("job", "wide"):
+    for name in ("job", "wide", "fused"):
         report = analyze(load([folder / name], Cache(folder / "cache")))
         step = Unprofiled(rank=0, steps=9, step_ns=8, captured_ns=9, calls=2, each_ns=0.5)
         small = replace(report.plan, minor=report.findings[:1], unprofiled=step)
+        report = replace(report, more=(*report.more, row))
         for one in (report, replace(report, host=host_side("x"), plan=small)):
             _merge(found, _sections("", document(one)))
     return found

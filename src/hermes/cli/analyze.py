@@ -32,6 +32,7 @@ class Format(str, enum.Enum):
 )
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write report.html and report.json into.")
 @options.capture
+@click.option("--ranks", default="", metavar="LIST", help="Only these ranks, such as 0,4-7.")
 @click.option(
     "--engine",
     default="",
@@ -46,6 +47,7 @@ def run(
     form: Format,
     out: Path | None,
     capture: str,
+    ranks: str,
     engine: str,
     jobs: int | None,
     *,
@@ -64,8 +66,9 @@ def run(
 
     from hermes.profiles.api import engine_of
 
+    only = options.numbers("--ranks", ranks)
     with engine_of(engine, jobs) as chosen:
-        loaded = load_profiles(paths, capture, meanwhile=_import_the_rest, engine=chosen)
+        loaded = load_profiles(paths, capture, meanwhile=_import_the_rest, engine=chosen, ranks=only)
         from hermes.profiles.api import analyze
 
         report = analyze(loaded, engine=chosen)

@@ -56,6 +56,7 @@ def load_profiles(
     capture: str,
     meanwhile: Callable[[], None] | None = None,
     engine: Engine | None = None,
+    ranks: frozenset[int] | None = None,
 ) -> Loaded:
     """The tables of the profiles; files that changed are hashed while the libraries load.
 
@@ -74,7 +75,7 @@ def load_profiles(
             # The reading needs the interpreter a thousand times for a moment, and should not wait 5 ms each time.
             sys.setswitchinterval(0.000_5)
             threading.Thread(target=meanwhile, daemon=True).start()
-        return load(paths, cache, capture=capture, digests=digests, engine=engine, tell=_tell)
+        return load(paths, cache, capture=capture, digests=digests, engine=engine, tell=_tell, ranks=ranks)
 
 
 def _tell(text: str) -> None:

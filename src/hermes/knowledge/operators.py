@@ -132,8 +132,9 @@ _ATEN: tuple[tuple[str, str, str], ...] = (
 _ASCEND: tuple[tuple[str, str, str], ...] = (
     ("matmul", "matrix product", "MatMul Gemm FullyConnection TransposeMatMul QuantMatmul WeightQuantBatchMatmul"),
     ("batched matmul", "matrix product", "BatchMatMul BatchMatmul QuantBatchMatmul TransposeBatchMatMul"),
+    ("batched matmul", "grouped product", "GroupedMatmul GroupedMatMul"),
     ("batched matmul", "", """
-        GroupedMatmul GroupedMatMul GroupedMatmulSwigluQuant AllGatherMatmul MatmulReduceScatter MatmulAllReduce
+        GroupedMatmulSwigluQuant AllGatherMatmul MatmulReduceScatter MatmulAllReduce
         MatmulAllReduceAddRmsNorm
     """),
     ("convolution", "convolution output", "Conv2D Conv3D"),
@@ -145,8 +146,9 @@ _ASCEND: tuple[tuple[str, str, str], ...] = (
     """),
     ("attention", "flash attention score", "FlashAttentionScore"),
     ("attention backward", "flash attention score grad", "FlashAttentionScoreGrad"),
+    ("attention", "inference attention", "PromptFlashAttention IncreFlashAttention FusedInferAttentionScore"),
     ("attention", "", """
-        PromptFlashAttention IncreFlashAttention FusedInferAttentionScore PagedAttentionMask MultiLatentAttention
+        PagedAttentionMask MultiLatentAttention
         UnpadFlashAttention NsaCompressAttention
     """),
     ("attention backward", "", "UnpadFlashAttentionGrad"),

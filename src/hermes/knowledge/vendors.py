@@ -20,6 +20,13 @@ REACHED_BY_LIBRARIES = Limit(
 )
 
 
+OF_ALL_VECTOR_CORES = Limit(
+    value=0.50,
+    unit="of the time of vector work on matrix cores is left where all vector cores share it",
+    source="CANN, Ascend C programming guide: two vector cores beside each cube core",
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """How profiles of a vendor's devices differ.

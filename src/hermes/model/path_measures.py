@@ -152,6 +152,28 @@ class FreeShare:
     share: float = field("of the free time", "Share", "占比")
 
 
+@measure(
+    "free_time_gaps",
+    title="Longest free stretches",
+    zh="最长空闲段",
+    about="Of the typical step of each rank; a stretch has one reason, so that a gap with two is two rows.",
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreePiece:
+    """One stretch in which the device had nothing to do, as a line of a table."""
+
+    rank: int = field("whose device", "Rank", "卡")
+    step: int | None = field("its typical step", "Step", "步")
+    component: str = field("what the next task waited for", "Component", "成分", kind="word")
+    name: str = field("call or task that was waited for", "Name", "名称")
+    where: str = field("its thread, stream or group", "Where", "位置")
+    start_ns: int = field("on the clock of the rank", "Start", "开始", kind="moment")
+    ns: int = field("how long", "Time", "时间")
+
+
+_MOST_GAPS = 20
+
+
 def path_rows(paths: Sequence[StepPath], free: Sequence[StepFree]) -> Iterator[object]:
     """Critical paths and reasons of free time as lines of tables: all parts, and of the first path its stretches."""
     for path in paths:
@@ -175,4 +197,9 @@ def path_rows(paths: Sequence[StepPath], free: Sequence[StepFree]) -> Iterator[o
             yield FreeShare(
                 rank=step.rank, step=step.step, component=part.component, reason=part.reason, ns=part.ns,
                 share=part.ns / step.free_ns,
+            )  # fmt: skip
+        for one in sorted(step.stretches, key=lambda one: (-one.dur_ns, one.start_ns))[:_MOST_GAPS]:
+            yield FreePiece(
+                rank=step.rank, step=step.step, component=one.component, name=one.name, where=one.where,
+                start_ns=one.start_ns, ns=one.dur_ns,
             )  # fmt: skip

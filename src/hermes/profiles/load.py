@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,17 +46,18 @@ def load(
     digests: Digests | None = None,
     engine: Engine | None = None,
     tell: Callable[[str], None] = lambda _: None,
+    ranks: Collection[int] | None = None,
 ) -> Loaded:
     """Read what is not in the cache yet; `digests` may have begun on the files. Raises `InputError` when no rank can be
     read.
 
     A path may be a URL that fsspec knows: its files are fetched by whoever reads them; archives are unpacked into the
     cache. `engine` reads ranks that are not in the cache; `tell` is told when a capture must be exported by another
-    tool first.
+    tool first. `ranks` are those to read.
     """
     if digests is None:
         with Digests() as own:
-            return load(paths, cache, capture=capture, digests=own, engine=engine, tell=tell)
+            return load(paths, cache, capture=capture, digests=own, engine=engine, tell=tell, ranks=ranks)
     urls = [path for path in paths if isinstance(path, str) and is_url(path)]
     local = [Path(path) for path in paths if path not in urls]
     mirrors = [mirror(url, cache.root) for url in urls]
@@ -77,19 +78,29 @@ def load(
         found, notes = chosen(sources, [*files, *away], capture=capture)
     except InputError as refused:
         raise here.error(refused) from refused
+    found = _of_ranks(found, ranks)
     seen = files_seen([*files, *away], sources, [one.source for one in found])
     seen = tuple(replace(one, example=here.told(one.example)) for one in seen)
     found = [prepared(one, cache.root, tell) for one in found]
     notes += [note for one in found for note in one.source.notes if note not in notes]
-    ranks, failed = _all(found, mirrors, cache, digests, engine, here)
+    read, failed = _all(found, mirrors, cache, digests, engine, here)
     failed = [*here.failed, *unfetched, *failed]
-    if not ranks:
+    if not read:
         raise _nothing_left(failed) from failed[0]
     notes += [*(note for one in here.folders for note in one.notes), *(_lost(error) for error in failed)]
     notes = [_told(here.note(note), mirrors) for note in notes]
     # The same note about every rank is one note.
-    said = dict.fromkeys([*notes, *(note for rank in ranks for note in rank.notes)])
-    return Loaded(paths=(*local, *(one.root for one in mirrors)), ranks=tuple(ranks), notes=tuple(said), files=seen)
+    said = dict.fromkeys([*notes, *(note for rank in read for note in rank.notes)])
+    return Loaded(paths=(*local, *(one.root for one in mirrors)), ranks=tuple(read), notes=tuple(said), files=seen)
+
+
+def _of_ranks(found: list[Found], ranks: Collection[int] | None) -> list[Found]:
+    """Those of the ranks asked for, all without any."""
+    own = found if ranks is None else [one for one in found if one.rank in ranks]
+    if not own:
+        there = ", ".join(str(one.rank) for one in found[:20])
+        raise InputError("none of these ranks was collected", where="--ranks", hint=f"there are: {there}")
+    return own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

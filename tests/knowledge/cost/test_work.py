@@ -47,6 +47,25 @@ CASES = [
         16 * 32 + 32 * 8 + 2 * 16 * 8,
     ),
     ("addmm", call("aten::addmm", "4;2,3;3,4;;", f"{BF};{BF};{BF};Scalar;Scalar"), 2 * 2 * 3 * 4, 2 * (4 + 6 + 12 + 8)),
+    # Every row of tokens meets the matrix of its expert.
+    (
+        "grouped product",
+        call("GroupedMatmul", "64,32;8,32,16", "DT_BF16;DT_BF16", out="64,16|DT_BF16"),
+        2 * 64 * 32 * 16,
+        2 * (64 * 32 + 8 * 32 * 16 + 64 * 16),
+    ),
+    # One new token of each of two sequences against 128 keys of half as many heads: 4 B N Sq Skv D.
+    (
+        "inference attention",
+        call(
+            "FusedInferAttentionScore",
+            "2,8,1,64;2,4,128,64;2,4,128,64",
+            ";".join(["DT_BF16"] * 3),
+            out="2,8,1,64|DT_BF16",
+        ),
+        4 * 2 * 8 * 1 * 128 * 64,
+        2 * (2 * 2 * 8 * 64 + 2 * 2 * 4 * 128 * 64),
+    ),
     ("linear", call("aten::linear", "2,5,3;4,3;4", f"{F};{F};{F}"), 2 * 10 * 3 * 4, 4 * (30 + 12 + 4 + 40)),
     ("mv", call("aten::mv", "5,7;7", f"{F};{F}"), 2 * 35, 4 * (35 + 7 + 5)),
     # The second matrix lies transposed: K is what the first has beside the rows of the output.

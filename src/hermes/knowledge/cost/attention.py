@@ -77,6 +77,36 @@ def _keys(query: Tensor, key: Tensor, batch: int, heads: int, length: int) -> in
     return fits.pop() if len(fits) == 1 else None
 
 
+def inference_attention(call: Call) -> Work | None:
+    """CANN's attention of inference, query, key and value in one layout; a paged cache has none of the query's sizes.
+
+    A rank of three is batch, length, all heads. Of four, heads and length change places: the query has a multiple of
+    the key's heads, or as many, and where both agree nothing tells them apart. Equal lengths are counted as causal.
+    """
+    if len(call.inputs) < 3 or not call.outputs:
+        return None
+    query, key, value = call.inputs[:3]
+    if len(query.shape) != len(key.shape) or query.shape[0] != key.shape[0] or value.shape != key.shape:
+        return None
+    place = 1 if len(query.shape) == 3 else _length_at(query.shape, key.shape) if len(query.shape) == 4 else None
+    if place is None:
+        return None
+    asked, keys = query.shape[place], key.shape[place]
+    causal = asked == keys > 1
+    moved = plus(total_bytes(call.inputs[:3]), call.outputs[0].bytes)
+    note = "counted as causal" if causal else "all keys counted: a mask may hide some"
+    return _work(4 * query.elements * keys // (2 if causal else 1), moved, query, note)
+
+
+def _length_at(query: tuple[int, ...], key: tuple[int, ...]) -> int | None:
+    """Which of the two middle dimensions is the length; None where heads and lengths both agree."""
+    heads = [place for place in (1, 2) if query[place] > key[place] and query[place] % key[place] == 0]
+    other = [place for place in (1, 2) if query[place] != key[place] and place not in heads]
+    if len(other) == 1:
+        return other[0]
+    return 3 - heads[0] if len(heads) == 1 and not other else None
+
+
 def _causal(call: Call) -> bool | None:
     """Whether only past keys count, by the recorded values; None when they are not recorded.
 
@@ -111,6 +141,7 @@ FORMULAS: dict[str, Callable[[Call], Work | None]] = {
     "attention bhsd": lambda call: attention(call, "bhsd", backward=False),
     "attention backward bshd": lambda call: attention(call, "bshd", backward=True),
     "attention backward bhsd": lambda call: attention(call, "bhsd", backward=True),
+    "inference attention": inference_attention,
     "flash attention score": lambda call: stored_attention(call, "flash attention score"),
     "flash attention score grad": lambda call: stored_attention(call, "flash attention score grad"),
 }

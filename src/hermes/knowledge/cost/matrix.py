@@ -74,6 +74,23 @@ def stored_product(call: Call) -> Work | None:
     return _work(flops, moved, a, "padding counted" if blocks else "")
 
 
+def grouped_product(call: Call) -> Work | None:
+    """Products of groups of rows, each with a matrix of its own: every row meets one of them, as large as the others.
+
+    Ascend's `x` has a row for each token, `weight` a matrix for each group, in one tensor or as a list of tensors.
+    """
+    if len(call.inputs) < 2 or not call.outputs:
+        return None
+    rows, weight, out = call.inputs[0], call.inputs[1], call.outputs[0]
+    if len(rows.shape) != 2 or len(out.shape) != 2 or len(weight.shape) not in (2, 3):
+        return None
+    deep, wide = rows.shape[1], out.shape[1]
+    if rows.shape[0] != out.shape[0] or sorted(weight.shape[-2:]) != sorted((deep, wide)):
+        return None
+    moved = plus(total_bytes(call.inputs), total_bytes(call.outputs))
+    return _work(2 * rows.shape[0] * deep * wide, moved, rows, "rows of the last group may be padding")
+
+
 def convolution(call: Call) -> Work | None:
     """A forward convolution without recorded output: the values of stride, padding and dilation give its shape."""
     if len(call.inputs) < 2 or len(call.inputs[0].shape) < 3:
@@ -201,6 +218,7 @@ FORMULAS: dict[str, Callable[[Call], Work | None]] = {
     "linear": linear,
     "mv": vector_product,
     "matrix product": stored_product,
+    "grouped product": grouped_product,
     "convolution": convolution,
     "convolution backward": convolution_backward,
     "convolution backward input": convolution_input_gradient,

@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.cures import ONTO_VECTOR_CORES
+from hermes.knowledge.vendors import OF_ALL_VECTOR_CORES
 from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -41,11 +42,6 @@ LIMIT = Limit(
     value=0.02,
     unit="of window",
     source="advisor of msprof-analyze: losses of operators from 1 % of the step on; half of this time is lost",
-)
-HALF = Limit(
-    value=0.50,
-    unit="of their time is left where all vector cores share the work",
-    source="CANN, Ascend C programming guide: two vector cores beside each cube core",
 )
 _SHOWN = 3
 
@@ -65,7 +61,7 @@ def vector_on_matrix_cores(job: Job, rows: Rows[VectorOnMatrix]) -> Iterator[Fin
     if found is None:
         return
     worst = sorted((row for row in rows if row.rank == found.worst.rank), key=lambda row: -row.ns)[:_SHOWN]
-    won = round(found.cost_ns * (1 - HALF.value))
+    won = round(found.cost_ns * (1 - OF_ALL_VECTOR_CORES.value))
     yield Finding(
         title=f"{found.share:.0%} of the step is vector work on cores of the matrix unit",
         ranks=found.ranks,
