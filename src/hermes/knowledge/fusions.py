@@ -42,6 +42,8 @@ _LETTERS: tuple[tuple[str, str], ...] = (
 _KERNEL_LETTERS = {name: letter for letter, names in reversed(_LETTERS[:19]) for name in names.split()}
 _CALL_LETTERS = {name: letter for letter, names in _LETTERS for name in names.split()}
 OTHER = "."
+OPERATOR_SPACES = r"^(aten|npu|torch_npu)::"
+"""How the names of the framework's operators begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hermes.knowledge.fusions import AFFINITIES, OPTIMIZERS, OTHER, call_letter
+from hermes.knowledge.fusions import AFFINITIES, OPERATOR_SPACES, OPTIMIZERS, OTHER, call_letter
 from hermes.knowledge.vendors import traits
 from hermes.model.declare import field, measure
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 _OPTIMIZER = re.compile(r"^Optimizer\.step#(\w+)\.step$")
-_SPACES = r"^(aten|npu|torch_npu)::"
 _MOST_CALLS = 2_000_000
 _PAIRS = 2
 
@@ -63,7 +62,7 @@ def affinities_of(rank: RankTables) -> tuple[Affinity, ...]:
 
 def outermost(calls: pl.DataFrame) -> pl.DataFrame:
     """Operators of the framework that no other operator of it encloses, by thread and start."""
-    rows = calls.filter(pl.col("name").str.contains(_SPACES)).with_columns(
+    rows = calls.filter(pl.col("name").str.contains(OPERATOR_SPACES)).with_columns(
         (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns")
     )
     rows = rows.sort("pid", "tid", "start_ns", "end_ns", descending=[False, False, False, True])
