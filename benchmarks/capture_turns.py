@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-WIDTH, BATCH, ADAPT = 128, 32, 10
+BATCH, ADAPT = 32, 10
 
 
 def main() -> None:
@@ -26,10 +26,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=50, help="steps of a block")
     parser.add_argument("--blocks", type=int, default=80, help="pairs of blocks")
+    parser.add_argument("--width", type=int, default=128, help="width of the model: 128 for a third of a millisecond")
     parser.add_argument("--no-loader", action="store_true", help="make batches without a DataLoader")
     given = parser.parse_args()
     os.environ["HERMES_RUN_DIR"] = tempfile.mkdtemp(prefix="hermes-bench-")
-    step = _training(loader=not given.no_loader)
+    step = _training(loader=not given.no_loader, width=given.width)
     import hermes.inside
 
     hermes.inside.start()
@@ -60,7 +61,7 @@ def main() -> None:
     sys.stdout.write("COST " + json.dumps(told) + "\n")
 
 
-def _training(*, loader: bool) -> Callable[[], None]:
+def _training(*, loader: bool, width: int) -> Callable[[], None]:
     """One step of a small model, some hundred microseconds of work that uses the caches."""
     import torch
     from torch import nn
@@ -68,11 +69,11 @@ def _training(*, loader: bool) -> Callable[[], None]:
 
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    model = nn.Sequential(*[nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(4)])
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(4)])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    data = DataLoader(TensorDataset(torch.randn(64 * BATCH, WIDTH)), batch_size=BATCH)
+    data = DataLoader(TensorDataset(torch.randn(64 * BATCH, width)), batch_size=BATCH)
     batches = iter(data)
-    fixed = torch.randn(BATCH, WIDTH)
+    fixed = torch.randn(BATCH, width)
 
     def step() -> None:
         nonlocal batches

@@ -1,4 +1,4 @@
-"""SIGKILL of a rank, of the watcher, of all, wherever they are in Hermes: nothing is lost but the step under way.
+"""SIGKILL of a rank, of the watcher, of all, wherever they are in Hermes: only steps of the last 10 ms are lost.
 
 A process that counts the calls in its own Hermes and kills itself at one of them dies at every moment that matters:
 half-made segments, torn requests, logs between two files. The next run must find no trace of it.
@@ -17,6 +17,7 @@ from tests.inside.conftest import Column, Place
 from tests.inside.test_profile import HERMES, begin, below, stop
 from tests.patience import PATIENCE_S, until
 
+from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job
 from hermes.jobs.captures import progress
 
@@ -29,7 +30,9 @@ _SWEEP = """
     import hermes.inside.monitor.steps as monitor
     import hermes.inside.wire.steplog as steplog
 
-    # Written in threes or so, and a log is full after eight of eleven: one is set aside, and once only.
+    # Steps are written at once, as those that take 10 ms are; three or so go into the log together, and a log is full
+    # after eight of eleven: one is set aside, and once only.
+    monitor.READ_NS = 0
     monitor._FLUSH_RECORDS = 3
     steplog.LogWriter.__init__.__defaults__ = (4096 + 8 * 256,)
 
@@ -120,11 +123,16 @@ def _ranks(place: Place, name: str) -> dict[int, int]:
     return {int(file.name.split("-")[1]): int(file.name.split("-")[2]) for file in files} if ready else {}
 
 
-def _nothing_is_lost(place: Place, column: Column, job: Job, name: str) -> None:
+def _little_is_lost(place: Place, column: Column, job: Job, name: str) -> None:
     for rank in (0, 1):
         (told,) = place.folder.glob(f"{name}-{rank}-*")
-        steps = told.stat().st_size
-        assert column(job.log_path(rank), "step") in ([*range(1, steps)], [*range(1, steps + 1)])
+        _only_the_latest_are_lost(column(job.log_path(rank), "step"), told.stat().st_size)
+
+
+def _only_the_latest_are_lost(records: list[int | None], steps: int) -> None:
+    """The first step has no record, that under way may count, those of 10 ms may be missing, and each takes 2 ms."""
+    assert records == [*range(1, len(records) + 1)]
+    assert steps - 1 - LATE_NS // 2_000_000 <= len(records) <= steps
 
 
 @pytest.mark.usefixtures("with_torch")
@@ -140,7 +148,7 @@ def test_when_a_rank_is_killed_the_job_ends_as_it_does_without_us(place: Place, 
     assert bare.returncode == ours.returncode == 1, errors
     assert all("Signal 9 (SIGKILL)" in error for error in errors)
     (job,) = place.jobs()
-    _nothing_is_lost(place, column, job, "ours")
+    _little_is_lost(place, column, job, "ours")
     assert list(place.memory.iterdir()) == []
 
 
@@ -168,11 +176,11 @@ def test_a_job_outlives_its_watcher_and_the_next_run_cleans_up_after_all_were_ki
     after = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", "pass")
     assert "hermes: run directory: " in after.communicate(timeout=PATIENCE_S)[1]
     assert list(place.memory.iterdir()) == []
-    _nothing_is_lost(place, column, job, "ours")
+    _little_is_lost(place, column, job, "ours")
 
 
 @pytest.mark.slow
-def test_ranks_that_outlive_their_launcher_lose_nothing_when_they_are_killed_later(
+def test_ranks_that_outlive_their_launcher_lose_no_more_when_they_are_killed_later(
     place: Place, column: Column
 ) -> None:
     (place.folder / "job.py").write_text(
@@ -207,4 +215,4 @@ os.waitpid(pid, 0)
     after.communicate(timeout=PATIENCE_S)
     assert list(place.memory.iterdir()) == []
     (job,) = [job for job in place.jobs() if any(job.folder.glob("steps-*"))]
-    assert column(job.log_path(0), "step") in ([*range(1, path.stat().st_size)], [*range(1, path.stat().st_size + 1)])
+    _only_the_latest_are_lost(column(job.log_path(0), "step"), path.stat().st_size)

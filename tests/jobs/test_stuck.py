@@ -215,3 +215,17 @@ def test_stacks_are_read(text: str, place: Place | None) -> None:
 def test_a_rank_that_ended_is_what_the_others_wait_for() -> None:
     found = Stall(seconds=20, step=9, ranks=(0, 1), gone=(1,), behind=(1,), places={})
     assert "rank 1 ended; the others wait for it for ever" in found.text()
+
+
+def test_of_short_steps_the_latest_may_not_be_written_and_their_rank_is_not_behind(live_job: LiveJob) -> None:
+    def behind(usual_ns: int) -> tuple[int, ...]:
+        ranks = {
+            rank: Progress(pid=1, alive=True, step=step, seen_ns=NOW, usual_ns=usual_ns, longest_ns=usual_ns, about={})
+            for rank, step in ((0, 1003), (1, 1000))
+        }
+        found = stall(live_job.job, ranks, NOW + 60 * SECOND, ask=lambda *_: "")
+        assert found
+        return found.behind
+
+    assert behind(3_000_000) == ()
+    assert behind(30_000_000) == (1,)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.inside.wire import process
+from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job
 
 LEAST_NS = 10_000_000_000
@@ -47,6 +48,11 @@ class Progress:
     def patience_ns(self) -> int:
         """How long no step may end before that is no progress."""
         return max(LEAST_NS, _TIMES_USUAL * self.usual_ns, _TIMES_LONGEST * self.longest_ns)
+
+    @property
+    def furthest(self) -> int:
+        """The step that it may have ended: of short ones the latest may not be written."""
+        return self.step + LATE_NS // max(self.usual_ns, 1)
 
     @property
     def reachable(self) -> bool:
@@ -124,7 +130,7 @@ def stall(
         return None
     last = max(one.step for one in ranks.values())
     gone = [rank for rank, one in ranks.items() if not one.alive]
-    behind = [rank for rank, one in ranks.items() if one.step < last]
+    behind = [rank for rank, one in ranks.items() if one.furthest < last]
     # Where many are stuck, those that others wait for say the most.
     wanted = sorted(ranks.keys() - set(gone), key=lambda rank: (rank not in behind, rank))[:_MOST_ASKED]
     places = {rank: found for rank in wanted if (found := place_of(ask(job, rank, ranks[rank])))}

@@ -9,10 +9,11 @@ import time
 from collections.abc import Mapping
 
 from hermes.inside.wire.record import NULL
+from hermes.inside.wire.ring import LATE_NS
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SAMPLE_NS = 250_000_000
-READ_NS = 10_000_000
+READ_NS = LATE_NS
 """Less time than this between two reads, and nothing is read."""
 _NOT_SAMPLED = (NULL,) * 7
 NOTHING = (NULL,) * 10

@@ -1,8 +1,12 @@
-"""Turns the end of a step into a record: into the ring at once, into the log in batches, ten microseconds at most."""
+"""Turns the end of a step into a record: into the ring within 10 ms, into the log once a second.
+
+Between two steps everything that the step does not use itself has left the caches: a system call or a checksum costs
+several times what it does in a loop. So a step only notes its numbers, and what was noted is packed and written with
+the counters that are read each 10 ms: at once where steps take longer than that.
+"""
 
 from __future__ import annotations
 
-import os
 import struct
 import sys
 import time
@@ -20,7 +24,7 @@ from hermes.inside.monitor.probes import NOTHING, READ_NS, Probes
 from hermes.inside.monitor.written import Written
 from hermes.inside.profile.captures import Captures
 from hermes.inside.wire.record import AT, FIELDS, FLAGS, NULL, SIZE
-from hermes.inside.wire.ring import CHECK_AT, ROWS_AT, RingWriter
+from hermes.inside.wire.ring import CHECK_AT, RingWriter
 from hermes.inside.wire.steplog import LogWriter
 
 _FLUSH_NS = 1_000_000_000
@@ -28,7 +32,7 @@ _FLUSH_RECORDS = 512
 _CLOSE_S = 2.0
 """So long the end of the job waits for its disk."""
 _FOREIGN, _PROFILED = FLAGS["foreign_profiler"], FLAGS["profiled"]
-_now, _time_ns, _crc32, _pwrite = time.perf_counter_ns, time.time_ns, zlib.crc32, os.pwrite
+_now, _time_ns = time.perf_counter_ns, time.time_ns
 
 _FIRST, _LAST = AT["cpu_ns"], AT["overhead_ns"]
 _OFTEN = struct.Struct(f"<{_FIRST}q{8 * (_LAST - _FIRST)}sq")
@@ -52,6 +56,7 @@ class Monitor:
         self._meter = meter
         self._probes = Probes()
         self._flushed = meter.count = ring.count
+        self._noted: list[tuple[Any, ...]] = []
         self._last_flush = _now()
         meter.full_at = meter.count + _FLUSH_RECORDS
         self.count_flops: FlopCount | None = None
@@ -79,10 +84,8 @@ class Monitor:
         One function that does all that every step needs: each further one costs half a microsecond between steps.
         What fails is handed to `give_up`.
         """
-        meter, ring, seldom, later = self._meter, self._ring, self._seldom, self._later
-        capacity, descriptor, torch = ring.capacity, ring.descriptor, _profiler_flag()
-        row = bytearray(SIZE)
-        body, write, write_check = memoryview(row)[:CHECK_AT], _OFTEN.pack_into, _CHECK.pack_into
+        meter, note, seldom, later = self._meter, self._noted.append, self._seldom, self._later
+        torch = _profiler_flag()
         meter.busy = False
 
         def after_step(optimizer: object, _args: object = None, _kwargs: object = None) -> None:
@@ -102,16 +105,16 @@ class Monitor:
                 flags = flags | _FOREIGN if torch._is_profiler_enabled else flags
                 rest = _NOT_READ if now < m.due_ns else seldom(now)
                 loader = m.uses_loader
-                write(
-                    row, 0, count + 1, step, now + m.epoch_ns, now - m.last_end, flags,
-                    m.batches if loader else NULL, m.samples, m.tokens, m.data_ns if loader else NULL,
-                    m.data_cpu_ns if loader and m.split else NULL,
-                    m.forward_ns if loader and m.uses_backward else NULL,
-                    m.backward_ns if m.uses_backward else NULL, m.optimizer_ns or NULL,
-                    m.save_ns, m.gc_ns, m.gc_count, rest, m.overhead_ns,
+                note(
+                    (
+                        count + 1, step, now + m.epoch_ns, now - m.last_end, flags,
+                        m.batches if loader else NULL, m.samples, m.tokens, m.data_ns if loader else NULL,
+                        m.data_cpu_ns if loader and m.split else NULL,
+                        m.forward_ns if loader and m.uses_backward else NULL,
+                        m.backward_ns if m.uses_backward else NULL, m.optimizer_ns or NULL,
+                        m.save_ns, m.gc_ns, m.gc_count, rest, m.overhead_ns,
+                    )
                 )  # fmt: skip
-                write_check(row, CHECK_AT, _crc32(body))
-                _pwrite(descriptor, row, ROWS_AT + count % capacity * SIZE)
                 m.count = count + 1
                 # As `Meter.begin`, and as seldom as it can be.
                 m.last_end = now
@@ -164,8 +167,9 @@ class Monitor:
         return fields
 
     def _later(self, now: int) -> None:
-        """What need not be done after each step, once its record is written."""
+        """What need not be done after each step, once it is noted."""
         meter, count = self._meter, self.count_flops
+        self._write()
         if count is not None and not count.over:
             meter.flags |= _PROFILED if count.step_ended() else 0
             # A step is counted to its end.
@@ -173,12 +177,23 @@ class Monitor:
         if now - self._last_flush >= _FLUSH_NS or meter.count >= meter.full_at:
             self.flush()
 
+    def _write(self) -> None:
+        """Put what was noted into the ring."""
+        noted = self._noted
+        rows = bytearray(SIZE * len(noted))
+        view = memoryview(rows)
+        for at, fields in zip(range(0, len(rows), SIZE), noted, strict=True):
+            _OFTEN.pack_into(rows, at, *fields)
+            _CHECK.pack_into(rows, at + CHECK_AT, zlib.crc32(view[at : at + CHECK_AT]))
+        self._ring.add(rows)
+        noted.clear()
+
     def flush(self) -> None:
         """Hand what is in the ring only to the log, which is written beside this thread."""
         meter = self._meter
         meter.full_at = meter.count + _FLUSH_RECORDS
         self._last_flush = _now()
-        self._ring.count = meter.count
+        self._write()
         records, lost = self._ring.since(self._flushed)
         if records and not self._log.put(records):
             lost += 1
@@ -192,7 +207,7 @@ class Monitor:
 
     def last(self) -> bytes:
         """The records of the last steps, for a capture that says what they were like: see `capture.before`."""
-        self._ring.count = self._meter.count
+        self._write()
         records, _ = self._ring.since(max(self._ring.count - RECORDS, 0))
         return records
 

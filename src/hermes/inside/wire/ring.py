@@ -1,4 +1,4 @@
-"""The step ring of one rank: written in a microsecond, read by anyone who may, never waited for."""
+"""The step ring of one rank: written in a few microseconds, read by anyone who may, never waited for."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ ROWS_AT = segment.HEADER
 """Where the records begin. Each carries its number: there is no count beside them."""
 CHECK_AT = BODY.size
 """Where the checksum of a record stands, in it."""
+LATE_NS = 10_000_000
+"""Records of steps that end within this of each other are written together: so many of the latest may be missing."""
 _INDEX = AT["index"]
 _BLOCK = 128
 _ALIVE = 0
@@ -38,13 +40,14 @@ class RingWriter:
         self.descriptor = segment.create(path, MAGIC, size, facts)
         segment.lock(self.descriptor, _ALIVE)
 
-    def add(self, record: bytes) -> None:
-        """Append a packed record, over the oldest when the ring is full.
-
-        The monitor does the same in place, and tells `count` before it asks for `since`.
-        """
-        os.pwrite(self.descriptor, record, ROWS_AT + self.count % self.capacity * SIZE)
-        self.count += 1
+    def add(self, records: bytes | bytearray) -> None:
+        """Append packed records, at most as many as the ring holds, over the oldest when it is full."""
+        place, view = self.count % self.capacity, memoryview(records)
+        split = min(len(view), (self.capacity - place) * SIZE)
+        for part, at in ((view[:split], place), (view[split:], 0)):
+            if part:
+                os.pwrite(self.descriptor, part, ROWS_AT + at * SIZE)
+        self.count += len(view) // SIZE
 
     def since(self, count: int) -> tuple[bytes, int]:
         """The records after the first `count`, packed one after the other, and how many of them were overwritten."""
