@@ -314,6 +314,9 @@ def test_captures_are_counted_over_all_watchers_of_a_job(live_job: LiveJob) -> N
     live_job.steps([*ARMED, *[11.0] * 4])
     acting.look(time.time_ns())
     assert live_job.said[-1] == "no capture: 3 automatic captures were made"
+    live_job.steps([*ARMED[-1:] * 30, *[11.0] * 4])
+    acting.look(time.time_ns())
+    assert "slower" in live_job.said[-1]
     assert live_job.control.request() is None
     acting.close(patience_s=0)
 

@@ -125,7 +125,9 @@ class Companion:
             self._control.keep()
         if watcher is not None:
             try:
-                self._watcher = subprocess.Popen([*watcher, str(job.folder)], stdin=subprocess.PIPE)
+                # Its arrays are small: threads for them would only take memory.
+                own = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+                self._watcher = subprocess.Popen([*watcher, str(job.folder)], stdin=subprocess.PIPE, env=own)
             except OSError as refused:
                 say(f"the job is not watched: {refused}")
 

@@ -74,6 +74,7 @@ class Watcher:
         self._acts = acts
         self._noted = noted
         self._policy = policy or Policy()
+        self._refused_after = -1
         self._wish = wish or Wish(steps=2, level="light", automatic=True, options={})
         self._ranks: dict[int, _Rank] = {}
         self._detect = JobDetector(self._detector)
@@ -256,10 +257,11 @@ class Watcher:
     def _start(self, reason: str, now_ns: int, *, quiet: bool = False) -> None:
         self._policy.restore(automatic(self.job))
         refusal = self._policy.refusal(now_ns)
-        if refusal and quiet:
-            return
         if refusal:
-            self._say(f"no capture: {refusal}")
+            # Said once for each capture that is in the way, and not with each alarm.
+            if not quiet and self._refused_after != self._policy.captures:
+                self._refused_after = self._policy.captures
+                self._say(f"no capture: {refusal}")
             return
         wish = Wish(
             steps=self._wish.steps, level=self._wish.level, reason=reason, automatic=True, options=self._wish.options
