@@ -43,3 +43,10 @@ def is_blocking(call: str) -> bool:
     """Whether a runtime call waits for the device, by its name."""
     name = call.lower()
     return "synchronize" in name or name in _BLOCKING_COPIES
+
+
+FROM_PAGEABLE = r"\bPageable\b"
+"""How CUPTI names copies of pageable memory, `Memcpy HtoD (Pageable -> Device)`.
+
+Their call stays until the copy is done or, of one to the device, staged behind all that is before it on its stream
+(CUDA runtime API, "API synchronization behavior")."""

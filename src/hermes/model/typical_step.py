@@ -9,16 +9,22 @@ from hermes.model.measures import StepSplit
 
 
 def typical_step(splits: Iterable[StepSplit]) -> StepSplit | None:
-    """The step that stands for its rank: of those that a device measured, else of all, the one of lower median window.
+    """The step that stands for its rank: of those in which a device worked the one of lower median window.
 
-    Everything that speaks of "the step" of a rank speaks of this one.
+    Without any of those that it measured, else of all. Everything that speaks of "the step" of a rank speaks of this
+    one: a mark in which nothing ran is not it.
     """
     every = list(splits)
+    measured = [split for split in every if split.compute_ns is not None]
     ordered = sorted(
-        [split for split in every if split.compute_ns is not None] or every,
+        [split for split in measured if _works(split)] or measured or every,
         key=lambda split: (split.window_ns, split.start_ns),
     )
     return ordered[(len(ordered) - 1) // 2] if ordered else None
+
+
+def _works(split: StepSplit) -> bool:
+    return any((split.compute_ns, split.comm_ns, split.copy_ns))
 
 
 class JobSteps:

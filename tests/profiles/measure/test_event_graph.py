@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.profiles.measure.communication.arrivals import Arrival
-from hermes.profiles.measure.path.event_graph import FREE, EventGraph, events, starts
+from hermes.profiles.measure.path.equations import events
+from hermes.profiles.measure.path.event_graph import FREE, EventGraph, starts
 from hermes.profiles.measure.path.event_times import slack
-from hermes.profiles.measure.path.graph import NONE, Graph, build
+from hermes.profiles.measure.path.graph import Graph, build
+from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.measure.path.path import Scene, walk
 from hermes_testing import draw
 

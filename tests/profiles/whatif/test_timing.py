@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hermes.profiles.measure.path.event_graph import DEVICE, EventGraph
-from hermes.profiles.measure.path.graph import NONE
+from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.whatif.job import JobStep
 from hermes.profiles.whatif.timing import timings
 

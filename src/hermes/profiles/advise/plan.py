@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hermes.knowledge.cases import Case
 from hermes.model.finding import Action, Finding
 from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
 from hermes.profiles.advise.fitting import Fit, effort
-from hermes.profiles.advise.ranking import Ranking, Replay, awaited
+from hermes.profiles.advise.ranking import Ranking, Replay, awaited, untold
 
 TOGETHER = 5
 """So many of the first actions are replayed together: a plan of more is made after measuring again."""
@@ -28,7 +28,9 @@ def plan(
     floor = ranking.floor
     step_ns = max(ranking.unprofiled.step_ns if ranking.unprofiled else floor.step_ns, 1)
     made = [_advice(finding, own, step_ns, captures) for finding, own in zip(ranking.problems, fits, strict=True)]
-    actions = _in_turn(_merged(made, replay, step_ns), replay)
+    behind = {one.code: one.explained_by for one in ranking.problems}
+    first = untold(ranking.problems)
+    actions = _in_turn(_merged(made, replay, step_ns), first.code if first else "", behind, replay)
     return Plan(
         floor=floor,
         actions=actions,
@@ -144,20 +146,37 @@ def _joined(first: Advice, second: Advice, replay: Replay, step_ns: int) -> Advi
     )
 
 
-def _in_turn(actions: Sequence[Advice], replay: Replay) -> tuple[Advice, ...]:
-    """The actions so that each adds most to those before it, with what it adds: a loss may hide behind another."""
+def _in_turn(
+    actions: Sequence[Advice], first: str, behind: Mapping[str, Sequence[str]], replay: Replay
+) -> tuple[Advice, ...]:
+    """The actions so that each adds most to those before it, with what it adds: a loss may hide behind another.
+
+    What is about the code `first` comes before all; a place to look stands `behind` the first of the causes that
+    explain it.
+    """
     left, done = list(actions), list[Advice]()
     before: tuple[str, ...] = ()
     reached = 0
     while left and len(done) < TOGETHER:
         gains = [_beyond(one, before, reached, replay) for one in left]
-        best = max(range(len(left)), key=lambda at: (_expected(left[at], gains[at]), -at))
+        wanted = [
+            (first in one.codes, _may(one, left, behind), _expected(one, gain))
+            for one, gain in zip(left, gains, strict=True)
+        ]
+        best = max(range(len(left)), key=lambda at: (wanted[at], -at))
         one, gained = left.pop(best), gains[best]
         done.append(replace(one, beyond_ns=gained))
         before = tuple(dict.fromkeys((*before, *one.specs)))
         together = replay(before)
         reached = max(reached, together.low_ns) if together else reached
     return (*done, *left)
+
+
+def _may(one: Advice, left: Sequence[Advice], behind: Mapping[str, Sequence[str]]) -> bool:
+    """Whether an action may come next: all that explains it is not still to come."""
+    causes = {cause for code in one.codes for cause in behind.get(code, ())}
+    waiting = {code for other in left for code in other.codes}
+    return not causes or not causes <= waiting
 
 
 def _beyond(one: Advice, before: tuple[str, ...], reached: int, replay: Replay) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hermes.model.finding import Cause, Finding
-from hermes.model.plan import NoiseFloor, Unprofiled
+from hermes.model.plan import Advice, NoiseFloor, Unprofiled
 from hermes.profiles.advise.profiler_cost import unprofiled_gain
 from hermes.profiles.whatif.replay import Prediction
 
@@ -40,6 +40,11 @@ class Ranking:
         """Findings that claim something of their own."""
         return tuple(finding for finding in self.findings if _counts(finding, self.floor))
 
+    def as_planned(self, actions: Sequence[Advice]) -> tuple[Finding, ...]:
+        """The problems in the order of what is to be done about them, so that verdict and actions are one story."""
+        place = {code: at for at, action in reversed([*enumerate(actions)]) for code in action.codes}
+        return tuple(sorted(self.problems, key=lambda one: place.get(one.code, len(place))))
+
 
 def rank(
     findings: Sequence[Finding], replay: Replay, floor: NoiseFloor, unprofiled: Unprofiled | None = None
@@ -58,6 +63,16 @@ def rank(
         floor=floor,
         unprofiled=unprofiled,
     )
+
+
+def untold(problems: Sequence[Finding]) -> Finding | None:
+    """Exposed communication of which nobody recorded how much is waiting, where it is more than all else could give.
+
+    What it is must be known before anything else is worth doing.
+    """
+    exposed = next((one for one in problems if one.cause is Cause.EXPOSED_COMMUNICATION and not one.replay), None)
+    known = max((one.gain.expected_ns for one in problems if one is not exposed), default=0)
+    return exposed if exposed and not exposed.explained_by and exposed.cost_ns > known else None
 
 
 def weight(finding: Finding) -> float:

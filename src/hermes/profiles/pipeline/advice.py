@@ -13,6 +13,7 @@ from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
 from hermes.model.plan import Plan
 from hermes.model.report import Coverage, Input
+from hermes.model.typical_step import JobSteps
 from hermes.profiles.advise.collect import Recorded, next_captures
 from hermes.profiles.advise.facts import Facts
 from hermes.profiles.advise.fitting import Site, fitting
@@ -45,7 +46,9 @@ def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> R
     if step is not None and step.spread_ns is not None:
         captured = sum(split.rank == step.rank for split in seen.splits)
         floor = without_profiler(floor, step.spread_ns, captured)
-    return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None), replay, floor, step)
+    typical = JobSteps(seen.splits).slowest
+    length = typical.whole_ns if typical else 0
+    return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None, length), replay, floor, step)
 
 
 def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobMeasures) -> Plan:

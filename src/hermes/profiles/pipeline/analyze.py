@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -24,6 +24,7 @@ from hermes.model.measures import (
 )
 from hermes.model.path_measures import StepFree, StepPath
 from hermes.model.report import Coverage, Report, Top, Verdict
+from hermes.profiles.advise.invariants import contradicted
 from hermes.profiles.engines.engine import Engine, Lost
 from hermes.profiles.engines.serial import Serial
 from hermes.profiles.load import Loaded, present, without
@@ -156,21 +157,11 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         before=found.host.before,
     )
     ranking = advice.ranked(find_all(measures), replay, grounds)
-    judged = judge(
-        Grounds(
-            splits=job.steps.every,
-            path=paths[0] if paths else None,
-            problems=ranking.problems,
-            expected=seen.ranks_expected,
-            noise_ns=ranking.floor.ns,
-            unprofiled_ns=ranking.unprofiled.step_ns if ranking.unprofiled else None,
-        )
-    )
     ascend = found.rows(AscendSplit)
     report = Report(
         version=__version__,
         title=_title(loaded),
-        verdict=Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step),
+        verdict=Verdict(bound="unknown", sentence="", rank=None, step=None),
         inputs=job.inputs,
         coverage=seen,
         steps=job.steps.every,
@@ -194,11 +185,24 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             communication=merged_top(found.rows(CommunicationTop), notes, "communication"),
         ),
         findings=(*ranking.findings, *ranking.preview),
-        diagnostics=tuple(sorted(notes, key=lambda note: (note.level != "degraded",))),
+        diagnostics=_gravest(notes),
         host=found.host,
         more=found.declared_rows(),
     )
-    return replace(report, plan=advice.advised(ranking, replay, grounds, report.measures))
+    plan = advice.advised(ranking, replay, grounds, report.measures)
+    judged = judge(
+        Grounds(
+            splits=job.steps.every,
+            path=paths[0] if paths else None,
+            problems=ranking.as_planned(plan.actions),
+            expected=seen.ranks_expected,
+            noise_ns=ranking.floor.ns,
+            unprofiled_ns=ranking.unprofiled.step_ns if ranking.unprofiled else None,
+        )
+    )
+    verdict = Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step)
+    report = replace(report, plan=plan, verdict=verdict)
+    return replace(report, diagnostics=_gravest((*report.diagnostics, *contradicted(report))))
 
 
 def _measures(
@@ -217,6 +221,10 @@ def _measures(
     timed = [wait for wait in found.rank_waits if wait.peer_collected or wait.rank not in named]
     waits = (as_kind(PeerWait, wait) for wait in (*(one for one in recorded if not one.peer_collected), *timed))
     return found.measures(job, seen, notes, (*waits, *paths, *free))
+
+
+def _gravest(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(sorted(notes, key=lambda note: (note.level != "degraded",)))
 
 
 def _title(loaded: Loaded) -> str:

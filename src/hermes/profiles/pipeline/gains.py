@@ -21,7 +21,6 @@ from hermes.profiles.whatif.replay import Prediction, predict
 # Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
 _RANKS = 64
 _NAMED, _LETTERS = 3, 60
-_OF_KERNELS = ("op:", "compute:")
 UNEXPLAINED = Limit(value=0.05, unit="of window", source="docs/evidence/noise.md")
 
 
@@ -52,14 +51,27 @@ class StepReplay:
         return self._known[asked]
 
 
-def with_gains(findings: Sequence[Finding], replay: StepReplay, path: StepPath | None) -> tuple[Finding, ...]:
+def with_gains(
+    findings: Sequence[Finding], replay: StepReplay, path: StepPath | None, step_ns: int
+) -> tuple[Finding, ...]:
     """The findings with gains from a replay where one is possible; the rest keep their bound.
 
-    Where much of the critical path has no explanation, a replay misses what stands behind that: then the bound is what
-    a finding is held to.
+    Nothing costs more than the step, and no cure gives more than what it cures costs: a replay may find more, where the
+    loss hides others, and those are for their own cures. Where much of the critical path has no explanation, a replay
+    misses what stands behind that: then the bound is what a finding is held to.
     """
     told = path is None or path.unexplained_share <= UNEXPLAINED.value
-    return tuple(_with_gain(finding, replay, told=told) for finding in findings)
+    return tuple(_within(_with_gain(finding, replay, told=told), step_ns) for finding in findings)
+
+
+def _within(finding: Finding, step_ns: int) -> Finding:
+    """Gain at most cost, cost at most the step."""
+    cost = min(finding.cost_ns, step_ns) if step_ns else finding.cost_ns
+    if finding.endangers or (cost == finding.cost_ns and finding.gain.high_ns <= cost and finding.share <= 1):
+        return finding
+    high = min(finding.gain.high_ns, cost)
+    gain = replace(finding.gain, low_ns=min(finding.gain.low_ns, high), high_ns=high)
+    return replace(finding, cost_ns=cost, share=min(finding.share, 1.0), gain=gain)
 
 
 def _said(specs: Sequence[str]) -> str:
@@ -74,15 +86,11 @@ def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
     if found is None:
         return finding
     low = max(found.low_ns, 0)
-    if all(spec.startswith(_OF_KERNELS) for spec in finding.replay):
-        # The replay begins at the host's mark, and holds kernels of the step before that are still under way.
-        low = min(low, finding.gain.high_ns)
     return replace(
         finding,
         gain=replace(
             finding.gain,
             low_ns=low,
-            # The replay counts what lies before the window, too, which no share of it holds.
             high_ns=max(low, finding.gain.high_ns),
             method=f"replay of {_said(finding.replay)}; {finding.gain.method}",
             replayed=told,

@@ -55,6 +55,8 @@ _WORDS = {
 }
 # A wait is worth the sentence from here on: the limit of COM002.
 _NOTABLE = 0.05
+# What one rank loses is lost to all where the step gains this part of it.
+_FELT = 0.9
 
 
 def judge(given: Grounds) -> Judgement:
@@ -107,6 +109,10 @@ def _absent(given: Grounds, split: StepSplit) -> str | None:
     if not waits:
         return None
     peer, ns = max(waits.items(), key=lambda item: (item[1], item[0]))
+    blaming = [one for one in given.problems if any(blame == peer for blame in one.blames)]
+    if blaming and blaming[0] is not given.problems[0]:
+        # It is a problem like others, and another comes before it.
+        return None
     # Other findings would have to give more to be the answer.
     others = [one.gain.expected_ns for one in given.problems if not any(blame == peer for blame in one.blames)]
     unseen = peer not in {Blame.of_rank(rank) for rank in given.ranks}
@@ -117,9 +123,10 @@ def _absent(given: Grounds, split: StepSplit) -> str | None:
 
 def _untold(given: Grounds, split: StepSplit) -> str | None:
     """Communication that may be waiting, where that is more than anything that is known could give."""
-    exposed = next((one for one in given.problems if one.cause is Cause.EXPOSED_COMMUNICATION and not one.replay), None)
-    known = max((one.gain.expected_ns for one in given.problems if one is not exposed), default=0)
-    if exposed is None or exposed.explained_by or exposed.cost_ns <= known:
+    first = given.problems[0] if given.problems else None
+    if first is None or first.cause is not Cause.EXPOSED_COMMUNICATION or first.replay or first.explained_by:
+        return None
+    if first.cost_ns <= max((one.gain.expected_ns for one in given.problems[1:]), default=0):
         return None
     share = (split.exposed_comm_ns or 0) / split.window_ns
     return f"{share:.0%} is communication that nothing hides, and how much of it is waiting was not recorded"
@@ -141,9 +148,14 @@ def _problem(given: Grounds, length_ns: int) -> str | None:
         (one for one in given.problems if one.cause is Cause.STRAGGLER and first.code in one.explained_by), None
     )
     where = _where(first, given)
-    # Short of an effect no other rank's wait is laid at it.
-    follows = ", and the others wait for it" if waiting or (where and gain.low_ns > first.cost_ns) else ""
+    # Without an effect on the step, no other rank's wait is laid at it.
+    felt = where and gain.replayed and gain.low_ns >= _FELT * first.cost_ns and _others_wait(given)
+    follows = ", and the others wait for it" if waiting or felt else ""
     return f"{most}{share:.0%} is lost to {first.cause}{where}{follows}"
+
+
+def _others_wait(given: Grounds) -> bool:
+    return any((split.exposed_comm_ns or 0) > 0 for split in given.splits)
 
 
 def _where(finding: Finding, given: Grounds) -> str:

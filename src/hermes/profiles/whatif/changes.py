@@ -14,8 +14,8 @@ from hermes.base.errors import InputError
 from hermes.base.globs import literal
 from hermes.base.intervals import Ints
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON, REASONS
-from hermes.profiles.measure.path.event_graph import LAUNCHED, OUTSIDE, WAITED
-from hermes.profiles.measure.path.graph import NONE
+from hermes.profiles.measure.path.event_graph import LAUNCHED, ORDER, OUTSIDE, WAITED
+from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.whatif.job import JobStep
 
 OFF = -(2**60)
@@ -38,6 +38,10 @@ class State:
     reason: np.ndarray
     release: Ints
 
+    def free_the_order(self, job: JobStep) -> None:
+        """Let device tasks run beside each other that did not, where nothing recorded holds them back."""
+        self.lag[job.graph.kind == ORDER] = OFF
+
     @staticmethod
     def of(job: JobStep) -> State:
         """As measured."""
@@ -51,11 +55,15 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change: how it is typed, what it means, and what it does to a state."""
+    """A change: how it is typed, what it means, and what it does to a state.
+
+    `of_host`: the host alone is changed, so that the device does the same work, each task as long as it was.
+    """
 
     spec: str
     title: str
     apply: Callable[[JobStep, State], None]
+    of_host: bool = False
 
 
 def parse(spec: str) -> Change:
@@ -144,7 +152,7 @@ def _host(spec: str, which: str, factor: float) -> Change:
     def apply(job: JobStep, state: State) -> None:
         _scale_host(state, slice(None), chosen, factor)
 
-    return Change(spec=f"host:{which}={factor:g}", title=f"host: {what} {_times(factor)}", apply=apply)
+    return Change(spec=f"host:{which}={factor:g}", title=f"host: {what} {_times(factor)}", apply=apply, of_host=True)
 
 
 def _scale_host(state: State, edges: np.ndarray | slice, places: Sequence[int], factor: float) -> None:
@@ -241,6 +249,10 @@ def _graph(job: JobStep, state: State) -> None:
 _PLAIN = {
     ("comm", "overlap"): Change(spec="comm:overlap", title="all communication is hidden", apply=_overlap),
     ("comm", "even"): Change(spec="comm:even", title="no transfer stalls", apply=_even),
-    ("sync", "none"): Change(spec="sync:none", title="the host never waits for the device", apply=_no_synchronisation),
-    ("launch", "graph"): Change(spec="launch:graph", title="the step is launched as one graph", apply=_graph),
+    ("sync", "none"): Change(
+        spec="sync:none", title="the host never waits for the device", apply=_no_synchronisation, of_host=True
+    ),
+    ("launch", "graph"): Change(
+        spec="launch:graph", title="the step is launched as one graph", apply=_graph, of_host=True
+    ),
 }

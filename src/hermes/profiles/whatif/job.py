@@ -8,9 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
+from hermes.base.intervals import Ints, flat
 from hermes.knowledge.host_work import OUTSIDE, REASONS
-from hermes.profiles.measure.path.event_graph import WORKED, EventGraph, Part, joined
-from hermes.profiles.measure.path.graph import NONE
+from hermes.profiles.measure.path.equations import joined
+from hermes.profiles.measure.path.event_graph import WORK, WORKED, EventGraph
+from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.path.rank_nodes import Part
 from hermes.profiles.measure.path.step_path import RankRows, host_reasons
 
 
@@ -19,8 +22,10 @@ class JobStep:
     """One step of all ranks that were read.
 
     By node: `component` (`compute`, `comm`, `copy`, … or empty), `name` and `type` of its task. By edge: `reason`
-    holds, for the edges of host work, nanoseconds by reason, in the order of `REASONS`; zero for all others. `begin_ns`
-    is where the step begins, on the common clock.
+    holds, for the edges of host work, nanoseconds by reason, in the order of `REASONS`; zero for all others.
+
+    `begin_ns` is where the step begins, on the common clock: where the step before it is done, if that is part of the
+    events, and so is all that it leaves behind; else where the host begins with it.
     """
 
     graph: EventGraph
@@ -35,6 +40,24 @@ class JobStep:
         """When the last rank ends, as measured."""
         finish = self.graph.finish
         return max((int(finish[node]) for node in self.graph.sinks.values()), default=self.begin_ns)
+
+    def bounds(self, finish: Ints) -> tuple[int, int]:
+        """Begin and end of the step where its nodes finish so: the last rank counts."""
+        graph = self.graph
+        begin = max((int(finish[node]) for node in graph.origins.values()), default=self.begin_ns)
+        return begin, max((int(finish[node]) for node in graph.sinks.values()), default=begin)
+
+    @cached_property
+    def free_ns(self) -> int:
+        """What no device task fills on the rank that has least of it: more no change of the host can give."""
+        begin, end = self.bounds(self.graph.finish)
+        work = np.isin(self.component, WORK)
+        busy = [
+            flat(np.clip(self.graph.start[mine], begin, end), np.clip(self.graph.finish[mine], begin, end)).total
+            for rank in self.graph.sinks
+            if (mine := work & (self.graph.rank == rank)).any()
+        ]
+        return end - begin - max(busy, default=0)
 
     @cached_property
     def called(self) -> tuple[list[tuple[str, str]], np.ndarray]:
@@ -64,7 +87,9 @@ def job_step(parts: Sequence[Part], rows: Mapping[int, RankRows], meetings: Sequ
         own = rows[part.rank]
         _describe(graph, part, own, component, name, kind)
         _explain(graph, part, own, reason)
-    begin = min((part.start_ns + part.offset_ns for part in parts), default=0)
+    finish = graph.finish
+    begins = [int(finish[node]) for node in graph.origins.values()]
+    begin = max(begins) if begins else min((part.start_ns + part.offset_ns for part in parts), default=0)
     return JobStep(graph=graph, component=component, name=name, type=kind, reason=reason, begin_ns=begin)
 
 

@@ -15,7 +15,7 @@ from hermes.profiles.whatif.job import JobStep
 
 _OF_GRAPH = ("start", "dur", "release", "first", "pred", "lag", "kind", "task", "thread", "rank")
 _TEXTS = ("component", "name", "type")
-_MAPS = ("held_by", "sinks", "ends")
+_MAPS = ("held_by", "sinks", "ends", "origins")
 _ABOUT = "about"
 
 

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 
 from hermes.base.intervals import Ints
 from hermes.profiles.measure.path.event_graph import starts
-from hermes.profiles.measure.path.graph import NONE
+from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.whatif.changes import OFF, Change, State, candidates
 from hermes.profiles.whatif.job import JobStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What changes give of a step that took `step_ns`, from where it begins to where its last rank ends.
+    """What changes give of a step that took `step_ns`: from where the step before was done to where it was itself.
 
-    `low_ns` is the replay: what else then takes over is counted. `high_ns` is the bound: what the changes take off the
-    critical path as it was, had nothing else taken over; no replay can give more. `specs` is how to ask for it again.
+    `low_ns` is the replay: what else then takes over is counted, and of a change of the host the device does its work
+    in the order that it had. `high_ns` is the bound: what the changes take off the critical path as it was, had nothing
+    else taken over, and of a change of the host at most the time that the device was free. `specs` is how to ask for it
+    again.
     """
 
     specs: tuple[str, ...]
@@ -51,20 +53,24 @@ def replay(job: JobStep, changes: Sequence[Change]) -> Replay:
     state = State.of(job)
     for change in changes:
         change.apply(job, state)
+    of_host = all(change.of_host for change in changes)
+    if not of_host:
+        state.free_the_order(job)
     start = starts(job.graph, dur=state.dur, lag=state.lag, release=state.release)
-    return Replay(prediction=_prediction(job, changes, state, start + state.dur), start=start, dur=state.dur)
-
-
-def _prediction(job: JobStep, changes: Sequence[Change], state: State, finish: Ints) -> Prediction:
-    end = max((int(finish[node]) for node in job.graph.sinks.values()), default=job.end_ns)
-    low = job.end_ns - end
-    return Prediction(
+    finish = start + state.dur
+    begin, end = job.bounds(finish)
+    low = job.end_ns - job.begin_ns - (end - begin)
+    high = max(low, _bound(job, state))
+    if of_host:
+        low, high = min(low, job.free_ns), min(high, job.free_ns)
+    prediction = Prediction(
         specs=tuple(change.spec for change in changes),
         title="; ".join(change.title for change in changes),
         step_ns=job.end_ns - job.begin_ns,
         low_ns=low,
-        high_ns=max(low, _bound(job, state)),
+        high_ns=high,
     )
+    return Replay(prediction=prediction, start=start, dur=state.dur)
 
 
 def predictions(job: JobStep) -> list[Prediction]:
@@ -78,13 +84,13 @@ def in_order(found: Iterable[Prediction]) -> list[Prediction]:
 
 
 def _bound(job: JobStep, state: State) -> int:
-    """How much shorter the changes make the chain that ended last, link by link."""
+    """How much shorter the changes make the chain that ended last, link by link, back to where the step began."""
     graph = job.graph
     finish = graph.finish
     node = max(graph.sinks.values(), key=lambda sink: int(finish[sink]), default=-1)
     won = 0
     last, ready = job.last_in
-    while node >= 0:
+    while node >= 0 and finish[node] > job.begin_ns:
         won += int(graph.dur[node] - state.dur[node])
         edge = last[node]
         if edge == NONE:
@@ -104,4 +110,4 @@ def _bound(job: JobStep, state: State) -> int:
             won += int(ready[node] - finish[graph.pred[edge]] - graph.lag[edge])
         won += int(graph.lag[edge] - state.lag[edge])
         node = int(graph.pred[edge])
-    return won
+    return min(won, job.end_ns - job.begin_ns)

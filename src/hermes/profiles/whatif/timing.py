@@ -9,7 +9,7 @@ import numpy as np
 
 from hermes.base.intervals import EMPTY, Intervals, Ints, flat
 from hermes.profiles.measure.path.event_graph import DEVICE
-from hermes.profiles.measure.path.graph import NONE
+from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.whatif.job import JobStep
 
 KINDS = ("compute", "comm", "wait", "copy")
@@ -72,14 +72,14 @@ def timings(job: JobStep, start: Ints, dur: Ints) -> Timings:
     """The ranks of a step whose nodes start and last so; the step ends with its last rank."""
     graph = job.graph
     finish = start + dur
-    end = max((int(finish[node]) for node in graph.sinks.values()), default=job.begin_ns)
-    step = max(end - job.begin_ns, 0)
+    first, end = job.bounds(finish)
+    step = max(end - first, 0)
     ranks = np.unique(graph.rank[graph.rank != NONE])
     begin = np.searchsorted(ranks, graph.rank) * step
 
     def laid(chosen: np.ndarray, since: Ints, until: Ints) -> Intervals:
         shift = begin[chosen]
-        return flat(np.clip(since - job.begin_ns, 0, step) + shift, np.clip(until - job.begin_ns, 0, step) + shift)
+        return flat(np.clip(since - first, 0, step) + shift, np.clip(until - first, 0, step) + shift)
 
     task = graph.task != NONE
     of_kind = {kind: np.flatnonzero(task & (job.component == kind)) for kind in KINDS if kind != "wait"}

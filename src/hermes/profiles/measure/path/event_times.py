@@ -6,7 +6,7 @@ import numpy as np
 
 from hermes.base.intervals import Ints
 from hermes.profiles.measure.path.event_graph import FREE, EventGraph
-from hermes.profiles.measure.path.graph import NONE
+from hermes.profiles.measure.path.lanes import NONE
 
 
 def slack(events: EventGraph) -> Ints:

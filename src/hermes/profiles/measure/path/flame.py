@@ -10,7 +10,7 @@ import polars as pl
 
 from hermes.base.intervals import Ints
 from hermes.model.tables import RUNTIME_KINDS
-from hermes.profiles.measure.path.graph import NONE
+from hermes.profiles.measure.path.lanes import NONE
 
 _MOST_DEPTH = 96
 _LEAST_SHARE = 0.0005

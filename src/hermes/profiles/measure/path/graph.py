@@ -18,43 +18,19 @@ import numpy as np
 import polars as pl
 
 from hermes.base.intervals import Intervals, Ints, flat
-from hermes.knowledge.blocking import is_blocking
+from hermes.knowledge.blocking import FROM_PAGEABLE, is_blocking
 from hermes.knowledge.vendors import SHOWN_AS_OPERATIONS, traits
 from hermes.model.tables import RUNTIME_KINDS
+from hermes.profiles.measure.path.lanes import NONE, before_on, last_ended
+from hermes.profiles.measure.path.tasks import Tasks
+from hermes.profiles.measure.path.waits import found_done, held, jump_frame
 
-NONE = -1
 # A thread that pauses less than this did not wait for another: so long take the hand-offs inside PyTorch and Python.
 _PAUSE_NS = 20_000
-# A launch takes some microseconds; one that takes this long while the queue of the device is full was held by it. The
-# queue holds about a thousand tasks (docs/decisions/0009), of which a quarter need not be in the capture.
-_LONG_LAUNCH_NS = 100_000
-_FULL_QUEUE = 768
+_STREAM = "stream "
 _ACTIVE = ("op", "enqueue", "dequeue", *RUNTIME_KINDS)
 # Gaps that a device needs between tasks; a task that starts later was held by something.
 SLACK_NS = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tasks:
-    """Device tasks by start: equally long arrays; -1 where there is none.
-
-    `bind` is the task that a task waited for last, `launch_thread` and `launch_ns` the host thread and the moment of
-    its launch if that was last. `comm` is the row of `comm_op`, `kernel` that of `kernel`. `line` names the stream or
-    group, `before` is the task before it there; `called_thread` and `called_ns` are its launch, last or not.
-    """
-
-    start: Ints
-    end: Ints
-    component: tuple[str, ...]
-    line: tuple[str, ...]
-    kernel: Ints
-    comm: Ints
-    bind: Ints
-    before: Ints
-    launch_thread: Ints
-    launch_ns: Ints
-    called_thread: Ints
-    called_ns: Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +55,7 @@ class Graph:
     `events` are the pairs of tasks that an event ties, as the trace says: the last before its record, and the first
     behind the wait for it. `marked_ns` are the moments, by time, at which a collective was launched whose events show
     as no tasks: PyTorch records one on the stream that computes before each (`syncStream` of ProcessGroupNCCL).
+    `found_done` are, by thread as `jumps`, the ends of calls that wait for the device and did not have to.
     """
 
     tasks: Tasks
@@ -86,6 +63,7 @@ class Graph:
     marked_ns: Ints
     threads: tuple[tuple[int | None, int | None], ...]
     jumps: tuple[Jumps, ...]
+    found_done: tuple[Jumps, ...]
     main: int
 
 
@@ -107,6 +85,7 @@ def build(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.
         marked_ns=_marked(vendor, tasks),
         threads=tuple(threads.select("pid", "tid").iter_rows()),
         jumps=_jumps(tasks, host, flow, threads.height),
+        found_done=_by_thread(found_done(tasks, host.filter(pl.col("kind").is_in(_ACTIVE))), threads.height),
         main=int(marks[0]) if len(marks) else _busiest(host),
     )
 
@@ -136,7 +115,7 @@ def _busiest(host: pl.DataFrame) -> int:
 
 def _tasks(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:
     """Device tasks by start. Communication comes as operations where they are recorded."""
-    columns = ["start_ns", "dur_ns", "stream", "correlation", "launch_ns"]
+    columns = ["start_ns", "dur_ns", "stream", "correlation", "launch_ns", "step"]
     kinds = ["compute", "copy", *([] if comm_op.height else ["comm"])]
     if traits(vendor).event_tasks:
         # Event records and waits are tasks of their own; elsewhere they are the host's calls.
@@ -145,13 +124,15 @@ def _tasks(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataF
     if not kernel.height and SHOWN_AS_OPERATIONS not in comm_op["library"]:
         comm_op = comm_op.clear()
     own = kernel.filter(pl.col("component").is_in(kinds)).select(
-        *columns, "component", "kernel_id", pl.lit(NONE, dtype=pl.Int64).alias("comm_id"),
-        pl.format("stream {}", pl.col("stream").cast(pl.String).fill_null("?")).alias("line"),
+        *columns, pl.col("name").str.contains(FROM_PAGEABLE).cast(pl.Int64).alias("pageable"), "component",
+        "kernel_id", pl.lit(NONE, dtype=pl.Int64).alias("comm_id"),
+        pl.format(f"{_STREAM}{{}}", pl.col("stream").cast(pl.String).fill_null("?")).alias("line"),
     )  # fmt: skip
     group = pl.format("group {}", pl.col("group").fill_null("?"))
     comm = comm_op.select(
-        *columns, pl.lit("comm").alias("component"), pl.lit(NONE, dtype=pl.Int64).alias("kernel_id"), "comm_id",
-        pl.when(pl.col("stream").is_null()).then(group).otherwise(pl.format("stream {}", "stream")).alias("line"),
+        *columns, pl.lit(0, dtype=pl.Int64).alias("pageable"), pl.lit("comm").alias("component"),
+        pl.lit(NONE, dtype=pl.Int64).alias("kernel_id"), "comm_id",
+        pl.when(pl.col("stream").is_null()).then(group).otherwise(pl.format(f"{_STREAM}{{}}", "stream")).alias("line"),
     )  # fmt: skip
     rows = pl.concat([own, comm]) if own.height or comm.height else own
     rows = rows.with_columns((pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))
@@ -161,25 +142,37 @@ def _tasks(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataF
 def _launches(rows: pl.DataFrame, host: pl.DataFrame, flow: pl.DataFrame) -> pl.DataFrame:
     """For each task the thread and the end of the innermost call that launched it; null where it is not in the rows.
 
-    Where the call is not recorded (Ascend's Level0), the arrow from it is: then the moment that it leaves.
+    A call that waits for its task has launched it at its begin. Where the call is not recorded (Ascend's Level0), the
+    arrow from it is: then the moment that it leaves.
     """
     calls = host.filter(pl.col("correlation").is_not_null() & pl.col("kind").is_in(RUNTIME_KINDS))
-    calls = calls.select("correlation", "thread", pl.col("end_ns").alias("launched_ns")).sort("launched_ns")
+    waiting = [name for name in calls["name"].unique() if is_blocking(name)]
+    calls = calls.select(
+        "correlation",
+        "thread",
+        "start_ns",
+        pl.when(pl.col("name").is_in(waiting)).then("start_ns").otherwise("end_ns").alias("launched_ns"),
+    ).sort("launched_ns")
     calls = calls.unique("correlation", keep="first", maintain_order=True)
     # Ascend gives each layer of one process a number of its own; threads keep theirs.
     threads = host.select("tid", pl.col("thread").alias("from_thread")).unique("tid", keep="first", maintain_order=True)
     arrows = flow.filter(pl.col("kind") == "launch").join(threads, left_on="src_tid", right_on="tid", how="inner")
     arrows = arrows.select("dst_ns", "dst_tid", "from_thread", "src_ns").sort("src_ns")
     arrows = arrows.unique(["dst_ns", "dst_tid"], keep="last", maintain_order=True)
-    linked = rows.select("correlation", "start_ns", "stream").join(
-        calls, on="correlation", how="left", maintain_order="left"
+    linked = rows.select("correlation", "start_ns", "stream", "pageable").join(
+        calls.rename({"start_ns": "called_ns"}), on="correlation", how="left", maintain_order="left"
     )
     linked = linked.join(
         arrows, left_on=["start_ns", "stream"], right_on=["dst_ns", "dst_tid"], how="left", maintain_order="left"
     )
     return linked.select(
         pl.coalesce("thread", "from_thread").alias("thread"),
-        pl.when(pl.col("thread").is_null()).then("src_ns").otherwise("launched_ns").alias("launched_ns"),
+        pl.when(pl.col("thread").is_null())
+        .then("src_ns")
+        .when(pl.col("pageable") == 1)
+        .then("called_ns")
+        .otherwise("launched_ns")
+        .alias("launched_ns"),
     )
 
 
@@ -207,9 +200,13 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> 
     lane = rows["line"].rank("dense").cast(pl.Int64).to_numpy() if rows.height else np.empty(0, dtype=np.int64)
     component = rows["component"].to_list()
     never = np.iinfo(np.int64).min
-    before = _before(lane)
+    before = before_on(lane)
     # Operations of one group may run side by side: what is still under way was not waited for.
-    before = np.where((before != NONE) & (end[before] > start + SLACK_NS), NONE, before)
+    under_way = (before != NONE) & (end[before] > start + SLACK_NS)
+    # A stream does its tasks in turn, and may begin one before the last has ended.
+    in_turn = rows["line"].str.starts_with(_STREAM).to_numpy() & (start[before] <= start)
+    beside = np.where(under_way & in_turn, before, NONE)
+    before = np.where(under_way, NONE, before)
     stream_ns = np.where(before == NONE, never, np.minimum(end[before], start))
     thread = launches["thread"].fill_null(NONE).to_numpy()
     # A task may start before the launching call returns.
@@ -218,7 +215,7 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> 
     waits = np.array([kind == "wait" for kind in component], dtype=bool)
     # An event wait ends when what it waits for has ended; any other task starts then.
     moment = np.where(waits, end, start)
-    other = _last_ended(end, ~waits, moment, lane)
+    other = last_ended(end, ~waits, moment, lane)
     other_ns = np.where(other == NONE, never, end[other])
     since = np.where(waits, start, known + SLACK_NS)
     held = (other != NONE) & (other_ns > since) & ((start - known > SLACK_NS) | (known == never) | waits)
@@ -236,6 +233,10 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> 
         comm=rows["comm_id"].to_numpy(),
         bind=bind,
         before=before,
+        beside=beside,
+        step=rows["step"].cast(pl.Int64).fill_null(NONE).to_numpy(),
+        correlation=rows["correlation"].cast(pl.Int64).fill_null(NONE).to_numpy(),
+        pageable=rows["pageable"].fill_null(0).to_numpy(),
         called_thread=thread,
         called_ns=np.where(thread == NONE, NONE, launch_ns),
         launch_thread=np.where(from_host, thread, NONE),
@@ -255,40 +256,21 @@ def _told(events: pl.DataFrame, end: Ints, known: Ints, start: Ints) -> Ints:
     return told
 
 
-def _before(lane: Ints) -> Ints:
-    """For each task the one before it on its lane."""
-    order = np.argsort(lane, kind="stable")
-    before = np.full(len(lane), NONE, dtype=np.int64)
-    same = lane[order][1:] == lane[order][:-1]
-    before[order[1:][same]] = order[:-1][same]
-    return before
-
-
-def _last_ended(end: Ints, candidate: np.ndarray, moment: Ints, lane: Ints) -> Ints:
-    """For each task the candidate of another lane that ended last at or before its `moment`."""
-    pool = np.flatnonzero(candidate)
-    if not len(pool):
-        return np.full(len(end), NONE, dtype=np.int64)
-    pool = pool[np.argsort(end[pool], kind="stable")]
-    # For each candidate the last one before it that is on another lane than it: where its run of one lane began.
-    places = np.arange(len(pool))
-    begins = np.concatenate([[True], lane[pool][1:] != lane[pool][:-1]])
-    elsewhere = np.maximum.accumulate(np.where(begins, places, 0)) - 1
-    place = np.searchsorted(end[pool], moment, side="right") - 1
-    place = np.where((place >= 0) & (lane[pool[np.maximum(place, 0)]] == lane), elsewhere[np.maximum(place, 0)], place)
-    return np.where(place >= 0, pool[np.maximum(place, 0)], NONE)
-
-
 def _jumps(tasks: Tasks, host: pl.DataFrame, flow: pl.DataFrame, threads: int) -> tuple[Jumps, ...]:
     """For each thread the moments at which it had waited for something."""
     active = host.filter(pl.col("kind").is_in(_ACTIVE))
     busy = [_busy(active.filter(pl.col("thread") == thread)) for thread in range(threads)]
-    parts = [_blocked(tasks, active), _queued(active, flow, busy)]
+    parts = [held(tasks, active), _queued(active, flow, busy)]
     # A queue says itself whom its threads wait for.
     fed = set(active.filter(pl.col("kind") == "dequeue")["thread"].unique())
     first = min((span[0] for span in (own.span for own in busy) if span), default=0)
     parts += [_resumed(thread, busy, first) for thread in range(threads) if thread not in fed]
-    rows = pl.concat(parts).sort("at_ns", "since_ns", "thread", "task")
+    return _by_thread(pl.concat(parts), threads)
+
+
+def _by_thread(rows: pl.DataFrame, threads: int) -> tuple[Jumps, ...]:
+    """The moments of each thread, by time."""
+    ordered = rows.sort("at_ns", "since_ns", "thread", "task")
     return tuple(
         Jumps(
             at_ns=own["at_ns"].to_numpy(),
@@ -297,52 +279,12 @@ def _jumps(tasks: Tasks, host: pl.DataFrame, flow: pl.DataFrame, threads: int) -
             thread=own["other"].to_numpy(),
             since_ns=own["since_ns"].to_numpy(),
         )
-        for own in (rows.filter(pl.col("thread") == thread) for thread in range(threads))
+        for own in (ordered.filter(pl.col("thread") == thread) for thread in range(threads))
     )
 
 
 def _busy(rows: pl.DataFrame) -> Intervals:
     return flat(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
-
-
-def _frame(thread: Ints, at: Ints, task: Ints, other: Ints, since: Ints, idle: Ints) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"thread": thread, "at_ns": at, "task": task, "other": other, "since_ns": since, "idle_ns": idle},
-        schema=dict.fromkeys(("thread", "at_ns", "task", "other", "since_ns", "idle_ns"), pl.Int64),
-    )
-
-
-def _blocked(tasks: Tasks, active: pl.DataFrame) -> pl.DataFrame:
-    """Calls that returned because a device task had ended: that one, and how long after it the call returned.
-
-    Calls that wait by their name, launches that a full queue held, and calls whose own task ended before they did.
-    """
-    calls = active.filter(pl.col("kind").is_in(RUNTIME_KINDS)).select(
-        "thread", "name", "start_ns", "end_ns", "correlation"
-    )
-    names = {name: is_blocking(name) for name in calls["name"].unique()}
-    blocking = calls["name"].replace_strict(names, default=False, return_dtype=pl.Boolean).to_numpy()
-    start, end = calls["start_ns"].to_numpy(), calls["end_ns"].to_numpy()
-    long = end - start >= _LONG_LAUNCH_NS
-    chosen = np.flatnonzero(blocking | (long & (_queued_tasks(tasks, start) >= _FULL_QUEUE)))
-    work = np.flatnonzero(np.array([kind not in ("wait", "other") for kind in tasks.component], dtype=bool))
-    work = work[np.argsort(tasks.end[work], kind="stable")]
-    if not len(chosen) or not len(work):
-        return _frame(*(np.empty(0, dtype=np.int64) for _ in range(6)))
-    place = np.searchsorted(tasks.end[work], end[chosen], side="right") - 1
-    task = work[np.maximum(place, 0)]
-    held = (place >= 0) & (tasks.end[task] > start[chosen])
-    task, chosen = task[held], chosen[held]
-    thread = calls["thread"].to_numpy()[chosen]
-    return _frame(thread, tasks.end[task], task, np.full(len(task), NONE), tasks.end[task], start[chosen])
-
-
-def _queued_tasks(tasks: Tasks, moments: Ints) -> Ints:
-    """How many tasks had been launched at each moment and had not ended."""
-    known = tasks.called_thread != NONE
-    launched = np.searchsorted(np.sort(tasks.called_ns[known]), moments, side="right")
-    ended = np.searchsorted(np.sort(tasks.end[known]), moments, side="right")
-    return np.asarray(launched - ended, dtype=np.int64)
 
 
 def _queued(active: pl.DataFrame, flow: pl.DataFrame, busy: list[Intervals]) -> pl.DataFrame:
@@ -360,7 +302,9 @@ def _queued(active: pl.DataFrame, flow: pl.DataFrame, busy: list[Intervals]) -> 
     idle = np.array([_idle_since(busy[t], at) for t, at in zip(thread, start, strict=True)], dtype=np.int64)
     empty = since >= idle
     other = hits["other"].to_numpy()
-    return _frame(thread[empty], start[empty], np.full(int(empty.sum()), NONE), other[empty], since[empty], idle[empty])
+    return jump_frame(
+        thread[empty], start[empty], np.full(int(empty.sum()), NONE), other[empty], since[empty], idle[empty]
+    )
 
 
 def _idle_since(busy: Intervals, at: int) -> int:
@@ -395,6 +339,6 @@ def _resumed(thread: int, busy: list[Intervals], first_ns: int) -> pl.DataFrame:
         )
     found = other != NONE
     count = int(found.sum())
-    return _frame(
+    return jump_frame(
         np.full(count, thread), starts[found], np.full(count, NONE), other[found], since[found], paused[found]
     )

@@ -10,7 +10,8 @@ from hermes.base.intervals import Intervals, flat
 from hermes.model.path_measures import NearCritical
 from hermes.profiles.measure.path.event_graph import FREE, WORK, WORKED, EventGraph
 from hermes.profiles.measure.path.event_times import slack
-from hermes.profiles.measure.path.graph import NONE, Graph
+from hermes.profiles.measure.path.graph import Graph
+from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.measure.path.path import Piece
 
 NEAR = 0.1

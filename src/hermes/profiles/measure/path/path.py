@@ -16,7 +16,8 @@ import numpy as np
 
 from hermes.base.intervals import Intervals
 from hermes.profiles.measure.communication.arrivals import Arrival
-from hermes.profiles.measure.path.graph import NONE, SLACK_NS, Graph, Jumps
+from hermes.profiles.measure.path.graph import SLACK_NS, Graph, Jumps
+from hermes.profiles.measure.path.lanes import NONE
 
 Kind = Literal["compute", "comm", "copy", "wait", "launch", "queue", "host", "gap", "unexplained"]
 _WORK: dict[str, Kind] = {"compute": "compute", "comm": "comm", "copy": "copy"}

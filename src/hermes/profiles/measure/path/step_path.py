@@ -16,8 +16,9 @@ from hermes.model.measures import StepSplit
 from hermes.model.path_measures import PathPart, PathStretch, StepFree, StepPath
 from hermes.profiles.measure.communication.arrivals import Arrival, Arrivals
 from hermes.profiles.measure.host.calls import CALLS, by_reason, spans
-from hermes.profiles.measure.path.event_graph import events
-from hermes.profiles.measure.path.graph import NONE, Graph, build
+from hermes.profiles.measure.path.equations import events
+from hermes.profiles.measure.path.graph import Graph, build
+from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.measure.path.near_critical import rivals
 from hermes.profiles.measure.path.path import Piece, Scene, walk, walk_across, walk_gaps
 from hermes.profiles.measure.steps.breakdown import free_of

@@ -69,7 +69,7 @@ def contention(
     worst = sorted(rows, key=lambda row: (-row.loss_ns, row.name, row.detail))
     slowest = max(row.slowdown for row in rows)
     yield Finding(
-        title=f"Kernels beside communication take up to {slowest - 1:.0%} longer, {found.share:.0%} of the step",
+        title=f"Kernels beside communication take up to {slowest:.2g} times as long, {found.share:.0%} of the step",
         ranks=found.ranks,
         blames=tuple(dict.fromkeys(Blame(short(row.name), "operator") for row in worst))[:3],
         cost_ns=found.cost_ns,

@@ -1,0 +1,108 @@
+"""Collects nodes and edges, and works out the lags with which they give the measured times back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hermes.base.intervals import Ints
+from hermes.profiles.measure.path.event_graph import NEVER, ORDER, EventGraph
+from hermes.profiles.measure.path.lanes import NONE
+
+
+class Builder:
+    """Collects nodes and what each waits for, and works out the lags that make the measured times come out."""
+
+    def __init__(self) -> None:
+        self.start: list[int] = []
+        self.dur: list[int] = []
+        self.task: list[int] = []
+        self.thread: list[int] = []
+        self.rank: list[int] = []
+        self._edges: list[tuple[int, int, int, int]] = []
+        self._release: dict[int, int] = {}
+        self._held_by: dict[int, int] = {}
+
+    def node(self, rank: int, start: int, dur: int, *, task: int = NONE, thread: int = NONE) -> int:
+        """A further node; returns its number here."""
+        for column, value in (
+            (self.start, start), (self.dur, dur), (self.task, task), (self.thread, thread), (self.rank, rank)
+        ):  # fmt: skip
+            column.append(value)
+        return len(self.start) - 1
+
+    def finish(self, node: int) -> int:
+        """When a node finishes."""
+        return self.start[node] + self.dur[node]
+
+    def edge(self, pred: int, node: int, kind: int, lag: int = 0, *, peer: int | None = None) -> None:
+        """`node` starts `lag` after `pred` at the earliest; dropped where the measured times say otherwise.
+
+        `peer` is the rank that was waited for, if it was not collected.
+        """
+        lag = min(lag, self.start[node] - self.finish(pred)) if peer is not None else lag
+        if self.finish(pred) + lag <= self.start[node]:
+            self._edges.append((node, pred, lag, kind))
+            if peer is not None:
+                self._held_by[node] = peer
+
+    def hold(self, node: int, until_ns: int, rank: int | None = None) -> None:
+        """`node` starts no earlier than a moment that nothing here moves; `rank` is who was waited for."""
+        self._release[node] = max(self._release.get(node, NEVER), min(until_ns, self.start[node]))
+        if rank is not None:
+            self._held_by[node] = rank
+
+    def events(self, sinks: Mapping[int, int], ends: Mapping[int, int], origins: Mapping[int, int]) -> EventGraph:
+        """The nodes by time, and the edges by node."""
+        start, dur = np.array(self.start, dtype=np.int64), np.array(self.dur, dtype=np.int64)
+        # Among equals in the order of their making, which is that of what waits for what.
+        order = np.lexsort((np.arange(len(start)), start + dur, start))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        edges = np.array(self._edges, dtype=np.int64).reshape(-1, 4)
+        edges[:, :2] = place[edges[:, :2]]
+        edges = edges[edges[:, 1] < edges[:, 0]]
+        edges = edges[np.argsort(edges[:, 0], kind="stable")]
+        release = np.full(len(start), NEVER, dtype=np.int64)
+        for node, until in self._release.items():
+            release[place[node]] = until
+        start, dur = start[order], dur[order]
+        lag, release = _residual(start, dur, edges, release)
+        return EventGraph(
+            start=start,
+            dur=dur,
+            release=release,
+            first=np.searchsorted(edges[:, 0], np.arange(len(start) + 1)),
+            pred=edges[:, 1].copy(),
+            lag=lag,
+            kind=edges[:, 3].copy(),
+            task=np.array(self.task, dtype=np.int64)[order],
+            thread=np.array(self.thread, dtype=np.int64)[order],
+            rank=np.array(self.rank, dtype=np.int64)[order],
+            held_by={int(place[node]): rank for node, rank in self._held_by.items()},
+            sinks={rank: int(place[node]) for rank, node in sinks.items() if node != NONE},
+            ends=dict(ends),
+            origins={rank: int(place[node]) for rank, node in origins.items() if node != NONE},
+        )
+
+
+def _residual(start: Ints, dur: Ints, edges: NDArray[np.int64], release: Ints) -> tuple[Ints, Ints]:
+    """Lags and releases that give the measured starts.
+
+    What is left between the last arrival and the start is lag on every edge, as far as it has room: a launch or a
+    switch takes its time whichever of them was last.
+    """
+    node, pred, lag, kind = edges.T
+    ready = start[pred] + dur[pred] + lag
+    last = release.copy()
+    # The order of tasks is no reason for a start: what it leaves open stays with what was waited for.
+    told = kind != ORDER
+    np.maximum.at(last, node[told], ready[told])
+    alone = last == NEVER
+    release = np.where(alone, start, release)
+    rest = np.where(alone, 0, start - last)
+    held = release != NEVER
+    release = np.where(held, release + np.minimum(rest, start - np.where(held, release, start)), release)
+    return lag + np.where(told, np.minimum(rest[node], start[node] - ready), 0), release

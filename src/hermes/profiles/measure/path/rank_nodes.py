@@ -1,0 +1,298 @@
+"""The nodes and edges of one rank: arrivals first, then tasks, then what waits for what."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hermes.profiles.measure.communication.arrivals import Arrival
+from hermes.profiles.measure.path.event_builder import Builder
+from hermes.profiles.measure.path.event_graph import (
+    DEVICE,
+    FREE,
+    LAUNCHED,
+    MET,
+    NEVER,
+    ORDER,
+    OUTSIDE,
+    WAITED,
+    WORK,
+    WORKED,
+)
+from hermes.profiles.measure.path.graph import Graph, Jumps
+from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.path.tasks import Tasks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The point at which a rank is done with a step, and with all before: its device with their tasks, its main thread
+    with their marks.
+
+    `step` is the number of the step, None where no step was marked; `host_ns` the end of its mark on the rank's own
+    clock, None where that was not recorded.
+    """
+
+    step: int | None
+    host_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One rank of the events: its graph, who held its collectives up, and its window, on its own clock.
+
+    `offset_ns` brings its times to the common clock. `done` are the ends of the last step and, before it, of the one
+    before that, where the window holds both; without any the window ends with what is under way at its end.
+    """
+
+    rank: int
+    graph: Graph
+    arrivals: Mapping[int, Arrival]
+    start_ns: int
+    end_ns: int
+    offset_ns: int = 0
+    done: tuple[Done, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrived:
+    """A rank at a collective, on the common clock: its arrival, its end, and when the last from outside came."""
+
+    node: int
+    end_ns: int
+    outside_ns: int
+
+
+def sink_of(tasks: Tasks, end_ns: int) -> int:
+    """The work that is under way at the end of a window, of several the last to end; else the next; -1 without any."""
+    work = np.array([kind in WORK for kind in tasks.component], dtype=bool)
+    running = np.flatnonzero(work & (tasks.start < end_ns) & (tasks.end >= end_ns))
+    if len(running):
+        return int(running[np.argmax(tasks.end[running])])
+    following = np.flatnonzero(work & (tasks.start >= end_ns))
+    return int(following[0]) if len(following) else NONE
+
+
+class RankNodes:
+    """Puts the nodes and edges of one rank into a builder: arrivals first, then tasks, then what waits for what."""
+
+    def __init__(self, part: Part, builder: Builder) -> None:
+        self.part = part
+        self._tasks = tasks = part.graph.tasks
+        self._builder = builder
+        self._of_task: dict[int, int] = {}
+        self._arrival: dict[int, int] = {}
+        self._of_point: dict[tuple[int, int], int] = {}
+        self._ended: list[tuple[int, int]] = []
+        self._points_in_order: list[tuple[int, int]] = []
+        self._sink = sink_of(tasks, part.end_ns)
+        inside = tasks.start < part.end_ns
+        if part.done and part.done[-1].step is not None:
+            # The device may be behind the host by more than what the window shows.
+            inside |= (tasks.step != NONE) & (tasks.step <= part.done[-1].step)
+        self._chosen = np.flatnonzero((tasks.end > part.start_ns) & inside).tolist()
+        if not part.done and self._sink != NONE and self._sink not in self._chosen:
+            self._chosen.append(self._sink)
+
+    def arrive(self) -> dict[tuple[int, int], Arrived]:
+        """Place the moments of host threads and the arrivals at collectives; returns these by rank and operation."""
+        part, tasks, builder = self.part, self._tasks, self._builder
+        self._points_in_order = self._points(self._chosen)
+        for thread, at in self._points_in_order:
+            self._of_point[(thread, at)] = builder.node(part.rank, at + part.offset_ns, 0, thread=thread)
+        found = {}
+        for task in self._chosen:
+            if tasks.component[task] != "comm":
+                continue
+            comm = int(tasks.comm[task])
+            arrival = part.arrivals.get(comm)
+            self._arrival[task] = builder.node(part.rank, int(tasks.start[task]) + part.offset_ns, 0)
+            found[(part.rank, comm)] = Arrived(
+                node=self._arrival[task],
+                end_ns=int(tasks.end[task]) + part.offset_ns,
+                outside_ns=NEVER if arrival is None or arrival.comm_id is not None else arrival.at_ns + part.offset_ns,
+            )
+        return found
+
+    def place(self, met: Mapping[tuple[int, int], int]) -> None:
+        """Place the tasks without their waiting: the wait for an event has no length, a transfer begins with the last
+        rank's arrival.
+        """
+        tasks, part, builder = self._tasks, self.part, self._builder
+        for task in self._chosen:
+            start, end = int(tasks.start[task]) + part.offset_ns, int(tasks.end[task]) + part.offset_ns
+            if tasks.component[task] == "wait":
+                start = end
+            elif task in self._arrival:
+                start = min(max(start, self._begins(int(tasks.comm[task]), met)), end)
+            self._of_task[task] = builder.node(part.rank, start, end - start, task=task)
+
+    def _begins(self, comm: int, met: Mapping[tuple[int, int], int]) -> int:
+        """When the last rank had arrived at an operation, as far as that is known."""
+        if (self.part.rank, comm) in met:
+            return self._builder.start[met[(self.part.rank, comm)]]
+        arrival = self.part.arrivals.get(comm)
+        return NEVER if arrival is None else arrival.at_ns + self.part.offset_ns
+
+    def connect(self, met: Mapping[tuple[int, int], int]) -> tuple[int, ...]:
+        """What waits for what; returns the nodes at which steps are done, that of the last at the end."""
+        self._host_edges(self._points_in_order)
+        self._call_edges()
+        self._ended = sorted(
+            (self._builder.finish(node), node) for node in map(self._of_task.get, self._arrival) if node
+        )
+        for task in self._chosen:
+            if task in self._arrival:
+                self._comm_edges(task, met)
+            self._task_edges(task)
+        if not self.part.done:
+            return (self._of_task.get(self._sink, NONE),)
+        found = tuple(self._done(done) for done in self.part.done)
+        self._order_edges()
+        return found
+
+    def _done(self, done: Done) -> int:
+        """The node at which a step is done; -1 where nothing of it is known."""
+        tasks, builder = self._tasks, self._builder
+        last: dict[str, int] = {}
+        for task in self._chosen:
+            of_it = done.step is None or tasks.step[task] == NONE or tasks.step[task] <= done.step
+            if of_it and tasks.component[task] in WORK:
+                node = self._of_task[task]
+                last[tasks.line[task]] = max(last.get(tasks.line[task], node), node, key=builder.finish)
+        before = list(last.values())
+        if done.host_ns is not None and (self.part.graph.main, done.host_ns) in self._of_point:
+            before.append(self._of_point[(self.part.graph.main, done.host_ns)])
+        if not before:
+            return NONE
+        node = builder.node(self.part.rank, max(map(builder.finish, before)), 0)
+        for one in before:
+            builder.edge(one, node, DEVICE)
+        return node
+
+    def _order_edges(self) -> None:
+        """Each task after the one that had begun before it and lasted longest, or as long beside it as it was.
+
+        What nothing recorded holds back would else run beside everything once the host is faster.
+        """
+        builder = self._builder
+        nodes = [(self._arrival.get(task, NONE), self._of_task[task]) for task in self._chosen if self._is_work(task)]
+        ordered = sorted(nodes, key=lambda pair: (builder.start[pair[1]], builder.finish(pair[1])))
+        longest = NONE
+        for arrival, node in ordered:
+            begins = node if arrival == NONE else arrival
+            if longest != NONE:
+                lag = min(builder.start[begins] - builder.finish(longest), 0)
+                builder.edge(longest, begins, ORDER, lag)
+            if longest == NONE or builder.finish(node) > builder.finish(longest):
+                longest = node
+
+    def _is_work(self, task: int) -> bool:
+        return self._tasks.component[task] in WORK
+
+    def _comm_edges(self, task: int, met: Mapping[tuple[int, int], int]) -> None:
+        """A transfer waits for its own rank and for the last."""
+        comm = int(self._tasks.comm[task])
+        node, builder = self._of_task[task], self._builder
+        builder.edge(self._arrival[task], node, DEVICE)
+        arrival = self.part.arrivals.get(comm)
+        meeting = met.get((self.part.rank, comm))
+        if meeting is not None:
+            builder.edge(meeting, node, MET)
+        if arrival is not None and (meeting is None or arrival.comm_id is None):
+            self._wait_for(arrival, node if meeting is None else meeting)
+
+    def _wait_for(self, arrival: Arrival, node: int) -> None:
+        """A rank that is not here arrives as long after the collective before as it did: it waited for that too."""
+        at = arrival.at_ns + self.part.offset_ns
+        place = bisect_right(self._ended, (at, FREE)) - 1
+        if place < 0:
+            self._builder.hold(node, at, arrival.rank)
+        else:
+            finish, before = self._ended[place]
+            self._builder.edge(before, node, OUTSIDE, at - finish, peer=arrival.rank)
+
+    def _points(self, chosen: Sequence[int]) -> list[tuple[int, int]]:
+        """The moments of host threads that matter: launches, ends of waits, and what those waited for."""
+        tasks, start_ns, end_ns = self._tasks, self.part.start_ns, self.part.end_ns
+        found = {
+            (thread, at)
+            for thread, at in zip(tasks.called_thread[chosen].tolist(), tasks.called_ns[chosen].tolist(), strict=True)
+            if thread != NONE and at >= start_ns
+        }
+        for thread, jumps in enumerate(self.part.graph.jumps):
+            inside = (jumps.at_ns >= start_ns) & (jumps.at_ns <= end_ns)
+            found |= {(thread, at) for at in jumps.at_ns[inside].tolist()}
+            handed = inside & (jumps.thread != NONE) & (jumps.since_ns >= start_ns)
+            found |= set(zip(jumps.thread[handed].tolist(), jumps.since_ns[handed].tolist(), strict=True))
+        # What a thread does from the beginning on is work like any other.
+        found |= {(thread, start_ns) for thread in {thread for thread, _ in found}}
+        for thread, calls in enumerate(self._calls()):
+            inside = (calls.at_ns >= start_ns) & (calls.at_ns <= end_ns)
+            found |= {(thread, at) for at in calls.at_ns[inside].tolist()}
+        main = self.part.graph.main
+        found |= {(main, done.host_ns) for done in self.part.done if done.host_ns is not None and main != NONE}
+        # By time over all threads: of two moments at one time the one that hands over may be on either.
+        return sorted(found, key=lambda point: (point[1], point[0]))
+
+    def _calls(self) -> tuple[Jumps, ...]:
+        """Calls that found the device done: they wait where a replay makes the host faster than it is."""
+        return self.part.graph.found_done if self.part.done else ()
+
+    def _host_edges(self, points: Sequence[tuple[int, int]]) -> None:
+        """Work of a thread from one moment to the next, and what it waited for between them."""
+        offset = self.part.offset_ns
+        waits: dict[tuple[int, int], list[int]] = {}
+        for thread, jumps in enumerate(self.part.graph.jumps):
+            for row, at in enumerate(jumps.at_ns.tolist()):
+                waits.setdefault((thread, at), []).append(row)
+        last: dict[int, int] = {}
+        for thread, at in points:
+            node = self._of_point[(thread, at)]
+            idle = at
+            for row in waits.get((thread, at), ()):
+                jumps = self.part.graph.jumps[thread]
+                idle = min(idle, int(jumps.idle_ns[row]))
+                since = int(jumps.since_ns[row])
+                source = self._source(int(jumps.task[row]), int(jumps.thread[row]), since)
+                if source == NONE:
+                    self._builder.hold(node, at + offset)
+                else:
+                    after = max(since + offset, self._builder.finish(source))
+                    self._builder.edge(source, node, WAITED, at + offset - after)
+            if thread in last:
+                before = last[thread]
+                self._builder.edge(self._of_point[(thread, before)], node, WORKED, max(idle, before) - before)
+            last[thread] = at
+
+    def _call_edges(self) -> None:
+        """A call that found the device done comes back with the task that had ended last, wherever that one ends."""
+        for thread, calls in enumerate(self._calls()):
+            for at, task in zip(calls.at_ns.tolist(), calls.task.tolist(), strict=True):
+                if (thread, at) in self._of_point and task in self._of_task:
+                    self._builder.edge(self._of_task[task], self._of_point[(thread, at)], WAITED)
+
+    def _source(self, task: int, thread: int, since: int) -> int:
+        return self._of_task.get(task, NONE) if task != NONE else self._of_point.get((thread, since), NONE)
+
+    def _task_edges(self, task: int) -> None:
+        """A task waits for its stream, for its launch, and for a task of another stream."""
+        tasks, builder, offset = self._tasks, self._builder, self.part.offset_ns
+        node = self._arrival.get(task, self._of_task[task])
+        launch = (int(tasks.called_thread[task]), int(tasks.called_ns[task]))
+        if launch in self._of_point:
+            builder.edge(self._of_point[launch], node, LAUNCHED)
+        elif launch[0] != NONE:
+            # Launched before the window began.
+            builder.hold(node, launch[1] + offset)
+        beside = self._of_task.get(int(tasks.beside[task]), NONE)
+        if beside != NONE:
+            builder.edge(beside, node, DEVICE, min(builder.start[node] - builder.finish(beside), 0))
+        for other in {int(tasks.before[task]), int(tasks.bind[task])} - {NONE}:
+            if other in self._of_task:
+                builder.edge(self._of_task[other], node, DEVICE)
+            else:
+                builder.hold(node, int(tasks.end[other]) + offset)
