@@ -275,6 +275,7 @@ _PARTS = {
     "ns": ("number", "their sum"), "shape": ("text", "sizes, by commas"), "gradients": ("int", "how many have it"),
     "value": ("text or null", "value; null: known to be unset"), "ranks": ("list of int", "who has it"),
     "precision": ("text", "type of the numbers"), "tflops": ("number", "10^12 operations a second"),
+    "line": ("text", "file and line"), "share": ("number", "of its samples"),
     "figures": ("text", "which"), "source": ("text", "where they come from"),
 }  # fmt: skip
 _MFU = ("| `mfu` | number or null | [model FLOPs utilisation](concepts.md#compute), 0 to 1; null when the chip or the "

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.app import app
+from hermes.model.code_measures import CodeLine, NamedLine
 from hermes.model.host_measures import HostSide
 from hermes.model.plan import Unprofiled
 from hermes.profiles.load import load
@@ -91,6 +92,16 @@ def test_decisions_are_numbered_without_gaps_and_listed(root: Path, pages: dict[
         assert f"]({name})" in pages["docs/decisions/README.md"]
 
 
+CODE = (
+    CodeLine(
+        rank=0, place="train.py:1", function="f", calls=1, total_ns=1, own_ns=1, python_ns=1, framework_ns=0,
+        operator_ns=0, launch_ns=0, wait_ns=0, backward_ns=0, device_ns=0, growth=None, caller="", loop="",
+        names=(("g", 1),), lines=(("train.py:2", 1.0),), within="", source="frames",
+    ),
+    NamedLine(rank=0, kind="call", name="g", line="train.py:2 `f`", ns=1, share=1.0),
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], HostSide]) -> dict[str, set[str]]:
     """Section to field names of a report that has something everywhere."""
@@ -111,7 +122,7 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
         report = analyze(load([folder / name], Cache(folder / "cache")))
         step = Unprofiled(rank=0, steps=9, step_ns=8, captured_ns=9, calls=2, each_ns=0.5)
         small = replace(report.plan, minor=report.findings[:1], unprofiled=step)
-        report = replace(report, more=(*report.more, row))
+        report = replace(report, more=(*report.more, row, *CODE))
         for one in (report, replace(report, host=host_side("x"), plan=small)):
             _merge(found, _sections("", document(one)))
     return found

@@ -191,12 +191,12 @@ def test_each_level_calls_torch_npu_as_its_wheel_defines(stage: Stage, tmp_path:
     ]  # fmt: skip
     assert stage.named("profile._set_step_num_offset_for_dynamic_prof") == {"step": 5}
     told = stage.named("profile.add_metadata_json")
-    assert (told["key"], json.loads(told["value"])) == ("hermes", {"before": {"steps": 9, "step_ns": 8_000_000}})
+    assert (told["key"], json.loads(told["value"])["before"]) == ("hermes", {"steps": 9, "step_ns": 8_000_000})
     assert stage.named("config")["profiler_level"] == TORCH_NPU[level]["profiler_level"]
     assert stage.named("handler") == {"dir_name": str(tmp_path / "rank3"), "analyse_flag": False}
     assert stage.named("schedule") == {"wait": 0, "active": 2, "warmup": 0, "repeat": 1}
     asked = stage.named("profile")
-    assert (asked["with_stack"], asked["profile_memory"]) == ((level == "full"),) * 2
+    assert (asked["with_stack"], asked["profile_memory"]) == (level != "light", level == "full")
 
 
 def test_options_reach_torch_npu_and_a_metric_that_is_none_is_refused(stage: Stage, tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ def test_the_values_are_names_that_the_wheel_knows(level: str) -> None:
 def test_a_wish_is_said_in_its_words() -> None:
     ours = config(asked(ranks=(0, 3), start_step=70, options={"memory": "yes", "aic_metrics": "Memory"}))
     assert (ours["active"], ours["start_step"], ours["is_rank"], ours["rank_list"]) == (2, 70, True, [0, 3])
-    assert (ours["profile_memory"], ours["with_stack"], ours["record_shapes"]) == (True, False, True)
+    assert (ours["profile_memory"], ours["with_stack"], ours["record_shapes"]) == (True, True, True)
+    assert config(asked(options={"stack": "no"}))["with_stack"] is False
     assert ours["experimental_config"]["aic_metrics"] == "Memory"  # type: ignore[index]
     assert config(asked())["start_step"] == -1
 

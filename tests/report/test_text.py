@@ -83,9 +83,14 @@ def test_a_loss_gives_cost_gain_confidence_and_cure(real: Report) -> None:
 
 def test_what_was_not_measured_is_said_and_not_zero(unmeasured: Report) -> None:
     text = _draw(unmeasured)
-    assert "split not measured" in text
-    assert "Top kernels  not measured" in text
     assert "0.0%" not in text
+    assert "What bounds the step" in text or "what bounds the step" in text
+
+
+def test_a_job_on_the_processor_hears_nothing_of_what_no_device_recorded(unmeasured: Report) -> None:
+    text = _draw(unmeasured)
+    assert "not measured" not in text
+    assert "Top operators" in text
 
 
 def test_an_empty_report_is_drawn(empty: Report) -> None:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 @click.option("--level", default="standard", help="light, standard or full.")
 @click.option("--ranks", default="", help="Which ranks, such as 0,3-5; all without it.")
 @click.option("--memory", is_flag=True, help="Record allocations too.")
-@click.option("--stack", is_flag=True, help="Record Python stacks too.")
+@click.option(
+    "--stack/--no-stack", default=None,
+    help="Record Python stacks too; without either, from the level standard on, where they are not too many.",
+)  # fmt: skip
 @click.option("--mstx", is_flag=True, help="Record marks of mstx too.")
 @click.option("--aic-metrics", default="", help="Metrics of the AI core, such as PipeUtilization.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the capture, instead of the job's.")
@@ -58,7 +61,7 @@ if TYPE_CHECKING:
 def run(
     job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int, user: str,
     dynamic_config: Path | None, socket_dir: Path | None, start_step: int | None, every: int | None, *,
-    memory: bool, stack: bool, mstx: bool, status: bool, cancel: bool, replace: bool, kineto_daemon: bool,
+    memory: bool, stack: bool | None, mstx: bool, status: bool, cancel: bool, replace: bool, kineto_daemon: bool,
 ) -> None:  # fmt: skip
     """Record some steps of a running job on all ranks at once.
 
@@ -68,7 +71,9 @@ def run(
     from hermes.jobs.api import captures, fitting
 
     chosen = tuple(sorted(numbers("--ranks", ranks) or ()))
-    options = {name: "yes" for name, asked in (("memory", memory), ("stack", stack), ("mstx", mstx)) if asked}
+    options = {name: "yes" for name, asked in (("memory", memory), ("mstx", mstx)) if asked}
+    if stack is not None:
+        options["stack"] = "yes" if stack else "no"
     if aic_metrics:
         options["aic_metrics"] = aic_metrics
     _fit(

@@ -65,7 +65,7 @@ def config(ask: Ask) -> dict[str, object]:
         "prof_dir": str(ask.out.absolute()),
         "record_shapes": ask.level != "light",
         "profile_memory": full or ask.options.get("memory") == "yes",
-        "with_stack": full or ask.options.get("stack") == "yes",
+        "with_stack": ask.options.get("stack", level["stack"]) == "yes",
         "active": ask.steps,
         "start_step": ask.start_step,
         "is_rank": bool(ask.ranks),

@@ -108,5 +108,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
 """Every such setting, the most certain first."""
 
 
+OWN_CODE = "own code"
+"""Name of the setting in which a capture of Hermes lists the packages and modules that no library brought."""
 BEFORE = "before the capture"
 """Source of the settings in which a capture of Hermes says what steps were like without its profiler."""

@@ -84,6 +84,8 @@ MACHINE_TOOLS = ("npu-smi", "nvidia-smi", "hccn_tool")
 """Commands that look at devices and their network."""
 CALL_KINDS = ("acl", "node", "hccl", "model", "runtime", "driver")
 """Kinds of host calls of runtimes and libraries."""
+HOST_ONLY = "cpu"
+"""The vendor of ranks that computed on the processor alone."""
 SHOWN_AS_OPERATIONS = "hccl"
 """The library whose collectives profilers show as operations of the device, even where no kernel was recorded."""
 FRAMEWORK_FRAMES = r"(^|/)torch(_npu)?/"

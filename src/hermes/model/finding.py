@@ -112,6 +112,8 @@ class Cause(str, Enum):
     STARVED_DEVICE = "device starved by the host", "设备等待主机"
     STRAGGLER = "straggler", "慢 rank"
     FIRST_CALLS = "first calls of the program", "程序的首次调用"
+    HOT_FUNCTION = "a function of the program", "程序自身的函数"
+    MADE_ANEW = "tensors made anew in each step", "每步重新构造同样的张量"
     EXPOSED_COMMUNICATION = "exposed communication", "未被掩盖的通信"
 
 
@@ -214,7 +216,7 @@ class Finding:
     is the code of a broader finding of which this is a part: the part says more, and comes first; a rule says `apart`
     where that one does not hold its time. `explained_by` are the codes of the parts of this one that were found: `gain`
     is then what is left beyond them. `at` is the moment that shows it. `endangers`: it ends the job in time, whatever
-    it costs a step.
+    it costs a step. `lines` are lines of the user's code from which its time comes, most first.
     """
 
     title: str
@@ -236,3 +238,4 @@ class Finding:
     explained_by: tuple[str, ...] = ()
     at: Moment | None = None
     endangers: bool = False
+    lines: tuple[str, ...] = ()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from hermes.model.finding import Finding, Gain
+
+MEDIAN = 1.2533
+"""Standard error of the median over that of the mean, of a normal distribution: the root of pi / 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +19,8 @@ class NoiseFloor:
     the typical or the mean step, and chance moves those less than single steps, which the cause itself may make uneven.
     Of a single step it is the standard deviation of the ranks (`of` says which). `least_ns` is the share of the step
     that always counts as noise. `unexplained_ns` is what the critical path cannot account for: not noise, but a replay
-    predicts nothing of it.
+    predicts nothing of it. `single_ns` is the standard deviation of single steps that `spread_ns` was made of, and
+    `steps` how many of them.
     """
 
     ns: int
@@ -24,6 +29,16 @@ class NoiseFloor:
     of: str
     unexplained_ns: int | None
     least_ns: int
+    single_ns: int | None = None
+    steps: int = 0
+
+    def beside(self, cost_ns: int) -> int:
+        """The floor for a loss: that of the spread which is left where the loss itself made as much of it as it can."""
+        if self.single_ns is None or not self.steps:
+            return self.ns
+        left = max(self.single_ns**2 - cost_ns**2, 0)
+        spread = MEDIAN * math.sqrt(left / self.steps)
+        return min(self.ns, max(round(spread), self.least_ns))
 
     @property
     def share(self) -> float:
@@ -73,6 +88,7 @@ class Advice:
     `gain` is that of the action alone; `beyond_ns` what it adds to those before it in a replay of all of them, None
     where they were not replayed. `case` is the id of the known cause that fits, `before` and `after` are its change;
     empty without one. `doubts` is what the case's symptoms leave open. `others` are more cases that may be the cause.
+    `lines` are lines of the user's code from which the loss comes.
     """
 
     title: str
@@ -100,6 +116,7 @@ class Advice:
     doubts: tuple[str, ...]
     others: tuple[str, ...]
     specs: tuple[str, ...]
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +140,8 @@ class Combined:
 class Plan:
     """Ranked actions, what the first of them give together, what to collect next, and what was left out as noise.
 
-    `unprofiled` is the step without its profiler, which gains are then meant for.
+    `unprofiled` is the step without its profiler, which gains are then meant for. `unrecorded_ns` is time of the step
+    in Python that was not recorded, where that is much: no finding can speak of it.
     """
 
     floor: NoiseFloor
@@ -132,6 +150,7 @@ class Plan:
     captures: tuple[Capture, ...]
     minor: tuple[Finding, ...]
     unprofiled: Unprofiled | None = None
+    unrecorded_ns: int = 0
 
 
 EMPTY = Plan(

@@ -21,15 +21,18 @@ def host_lines(report: Report) -> list[tuple[str, str]]:
     step = next((row for row in host.steps if row.rank == rank), None)
     if step is None:
         return []
+    # What comes in few steps is a mean over them, and so is the step that it is a part of.
+    lengths = [split.whole_ns for split in report.steps if split.rank == rank]
+    mean = max(sum(lengths) // len(lengths) if lengths else step.host_ns, 1)
     found: list[tuple[int, str, str]] = []
     for fetches in host.fetches:
         if fetches.rank == rank:
             lost = fetches.wait_ns if fetches.device_free_ns is None else fetches.device_free_ns
-            found.append((lost // fetches.steps, "Input", _fetches(fetches, step)))
+            found.append((lost // fetches.steps, "Input", _fetches(fetches, mean)))
     for event in (*host.events, *host.allocator):
         if event.rank == rank:
             lost = (event.ns if event.device_free_ns is None else event.device_free_ns) or 0
-            found.append((lost // event.steps, "Host", _event(event, step)))
+            found.append((lost // event.steps, "Host", _event(event, mean)))
     for call in host.syncs:
         if call.rank == rank:
             found.append((call.idle_ns + call.refill_ns, "Wait", _sync(call, step)))
@@ -37,21 +40,16 @@ def host_lines(report: Report) -> list[tuple[str, str]]:
     return [(title, text) for _, title, text in sorted(notable, key=lambda one: -one[0])]
 
 
-def _fetches(row: Fetches, step: StepHost) -> str:
-    each = row.wait_ns // row.steps
+def _fetches(row: Fetches, step_ns: int) -> str:
+    each = min(row.wait_ns // row.steps, step_ns)
     source = {"main process": ", read in the main process", "workers": ", from workers"}.get(row.kind, "")
-    return (
-        f"batches {duration(each)} a step ({share(each, step.host_ns)}){source}{_free(row.device_free_ns, row.steps)}"
-    )
+    return f"batches {duration(each)} a step ({share(each, step_ns)}){source}{_free(row.device_free_ns, row.steps)}"
 
 
-def _event(row: HostEvents, step: StepHost) -> str:
-    each = (row.ns or 0) // row.steps
+def _event(row: HostEvents, step_ns: int) -> str:
+    each = min((row.ns or 0) // row.steps, step_ns)
     calls = counted(row.calls or 0, "call")
-    return (
-        f"{row.what} {duration(each)} a step ({share(each, step.host_ns)}), {calls}"
-        f"{_free(row.device_free_ns, row.steps)}"
-    )
+    return f"{row.what} {duration(each)} a step ({share(each, step_ns)}), {calls}{_free(row.device_free_ns, row.steps)}"
 
 
 def _free(ns: int | None, steps: int) -> str:

@@ -36,6 +36,7 @@ def _action(one: Advice) -> dict[str, object]:
         "cause": text_of(one.cause),
         "ranks": list(one.ranks),
         "blames": texts(one.blames),
+        "lines": texts(one.lines),
         "gain": {
             "low": ms(one.gain.low_ns),
             "high": ms(one.gain.high_ns),

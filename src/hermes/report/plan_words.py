@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermes.model.finding import Finding
 from hermes.model.plan import Advice, Plan
 from hermes.report.format import between, confidence, counted, duration, fraction, ranks
 
@@ -34,11 +35,21 @@ def unprofiled_sentence(plan: Plan) -> str:
 
 
 def nothing_sentence(plan: Plan) -> str:
-    """That nothing is to be done, and what was too small to tell from chance."""
+    """That nothing is to be done, or that it was not recorded, and what was too small to tell from chance."""
+    if plan.unrecorded_ns and plan.floor.step_ns:
+        share = fraction(plan.unrecorded_ns / plan.floor.step_ns)
+        how = f"run {plan.captures[0].command}" if plan.captures else "record Python stacks"
+        return f"{share} of the step ({duration(plan.unrecorded_ns)}) is Python that was not recorded: {how}."
     if not plan.floor.ns:
         return "No rule found a loss in what was collected."
-    small = f" Below it: {counted(len(plan.minor), 'finding')}, in report.json." if plan.minor else ""
+    small = f" Below it: {counted(len(plan.minor), 'finding')}." if plan.minor else ""
     return f"No loss above the noise floor was found. {noise_sentence(plan)}{small}"
+
+
+def minor_words(one: Finding) -> str:
+    """A loss below the noise floor, in a line."""
+    at = f" ({one.lines[0]})" if one.lines and one.lines[0] not in one.title else ""
+    return f"{one.code} {duration(one.cost_ns)}  {one.title}{at}"
 
 
 def gain_words(one: Advice) -> str:
@@ -68,8 +79,9 @@ def who_words(one: Advice, everyone: tuple[int, ...]) -> str:
     who = "all collected ranks" if len(everyone) > 1 and {*one.ranks} == {*everyone} else ranks(one.ranks)
     if not one.blames:
         return who
-    more = f" and {len(one.blames) - 2} more" if len(one.blames) > 2 else ""
-    return f"{who}, by {', '.join(one.blames[:2])}{more}"
+    blames = [blame for blame in one.blames if blame not in one.lines]
+    more = f" and {len(blames) - 2} more" if len(blames) > 2 else ""
+    return f"{who}, by {', '.join(blames[:2])}{more}" if blames else who
 
 
 def facts(one: Advice, everyone: tuple[int, ...]) -> list[str]:

@@ -126,6 +126,7 @@ def _finding(row: Finding) -> dict[str, object]:
         "title": _text(row.title),
         "ranks": list(row.ranks),
         "blames": _texts(row.blames),
+        "lines": _texts(row.lines),
         "cost_ms": _ms(row.cost_ns),
         "share": _finite(row.share),
         "gain": {

@@ -58,6 +58,10 @@ class Screen:
                 line = Text(self.shorten(line.plain + " " * room, room - hang - 1), style=style)
             self._print(line, indent + hang)
 
+    def raw(self, text: str, *, indent: int) -> None:
+        """Print one line whole, however long: it is there to be copied."""
+        self._print(self.text(text), indent)
+
     def items(self, items: Iterable[Sequence[Piece]], *, indent: int, style: str = "") -> None:
         """Print items side by side, as many to a line as fit; none is broken that fits a line."""
         line, used = Text(), 0

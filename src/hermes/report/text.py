@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.console import Console
 
-from hermes.knowledge.vendors import STEP_FILE
+from hermes.knowledge.vendors import HOST_ONLY, STEP_FILE
 from hermes.model.finding import Finding
 from hermes.model.measures import StepSplit, TopRow
 from hermes.model.path_measures import StepPath
@@ -27,7 +27,7 @@ from hermes.report.format import (
     share,
 )
 from hermes.report.host_text import host_lines
-from hermes.report.plan_words import facts, gain_words, nothing_sentence, together_sentence, unprofiled_sentence
+from hermes.report.plan_text import draw_code, draw_plan
 from hermes.report.screen import Piece, Screen
 from hermes.report.shape import (
     ASCEND_FIELDS,
@@ -49,9 +49,6 @@ _WARNINGS = 3
 _NOTES = 3
 _FINDINGS = 4
 _FINDINGS_WITH_CURE = 3
-_ACTIONS = 5
-_CHANGES = 3
-_CAPTURES = 2
 _TOP = 4
 _COMM_LINES = 4
 _ASCEND_STEPS = 1
@@ -71,23 +68,42 @@ _STYLES = {"compute": "blue", "comm": "yellow", "copy": "cyan", "free": "bright_
 def render_text(report: Report, console: Console, *, written: Sequence[str] = ()) -> None:
     """Draw the report on `console`; `written` names the files that hold all of it, if any were written."""
     screen = Screen(console)
-    _coverage(screen, report)
+    if not _on_host(report):
+        _coverage(screen, report)
     screen.line(report.verdict.sentence, style="bold", hang=0)
-    _plan(screen, report)
-    _split(screen, report.steps)
-    _path(screen, report)
-    _compute(screen, report)
+    draw_plan(screen, report)
+    draw_code(screen, report)
+    if _on_host(report):
+        _path(screen, report)
+    else:
+        _split(screen, report.steps)
+        _path(screen, report)
+        _compute(screen, report)
     _host(screen, report)
     _communication(screen, report)
     _ascend(screen, report)
     _losses(screen, report)
     screen.gap()
-    _top(screen, "Top kernels", report.top.kernels)
-    _top(screen, "Top communication", report.top.communication)
+    if _on_host(report):
+        _top(screen, "Top operators", report.top.operators)
+    else:
+        _top(screen, "Top kernels", report.top.kernels)
+    if report.top.communication or not _on_host(report):
+        _top(screen, "Top communication", report.top.communication)
     _notes(screen, report)
     if written:
         screen.gap()
         screen.line(f"All of it: {', '.join(written)}", style="dim")
+
+
+def _on_host(report: Report) -> bool:
+    """Whether the job computes on the processor alone: what no device recorded is then nothing that is missing."""
+    return (
+        bool(report.inputs)
+        and all(row.vendor == HOST_ONLY for row in report.inputs)
+        and not report.top.kernels
+        and not any(parts(step) for step in report.steps)
+    )
 
 
 def _coverage(screen: Screen, report: Report) -> None:
@@ -287,34 +303,6 @@ def _ascend_pair(screen: Screen, pair: AscendPair) -> None:
 
 def _by(source: str) -> str:
     return "Hermes" if source == "computed" else "the profiler"
-
-
-def _plan(screen: Screen, report: Report) -> None:
-    """What to do first, what each action gives, and what to record next."""
-    plan = report.plan
-    if not plan.floor.step_ns:
-        return
-    screen.gap()
-    if not plan.actions:
-        screen.line(nothing_sentence(plan), most=4)
-        return
-    screen.line(("What to do", "bold"), "  (gain per step of each alone; in the order of what each adds)")
-    for at, one in enumerate(plan.actions[:_ACTIONS], start=1):
-        screen.line((f"{at}. {gain_words(one)}", "bold"), f"  {one.title}", indent=2, hang=3, most=2)
-        said = [screen.shorten(fact, screen.width - 8) for fact in facts(one, report.coverage.ranks_seen)]
-        screen.items([[fact] for fact in said], indent=5, style="dim")
-        if one.after and at <= _CHANGES:
-            change = next(line for line in one.after.splitlines() if line.strip())
-            screen.line(("change: ", "green"), screen.shorten(change, screen.width - 14), indent=5)
-    if len(plan.actions) > _ACTIONS:
-        screen.line(f"and {len(plan.actions) - _ACTIONS} more in the report", indent=2)
-    if plan.combined and plan.combined.actions > 1:
-        screen.line(together_sentence(plan), indent=2, most=2)
-    if plan.unprofiled:
-        screen.line(unprofiled_sentence(plan), indent=2, style="dim", most=2)
-    for capture in plan.captures[:_CAPTURES]:
-        screen.line(("Record next: ", "green"), f"{capture.command}  # {capture.profiler}", indent=2)
-        screen.line(f"{capture.why}.", indent=4, style="dim", most=2)
 
 
 def _losses(screen: Screen, report: Report) -> None:

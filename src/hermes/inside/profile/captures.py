@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from hermes.inside.monitor.before import before
 from hermes.inside.profile.backends import Backend, choose
+from hermes.inside.profile.lines import Lines, calls_expected
 from hermes.inside.wire.beside import Beside
 from hermes.inside.wire.control import FINAL, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
@@ -22,6 +24,8 @@ _READY_S = 0.25
 """So long the first step of a capture waits for the disk, which has had half a second or more to answer."""
 _SOON = 4
 """So many steps ahead of a capture it is worked out what steps were like without it."""
+_MOST_CALLS = 1_000_000
+"""Of more calls of Python no profile is made by itself: it would hold the job for many seconds, and fill its memory."""
 _CLOSE_S = 10.0
 """So long the end of the job waits for a trace that is being written."""
 
@@ -52,6 +56,7 @@ class Captures:
         self._backend: Backend | None = None
         self._ready: Beside[None] | None = None
         self._before: Beside[dict[str, int]] | None = None
+        self._lines: Lines | None = None
         self._saving: Beside[Path] | None = None
         self._saved = ""
         self._began_ns = 0
@@ -132,6 +137,7 @@ class Captures:
                 elif self._before is None and request.start_step - step <= _SOON:
                     records = self._last()
                     self._before = Beside(lambda: before(records))
+                    self._look()
                 return False
             if step + 1 > request.start_step:
                 self._end("refused", f"the count of steps jumped over {request.start_step}, to {step}")
@@ -155,13 +161,24 @@ class Captures:
             if self._before is not None and self._before.done(_READY_S):
                 with contextlib.suppress(Exception):
                     told = self._before.result()
-            self._backend = choose(request, self._rank, sys.modules, told)
+            if self._lines is None:
+                self._look()
+            python = self._lines.python if self._lines is not None else None
+            stacks = calls_expected(python, told.get("step_ns"), request.steps) <= _MOST_CALLS
+            self._backend = choose(request, self._rank, sys.modules, told, stacks=stacks)
             self._began_ns = time.monotonic_ns()
             self._backend.start()
             self._backend.mark(request.start_step)
             self._answer("started", f"step {request.start_step}")
 
         self._contained(begin, state="refused")
+
+    def _look(self) -> None:
+        """Begin to see at which lines the steps are, some steps ahead of the profiler, which lengthens them."""
+        with contextlib.suppress(Exception):
+            lines = Lines(threading.get_ident())
+            lines.start()
+            self._lines = lines
 
     def _mark(self, step: int) -> None:
         if self._backend is not None:
@@ -170,6 +187,10 @@ class Captures:
     def _finish(self, backend: Backend, request: Request, step: int) -> None:
         def end() -> None:
             start = time.perf_counter_ns()
+            if self._lines is not None:
+                self._lines.end()
+                with contextlib.suppress(Exception):
+                    backend.note("hermes_lines", self._lines.told())
             backend.stop()
             held = (time.perf_counter_ns() - start) / 1e6
             self._saved = f"steps {request.start_step}-{step}, held the job for {held:.0f} ms"
@@ -213,6 +234,9 @@ class Captures:
         backend, self._backend, self._request = self._backend, None, None
         saving, self._saving = self._saving, None
         self._ready = self._before = None
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            lines.end()
         # What is being written is written to its end; its profiler has stopped.
         if backend is not None and (saving is None or saving.done()):
             try:

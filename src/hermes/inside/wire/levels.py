@@ -7,7 +7,7 @@ from pathlib import Path
 
 TORCH = {
     "light": (),
-    "standard": ("record_shapes",),
+    "standard": ("record_shapes", "with_stack"),
     "full": ("record_shapes", "profile_memory", "with_stack"),
 }
 """Level to what torch.profiler.profile is asked for beside the activities.
@@ -15,11 +15,11 @@ TORCH = {
 Modules come with stacks; `with_modules` and `with_flops` add nothing to a trace, and slow the steps."""
 
 TORCH_NPU = {
-    "light": {"profiler_level": "Level0", "aic_metrics": "AiCoreNone"},
-    "standard": {"profiler_level": "Level1", "aic_metrics": "PipeUtilization"},
-    "full": {"profiler_level": "Level2", "aic_metrics": "PipeUtilization"},
+    "light": {"profiler_level": "Level0", "aic_metrics": "AiCoreNone", "stack": ""},
+    "standard": {"profiler_level": "Level1", "aic_metrics": "PipeUtilization", "stack": "yes"},
+    "full": {"profiler_level": "Level2", "aic_metrics": "PipeUtilization", "stack": "yes"},
 }
-"""Level to names in torch_npu.profiler's ProfilerLevel and AiCMetrics."""
+"""Level to names in torch_npu.profiler's ProfilerLevel and AiCMetrics, and whether Python's calls are recorded."""
 
 _SPARE_BYTES = 1_000_000_000
 

@@ -47,13 +47,13 @@ class Ask:
     `start_step`: so many steps of an optimizer come before the first, as the job has counted them since it began; None
     means the next step that is a multiple of `every`, and so does a step that is past; without it 20 where several
     ranks are asked, so that all begin at the same step though they hear of it at different times. `stack` adds stacks
-    to a level.
+    to a level or leaves them out; None: as the level has it.
     """
 
     steps: int
     level: str
     out: Path
-    stack: bool = False
+    stack: bool | None = None
     ranks: tuple[int, ...] = ()
     start_step: int | None = None
     every: int | None = None
@@ -69,7 +69,9 @@ def configuration(ask: Ask, file: Path, *, several: bool) -> str:
         raise QueryError(f"there is no level {ask.level!r}", hint=", ".join(TORCH))
     if not str(file).isprintable() or any(mark in str(file) for mark in "#=,"):
         raise QueryError(f"libkineto cannot write to {str(file)[:200]!r}", hint="a path without #, = and commas")
-    wanted = {*TORCH[ask.level], *(["with_stack"] if ask.stack else [])}
+    wanted = {*TORCH[ask.level]} - {"with_stack"}
+    if ask.stack or (ask.stack is None and "with_stack" in TORCH[ask.level]):
+        wanted.add("with_stack")
     lines = {
         "ACTIVITIES_LOG_FILE": str(file),
         "PROFILE_START_ITERATION": str(ask.start_step or 0),

@@ -224,6 +224,16 @@ _GC = Table(
     (_RANK, Column("tid", "int", "Thread.", null="not recorded"), _START, _DUR),
 )
 
+_SAMPLE = Table(
+    "sample",
+    "where the stepping thread stood when a capture of Hermes looked, in it and in the steps before",
+    (
+        _RANK,
+        Column("ts_ns", "int", "Moment; before the first step for steps without the profiler.", "ns"),
+        Column("frames", "text", "Python frames, innermost first, one a line: `file(line): function`."),
+    ),
+)
+
 _SETTING = Table(
     "setting",
     "one setting of a rank",
@@ -332,6 +342,7 @@ TABLES: dict[str, Table] = {
         _ALLOCATION,
         _COUNTER,
         _GC,
+        _SAMPLE,
         _SETTING,
         _GROUP,
         _STEP_REPORTED,

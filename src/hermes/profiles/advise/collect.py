@@ -7,16 +7,21 @@ from dataclasses import dataclass
 
 from hermes.knowledge.vendors import traits
 from hermes.model.finding import Finding
+from hermes.model.limit import Limit
 from hermes.model.plan import Capture
 from hermes.profiles.advise.ranking import Ranking, awaited
 
+UNRECORDED = Limit(value=0.2, unit="of the step is in no recorded call", source="docs/evidence/host-limits.md")
 _MOST_RANKS = 4
 _STEPS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What a capture holds: its ranks, how many the job has, profiler levels, Python stacks, vendors, steps a rank."""
+    """What a capture holds: its ranks, how many the job has, profiler levels, Python stacks, vendors, steps a rank.
+
+    `unrecorded_ns` of a step of `step_ns` are in Python that was not recorded, where that is much.
+    """
 
     ranks: tuple[int, ...]
     expected: int | None
@@ -24,6 +29,8 @@ class Recorded:
     stacks: bool | None
     vendors: tuple[str, ...]
     steps: int
+    unrecorded_ns: int = 0
+    step_ns: int = 0
 
 
 def next_captures(ranking: Ranking, recorded: Recorded) -> tuple[Capture, ...]:
@@ -81,12 +88,15 @@ def _unseen(ranking: Ranking, recorded: Recorded) -> Capture | None:
 def _stacks(ranking: Ranking, recorded: Recorded) -> Capture | None:
     """Python stacks, where the host is to blame and no stack says which line."""
     host = [one for one in ranking.problems if one.layer in ("cpu", "io")]
-    if recorded.stacks is not False or not host:
+    if not recorded.unrecorded_ns and (recorded.stacks is not False or not host):
         return None
+    share = recorded.unrecorded_ns / max(recorded.step_ns, 1)
     return _capture(
         recorded,
         (),
-        why="The host's part has no Python stacks, so that it cannot be laid at a line of code",
+        why=f"{share:.0%} of the step is Python that was not recorded"
+        if share
+        else "The host's part has no Python stacks, so that it cannot be laid at a line of code",
         level="",
         stacks=True,
         findings=host,

@@ -75,6 +75,7 @@ def _advice(finding: Finding, fits: Sequence[Fit], step_ns: int, captures: Seque
             f"{fit.case.id} {fit.case.cause}{' (lead)' if fit.case.is_lead else ''}" for fit in more[:_OTHERS]
         ),
         specs=finding.replay,
+        lines=finding.lines,
     )
 
 
@@ -139,6 +140,7 @@ def _joined(first: Advice, second: Advice, replay: Replay, step_ns: int) -> Advi
         codes=tuple(dict.fromkeys((*first.codes, *second.codes))),
         ranks=tuple(sorted({*first.ranks, *second.ranks})),
         blames=tuple(dict.fromkeys((*first.blames, *second.blames))),
+        lines=tuple(dict.fromkeys((*first.lines, *second.lines))),
         gain=replace(first.gain, low_ns=low, high_ns=high),
         share_low=low / step_ns,
         share_high=high / step_ns,

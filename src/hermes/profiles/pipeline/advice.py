@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hermes.knowledge.host_work import OUTSIDE
 from hermes.knowledge.vendors import chips
+from hermes.model.code_measures import CodeLine
 from hermes.model.finding import Finding
-from hermes.model.host_measures import Before
+from hermes.model.host_measures import Before, StepHost
 from hermes.model.job import JobMeasures
 from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
 from hermes.model.plan import Plan
 from hermes.model.report import Coverage, Input
 from hermes.model.typical_step import JobSteps
-from hermes.profiles.advise.collect import Recorded, next_captures
+from hermes.profiles.advise.collect import UNRECORDED, Recorded, next_captures
 from hermes.profiles.advise.facts import Facts
 from hermes.profiles.advise.fitting import Site, fitting
 from hermes.profiles.advise.noise import noise_floor, without_profiler
@@ -35,6 +37,22 @@ class Evidence:
     coverage: Coverage
     frameworks: tuple[str, ...] = ()
     before: tuple[Before, ...] = ()
+    hosts: tuple[StepHost, ...] = ()
+    code: tuple[CodeLine, ...] = ()
+
+    @property
+    def unrecorded_ns(self) -> int:
+        """Time of the slowest rank's step in no recorded call, and with no work of a device; 0 where frames tell all.
+
+        What a capture with Python's frames leaves out is no Python.
+        """
+        split = JobSteps(self.splits).slowest
+        if split is None or any(row.rank == split.rank and row.source == "frames" for row in self.code):
+            return 0
+        parts = (part for host in self.hosts if host.rank == split.rank for part in host.parts)
+        outside = (part for part in parts if part.reason == OUTSIDE)
+        ns = sum(part.ns if part.device_free_ns is None else part.device_free_ns for part in outside)
+        return ns if ns >= UNRECORDED.value * split.window_ns else 0
 
 
 def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> Ranking:
@@ -43,9 +61,10 @@ def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> R
     # Replays are of the step as it was captured, and of a device: its profiler hardly lengthens that one's work.
     devices = any(split.compute_ns is not None for split in seen.splits)
     step = None if devices else unprofiled(seen.before, seen.splits)
-    if step is not None and step.spread_ns is not None:
-        captured = sum(split.rank == step.rank for split in seen.splits)
-        floor = without_profiler(floor, step.spread_ns, captured)
+    known = step or unprofiled(seen.before, seen.splits)
+    if known is not None and known.spread_ns is not None:
+        captured = sum(split.rank == known.rank for split in seen.splits)
+        floor = without_profiler(floor, known.spread_ns, known.steps + captured)
     typical = JobSteps(seen.splits).slowest
     length = typical.whole_ns if typical else 0
     return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None, length), replay, floor, step)
@@ -57,7 +76,8 @@ def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobM
     rules = {rule.code: rule for rule in ALL}
     fits = [fitting(rules[one.code], facts, site) for one in ranking.problems]
     captures = next_captures(ranking, _recorded(seen, facts))
-    return plan(ranking, fits, replay, captures, facts.steps)
+    made = plan(ranking, fits, replay, captures, facts.steps)
+    return replace(made, unrecorded_ns=seen.unrecorded_ns)
 
 
 def _site(seen: Evidence) -> Site:
@@ -73,4 +93,6 @@ def _recorded(seen: Evidence, facts: Facts) -> Recorded:
         stacks=None if not stacks else "true" in stacks or "1" in stacks,
         vendors=tuple(sorted({one.vendor for one in seen.inputs})),
         steps=facts.steps,
+        unrecorded_ns=seen.unrecorded_ns,
+        step_ns=max((split.window_ns for split in seen.splits), default=0),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from hermes.base.errors import Diagnostic
+from hermes.model.code_measures import CodeLine
 from hermes.model.job import JobMeasures, as_kind
 from hermes.model.measures import (
     AscendSplit,
@@ -36,6 +37,7 @@ from hermes.profiles.pipeline.coverage import coverage, difference
 from hermes.profiles.pipeline.doubtful_steps import merged
 from hermes.profiles.pipeline.gains import StepReplay
 from hermes.profiles.pipeline.job_outline import JobOutline
+from hermes.profiles.pipeline.lines import with_lines
 from hermes.profiles.pipeline.paths import StepLoader, paths_of
 from hermes.profiles.pipeline.rank_exchange import RankExchange, exchange
 from hermes.profiles.pipeline.rank_measures import RankMeasures, measure
@@ -155,8 +157,10 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         coverage=seen,
         frameworks=job.frameworks,
         before=found.host.before,
+        hosts=found.host.steps,
+        code=found.rows(CodeLine),
     )
-    ranking = advice.ranked(find_all(measures), replay, grounds)
+    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds)
     ascend = found.rows(AscendSplit)
     report = Report(
         version=__version__,
@@ -198,6 +202,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             expected=seen.ranks_expected,
             noise_ns=ranking.floor.ns,
             unprofiled_ns=ranking.unprofiled.step_ns if ranking.unprofiled else None,
+            unrecorded_ns=grounds.unrecorded_ns,
         )
     )
     verdict = Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step)

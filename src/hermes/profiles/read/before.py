@@ -1,17 +1,49 @@
-"""What Hermes' own capture says of the steps before it, as rows of the table `setting`."""
+"""What Hermes' own capture says of the steps before it and of the code, as rows of `setting` and `sample`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hermes.knowledge.host_settings import BEFORE
+import polars as pl
+
+from hermes.knowledge.host_settings import BEFORE, OWN_CODE
 
 _MOST = 2**62
+_MOST_SAMPLES = 20_000
+_MOST_FRAMES = 200
+_LONGEST_FRAME = 400
+_MOST_NAMES = 400
 
 
 def before_rows(told: Mapping[str, object]) -> list[tuple[str, str, str]]:
     """Source, name and value; what is no whole number in a sound range is no row. `told` is the capture's note."""
-    return _rows(told.get("before"), "")
+    return _rows(told.get("before"), "") + _own(told.get("own"))
+
+
+def samples(told: object, epoch_ns: int) -> pl.DataFrame:
+    """Rows of the table `sample`; what is not whole is left out. `epoch_ns` is what the file's clock begins at."""
+    note = told if isinstance(told, dict) else {}
+    stacks = [_frames(one) for one in _listed(note.get("stacks"))]
+    rows = [
+        (one[0] - epoch_ns, stacks[one[1]])
+        for one in _listed(note.get("samples"))[:_MOST_SAMPLES]
+        if isinstance(one, list) and len(one) == 2 and all(type(part) is int and 0 <= part < _MOST for part in one)
+        if one[1] < len(stacks) and stacks[one[1]]
+    ]
+    return pl.DataFrame(rows, schema={"ts_ns": pl.Int64, "frames": pl.String}, orient="row")
+
+
+def _frames(stack: object) -> str:
+    return "\n".join(one[:_LONGEST_FRAME] for one in _listed(stack)[:_MOST_FRAMES] if isinstance(one, str))
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _own(names: object) -> list[tuple[str, str, str]]:
+    told = [one for one in _listed(names)[:_MOST_NAMES] if isinstance(one, str) and one and "," not in one]
+    return [("job", OWN_CODE, ",".join(told))] if told else []
 
 
 def end_rows(told: object) -> list[tuple[str, str, str]]:

@@ -31,7 +31,8 @@ class Grounds:
     """What a judgement rests on: the steps, the path of the slowest, the problems in order, and who was profiled.
 
     `expected` is how many ranks the job has, None where that is not known; `noise_ns` is what does not count.
-    `unprofiled_ns` is the step that gains are meant for, without its profiler, where that is known.
+    `unprofiled_ns` is the step that gains are meant for, without its profiler, where that is known. `unrecorded_ns`
+    is time of the step in Python that was not recorded, where that is much.
     """
 
     splits: tuple[StepSplit, ...]
@@ -40,6 +41,7 @@ class Grounds:
     expected: int | None = None
     noise_ns: int = 0
     unprofiled_ns: int | None = None
+    unrecorded_ns: int = 0
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -71,7 +73,9 @@ def judge(given: Grounds) -> Judgement:
         "copy": split.copy_exposed_ns or 0,
     }
     bound = max(parts, key=lambda name: parts[name])
-    said = _absent(given, split) or _untold(given, split) or _problem(given, split.window_ns)
+    said = (
+        _absent(given, split) or _untold(given, split) or _unrecorded(given, split) or _problem(given, split.window_ns)
+    )
     if said is None:
         said = _WORDS[bound].format(share=parts[bound] / split.window_ns) + _nothing(given)
     subject = "Step" if split.step is not None else "Capture"
@@ -90,7 +94,7 @@ def _without_device(given: Grounds) -> Judgement:
         sentence = "What bounds the step cannot be said: no device task was recorded"
         return Judgement(bound="unknown", rank=None, step=None, sentence=sentence)
     length = given.unprofiled_ns or split.window_ns
-    said = _problem(given, length) or f"the host works all of it{_nothing(given)}"
+    said = _unrecorded(given, split) or _problem(given, length) or f"the host works all of it{_nothing(given)}"
     captured = f" ({milliseconds(split.window_ns)} as captured)" if given.unprofiled_ns else ""
     return Judgement(
         bound="host",
@@ -132,6 +136,15 @@ def _untold(given: Grounds, split: StepSplit) -> str | None:
     return f"{share:.0%} is communication that nothing hides, and how much of it is waiting was not recorded"
 
 
+def _unrecorded(given: Grounds, split: StepSplit) -> str | None:
+    """Python that nobody recorded, where that is more than anything that is known could give."""
+    known = max((one.gain.expected_ns for one in given.problems), default=0)
+    if given.unrecorded_ns <= known or any(one.endangers for one in given.problems[:1]):
+        return None
+    share = given.unrecorded_ns / split.window_ns
+    return f"{share:.0%} is Python that was not recorded, and what it does cannot be told"
+
+
 def _problem(given: Grounds, length_ns: int) -> str | None:
     """The first problem: how much of the step it takes, where, and who waits for it."""
     if not given.problems:
@@ -151,7 +164,8 @@ def _problem(given: Grounds, length_ns: int) -> str | None:
     # Without an effect on the step, no other rank's wait is laid at it.
     felt = where and gain.replayed and gain.low_ns >= _FELT * first.cost_ns and _others_wait(given)
     follows = ", and the others wait for it" if waiting or felt else ""
-    return f"{most}{share:.0%} is lost to {first.cause}{where}{follows}"
+    at = f", at {first.lines[0]}" if first.lines else ""
+    return f"{most}{share:.0%} is lost to {first.cause}{where}{at}{follows}"
 
 
 def _others_wait(given: Grounds) -> bool:

@@ -15,6 +15,7 @@ from hermes.profiles.rules.parts import broader
 
 _OURS = "hermes."
 _LAYERS: Mapping[str, Layer] = {
+    "code": "cpu",
     "communication": "communication",
     "compute": "compute",
     "environment": "environment",

@@ -22,6 +22,9 @@ class Backend(Protocol):
     def mark(self, step: int) -> None:
         """Step `step` begins now."""
 
+    def note(self, name: str, value: object) -> None:
+        """Write something of Hermes' own into the capture while it runs, where there is a place for it."""
+
     def stop(self) -> None:
         """End recording; what is then left to do is `save`."""
 
@@ -33,21 +36,23 @@ class Backend(Protocol):
 
 
 def choose(
-    request: Request, rank: int, modules: Mapping[str, object], before: Mapping[str, int] | None = None
-) -> Backend:
+    request: Request, rank: int, modules: Mapping[str, object], before: Mapping[str, int] | None = None,
+    *, stacks: bool = True,
+) -> Backend:  # fmt: skip
     """The back end for what the job has loaded: torch_npu, torch, or MindSpore. Raises `CaptureError`.
 
     `before` says what steps were like without the profiler: it goes into the capture, where there is a place for it.
+    Without `stacks`, Python's calls are recorded only where the request asks for them by name.
     """
     told = before or {}
     if "torch_npu" in modules:
         from hermes.inside.profile.backends.npu import NpuBackend
 
-        return NpuBackend(request, rank, told)
+        return NpuBackend(request, rank, told, stacks=stacks)
     if "torch" in modules:
         from hermes.inside.profile.backends.torch import TorchBackend
 
-        return TorchBackend(request, rank, told)
+        return TorchBackend(request, rank, told, stacks=stacks)
     if "mindspore" in modules:
         from hermes.inside.profile.backends.mindspore import MindSporeBackend
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hermes.inside.profile.backends.scheduled import Scheduled
+from hermes.inside.profile.lines import own_code
 from hermes.inside.wire.control import Request
 from hermes.inside.wire.levels import TORCH_NPU, CaptureError
 
@@ -21,9 +22,10 @@ class NpuBackend(Scheduled):
 
     writer: ClassVar[str] = "torch_npu"
 
-    def __init__(self, request: Request, rank: int, before: Mapping[str, int]) -> None:
+    def __init__(self, request: Request, rank: int, before: Mapping[str, int], *, stacks: bool = True) -> None:
         super().__init__(request, rank)
         self._before = before
+        self._stacks = stacks
 
     def start(self) -> None:
         """Raises `CaptureError` for a metric that torch_npu does not have, and while another profile of it runs."""
@@ -49,7 +51,7 @@ class NpuBackend(Scheduled):
             on_trace_ready=handler,
             record_shapes=self._request.level != "light",
             profile_memory=options.get("memory", "yes" if full else "") == "yes",
-            with_stack=options.get("stack", "yes" if full else "") == "yes",
+            with_stack=options.get("stack", "yes" if self._stacks and level["stack"] else "") == "yes",
             with_flops=False,
             with_modules=False,
             experimental_config=config,
@@ -60,7 +62,11 @@ class NpuBackend(Scheduled):
             number(self._request.start_step)
         self._profile.start()
         # Into profiler_metadata.json.
-        self._profile.add_metadata_json("hermes", json.dumps({"before": dict(self._before)}))
+        self.note("hermes", {"before": dict(self._before), "own": own_code()})
+
+    def note(self, name: str, value: object) -> None:
+        """Into profiler_metadata.json, as long as it runs."""
+        self._profile.add_metadata_json(name, json.dumps(value))
 
 
 def _runs() -> bool:

@@ -28,6 +28,9 @@ class Scheduled:
             self._profile.step()
         self._stepped = True
 
+    def note(self, name: str, value: object) -> None:
+        """Where a profiler has a place for notes, its back end says so."""
+
     def stop(self) -> None:
         """The last `step` ends the schedule and writes; `stop` waits for the device."""
         self._profile.step()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.inside.monitor.surroundings import surroundings
+from hermes.inside.profile.lines import own_code
 from hermes.inside.wire.control import Request
 from hermes.inside.wire.levels import TORCH, CaptureError
 
@@ -18,11 +19,12 @@ from hermes.inside.wire.levels import TORCH, CaptureError
 class TorchBackend:
     """Uses torch as the job has loaded it. Recording, ending and writing cost the stepping thread."""
 
-    def __init__(self, request: Request, rank: int, before: Mapping[str, int]) -> None:
+    def __init__(self, request: Request, rank: int, before: Mapping[str, int], *, stacks: bool = True) -> None:
         self._torch: Any = sys.modules["torch"]
         self._path = Path(request.out) / f"rank{rank}.pt.trace.json"
         self._request = request
         self._before = before
+        self._stacks = stacks
         self._rank = rank
         self._profile: Any = None
         self._running = False
@@ -35,7 +37,10 @@ class TorchBackend:
         if self._torch._C._autograd._profiler_enabled():
             raise CaptureError("another profiler is running in the job")
         profiler: Any = importlib.import_module("torch.profiler")
-        wanted = {name: True for name in TORCH[self._request.level]} | _asked(self._request)
+        wanted = {name: True for name in TORCH[self._request.level]}
+        if not self._stacks:
+            wanted.pop("with_stack", None)
+        wanted |= _asked(self._request)
         activities = [profiler.ProfilerActivity.CPU]
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             activities.append(profiler.ProfilerActivity.CUDA)
@@ -49,8 +54,13 @@ class TorchBackend:
             "reason": self._request.reason,
             "settings": surroundings(sys.modules),
             "before": dict(self._before),
+            "own": own_code(),
         }
-        self._profile.add_metadata_json("hermes", json.dumps(about))
+        self.note("hermes", about)
+
+    def note(self, name: str, value: object) -> None:
+        """Into the head of the trace; only a profile that runs takes notes."""
+        self._profile.add_metadata_json(name, json.dumps(value))
 
     def mark(self, step: int) -> None:
         """Close the mark of the step before, and open that of `step`."""
@@ -72,7 +82,7 @@ class TorchBackend:
         # Only a profile that runs takes notes.
         with contextlib.suppress(Exception):
             about = {"minor_faults": (_faults() - self._faults) // max(1, self._marks)}
-            self._profile.add_metadata_json("hermes_end", json.dumps(about))
+            self.note("hermes_end", about)
         self._profile.stop()
 
     def save(self) -> Path:

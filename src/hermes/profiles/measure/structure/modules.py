@@ -97,8 +97,8 @@ def module_times(
     return tuple(calls.rows(rank, place, duration, behind, whole_ns or 1, known=later is not None))
 
 
-def launches(work: pl.DataFrame, runtime: pl.DataFrame, arrows: pl.DataFrame) -> pl.DataFrame:
-    """Where and when each piece of work was asked for: `pid, tid, start_ns` of the launch, and its `dur_ns`.
+def launches(work: pl.DataFrame, runtime: pl.DataFrame, arrows: pl.DataFrame, *more: str) -> pl.DataFrame:
+    """Where and when each piece of work was asked for: `pid, tid, start_ns` of the launch, its `dur_ns`, and `more`.
 
     By arrows from operators, else by the number that it has in common with a call of the runtime.
     """
@@ -110,7 +110,7 @@ def launches(work: pl.DataFrame, runtime: pl.DataFrame, arrows: pl.DataFrame) ->
     rest = work.join(by_operator, on=["start_ns", "stream"], how="anti").join(
         calls.rename({"start_ns": "asked_ns"}), on="correlation", how="inner"
     )
-    columns = ["pid", "tid", pl.col("asked_ns").alias("start_ns"), "dur_ns"]
+    columns = ["pid", "tid", pl.col("asked_ns").alias("start_ns"), "dur_ns", *more]
     return pl.concat([first.select(columns), rest.select(columns)])
 
 
@@ -134,7 +134,7 @@ def from_the_queue(asked: pl.DataFrame, taken: pl.DataFrame, queued: pl.DataFram
             pl.when("known").then(new).otherwise(old).alias(old)
             for old, new in (("pid", "src_pid"), ("tid", "src_tid"), ("start_ns", "src_ns"))
         ),
-        "dur_ns",
+        *(name for name in asked.columns if name not in _LANE),
     )
 
 

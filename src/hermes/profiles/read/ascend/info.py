@@ -16,7 +16,7 @@ import polars as pl
 
 from hermes.knowledge.ascend import group_hash
 from hermes.profiles.read.ascend.folder import Capture, Json, load_json, rank_number
-from hermes.profiles.read.before import before_rows
+from hermes.profiles.read.before import before_rows, samples
 from hermes.profiles.read.sink import Sink
 
 # Names that frameworks give the groups of each dimension, and the size's name in `distributed_args`.
@@ -56,6 +56,7 @@ def read_info(capture: Capture, sink: Sink) -> Job:
     info = json_beside(capture.info, sink) if capture.info else {}
     metadata = json_beside(capture.metadata, sink) if capture.metadata else {}
     sink.frame("setting", settings(info, metadata))
+    sink.frame("sample", samples(metadata.get("hermes_lines"), 0))
     return job_of(info, metadata)
 
 
@@ -137,7 +138,7 @@ def _settings(info: Json, metadata: Json) -> Iterator[tuple[str, str, str | None
                 yield "environment", _clean(variable), _text(setting)
         elif name == "hermes":
             yield from before_rows(_object(value))
-        elif name != "parallel_group_info":
+        elif name not in ("parallel_group_info", "hermes_lines"):
             source = "version" if name.startswith("SCHEMA_VERSION") else "job"
             yield from ((source, key, text) for key, text in _flat(name, value))
     config = _object(info.get("config"))

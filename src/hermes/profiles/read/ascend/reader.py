@@ -36,7 +36,7 @@ _TOGETHER: tuple[tuple[str, ...], ...] = (
     ("input_queue",),
     ("group",),
 )
-_FROM_TEXT = ("counter", "setting")
+_FROM_TEXT = ("counter", "sample", "setting")
 RAW = "ascend-raw"
 """Format of a capture that nothing has exported yet."""
 
@@ -45,7 +45,7 @@ class AscendReader:
     """Finds `*_ascend_pt` and `*_ascend_ms` folders, lone output folders, lone files; reads what is there."""
 
     name: ClassVar[str] = "ascend"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """The captures among these files; those of databases alone are found by what is in them, too."""

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from hermes.profiles.read.before import before_rows, end_rows
+from hermes.profiles.read.before import before_rows, end_rows, samples
 from hermes.profiles.read.chrome import Scan, sparse_sql
 from hermes.profiles.read.sink import Sink
 
@@ -30,6 +30,7 @@ def write_about(events: Scan, capture: str, host: str | None, sink: Sink) -> Non
     job = job if isinstance(job, dict) else {}
     _write_rank(events, job, capture, host, sink)
     _write_settings(events.header, job, sink)
+    sink.frame("sample", samples(events.header.get("hermes_lines"), _epoch(events) or 0))
     _write_groups(events.con, job, sink)
 
 
@@ -108,7 +109,7 @@ def _write_settings(header: dict[str, Any], job: dict[str, Any], sink: Sink) -> 
             rows += before_rows(value)
         elif name == "hermes_end":
             rows += end_rows(value)
-        elif name not in ("distributedInfo", "deviceProperties", "traceName"):
+        elif name not in ("distributedInfo", "deviceProperties", "traceName", "hermes_lines"):
             rows.append(("version" if name.endswith("_version") else "profiler", name, _text(value)))
     rows += [("job", name, _text(value)) for name, value in job.items() if name != "pg_config"]
     schema = {"source": pl.String, "name": pl.String, "value": pl.String}

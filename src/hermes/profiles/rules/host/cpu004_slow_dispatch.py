@@ -65,7 +65,6 @@ SMALL = Limit(value=0.5, unit="of tasks", source="docs/evidence/host-limits.md")
         "CPU-32",
         "CPU-34",
         "CPU-39",
-        "CPU-43",
         "CPU-47",
         "ENV-01",
         "CPU-05",

@@ -50,7 +50,7 @@ LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 _PAGE = 4096
 
 
-@rule("MEM006", state="preview", cause=Cause.FRESH_MEMORY, cases=("MEM-14", "CMP-37", "CPU-43"))
+@rule("MEM006", state="preview", cause=Cause.FRESH_MEMORY, cases=("MEM-14", "CMP-37"))
 def fresh_pages(job: Job, unprofiled: Rows[Before]) -> Iterator[Finding]:
     """At most one finding."""
     found = host_loss(

@@ -162,6 +162,7 @@ function finding(one, at) {
     h("div", {},
       h("h3", {}, key(one.layer === "communication" ? "comm" : one.layer), clip(clean(one.title), 600)),
       h("p", { class: "meta" }, h("code", {}, one.code), ` · ${t(`layer.${one.layer}`)} · ${clean(one.cause)} · rank ${runs(one.ranks, t("to"))}`, one.blames.length ? ` · ${t("blames")} ${one.blames.slice(0, 6).map(clean).join(", ")}` : ""),
+      one.lines.length ? h("p", { class: "meta" }, `${t("at_line")} `, h("code", {}, one.lines.map(clean).join(", "))) : null,
       place ? h("p", {}, h("a", { class: "openit", href: timelineAt(place) }, t("open_timeline"))) : null,
       h("ol", { class: "actions" }, one.actions.slice(0, 3).map((/** @type {Row} */ action) => h("li", {}, h("strong", {}, clean(action.title)), " ", clean(action.do),
         h("dl", { class: "facts" }, [["verify", action.verify], ["risk", action.risk], ["source", action.source]].flatMap(([name, text]) => (text ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, clean(text))] : [])))))),

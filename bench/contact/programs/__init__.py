@@ -1,0 +1,1 @@
+"""The programs: frozen, no rule was made for one of them."""

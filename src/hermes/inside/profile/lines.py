@@ -1,0 +1,123 @@
+"""Looks where the stepping thread stands, some hundred times a second: lines of code, which profilers do not record."""
+
+from __future__ import annotations
+
+import contextlib
+import site
+import sys
+import sysconfig
+import threading
+import time
+from pathlib import Path
+from types import CodeType, FrameType
+
+EVERY_S = 0.004
+_MOST = 4_000
+"""So many looks at most, and none is taken for longer than a minute: steps that last longer have been seen enough."""
+_LONGEST_NS = 60_000_000_000
+_DEEPEST = 60
+_MOST_STACKS = 600
+_MOST_NAMES = 200
+_LONGEST_NAME = 100
+_CALLS_A_SECOND = 2_000_000
+"""What a thread that runs nothing but Python calls and returns from while a profiler records it, about."""
+
+
+class Lines(threading.Thread):
+    """A daemon thread beside one other; it never raises, and ends by itself."""
+
+    def __init__(self, thread: int, every_s: float = EVERY_S) -> None:
+        super().__init__(name="hermes-lines", daemon=True)
+        self._thread = thread
+        self._every_s = every_s
+        self._ended = threading.Event()
+        self._stacks: dict[tuple[tuple[CodeType, int], ...], int] = {}
+        self._samples: list[tuple[int, int]] = []
+        self._moved = 0
+
+    def run(self) -> None:
+        """Look until it is told to end, or has seen enough."""
+        until = time.monotonic_ns() + _LONGEST_NS
+        last: tuple[int, int] | None = None
+        with contextlib.suppress(Exception):
+            while len(self._samples) < _MOST and time.monotonic_ns() < until and not self._ended.wait(self._every_s):
+                frame = sys._current_frames().get(self._thread)
+                if frame is None:
+                    return
+                at = (id(frame), frame.f_lasti)
+                self._moved += at != last
+                last = at
+                self._take(time.time_ns(), frame)
+                del frame
+
+    def _take(self, now_ns: int, frame: FrameType | None) -> None:
+        stack: list[tuple[CodeType, int]] = []
+        while frame is not None and len(stack) < _DEEPEST:
+            stack.append((frame.f_code, frame.f_lineno or 0))
+            frame = frame.f_back
+        key = tuple(stack)
+        number = self._stacks.get(key, -1)
+        if number < 0:
+            if len(self._stacks) >= _MOST_STACKS:
+                return
+            number = self._stacks[key] = len(self._stacks)
+        self._samples.append((now_ns, number))
+
+    def end(self) -> None:
+        """Take no more looks."""
+        self._ended.set()
+
+    @property
+    def python(self) -> float | None:
+        """The part of the looks at which the thread had gone on in Python since the one before; None without any."""
+        return self._moved / len(self._samples) if self._samples else None
+
+    def told(self) -> dict[str, object]:
+        """What was seen: stacks, innermost frame first, and moments with the number of a stack."""
+        samples = list(self._samples)
+        roots = _roots()
+        stacks = [[_text(code, line, roots) for code, line in stack] for stack in list(self._stacks)]
+        return {"every_ns": round(self._every_s * 1e9), "stacks": stacks, "samples": samples}
+
+
+def calls_expected(python: float | None, step_ns: int | None, steps: int) -> int:
+    """How many calls a profiler of Python would record in so many steps, at most about; 0 where nothing tells."""
+    if not step_ns:
+        return 0
+    return round((1.0 if python is None else python) * step_ns / 1e9 * steps * _CALLS_A_SECOND)
+
+
+def own_code() -> list[str]:
+    """The packages and modules of this process that neither Python nor an installer brought: the user's."""
+    roots, found = _roots(), dict[str, None]()
+    brought = tuple(f"{path}/" for path in {*sysconfig.get_paths().values()} if path and path != "/")
+    for module in list(sys.modules.values()):
+        file = module.__dict__.get("__file__") if isinstance(getattr(module, "__dict__", None), dict) else None
+        if not isinstance(file, str) or "-packages/" in file or (file.startswith(brought) and _is_library(file)):
+            continue
+        name = _short(file, roots).split("/", 1)[0].removesuffix(".py")
+        if name and name != "hermes" and len(name) <= _LONGEST_NAME and "," not in name:
+            found[name] = None
+    return list(found)[:_MOST_NAMES]
+
+
+def _is_library(file: str) -> bool:
+    # The paths of a scheme hold its data folder, too, which may hold everything.
+    return f"/python{sys.version_info[0]}." in file or "-packages/" in file or file.endswith((".so", ".pyd"))
+
+
+def _roots() -> list[str]:
+    """Folders that torch, too, leaves out before the names of files, longest first."""
+    paths = [*sys.path]
+    with contextlib.suppress(Exception):
+        paths += [*site.getsitepackages(), site.getusersitepackages()]
+    absolute = {str(Path(path or ".").absolute()) for path in paths}
+    return sorted((f"{path}/" for path in absolute if path != "/"), key=len, reverse=True)
+
+
+def _short(file: str, roots: list[str]) -> str:
+    return next((file[len(root) :] for root in roots if file.startswith(root)), file)
+
+
+def _text(code: CodeType, line: int, roots: list[str]) -> str:
+    return f"{_short(code.co_filename, roots)}({line}): {code.co_name}"[:300]

@@ -1,0 +1,85 @@
+"""Tells lines of the user's code from those of libraries, by the names of Python frames: `file(line): function`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from hermes.knowledge.vendors import FRAMEWORK_FRAMES
+
+FRAMEWORKS = frozenset({"torch", "torch_npu", "mindspore", "functorch", "hermes"})
+"""Packages whose Python is the way of an operator to the device, and Hermes itself."""
+
+_LIBRARIES = FRAMEWORKS | {
+    "PIL", "_distutils_hack", "accelerate", "aiohttp", "aiter", "albumentations", "apex", "bitsandbytes", "boto3",
+    "botocore", "click", "cv2", "dask", "datasets", "deepspeed", "dgl", "diffusers", "einops", "einx", "evaluate",
+    "fire", "flash_attn", "flashinfer", "fsspec", "gym", "gymnasium", "h5py", "horovod", "huggingface_hub", "hydra",
+    "ignite", "imageio", "jax", "joblib", "kornia", "librosa", "lightning", "lightning_fabric",
+    "lightning_utilities", "lmdb", "loguru", "matplotlib", "mlflow", "mmcv", "mmengine", "numba", "numpy",
+    "omegaconf", "onnx", "optimum", "packaging", "pandas", "peft", "pkg_resources", "polars", "psutil", "pyarrow",
+    "pytorch_lightning", "ray", "regex", "requests", "rich", "safetensors", "scipy", "seaborn", "sentencepiece",
+    "setuptools", "sgl_kernel", "sglang", "six", "skimage", "sklearn", "soundfile", "spacy", "stable_baselines3",
+    "swanlab", "sympy", "tensorboard", "tensorboardX", "tensordict", "tensorflow", "tiktoken", "timm", "tokenizers",
+    "torch_geometric", "torch_scatter", "torch_sparse", "torchao", "torchaudio", "torchdata", "torchmetrics",
+    "torchrl", "torchtext", "torchvision", "tqdm", "transformers", "triton", "trl", "typer", "urllib3", "vllm",
+    "wandb", "webdataset", "xformers", "xgboost", "yaml", "zmq",
+}  # fmt: skip
+"""Packages that programs install and do not write: known where a capture does not tell which files are the user's."""
+
+_FRAME = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
+_INSTALLED = re.compile(r"(^|/)(site|dist)-packages/|(^|/)lib(64)?/python\d[^/]*/|^<(?!ipython)|(^|/)torchrun$", re.I)
+_FRAMEWORK_FILE = re.compile(FRAMEWORK_FRAMES, re.I)
+_PACKAGE_IN = re.compile(r"(?:site|dist)-packages/([^/]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One Python function as frames name it: its file, a line of it, and its name."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def place(self) -> str:
+        """`train.py:24`, with at most two folders before it."""
+        return f"{'/'.join(self.file.rsplit('/', 3)[-3:])}:{self.line}"
+
+    @property
+    def package(self) -> str:
+        """The first part of its path: a package, or a module without its ending."""
+        found = _PACKAGE_IN.search(self.file)
+        return (found.group(1) if found else self.file.split("/", 1)[0]).removesuffix(".py")
+
+    @property
+    def said(self) -> str:
+        """``train.py:24 `mel_filterbank` ``."""
+        return f"{self.place} `{self.function}`"
+
+
+def frame_of(text: str) -> Frame | None:
+    """The frame that a text names; None for builtins, modules and what is none."""
+    found = _FRAME.match(text.strip().replace("\\", "/"))
+    if found is None:
+        return None
+    return Frame(file=found["file"], line=int(found["line"]), function=found["function"])
+
+
+def is_framework(text: str) -> bool:
+    """Whether a frame is Python of the framework, or of Hermes."""
+    frame = frame_of(text)
+    return frame is not None and (frame.package in FRAMEWORKS or bool(_FRAMEWORK_FILE.search(frame.file)))
+
+
+def is_own(text: str, told: Collection[str] = ()) -> bool:
+    """Whether a frame is the user's; `told` are the packages and modules that the capture names as such, if any."""
+    frame = frame_of(text)
+    if frame is None or _INSTALLED.search(frame.file) or is_framework(text):
+        return False
+    if frame.file.startswith("/"):
+        return True
+    if told:
+        return frame.package in told
+    return frame.package not in _LIBRARIES and frame.package not in sys.stdlib_module_names

@@ -1,0 +1,1 @@
+"""What of the step runs in which function of the user's."""

@@ -1,0 +1,226 @@
+"""Every microsecond of the stepping thread, and every device task, at a function of the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from hermes.base.intervals import Intervals, Ints, flat
+from hermes.base.nesting import enclosing
+from hermes.knowledge.blocking import is_blocking
+from hermes.knowledge.host_work import reason_of
+from hermes.model.tables import RUNTIME_KINDS
+from hermes.profiles.measure.code.owners import Owners, owners, python_is_framework
+from hermes.profiles.measure.code.samples import told_of
+from hermes.profiles.measure.host.calls import CALLS, dispatching, of_threads, outermost, spans
+from hermes.profiles.measure.registry import RankTables
+from hermes.profiles.measure.structure.modules import from_the_queue, launches
+
+PYTHON, FRAMEWORK, OPERATOR, LAUNCH, WAIT, BACKWARD = range(6)
+CLASSES = ("python", "framework", "operator", "launch", "wait", "backward")
+_LAYER = ("op", "python", "mark")
+_HOST = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns", "stack_id", "sequence", "forward_tid")
+_ARROW = ("src_pid", "src_tid", "src_ns", "dst_tid", "dst_ns")
+_LANE = ("pid", "tid", "start_ns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """What the functions of the user's took: `parts` has one row for each stretch or call.
+
+    `owner` is a label of `owners` or -1, `step` the place of the step, `what` one of the classes above, `name` that of
+    the call, `ns` how long. `device` has for each task its `name`, `label`, `what` and `ns`. `bounds` are the
+    steps. `events` are calls whose names tell a `reason`; `loop` is the stepping thread.
+    `trained` are the labels whose operators have backward ones.
+    """
+
+    owners: Owners
+    parts: pl.DataFrame
+    device: pl.DataFrame
+    bounds: Intervals
+    loop: pl.DataFrame
+    events: pl.DataFrame
+    trained: frozenset[int]
+
+
+def attribution_of(rank: RankTables) -> Attribution | None:
+    """None where neither frames nor stacks were recorded, or nothing ran."""
+    calls = rank.table("host_op")
+    stack = rank.data.table("stack", "stack_id", "frames")
+    if not stack.height and not (calls["kind"] == "python").any():
+        return None
+    threads = dispatching(_narrow(rank, pl.col("kind").is_in(["step", "op"])))
+    rows = of_threads(_narrow(rank, pl.col("kind").is_in([*_LAYER, *CALLS])), threads)
+    found = owners(rows, stack, told_of(rank))
+    loop = threads.head(1) if not (calls["kind"] == "step").any() else calls.filter(pl.col("kind") == "step").select(
+        "pid", "tid"
+    ).unique().head(1)  # fmt: skip
+    bounds = _bounds(rank, of_threads(rows, loop))
+    if found is None or not len(bounds):
+        return None
+    nodes = _nodes(rows, found)
+    parts = _host(of_threads(rows, loop), found, nodes, bounds, loop)
+    return Attribution(
+        owners=found, parts=parts, device=_device(rank, found, nodes), bounds=bounds, loop=loop, events=_events(rows),
+        trained=frozenset(nodes["label"].unique()),
+    )  # fmt: skip
+
+
+def _events(rows: pl.DataFrame) -> pl.DataFrame:
+    names = {name: told for name in rows["name"].unique() if (told := reason_of(str(name)))}
+    kept = rows.filter(pl.col("name").is_in(list(names))).select("name", "pid", "tid", "start_ns", "dur_ns")
+    return kept.with_columns(pl.col("name").replace_strict(names, return_dtype=pl.String).alias("reason"))
+
+
+def _narrow(rank: RankTables, condition: pl.Expr) -> pl.DataFrame:
+    return rank.data.where("host_op", _HOST, condition)
+
+
+def _bounds(rank: RankTables, own: pl.DataFrame) -> Intervals:
+    """The steps; the whole capture where none is marked."""
+    step = rank.table("step")
+    if step.height:
+        starts = step.sort("start_ns")["start_ns"].to_numpy()
+        ends = (step.sort("start_ns")["start_ns"] + step.sort("start_ns")["dur_ns"]).to_numpy()
+        # Marks of two steps may overlap by what a profiler rounds.
+        ends = np.minimum(ends, np.append(starts[1:], ends[-1:]))
+        return Intervals(starts.astype(np.int64), ends.astype(np.int64))
+    span = spans(own).span
+    return flat(np.array([span[0]]), np.array([span[1]])) if span else flat(np.array([0]), np.array([0]))
+
+
+def _nodes(rows: pl.DataFrame, found: Owners) -> pl.DataFrame:
+    """Backward operators, with the `label` of the forward operator of each; without one they are left out."""
+    known = rows.filter((pl.col("kind") == "op") & pl.col("sequence").is_not_null() & (pl.col("sequence") >= 0))
+    forward = known.filter(pl.col("forward_tid").is_null())
+    label, _ = found.of(forward)
+    ran = (
+        forward.select("sequence").with_columns(pl.Series("label", label, dtype=pl.Int64)).filter(pl.col("label") >= 0)
+    )
+    # Several forward operators share a number: the last is the one that has the node.
+    ran = ran.unique("sequence", keep="last", maintain_order=True)
+    backward = known.filter(pl.col("forward_tid").is_not_null())
+    return backward.join(ran, on="sequence", how="inner", maintain_order="left")
+
+
+def _host(
+    rows: pl.DataFrame, found: Owners, nodes: pl.DataFrame, bounds: Intervals, loop: pl.DataFrame
+) -> pl.DataFrame:
+    upper = rows.filter(pl.col("kind").is_in(_LAYER))
+    start = upper["start_ns"].to_numpy()
+    place = np.searchsorted(bounds.starts, start, side="right") - 1
+    ends = start + upper["dur_ns"].to_numpy()
+    whole = (place >= 0) & (ends <= bounds.ends[np.maximum(place, 0)])
+    own = upper.filter(pl.Series(whole)).with_columns(pl.Series("step", place[whole], dtype=pl.Int64))
+    own = _classed(own, found, nodes)
+    below = outermost(rows.filter(pl.col("kind").is_in(RUNTIME_KINDS)))
+    moved = _moved(own, below)
+    rest = _gaps(upper.filter(pl.Series(~whole)), own, found, bounds, loop)
+    columns = ("owner", "step", "what", "name", "kind", "start_ns", "dur_ns", "ns")
+    every = (own, *(one.with_columns(pl.col("ns").alias("dur_ns")) for one in (moved, rest)))
+    return pl.concat([one.select(columns) for one in every])
+
+
+def _classed(own: pl.DataFrame, found: Owners, nodes: pl.DataFrame) -> pl.DataFrame:
+    """The rows with `owner`, `what` and `ns`: the class of each and its time less what lies directly inside."""
+    label, began = found.of(own)
+    is_op = (own["kind"] == "op").to_numpy()
+    framed = found.source == "frames"
+    framework = python_is_framework(own, began) if framed else np.ones(own.height, dtype=bool)
+    what = np.where(is_op, OPERATOR, np.where(framework, FRAMEWORK, PYTHON))
+    if nodes.height and own.height:
+        node = enclosing(nodes, own).fill_null(-1).to_numpy()
+        # A function of the user's may run below a node, as backward of a function of autograd does.
+        since = nodes["start_ns"].to_numpy()[np.maximum(node, 0)]
+        behind = (node >= 0) & (since > began)
+        label = np.where(behind, nodes["label"].to_numpy()[np.maximum(node, 0)], label)
+        what = np.where(behind, BACKWARD, what)
+    return own.with_columns(
+        pl.Series("owner", label, dtype=pl.Int64), pl.Series("what", what, dtype=pl.Int64),
+        pl.col("self_ns").alias("ns"), pl.col("kind").cast(pl.String),
+    )  # fmt: skip
+
+
+def _moved(own: pl.DataFrame, below: pl.DataFrame) -> pl.DataFrame:
+    """Runtime calls at the owner of the call around them, and as much less of that one's class."""
+    place = enclosing(own, below)
+    known = place.is_not_null()
+    around = own.select("owner", "step", "what", pl.col("name").alias("outer"))[place.filter(known)]
+    inner = below.filter(known)
+    names = inner["name"].unique()
+    waits = inner["name"].is_in([name for name in names if is_blocking(name)])
+    what = pl.select(pl.when(waits).then(WAIT).otherwise(LAUNCH).cast(pl.Int64).alias("what"))["what"]
+    rows = pl.concat([around, inner.select("name", "start_ns", pl.col("dur_ns").alias("ns"))], how="horizontal")
+    # Backward stays whole: what its calls wait for is not told apart.
+    rows = rows.with_columns(what.alias("now")).filter(pl.col("what") != BACKWARD)
+    kind = pl.lit("runtime").alias("kind")
+    there = rows.select("owner", "step", pl.col("now").alias("what"), "name", kind, "start_ns", "ns")
+    less = rows.select("owner", "step", "what", pl.col("outer").alias("name"), kind, "start_ns", -pl.col("ns"))
+    return pl.concat([there, less])
+
+
+def _gaps(long: pl.DataFrame, own: pl.DataFrame, found: Owners, bounds: Intervals, loop: pl.DataFrame) -> pl.DataFrame:
+    """What of the steps is in no call that lies within one: at the innermost function that was open meanwhile."""
+    gaps = flat(bounds.starts, bounds.ends) - spans(own)
+    pieces = _cut(gaps, _edges(long, bounds))
+    moments = pl.DataFrame({"start_ns": pieces.starts}, schema={"start_ns": pl.Int64}).join(loop, how="cross")
+    label, began = found.of(moments)
+    # Of the framework's own frames that were open meanwhile the innermost decides.
+    framework = np.zeros(moments.height, dtype=bool)
+    if found.source == "frames" and long.height:
+        none = pl.lit(0).cast(pl.Int64).alias("dur_ns")
+        empty = moments.select(pl.lit("gap").alias("kind"), pl.lit("").alias("name"), *_LANE, none)
+        probe = pl.concat([long.select("kind", "name", *_LANE, "dur_ns"), empty], how="vertical_relaxed")
+        since = np.concatenate([np.full(long.height, 2**62), began])
+        framework = python_is_framework(probe, since)[long.height :]
+    what = np.where(framework, FRAMEWORK, PYTHON)
+    step = np.searchsorted(bounds.starts, pieces.starts, side="right") - 1
+    return pl.DataFrame(
+        {
+            "owner": label, "step": step, "what": what, "start_ns": pieces.starts, "ns": pieces.ends - pieces.starts,
+        },
+        schema={name: pl.Int64 for name in ("owner", "step", "what", "start_ns", "ns")},
+    ).with_columns(pl.lit("").alias("name"), pl.lit("gap").alias("kind"))  # fmt: skip
+
+
+def _edges(long: pl.DataFrame, bounds: Intervals) -> Ints:
+    starts = long["start_ns"].to_numpy()
+    return np.unique(np.concatenate([starts, starts + long["dur_ns"].to_numpy(), bounds.starts]))
+
+
+def _cut(gaps: Intervals, edges: Ints) -> Intervals:
+    """The same time in pieces that no edge lies within."""
+    if not len(gaps):
+        return gaps
+    inside = edges[(edges > gaps.starts[0]) & (edges < gaps.ends[-1])]
+    place = np.searchsorted(gaps.starts, inside, side="right") - 1
+    inside = inside[(inside > gaps.starts[place]) & (inside < gaps.ends[place])]
+    starts = np.sort(np.concatenate([gaps.starts, inside]))
+    ends = np.sort(np.concatenate([gaps.ends, inside]))
+    return Intervals(starts, ends)
+
+
+def _device(rank: RankTables, found: Owners, nodes: pl.DataFrame) -> pl.DataFrame:
+    """Device tasks by what launched them; those whose launch is not known are left out."""
+    columns = ("component", "name", "type", "start_ns", "dur_ns", "correlation", "stream")
+    work = rank.data.where("kernel", columns, pl.col("component").is_in(["compute", "copy", "comm"]))
+    empty = pl.DataFrame(schema={"name": pl.String, "label": pl.Int64, "ns": pl.Int64, "backward": pl.Boolean})
+    if not work.height:
+        return empty
+    runtime = rank.data.where("host_op", (*_LANE, "correlation"), pl.col("kind").is_in(RUNTIME_KINDS))
+    flow = rank.data.where("flow", ("kind", *_ARROW), pl.col("kind").is_in(["operator", "queue"]))
+    arrows, queued = flow.filter(pl.col("kind") == "operator"), flow.filter(pl.col("kind") == "queue")
+    taken = _narrow(rank, pl.col("kind") == "dequeue") if queued.height else rank.table("host_op").clear()
+    named = work.with_columns(pl.coalesce("type", "name").alias("name"))
+    asked = from_the_queue(launches(named, runtime, arrows, "name"), taken, queued)
+    label, began = found.of(asked)
+    behind = np.zeros(asked.height, dtype=bool)
+    if nodes.height and asked.height:
+        node = enclosing(nodes, asked).fill_null(-1).to_numpy()
+        behind = (node >= 0) & (nodes["start_ns"].to_numpy()[np.maximum(node, 0)] > began)
+        label = np.where(behind, nodes["label"].to_numpy()[np.maximum(node, 0)], label)
+    return pl.DataFrame(
+        {"name": asked["name"], "label": label, "ns": asked["dur_ns"], "backward": behind}, schema=empty.schema
+    )

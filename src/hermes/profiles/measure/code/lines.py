@@ -1,0 +1,175 @@
+"""The functions of the user's with what they take of a step, and from which of them names come."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+import polars as pl
+
+from hermes.base.intervals import Intervals, flat
+from hermes.base.nesting import enclosing
+from hermes.knowledge.user_code import frame_of
+from hermes.model.code_measures import MOST_LINES, CodeLine
+from hermes.profiles.measure.code.attribution import BACKWARD, CLASSES, Attribution, attribution_of
+from hermes.profiles.measure.code.samples import Seen, seen_of
+from hermes.profiles.measure.host.calls import spans
+from hermes.profiles.measure.registry import RankTables, per_rank
+
+_NAMES = 4
+_HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns")
+_FACTORIES = (
+    r"^aten::(zeros|ones|full|eye|arange|range|linspace|logspace|tensor|scalar_tensor|tril_indices|triu_indices|empty|"
+    r"hann_window|hamming_window|kaiser_window|blackman_window|bartlett_window|lift_fresh|detach_)"
+)
+_OF_DATA = r"rand|normal|uniform|bernoulli|multinomial|exponential|conv|mm$|linear|fft|stft|embedding|attention|softmax"
+"""Operators that are random, or work on what is no constant in nearly all programs."""
+
+
+@per_rank(CodeLine, needs={"host_op": _HOST_OP})
+def lines_of(rank: RankTables) -> tuple[CodeLine, ...]:
+    """The functions of a rank, by what they take of a step."""
+    found, seen = rank.once(attribution_of), rank.once(seen_of)
+    if found is None:
+        return seen.as_lines(rank.rank) if seen else ()
+    return tuple(_lines(rank.rank, found, seen))
+
+
+def _lines(rank: int, found: Attribution, seen: Seen | None) -> Iterator[CodeLine]:
+    steps = len(found.bounds)
+    sums = found.parts.group_by("owner", "step", "what").agg(pl.col("ns").sum())
+    total = sums.group_by("owner").agg(pl.col("ns").sum()).sort("ns", "owner", descending=[True, False])
+    device = dict(found.device.group_by("label").agg(pl.col("ns").sum()).iter_rows())
+    left = [owner for owner in device if owner >= 0 and owner not in set(total["owner"])]
+    calls = _calls(found)
+    for owner in [*total["owner"].head(MOST_LINES), *left][:MOST_LINES]:
+        own = sums.filter(pl.col("owner") == owner)
+        parts = dict(own.group_by("what").agg(pl.col("ns").sum()).iter_rows())
+        by_step = dict(own.filter(pl.col("what") != BACKWARD).group_by("step").agg(pl.col("ns").sum()).iter_rows())
+        frame = frame_of(found.owners.labels[owner]) if owner >= 0 else None
+        about = calls.get(owner, _UNKNOWN)
+        values = {f"{name}_ns": max(parts.get(what, 0), 0) // steps for what, name in enumerate(CLASSES)}
+        yield CodeLine(
+            rank=rank,
+            place=frame.place if frame else "",
+            function=frame.function if frame else "",
+            calls=about.calls / steps if about.calls is not None else None,
+            total_ns=about.total_ns // steps if about.total_ns is not None else None,
+            own_ns=sum(ns for name, ns in values.items() if name != "backward_ns"),
+            device_ns=device.get(owner, 0) // steps,
+            growth=by_step.get(steps - 1, 0) / by_step[0] if steps > 2 and by_step.get(0) else None,
+            caller=about.caller,
+            loop=about.loop,
+            names=_mostly(found, owner, steps),
+            within=about.within,
+            lines=seen.inside(found.owners.labels[owner]) if seen and owner >= 0 else (),
+            source=found.owners.source,
+            made=_made(found, owner),
+            modules=about.modules,
+            trains=owner in found.trained,
+            **values,
+        )
+
+
+class _Calls:
+    """Calls of one function: how many, how long, who calls it."""
+
+    __slots__ = ("caller", "calls", "loop", "modules", "total_ns", "within")
+
+    def __init__(self, calls: int | None = None, total_ns: int | None = None) -> None:
+        self.calls, self.total_ns, self.modules = calls, total_ns, False
+        self.caller = self.loop = self.within = ""
+
+
+_UNKNOWN = _Calls()
+
+
+def _calls(found: Attribution) -> Mapping[int, _Calls]:
+    """By label, of those on the stepping thread; nothing where only stacks tell."""
+    if found.owners.source != "frames":
+        return {}
+    own = found.owners.anchors.join(found.loop, on=["pid", "tid"], how="semi")
+    steps = flat(found.bounds.starts, found.bounds.ends)
+    before = own.with_columns(pl.col("start_ns") - 1)
+    parent, _ = found.owners.of(before)
+    scripts = {at for at, name in enumerate(found.owners.labels) if name.endswith(": <module>")}
+    root = _roots(own, scripts)
+    framed = own.with_columns(pl.Series("parent", parent, dtype=pl.Int64), pl.Series("root", root, dtype=pl.Int64))
+    framed = framed.with_columns(_reasons(found, own))
+    modules = found.parts.filter((pl.col("kind") == "python") & pl.col("name").str.starts_with("nn.Module: "))
+    holding = {*modules["owner"].unique(), *_forwards(found, own, modules)}
+    made: dict[int, _Calls] = {}
+    for (label,), rows in framed.partition_by("label", as_dict=True).items():
+        inside = rows.filter(_begins_in(rows["start_ns"], found.bounds))
+        one = _Calls(inside.height, (spans(rows) & steps).total)
+        one.caller = _said(found, _most(rows["parent"].filter(rows["parent"] != rows["label"])))
+        one.loop = _said(found, _most(rows["root"]))
+        one.modules = label in holding
+        one.within = str(rows["reason"].mode().sort()[0] or "")
+        made[int(label)] = one
+    return made
+
+
+def _reasons(found: Attribution, own: pl.DataFrame) -> pl.Series:
+    """What the innermost call around each is for, where the names of calls tell; empty else."""
+    around = found.events
+    at = enclosing(around, own).fill_null(-1).to_numpy()
+    names = [*around["reason"].to_list(), ""]
+    return pl.Series("reason", [names[place] for place in at], dtype=pl.String)
+
+
+def _begins_in(moments: pl.Series, bounds: Intervals) -> pl.Series:
+    values = moments.to_numpy()
+    place = np.searchsorted(bounds.starts, values, side="right") - 1
+    return pl.Series((place >= 0) & (values < bounds.ends[np.maximum(place, 0)]))
+
+
+def _roots(own: pl.DataFrame, scripts: Collection[int]) -> list[int]:
+    """For each call the label of the outermost one that is open when it begins; a script as such says nothing."""
+    reach, root = -1, -1
+    found = [-1] * own.height
+    ordered = own.with_row_index("at").sort("start_ns", "dur_ns", descending=[False, True])
+    for at, start, length, label in ordered.select("at", "start_ns", "dur_ns", "label").iter_rows():
+        if label in scripts:
+            continue
+        if start >= reach:
+            reach, root = start + length, label
+        found[at] = root
+    return found
+
+
+def _forwards(found: Attribution, own: pl.DataFrame, modules: pl.DataFrame) -> set[int]:
+    """The labels of functions that modules call themselves: their forward passes."""
+    lanes = modules.select("start_ns", pl.col("dur_ns")).join(found.loop, how="cross")
+    around = enclosing(lanes, own).fill_null(-1).to_numpy()
+    if not lanes.height:
+        return set()
+    _, since = found.owners.of(own.with_columns(pl.col("start_ns") - 1))
+    direct = (around >= 0) & (lanes["start_ns"].to_numpy()[np.maximum(around, 0)] >= since)
+    return set(own["label"].filter(pl.Series(direct)).to_list())
+
+
+def _most(labels: pl.Series) -> int:
+    known = labels.filter(labels >= 0)
+    return int(known.mode().sort()[0]) if len(known) else -1
+
+
+def _said(found: Attribution, label: int) -> str:
+    frame = frame_of(found.owners.labels[label]) if label >= 0 else None
+    return frame.said if frame else ""
+
+
+def _mostly(found: Attribution, owner: int, steps: int) -> tuple[tuple[str, int], ...]:
+    """What takes most of a function's time: operators, and what of Python it calls."""
+    rows = found.parts.filter((pl.col("owner") == owner) & (pl.col("what") != BACKWARD) & (pl.col("name") != ""))
+    top = rows.group_by("name").agg(pl.col("ns").sum()).sort("ns", "name", descending=[True, False]).head(_NAMES)
+    return tuple((str(name), int(ns) // steps) for name, ns in top.iter_rows() if ns >= steps)
+
+
+def _made(found: Attribution, owner: int) -> bool:
+    """Whether the first operator of a function makes a tensor from constants, and none of it needs a gradient."""
+    rows = found.parts.filter((pl.col("owner") == owner) & (pl.col("kind") == "op"))
+    if not rows.height or owner in found.trained or rows["name"].str.contains(_OF_DATA).any():
+        return False
+    first = rows.sort("step", "start_ns").group_by("step", maintain_order=True).first()
+    return bool(first["name"].str.contains(_FACTORIES).all())

@@ -1,0 +1,98 @@
+"""To which function of the user's each call of the dispatching threads belongs, by Python frames or by stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hermes.base.intervals import Ints
+from hermes.base.nesting import enclosing
+from hermes.knowledge.user_code import is_framework, is_own
+
+_Flags = NDArray[np.bool_]
+_BUILTIN = "<built-in"
+_AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owners:
+    """The functions of the user's that were open: `anchors` are their calls (`pid, tid, start_ns, dur_ns, label`).
+
+    `labels` are their names as recorded, without repetition; `label` is a place in it. By `stacks`, an anchor is an
+    operator that has one.
+    """
+
+    anchors: pl.DataFrame
+    labels: tuple[str, ...]
+    source: Literal["frames", "stacks"]
+
+    def of(self, moments: pl.DataFrame) -> tuple[Ints, Ints]:
+        """For each row (`pid, tid, start_ns`) the label of the innermost that is open then, and when it began; -1."""
+        return _at(self.anchors, moments, self.anchors["label"].to_numpy())
+
+
+def _at(outer: pl.DataFrame, moments: pl.DataFrame, values: Ints) -> tuple[Ints, Ints]:
+    place = enclosing(outer, moments).fill_null(-1).to_numpy()
+    if not outer.height:
+        return place, place
+    starts = outer["start_ns"].to_numpy()
+    known = place >= 0
+    return np.where(known, values[place], -1), np.where(known, starts[place], -1)
+
+
+def owners(rows: pl.DataFrame, stack: pl.DataFrame, told: frozenset[str]) -> Owners | None:
+    """The user's functions in `rows` of `host_op`; None where neither frames nor stacks were recorded."""
+    python = rows.filter(pl.col("kind") == "python")
+    names = [name for name in python["name"].unique().sort() if is_own(name, told)]
+    if names:
+        number = {name: place for place, name in enumerate(names)}
+        own = python.filter(pl.col("name").is_in(names))
+        label = pl.col("name").replace_strict(number, return_dtype=pl.Int64).alias("label")
+        return Owners(anchors=own.with_columns(label), labels=tuple(names), source="frames")
+    lines = _innermost(stack, told)
+    labels = sorted(set(lines.values()))
+    number = {line: place for place, line in enumerate(labels)}
+    by_stack = {stack_id: number[line] for stack_id, line in lines.items()}
+    if not by_stack:
+        return None
+    label = pl.col("stack_id").replace_strict(by_stack, default=None, return_dtype=pl.Int64).alias("label")
+    own = rows.filter(pl.col("kind") == "op").with_columns(label).drop_nulls("label")
+    return Owners(anchors=own, labels=tuple(labels), source="stacks") if own.height else None
+
+
+def _innermost(stack: pl.DataFrame, told: frozenset[str]) -> Mapping[int, str]:
+    """By stack its innermost frame that is the user's."""
+    found: dict[int, str] = {}
+    for stack_id, frames in stack.select("stack_id", "frames").iter_rows():
+        own = (line.strip() for line in str(frames or "").split("\n"))
+        line = next((one for one in own if is_own(one, told)), None)
+        if line is not None:
+            found[stack_id] = line
+    return found
+
+
+def python_is_framework(upper: pl.DataFrame, began: Ints) -> _Flags:
+    """Which rows are Python of the framework: those below one of its frames that the owner called.
+
+    `upper` are rows of one layer, `began` when the owner of each began. Builtins that hold operators are its own, too.
+    """
+    python = upper.filter(pl.col("kind") == "python")
+    names = python["name"].unique()
+    inside = [name for name in names if is_framework(name) or str(name).startswith("nn.Module: ")]
+    frames = python.filter(pl.col("name").is_in(inside))
+    _, open_since = _at(frames, upper, np.zeros(frames.height, dtype=np.int64))
+    below = (open_since >= 0) & (open_since >= began)
+    ops = upper.filter(pl.col("kind") == "op")
+    builtin = python.filter(pl.col("name").str.starts_with(_BUILTIN))
+    around = (
+        enclosing(builtin, ops).drop_nulls().unique()
+        if builtin.height and ops.height
+        else pl.Series([], dtype=pl.Int64)
+    )
+    holding = builtin["name"].gather(around).unique().to_list() if len(around) else []
+    return np.asarray(below | upper["name"].is_in(holding).to_numpy())

@@ -1,0 +1,103 @@
+"""Where the stepping thread stood when Hermes looked: lines inside of functions, and what was below them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from hermes.knowledge.host_settings import OWN_CODE
+from hermes.knowledge.user_code import frame_of, is_own
+from hermes.model.code_measures import SEEN_MOSTLY, CodeLine
+from hermes.profiles.measure.registry import RankTables
+from hermes.profiles.measure.steps.breakdown import typical_of
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """How often each line of the user's was the innermost of the user's: by file and function.
+
+    `moments` are the single looks: when (`start_ns`), and the line of the user's (`line`: `file(line): function`).
+    """
+
+    counts: Mapping[tuple[str, str], Counter[int]]
+    step_ns: int
+    moments: pl.DataFrame
+
+    @property
+    def every(self) -> int:
+        """All samples."""
+        return sum(sum(own.values()) for own in self.counts.values())
+
+    def _of(self, label: str) -> tuple[str, Counter[int]] | None:
+        frame = frame_of(label)
+        if frame is None:
+            return None
+        own = self.counts.get((frame.file, frame.function))
+        return (frame.place.rsplit(":", 1)[0], own) if own else None
+
+    def inside(self, label: str) -> tuple[tuple[str, float], ...]:
+        """The lines inside a function at which it was seen most."""
+        found = self._of(label)
+        if found is None:
+            return ()
+        file, own = found
+        many = sum(own.values())
+        return tuple((f"{file}:{line}", count / many) for line, count in own.most_common(_SHOWN))
+
+    def line_of(self, label: str) -> str | None:
+        """The line that stands for a function, if one does."""
+        lines = self.inside(label)
+        return lines[0][0] if lines and lines[0][1] >= SEEN_MOSTLY else None
+
+    def as_lines(self, rank: int) -> tuple[CodeLine, ...]:
+        """Rows where samples are all there is: nothing is known of a function but how often it was seen."""
+        every = max(self.every, 1)
+        found = []
+        for (file, function), own in self.counts.items():
+            line, _ = own.most_common(1)[0]
+            frame = frame_of(f"{file}({line}): {function}")
+            if frame is None:
+                continue
+            ns = self.step_ns * sum(own.values()) // every
+            found.append(
+                CodeLine(
+                    rank=rank, place=frame.place, function=function, calls=None, total_ns=None, own_ns=ns, python_ns=0,
+                    framework_ns=0, operator_ns=0, launch_ns=0, wait_ns=0, backward_ns=0, device_ns=0, growth=None,
+                    caller="", loop="", names=(), within="", source="samples",
+                    lines=self.inside(f"{file}({line}): {function}"),
+                )
+            )  # fmt: skip
+        return tuple(sorted(found, key=lambda one: (-one.own_ns, one.place)))
+
+
+def seen_of(rank: RankTables) -> Seen | None:
+    """What the samples of a rank tell; None where none was taken."""
+    sample = rank.data.table("sample", "ts_ns", "frames")
+    if not sample.height:
+        return None
+    told = told_of(rank)
+    lines = {
+        frames: next((line.strip() for line in str(frames).split("\n") if is_own(line, told)), None)
+        for frames in sample["frames"].unique()
+    }
+    line = pl.col("frames").replace_strict(lines, return_dtype=pl.String).alias("line")
+    moments = sample.select(pl.col("ts_ns").alias("start_ns"), line).drop_nulls("line")
+    counts: dict[tuple[str, str], Counter[int]] = {}
+    for own, many in moments.group_by("line").len().sort("line").iter_rows():
+        frame = frame_of(str(own))
+        if frame is not None:
+            counts.setdefault((frame.file, frame.function), Counter())[frame.line] += many
+    split = rank.once(typical_of)
+    return Seen(counts=counts, step_ns=split.whole_ns if split else 0, moments=moments)
+
+
+def told_of(rank: RankTables) -> frozenset[str]:
+    """The packages and modules that the capture names as the user's; empty where it does not tell."""
+    setting = rank.table("setting")
+    rows = setting.filter(pl.col("name") == OWN_CODE)["value"].drop_nulls()
+    return frozenset(name for value in rows for name in str(value).split(",") if name)

@@ -1,0 +1,104 @@
+"""Lines of the user's code for findings of every kind: by names that they blame, and by what their calls are for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from hermes.knowledge.host_work import (
+    CHECKPOINT,
+    CHECKS,
+    COMPILATION,
+    CONVERSION,
+    DATA,
+    GC,
+    OPTIMIZER,
+    SYNCHRONISATION,
+)
+from hermes.knowledge.user_code import frame_of
+from hermes.model.code_measures import CodeLine, NamedLine
+from hermes.model.finding import Cause, Finding
+from hermes.model.job import JobMeasures
+
+_SHOWN = 2
+_LEAST = 0.3
+"""A line from which less of a name's time comes does not stand for it."""
+_EVENTS: dict[Cause, str] = {
+    Cause.GARBAGE_COLLECTION: GC,
+    Cause.COMPILATION: COMPILATION,
+    Cause.COMPILATION_OF_NEW_SHAPES: COMPILATION,
+    Cause.CHECKPOINT_OR_LOGGING: CHECKPOINT,
+    Cause.TENSORS_IN_FILES: CHECKPOINT,
+    Cause.DETAILED_LOGS: CHECKPOINT,
+    Cause.LISTS_TO_TENSORS: CONVERSION,
+    Cause.CHECKS_OF_NUMBERS: CHECKS,
+    Cause.CHECKS_FOR_DEBUGGING: CHECKS,
+    Cause.UNFUSED_OPTIMIZER: OPTIMIZER,
+    Cause.EXPLICIT_SYNCHRONISATION: SYNCHRONISATION,
+    Cause.SYNCHRONISING_CALL: "waiting for the device",
+    Cause.WORKERS_STARTED_ANEW: DATA,
+    Cause.TOO_FEW_WORKERS: DATA,
+    Cause.BATCHES_OF_MANY_TENSORS: DATA,
+    Cause.SLOW_SAMPLE: DATA,
+    Cause.NO_CORE_FOR_WORKERS: DATA,
+}
+"""Causes that are kinds of calls, and which."""
+_IN_LOADER = (Cause.DATA_LOADING, Cause.DATA_READING, Cause.DATA_PROCESSING)
+_NAME_IN = re.compile(r"(?:time in|calls of|call of) (?P<name>\S.*)$")
+
+
+def with_lines(findings: Iterable[Finding], measures: JobMeasures) -> tuple[Finding, ...]:
+    """The findings, each with the lines of the user's code that are known for it."""
+    index = _Index(measures)
+    return tuple(one if one.lines else replace(one, lines=index.of(one)) for one in findings)
+
+
+class _Index:
+    """Lines by name, of all ranks."""
+
+    def __init__(self, measures: JobMeasures) -> None:
+        self._named: dict[tuple[str, str], list[NamedLine]] = {}
+        for row in measures.rows(NamedLine):
+            if row.share >= _LEAST:
+                self._named.setdefault((row.kind, row.name), []).append(row)
+        self._lines = tuple(measures.rows(CodeLine))
+
+    def of(self, finding: Finding) -> tuple[str, ...]:
+        """The lines of a finding, those first from which most of its time comes."""
+        told = [_said(blame) for blame in finding.blames if blame.kind == "line"]
+        found = [*told, *self._rows(finding)]
+        return tuple(dict.fromkeys(found))[:_SHOWN]
+
+    def _rows(self, finding: Finding) -> Iterator[str]:
+        if finding.cause in _IN_LOADER:
+            yield from self._inside(DATA)
+        what = _EVENTS.get(finding.cause) or (DATA if finding.cause in _IN_LOADER else None)
+        if what:
+            yield from self._of(("event",), (what,), finding.ranks)
+        names = [*map(str, finding.blames), *_names(finding)]
+        yield from self._of(("operator", "kernel", "call"), names, finding.ranks)
+
+    def _inside(self, what: str) -> Iterator[str]:
+        rows = (row for row in self._lines if row.within == what and row.place)
+        yield from (row.said for row in sorted(rows, key=lambda one: (-one.own_ns, one.place)))
+
+    def _of(self, kinds: Iterable[str], names: Iterable[str], ranks: tuple[int, ...]) -> Iterator[str]:
+        rows = [
+            row
+            for name in dict.fromkeys(names)
+            for kind in kinds
+            for row in self._named.get((kind, name), ())
+            if not ranks or row.rank in ranks
+        ]
+        yield from (row.line for row in sorted(rows, key=lambda one: (-one.ns, one.line)))
+
+
+def _said(line: str) -> str:
+    """A line as rows of code name it; one that names no frame as it is."""
+    frame = frame_of(line)
+    return frame.said if frame else line
+
+
+def _names(finding: Finding) -> list[str]:
+    return [found["name"] for item in finding.evidence if (found := _NAME_IN.search(item.what))]

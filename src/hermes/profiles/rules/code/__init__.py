@@ -1,0 +1,1 @@
+"""What of the user's own code takes the step."""

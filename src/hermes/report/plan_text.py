@@ -1,0 +1,96 @@
+"""The plan and the user's code on the terminal: what to do, at which line, and where the step goes."""
+
+from __future__ import annotations
+
+from hermes.model.code_measures import CodeLine
+from hermes.model.report import Report
+from hermes.report.code_text import code_ns, code_order, code_words
+from hermes.report.format import duration, fraction
+from hermes.report.plan_words import (
+    facts,
+    gain_words,
+    minor_words,
+    nothing_sentence,
+    together_sentence,
+    unprofiled_sentence,
+)
+from hermes.report.screen import Screen
+
+_ACTIONS = 5
+_CHANGES = 3
+_CAPTURES = 2
+_MINOR = 2
+_LINES = 5
+# Less of the step than this is not worth a line.
+_NOTABLE_LINE = 0.05
+
+
+def draw_plan(screen: Screen, report: Report) -> None:
+    """What to do first, what each action gives, and what to record next."""
+    plan = report.plan
+    if not plan.floor.step_ns:
+        return
+    screen.gap()
+    if not plan.actions:
+        screen.line(nothing_sentence(plan), most=4)
+        _minor(screen, report)
+        _next(screen, report)
+        return
+    screen.line(("What to do", "bold"), "  (gain per step of each alone; in the order of what each adds)")
+    for at, one in enumerate(plan.actions[:_ACTIONS], start=1):
+        screen.line((f"{at}. {gain_words(one)}", "bold"), f"  {one.title}", indent=2, hang=3, most=2)
+        said = [screen.shorten(fact, screen.width - 8) for fact in facts(one, report.coverage.ranks_seen)]
+        screen.items([[fact] for fact in said], indent=5, style="dim")
+        if one.lines:
+            screen.line(("at ", "green"), "; ".join(one.lines), indent=5, most=2)
+        if one.after and at <= _CHANGES:
+            _change(screen, one.after)
+    if len(plan.actions) > _ACTIONS:
+        screen.line(f"and {len(plan.actions) - _ACTIONS} more in the report", indent=2)
+    if plan.combined and plan.combined.actions > 1:
+        screen.line(together_sentence(plan), indent=2, most=2)
+    if plan.unprofiled:
+        screen.line(unprofiled_sentence(plan), indent=2, style="dim", most=4)
+    _minor(screen, report)
+    _next(screen, report)
+
+
+def _change(screen: Screen, after: str) -> None:
+    """What to write, whole: it is there to be copied."""
+    lines = [line for line in after.splitlines() if line.strip()]
+    screen.line(("change:", "green"), indent=5)
+    for line in lines:
+        screen.raw(line, indent=7)
+
+
+def _minor(screen: Screen, report: Report) -> None:
+    """Losses that chance may have made: shown as such."""
+    plan = report.plan
+    for one in plan.minor[:_MINOR]:
+        screen.line(("below the noise: ", "dim"), minor_words(one), indent=2, style="dim", most=2)
+
+
+def _next(screen: Screen, report: Report) -> None:
+    for capture in report.plan.captures[:_CAPTURES]:
+        screen.line(("Record next: ", "green"), f"{capture.command}  # {capture.profiler}", indent=2)
+        screen.line(f"{capture.why}.", indent=4, style="dim", most=2)
+
+
+def draw_code(screen: Screen, report: Report) -> None:
+    """Which functions of the user's take most of the step, on the rank that the verdict is about."""
+    steps = [step.whole_ns for step in report.steps if step.rank == report.verdict.rank]
+    if not steps:
+        return
+    mean = sum(steps) // len(steps) or 1
+    rows = [row for row in report.measures.rows(CodeLine) if row.rank == report.verdict.rank and row.place]
+    rows = [row for row in code_order(rows) if code_ns(row) >= _NOTABLE_LINE * mean]
+    if not rows:
+        return
+    screen.gap()
+    screen.line(("Your code", "bold"), "  (time a step of each function itself and of the operators it calls)")
+    for row in rows[:_LINES]:
+        screen.line(
+            f"{duration(code_ns(row)):>8} {fraction(min(code_ns(row) / mean, 1)):>6}  {code_words(row)}",
+            indent=2,
+            hang=18,
+        )

@@ -1,0 +1,63 @@
+"""The thread that steps is seen at its lines, and nothing that it is asked can end the job."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from hermes.inside.profile.lines import Lines, calls_expected, own_code
+
+
+def wait_here(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@pytest.fixture
+def seen() -> Iterator[Lines]:
+    lines = Lines(threading.get_ident(), every_s=0.002)
+    lines.start()
+    yield lines
+    lines.end()
+    lines.join(5)
+
+
+def test_the_function_in_which_the_thread_waits_is_seen(seen: Lines) -> None:
+    wait_here(0.3)
+    told = seen.told()
+    stacks, samples = told["stacks"], told["samples"]
+    assert isinstance(stacks, list)
+    assert isinstance(samples, list)
+    inside = [stacks[number] for _, number in samples if "wait_here" in stacks[number][0]]
+    assert inside
+    assert "test_lines.py" in inside[0][0]
+
+
+def test_a_thread_that_waits_is_not_in_python(seen: Lines) -> None:
+    wait_here(0.3)
+    assert seen.python is not None
+    assert seen.python < 0.5
+
+
+def test_a_thread_that_is_gone_ends_it() -> None:
+    lines = Lines(-1, every_s=0.001)
+    lines.start()
+    lines.join(5)
+    assert not lines.is_alive()
+    assert lines.told()["samples"] == []
+
+
+def test_libraries_are_not_the_users_code() -> None:
+    found = own_code()
+    assert not {"pytest", "threading", "hermes", "polars"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("python", "step_ns", "expected"), [(0.5, 10**9, 2_000_000), (None, 10**9, 4_000_000), (1, None, 0)]
+)
+def test_calls_of_python_are_reckoned_from_what_was_seen(
+    python: float | None, step_ns: int | None, expected: int
+) -> None:
+    assert calls_expected(python, step_ns, 2) == expected

@@ -1,0 +1,56 @@
+"""The user's code is told from libraries by the names of frames alone, or by what a capture says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hermes.knowledge.user_code import frame_of, is_framework, is_own
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train.py(24): mel_filterbank",
+        "models/encoder.py(7): forward",
+        "/home/me/project/train.py(3): main",
+        "<ipython-input-3-ab>(2): step",
+        "C:\\work\\train.py(9): main",
+    ],
+)
+def test_files_of_a_program_are_its_own(text: str) -> None:
+    assert is_own(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<built-in function log>",
+        "nn.Module: Linear_0",
+        "torch/nn/modules/linear.py(130): forward",
+        "/workspace/pytorch/torch/nn/functional.py(5): linear",
+        "threading.py(1016): run",
+        "numpy/lib/function_base.py(9): histogram",
+        "/usr/lib/python3.10/json/encoder.py(5): encode",
+        "/opt/conda/lib/python3.10/site-packages/mylib/x.py(1): f",
+        "<frozen importlib._bootstrap>(1): _load",
+        "aten::mm",
+    ],
+)
+def test_libraries_builtins_and_operators_are_not(text: str) -> None:
+    assert not is_own(text)
+
+
+def test_what_a_capture_says_of_its_code_counts_before_what_is_known_of_libraries() -> None:
+    assert is_own("transformers/trainer.py(9): train", {"transformers"})
+    assert not is_own("somebodys.py(9): f", {"train"})
+
+
+def test_a_frame_has_a_place_that_fits_a_line() -> None:
+    frame = frame_of("/home/me/a/very/long/path/train.py(24): mel_filterbank")
+    assert frame is not None
+    assert frame.said == "long/path/train.py:24 `mel_filterbank`"
+
+
+def test_python_of_the_framework_is_told() -> None:
+    assert is_framework("torch/autograd/graph.py(966): _engine_run_backward")
+    assert not is_framework("train.py(1): f")
