@@ -12,9 +12,10 @@ import duckdb
 from hermes.base.errors import Diagnostic, HermesError, InputError
 from hermes.model.files_seen import FilesSeen
 from hermes.model.tables import TABLES, schema_of
+from hermes.profiles.at_once import apart
 from hermes.profiles.engines.engine import Engine, Given, Lost, Made, called
 from hermes.profiles.opened import Opened, opened
-from hermes.profiles.read.discover import Found, chosen, claimed, prepared, reader_of, unit_of
+from hermes.profiles.read.discover import Found, chosen, claimed, prepared, rank_notes, reader_of, unit_of
 from hermes.profiles.read.files_seen import files_seen
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
@@ -84,6 +85,12 @@ def load(
     found = [prepared(one, cache.root, tell) for one in found]
     notes += [note for one in found for note in one.source.notes if note not in notes]
     read, failed = _all(found, mirrors, cache, digests, engine, here)
+    other_times, told = apart(read, {one.rank for one in found if one.assumed})
+    if other_times:
+        notes = [*(note for note in notes if note not in rank_notes(found)), *told]
+        found = _renumbered([one for one in found if one.rank not in other_times])
+        notes += rank_notes(found)
+        read, failed = _all(found, mirrors, cache, digests, engine, here)
     failed = [*here.failed, *unfetched, *failed]
     if not read:
         raise _nothing_left(failed) from failed[0]
@@ -101,6 +108,13 @@ def _of_ranks(found: list[Found], ranks: Collection[int] | None) -> list[Found]:
         there = ", ".join(str(one.rank) for one in found[:20])
         raise InputError("none of these ranks was collected", where="--ranks", hint=f"there are: {there}")
     return own
+
+
+def _renumbered(found: Sequence[Found]) -> list[Found]:
+    """The captures, those of which nobody says the rank numbered from the lowest that is free."""
+    used = {one.rank for one in found if not one.assumed}
+    free = (number for number in range(len(found) + len(used)) if number not in used)
+    return [replace(one, rank=next(free)) if one.assumed else one for one in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from hermes.base.errors import Diagnostic, InputError
 from hermes.profiles.read import foreign
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.kineto.reader import KinetoReader
+from hermes.profiles.read.runs import one_run
 from hermes.profiles.read.source import Reader, Source
 
 READERS: tuple[Reader, ...] = (AscendReader(), KinetoReader())
@@ -25,6 +26,8 @@ class Found:
 
     source: Source
     rank: int
+    assumed: bool = False
+    """Whether no file says that rank."""
 
 
 def reader_of(source: Source) -> Reader:
@@ -85,9 +88,10 @@ def chosen(
     read = {path for source in sources for path in (*source.files, *source.aside)}
     notes = [note for source in sources for note in source.notes]
     notes += foreign.notes([path for path in files if path not in read and not _of_capture(path)])
-    named, more = _with_ranks(sources)
-    chosen, most = _one_each(named, capture)
-    return chosen, [*notes, *more, *most]
+    sources, which = one_run(sources, capture=capture)
+    notes += which
+    chosen, most = _one_each(named := _with_ranks(sources), capture)
+    return chosen, [*notes, *rank_notes(named), *most]
 
 
 def _refuse_several_jobs(sources: Sequence[Source]) -> None:
@@ -128,26 +132,36 @@ def _of_capture(path: Path) -> bool:
     return any(part.endswith(_CAPTURES) or part == "ASCEND_PROFILER_OUTPUT" for part in path.parts[:-1])
 
 
-def _with_ranks(sources: Sequence[Source]) -> tuple[list[Found], list[Diagnostic]]:
+def _with_ranks(sources: Sequence[Source]) -> list[Found]:
     used = {source.rank for source in sources if source.rank is not None}
     found: list[Found] = []
-    notes: list[Diagnostic] = []
     free = (number for number in range(len(sources) + len(used)) if number not in used)
-    unknown = [source for source in sources if source.rank is None]
+    # A process that was captured twice is one rank.
+    processes: dict[str, int] = {}
     for source in sources:
-        rank = source.rank if source.rank is not None else next(free)
-        found.append(Found(source=source, rank=rank))
-        if source.rank is None:
-            notes.append(
-                Diagnostic(
-                    level="degraded" if len(unknown) > 1 or used else "info",
-                    where=str(source.root),
-                    message=f"no file says which rank this is; it goes by rank {rank}",
-                    lost="the rank" if len(unknown) > 1 or used else "",
-                    hint="keep profiler_info_*.json, or the rank in the name of the file, with the trace",
-                )
-            )
-    return found, notes
+        rank = source.rank if source.rank is not None else processes.get(source.process)
+        if rank is None:
+            rank = next(free)
+            if source.process:
+                processes[source.process] = rank
+        found.append(Found(source=source, rank=rank, assumed=source.rank is None))
+    return found
+
+
+def rank_notes(found: Sequence[Found]) -> list[Diagnostic]:
+    """What must be said of captures of which no file says the rank."""
+    assumed = {one.rank: one for one in reversed(found) if one.assumed}
+    doubtful = len(assumed) > 1 or len(assumed) < len({one.rank for one in found})
+    return [
+        Diagnostic(
+            level="degraded" if doubtful else "info",
+            where=str(one.source.root),
+            message=f"no file says which rank this is; it goes by rank {rank}",
+            lost="the rank" if doubtful else "",
+            hint="keep profiler_info_*.json, or the rank in the name of the file, with the trace",
+        )
+        for rank, one in sorted(assumed.items())
+    ]
 
 
 def _one_each(found: Sequence[Found], capture: str) -> tuple[list[Found], list[Diagnostic]]:

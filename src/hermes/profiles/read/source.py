@@ -32,6 +32,10 @@ class Source:
     rank: int | None
     capture: str
     notes: tuple[Diagnostic, ...] = field(default=())
+    process: str = ""
+    """Host and process, where the name of a file says them."""
+    world: int | None = None
+    """How many ranks the job has, where the head of a file says it."""
     aside: tuple[Path, ...] = ()
 
 

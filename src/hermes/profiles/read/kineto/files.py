@@ -53,6 +53,12 @@ def host_of(path: Path) -> str | None:
     return legible(worker["host"]) if worker else None
 
 
+def _process_of(path: Path) -> str:
+    """Host and process as PyTorch names a trace, or nothing."""
+    name = _KINETO_NAME.match(path.name)
+    return legible(name["worker"]) if name and _WORKER.match(name["worker"]) else ""
+
+
 def capture_of(path: Path) -> str:
     """What tells this capture from others of its rank: the time in the name, the name without rank, or the folder."""
     name = _KINETO_NAME.match(path.name)
@@ -73,7 +79,7 @@ def _source(reader: str, path: Path) -> Source | None:
     own = _OWN_NAME.search(path.name)
     if not own and (not _is_kineto(head) or of_head(head) is not None):
         return None
-    rank = _rank_of_head(head)
+    rank, world = _job_of_head(head)
     return Source(
         reader=reader,
         format="kineto",
@@ -81,6 +87,8 @@ def _source(reader: str, path: Path) -> Source | None:
         files=(path,),
         rank=_rank_of_name(path) if rank is None else rank,
         capture=capture_of(path),
+        process=_process_of(path),
+        world=world,
     )
 
 
@@ -104,20 +112,27 @@ def _is_kineto(head: bytes) -> bool:
     return keys and not any(lane in head for lane in _ASCEND_LANES)
 
 
-def _rank_of_head(head: bytes) -> int | None:
+def _job_of_head(head: bytes) -> tuple[int | None, int | None]:
+    """The rank, and how many there are, by what the file says of the job."""
     text = head.decode("utf-8", "replace")
     before = text.partition('"traceEvents"')[0]
     key = re.search(r'"distributedInfo"\s*:\s*', before)
     if key is None:
-        return None
+        return None, None
     try:
         info, _ = json.JSONDecoder(strict=False).raw_decode(before, key.end())
     except (ValueError, RecursionError):
         rank = _RANK_IN_HEAD.search(before)
-        return int(rank.group(1)) if rank else None
-    value = info.get("rank") if isinstance(info, dict) else None
+        return (int(rank.group(1)) if rank else None), None
+    if not isinstance(info, dict):
+        return None, None
+    size = _number(info.get("world_size"))
+    return _number(info.get("rank")), size or None
+
+
+def _number(value: object) -> int | None:
     good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST_RANK
-    return value if good else None
+    return value if good else None  # type: ignore[return-value]
 
 
 def _rank_of_name(path: Path) -> int | None:

@@ -1,0 +1,75 @@
+"""Whether captures of which no file says the rank ran at the same time: if not, they are not ranks of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import polars as pl
+
+from hermes.base.errors import Diagnostic
+from hermes.store.rank_data import RankData
+
+_Span = tuple[int, int]
+
+
+def apart(ranks: Sequence[RankData], assumed: Collection[int]) -> tuple[set[int], list[Diagnostic]]:
+    """The ranks to leave out, and what must be said of it.
+
+    `assumed` are those of which no file says the rank. Of several sets of captures that ran at once the one with the
+    most is kept, of equal ones the latest. A capture whose clock does not count from a known moment is kept.
+    """
+    spans = {rank.rank: span for rank in ranks if rank.rank in assumed and (span := _span(rank)) is not None}
+    sets = _at_once(spans)
+    if len(sets) < 2:
+        return set(), []
+    best = max(sets, key=lambda own: (len(own), max(spans[rank][1] for rank in own)))
+    left = {rank for own in sets if own is not best for rank in own}
+    by_rank = {rank.rank: rank for rank in ranks}
+    processes = {_process(by_rank[rank]) for rank in spans}
+    what = "captures of one process" if len(processes) == 1 and None not in processes else "captures of several runs"
+    note = Diagnostic(
+        level="degraded",
+        message=f"{len(spans)} files are {what}: they did not run at the same time; "
+        f"{', '.join(by_rank[rank].place for rank in sorted(best)[:3])} is analysed",
+        where=", ".join(by_rank[rank].place for rank in sorted(left)[:4]),
+        lost=f"{len(left)} captures",
+        hint="give the file that you mean; hermes compare shows what changed between two",
+    )
+    return left, [note]
+
+
+def _span(rank: RankData) -> _Span | None:
+    """From the first to the last row of a capture, since 1970."""
+    epoch = rank.table("rank", "epoch_ns")["epoch_ns"].to_list()
+    if not epoch or epoch[0] is None:
+        return None
+    found = [row for name in ("host_op", "kernel") if (row := _ends(rank, name)) is not None]
+    return (epoch[0] + min(row[0] for row in found), epoch[0] + max(row[1] for row in found)) if found else None
+
+
+def _ends(rank: RankData, table: str) -> _Span | None:
+    path = rank.folder / f"{table}.parquet"
+    if not path.exists():
+        return None
+    start = pl.col("start_ns")
+    first, last = (
+        pl.scan_parquet(path).select(start.min(), (start + pl.col("dur_ns")).max().alias("end")).collect().row(0)
+    )
+    return None if first is None else (first, last)
+
+
+def _process(rank: RankData) -> int | None:
+    pids = rank.table("host_op", "pid")["pid"].drop_nulls()
+    return int(pids.value_counts(sort=True)["pid"][0]) if len(pids) else None
+
+
+def _at_once(spans: dict[int, _Span]) -> list[list[int]]:
+    """The ranks whose spans hang together."""
+    sets: list[list[int]] = []
+    reach = 0
+    for rank, (first, last) in sorted(spans.items(), key=lambda item: (item[1], item[0])):
+        if not sets or first >= reach:
+            sets.append([])
+        sets[-1].append(rank)
+        reach = max(reach, last)
+    return sets

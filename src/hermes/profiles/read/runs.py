@@ -1,0 +1,117 @@
+"""Which captures belong together: a folder often holds several runs of a job, or several captures of one process.
+
+Ranks of one run are captured at about the same time and say the same size of the job. PyTorch names a trace
+`HOST_PID.TIME`: the same process twice is one rank captured twice, and other processes at another time are another run.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+
+from hermes.base.errors import Diagnostic
+from hermes.profiles.read.source import Source
+
+# The ranks of a run write their traces within the time that the largest takes; runs follow each other at greater ones.
+_APART_S = 300
+_UNIX_S = (10**9, 4 * 10**9)
+_STAMP = "%Y%m%d%H%M%S"
+
+
+def one_run(sources: Sequence[Source], *, capture: str = "") -> tuple[list[Source], list[Diagnostic]]:
+    """The captures of one run, taken at one time, and what must be said of the others.
+
+    That of the most ranks, of several the latest. Captures of one rank or process alone are all kept: the latest is
+    chosen among them later, as when `capture` names some.
+    """
+    named = [source for source in sources if capture and capture in f"{source.root} {source.capture}"]
+    sources, notes = _of_one_size(named or list(sources))
+    if len({_who(source) for source in sources}) < 2:
+        return sources, notes
+    moments = [moment_of(source) for source in sources]
+    numbers = [source.rank for source in sources if source.rank is not None]
+    unclear = len(numbers) < len(sources) or len(set(numbers)) < len(numbers)
+    if not unclear or None in moments:
+        return sources, notes
+    times = _together(sources, [moment or 0.0 for moment in moments])
+    if len(times) < 2:
+        return sources, notes
+    best = max(times, key=lambda own: (len({_who(source) for source in own}), max(source.capture for source in own)))
+    others = [source for own in times if own is not best for source in own]
+    kept = {_who(source) for source in best}
+    again = all(_who(source) in kept for source in others)
+    what = (
+        f"the processes were captured at {len(times)} different times"
+        if again
+        else f"there are captures of {len(times)} runs: different processes, minutes or more apart"
+    )
+    notes.append(
+        Diagnostic(
+            level="info" if again else "degraded", message=f"{what}; those of {best[0].capture} are analysed",
+            where=str(best[0].root), lost="" if again else f"{len(others)} captures of other runs",
+            hint=f"choose others with --capture, such as --capture {others[0].capture}",
+        )
+    )  # fmt: skip
+    return best, notes
+
+
+def moment_of(source: Source) -> float | None:
+    """When a capture was written, in seconds since 1970, by its name; None where that does not say it."""
+    text = source.capture
+    if not (text.isascii() and text.isdecimal()):
+        return None
+    for digits, scale in ((10, 1), (13, 1_000), (16, 1_000_000), (19, 1_000_000_000)):
+        if len(text) == digits and _UNIX_S[0] <= int(text) / scale <= _UNIX_S[1]:
+            return int(text) / scale
+    if len(text) not in range(14, 18):
+        return None
+    try:
+        moment = datetime.datetime.strptime(text[:14], _STAMP).replace(tzinfo=datetime.timezone.utc)
+    except ValueError:
+        return None
+    return moment.timestamp()
+
+
+def _who(source: Source) -> tuple[str, int | str]:
+    """The rank, or the process where no rank is known, or else the file."""
+    if source.rank is not None:
+        return "rank", source.rank
+    return ("process", source.process) if source.process else ("file", str(source.files or source.root))
+
+
+def _of_one_size(sources: Sequence[Source]) -> tuple[list[Source], list[Diagnostic]]:
+    """Jobs of different sizes are different jobs; who says no size may be of any."""
+    sizes: dict[int, list[Source]] = {}
+    for source in sources:
+        if source.world is not None:
+            sizes.setdefault(source.world, []).append(source)
+    if len(sizes) < 2:
+        return list(sources), []
+    best = max(
+        sizes, key=lambda size: (len({_who(one) for one in sizes[size]}), max(one.capture for one in sizes[size]))
+    )
+    others = [source for size, own in sizes.items() if size != best for source in own]
+    told = " and ".join(f"{len(own)} of a job of {_ranks(size)}" for size, own in sorted(sizes.items()))
+    note = Diagnostic(
+        level="degraded", message=f"the captures are of different jobs: {told}; that of {_ranks(best)} is analysed",
+        where=str(sizes[best][0].root), lost=f"{len(others)} captures of other jobs",
+        hint="give the folder of one job, or choose captures with --capture",
+    )  # fmt: skip
+    return [source for source in sources if source.world in (None, best)], [note]
+
+
+def _ranks(size: int) -> str:
+    return f"{size} rank{'s' if size > 1 else ''}"
+
+
+def _together(sources: Sequence[Source], moments: Iterable[float]) -> list[list[Source]]:
+    """The captures by the time at which they were written."""
+    ordered = sorted(zip(moments, range(len(sources)), strict=True))
+    times: list[list[Source]] = []
+    last = None
+    for moment, place in ordered:
+        if last is None or moment - last > _APART_S:
+            times.append([])
+        times[-1].append(sources[place])
+        last = moment
+    return times
