@@ -298,3 +298,24 @@ def test_the_device_is_asked_as_the_wheel_defines() -> None:
     assert [clock.step_ended() for _ in range(4)] == [NULL, 7_000_000, 7_000_000, 7_000_000]
     assert device_bytes(modules) == 7
     assert device_name(modules) == "Ascend910B2"
+
+
+def test_options_that_levels_leave_out_can_be_asked_for(stage: Stage, tmp_path: Path) -> None:
+    asked = {
+        "l2_cache": "yes", "op_attr": "yes", "sys_io": "no", "host_sys": "cpu,mem", "export_type": "text,db",
+        "gc_detect_threshold": "0.5", "mstx_domain_include": "loss",
+    }  # fmt: skip
+    NpuBackend(request(tmp_path, "light", **asked), 0, {}).start()
+    config = stage.named("config")
+    assert {name: config[name] for name in asked} == {
+        "l2_cache": True, "op_attr": True, "sys_io": False, "host_sys": ["cpu", "mem"], "export_type": ["text", "db"],
+        "gc_detect_threshold": 0.5, "mstx_domain_include": ["loss"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("l2_cache", "often"), ("host_sys", "cpu,gpu"), ("gc_detect_threshold", "long")]
+)  # fmt: skip
+def test_a_value_that_is_none_is_refused(stage: Stage, tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(CaptureError, match=name):
+        NpuBackend(request(tmp_path, "light", **{name: value}), 0, {}).start()

@@ -135,3 +135,13 @@ def test_options_that_do_not_go_together_are_refused(
         main()
     assert ended.value.code == 2
     assert why in capsys.readouterr().err
+
+
+def test_what_levels_leave_out_can_be_asked_for() -> None:
+    inner = config(asked(options={"l2_cache": "yes", "host_sys": "cpu", "gc_detect_threshold": "2"}))
+    experimental: dict[str, object] = inner["experimental_config"]  # type: ignore[assignment]
+    assert (experimental["l2_cache"], experimental["host_sys"], experimental["gc_detect_threshold"]) == (
+        True, ["cpu"], 2.0
+    )  # fmt: skip
+    with pytest.raises(QueryError, match="host_sys"):
+        config(asked(options={"host_sys": "gpu"}))

@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--mstx", is_flag=True, help="Record marks of mstx too.")
 @click.option("--aic-metrics", default="", help="Metrics of the AI core, such as PipeUtilization.")
+@click.option(
+    "--option",
+    "more",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="On an NPU, more than the level records: l2_cache=yes, op_attr=yes, record_op_args=yes, sys_io=yes, "
+    "sys_interconnection=yes, host_sys=cpu,mem,disk,network,osrt, gc_detect_threshold=MS, export_type=text,db, "
+    "mstx_domain_include=NAMES or mstx_domain_exclude=NAMES.",
+)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the capture, instead of the job's.")
 @click.option("--largest", type=click.IntRange(1), default=2000, help="Megabytes that one rank may write.")
 @click.option("--user", default="", help="Of that user's jobs, where root's policy makes this account an operator.")
@@ -60,7 +69,8 @@ if TYPE_CHECKING:
 @click.option("--every", type=click.IntRange(1), help="Begin at a multiple of so many steps; with --kineto-daemon.")
 def run(
     job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int, user: str,
-    dynamic_config: Path | None, socket_dir: Path | None, start_step: int | None, every: int | None, *,
+    more: tuple[str, ...], dynamic_config: Path | None, socket_dir: Path | None, start_step: int | None,
+    every: int | None, *,
     memory: bool, stack: bool | None, mstx: bool, status: bool, cancel: bool, replace: bool, kineto_daemon: bool,
 ) -> None:  # fmt: skip
     """Record some steps of a running job on all ranks at once.
@@ -76,11 +86,13 @@ def run(
         options["stack"] = "yes" if stack else "no"
     if aic_metrics:
         options["aic_metrics"] = aic_metrics
+    options |= _named(more)
     _fit(
         {
             "--dynamic-config": dynamic_config, "--kineto-daemon": kineto_daemon, "JOB": job, "--status": status,
             "--cancel": cancel, "--start-step": start_step, "--replace": replace, "--every": every, "--mstx": mstx,
             "--aic-metrics": aic_metrics, "--memory": memory, "--user": user,
+            "--option": more,
         }
     )  # fmt: skip
     if dynamic_config is not None:
@@ -126,12 +138,34 @@ def run(
     sys.exit(0 if good else 3)
 
 
+def _named(more: tuple[str, ...]) -> dict[str, str]:
+    """Options as they are written, by name. Raises `InputError` for a name that is none."""
+    from hermes.inside.wire.levels import NPU_OPTIONS
+
+    found: dict[str, str] = {}
+    for text in more:
+        name, _, value = text.partition("=")
+        if name not in NPU_OPTIONS or not value:
+            raise InputError(f"{text[:60]!r} is no option of a capture", where="--option", hint=", ".join(NPU_OPTIONS))
+        found[name] = value
+    return found
+
+
 def _fit(given: Mapping[str, object]) -> None:
     """Raises `InputError` for options that do not go together: those of jobs with Hermes and of the two without."""
     named = {name for name, value in given.items() if value}
     alone = {
         "--dynamic-config": {"--kineto-daemon", "JOB", "--status", "--cancel", "--every", "--user"},
-        "--kineto-daemon": {"--status", "--cancel", "--mstx", "--aic-metrics", "--replace", "--memory", "--user"},
+        "--kineto-daemon": {
+            "--status",
+            "--cancel",
+            "--mstx",
+            "--aic-metrics",
+            "--replace",
+            "--memory",
+            "--user",
+            "--option",
+        },
     }
     mode = next((name for name in alone if name in named), "")
     wrong = named & (alone[mode] if mode else {"--start-step", "--replace", "--every"})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.base.errors import HermesError, InputError, QueryError
-from hermes.inside.wire.levels import TORCH_NPU
+from hermes.inside.wire.levels import NPU_OPTIONS, TORCH_NPU, CaptureError, npu_options
 
 FILE = "profiler_config.json"
 NEXT_STEP = -1
@@ -38,7 +38,7 @@ _DEFAULTS: Mapping[str, object] = {
 class Ask:
     """What is asked of torch_npu: `steps` of them from `start_step` on, of these ranks (none named: all), into `out`.
 
-    `options` are those of a capture: `memory`, `stack`, `mstx`, `aic_metrics`.
+    `options` are those of a capture: `memory`, `stack`, `mstx`, `aic_metrics`, and `NPU_OPTIONS`.
     """
 
     steps: int
@@ -47,6 +47,13 @@ class Ask:
     options: Mapping[str, str]
     start_step: int = NEXT_STEP
     ranks: tuple[int, ...] = ()
+
+
+def _asked(options: Mapping[str, str]) -> dict[str, object]:
+    try:
+        return npu_options(options)
+    except CaptureError as wrong:
+        raise QueryError(str(wrong), hint=", ".join(NPU_OPTIONS)) from wrong
 
 
 def config(ask: Ask) -> dict[str, object]:
@@ -59,6 +66,7 @@ def config(ask: Ask) -> dict[str, object]:
         "aic_metrics": ask.options.get("aic_metrics", level["aic_metrics"]),
         "mstx": ask.options.get("mstx") == "yes",
         "data_simplification": False,
+        **_asked(ask.options),
     }
     return {
         **_DEFAULTS,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from hermes.base.errors import InputError
 from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.levels import NPU_OPTIONS, CaptureError, npu_options
 from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, rings
@@ -36,7 +37,12 @@ def check(job: Job, options: Mapping[str, str]) -> str:
         rows = reader.new()
         reader.close()
         last_ns = max([last_ns, *(row[AT["end_ns"]] for row in rows[-1:])])
+    try:
+        npu_options(options)
+    except CaptureError as wrong:
+        raise InputError(str(wrong), where="--option", hint=", ".join(NPU_OPTIONS)) from wrong
     asked = [flag for name, flag in _NPU_OPTIONS.items() if name in options]
+    asked += [f"--option {name}" for name in NPU_OPTIONS if name in options]
     if asked and frameworks and not frameworks & {"torch_npu", "mindspore"}:
         raise InputError(f"{' and '.join(asked)} need an NPU, and the job has loaded {', '.join(sorted(frameworks))}",
                          where=job.id)  # fmt: skip

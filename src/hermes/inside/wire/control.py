@@ -53,7 +53,8 @@ class Request:
     """One capture asked for: steps `start_step` up to, not including, `start_step + steps`, of the ranks named.
 
     `ranks` empty means all. `deadline_ns` (since 1970) ends what never began. `largest_bytes` bounds what one rank
-    writes. `options` are those of a back end: `memory`, `stack`, `mstx`, `aic_metrics`.
+    writes. `options` are those of a back end: `memory`, `stack`, `mstx`, `aic_metrics`,
+    and `levels.NPU_OPTIONS`.
     """
 
     action: str

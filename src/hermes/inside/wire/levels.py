@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 TORCH = {
@@ -21,11 +22,48 @@ TORCH_NPU = {
 }
 """Level to names in torch_npu.profiler's ProfilerLevel and AiCMetrics, and whether Python's calls are recorded."""
 
+NPU_SWITCHES = ("l2_cache", "op_attr", "record_op_args", "sys_io", "sys_interconnection")
+"""Options of a capture on an NPU that are on or off: hit rates of the L2 cache, attributes and arguments of operators,
+network and storage of the machine, links between devices."""
+NPU_LISTS: dict[str, tuple[str, ...]] = {
+    "host_sys": ("cpu", "mem", "disk", "network", "osrt"),
+    "export_type": ("text", "db"),
+    "mstx_domain_include": (),
+    "mstx_domain_exclude": (),
+}
+"""Options that are lists, with what they may hold; any names for domains of mstx."""
+NPU_NUMBERS = ("gc_detect_threshold",)
+"""Options that are numbers: the shortest collection of Python that is recorded, in milliseconds."""
+NPU_OPTIONS = (*NPU_SWITCHES, *NPU_LISTS, *NPU_NUMBERS)
+"""Names as in `_ExperimentalConfig` of torch_npu 2.13.0; MindSpore has most of them."""
+
 _SPARE_BYTES = 1_000_000_000
 
 
 class CaptureError(Exception):
     """A capture cannot be made; the text says why, for the one who asked."""
+
+
+def npu_options(options: Mapping[str, str]) -> dict[str, object]:
+    """Those of `NPU_OPTIONS` that are given, as the profiler takes them. Raises `CaptureError` for what is none."""
+    found: dict[str, object] = {}
+    for name in (name for name in NPU_OPTIONS if name in options):
+        text = options[name]
+        if name in NPU_SWITCHES:
+            if text not in ("yes", "no"):
+                raise CaptureError(f"{name} is yes or no, not {text[:40]!r}")
+            found[name] = text == "yes"
+        elif name in NPU_NUMBERS:
+            try:
+                found[name] = float(text)
+            except ValueError:
+                raise CaptureError(f"{name} is a number of milliseconds, not {text[:40]!r}") from None
+        else:
+            parts, known = [part for part in text.split(",") if part], NPU_LISTS[name]
+            if known and not set(parts) <= set(known):
+                raise CaptureError(f"{name} is a list of {', '.join(known)}, not {text[:40]!r}")
+            found[name] = parts
+    return found
 
 
 def room(folder: Path, needed: int) -> None:

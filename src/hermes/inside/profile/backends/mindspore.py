@@ -7,8 +7,9 @@ import sys
 from typing import Any, ClassVar
 
 from hermes.inside.profile.backends.scheduled import Scheduled
-from hermes.inside.wire.levels import CaptureError
+from hermes.inside.wire.levels import CaptureError, npu_options
 
+_TORCH_NPU_ALONE = ("op_attr", "record_op_args", "gc_detect_threshold")
 LEVELS = {"light": "Level0", "standard": "Level1", "full": "Level2"}
 """Level to names in mindspore.profiler.ProfilerLevel."""
 
@@ -40,6 +41,7 @@ class MindSporeBackend(Scheduled):
                 profiler_level=getattr(profiler.ProfilerLevel, LEVELS[self._request.level]),
                 aic_metrics=getattr(profiler.AicoreMetrics, metrics),
                 mstx=options.get("mstx") == "yes",
+                **{name: value for name, value in npu_options(options).items() if name not in _TORCH_NPU_ALONE},
             ),
         )
         self._profile.start()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from hermes.inside.profile.backends.scheduled import Scheduled
 from hermes.inside.profile.lines import own_code
 from hermes.inside.wire.control import Request
-from hermes.inside.wire.levels import TORCH_NPU, CaptureError
+from hermes.inside.wire.levels import TORCH_NPU, CaptureError, npu_options
 
 
 class NpuBackend(Scheduled):
@@ -43,6 +43,7 @@ class NpuBackend(Scheduled):
             aic_metrics=getattr(profiler.AiCMetrics, metrics),
             mstx=options.get("mstx") == "yes",
             data_simplification=False,
+            **npu_options(options),
         )
         handler = profiler.tensorboard_trace_handler(str(self._folder), analyse_flag=False)
         self._profile = profiler.profile(
