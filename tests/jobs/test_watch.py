@@ -350,7 +350,7 @@ def test_the_picture_has_the_score_and_the_state_of_the_known_algorithm(live_job
 
 
 def test_a_capture_is_asked_for_once_steps_are_known_and_its_folder_says_who_asked(live_job: LiveJob) -> None:
-    with pytest.raises(InputError, match="no step of rank any is known yet"):
+    with pytest.raises(InputError, match="no step of any rank is known yet"):
         ask(live_job.job, WISH, now_ns=NOW)
     live_job.steps(ARMED)
     by_hand = ask(live_job.job, WISH, now_ns=1_600_000_000_123_000_000)

@@ -18,6 +18,7 @@ from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, default_root, jobs, rings, running
 from hermes.jobs.operators import jobs_of
+from hermes.jobs.stuck import ranks_of
 
 QUOTA_BYTES = 10_000_000_000
 """What all captures of a job may take on the disk."""
@@ -103,7 +104,9 @@ def ask(job: Job, wish: Wish, *, now_ns: int) -> Asked:
     absent = [rank for rank in wish.ranks if rank not in at]
     if not at or absent:
         raise InputError(
-            f"no step of rank {absent or 'any'} is known yet", where=job.id, hint="ask again a little later"
+            f"no step of {ranks_of(absent) if absent else 'any rank'} is known yet",
+            where=job.id,
+            hint="ask again a little later",
         )
     foreign = job.user != os.geteuid()
     if foreign and wish.out is not None:
