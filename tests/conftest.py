@@ -16,6 +16,7 @@ from hermes.model.host_measures import (
     AllocatorCalls,
     Contention,
     Dispatch,
+    FirstCalls,
     HostEvents,
     HostPart,
     HostSide,
@@ -152,6 +153,12 @@ def _host_side(text: str) -> HostSide:
             ),
         ),
         syncs=(call,),
+        first_calls=(
+            FirstCalls(
+                rank=0, allocation=False, steps=2, calls=1, ns=9_000_000, free_ns=8_000_000, longest_ns=9_000_000,
+                longest_at_ns=1_736_412_474_712_651_500, names=((text, 1, 9_000_000),),
+            ),
+        ),
         events=(event, AllocatorCalls(**{**vars_of(event), "what": "allocation"}), unknown),
         shapes=(Shapes(rank=0, known=187, dynamic=187, kernels=174, distinct=125, new=None),),
         contention=(Contention(rank=0, cores=4, usage=0.25, busiest=1.0),),

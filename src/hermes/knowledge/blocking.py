@@ -25,6 +25,43 @@ _BLOCKING_COPIES = frozenset(
 )
 
 
+FIRST_LAUNCH_NS = 1_000_000
+"""A launch takes 2 to 10 us; one of a millisecond and more, with the device free, loads code (CUDA C++ Programming
+Guide, "Lazy Loading": kernels and libraries are loaded at their first use)."""
+FIRST_ALLOCATION_NS = 50_000_000
+"""Taking memory costs up to some milliseconds; the call that comes first makes the context, or frees for a library."""
+
+
+LONG_COPY_NS = 100_000
+"""A call that copies pageable memory is staged in some microseconds; one of this length waited for its turn."""
+PAGEABLE = r"\bPageable\b"
+"""In the name of a copy: one side of it is pageable memory, `Memcpy HtoD (Pageable -> Device)`."""
+
+
+def is_copy(call: str) -> bool:
+    """Whether a runtime call copies, by its name."""
+    return "memcpy" in call.lower()
+
+
+def launches_a_graph(call: str) -> bool:
+    """Whether a runtime call hands a whole captured graph to the device."""
+    name = call.lower()
+    return "graphlaunch" in name or name.startswith("aclmdlriexecute")
+
+
+def starts_up(call: str) -> bool:
+    """Whether a runtime call may load code or set a context up when it is the first: no copy and no wait."""
+    name = call.lower()
+    waits = is_blocking(name) or any(word in name for word in ("memcpy", "memset", "wait", "query", "graphlaunch"))
+    return name.startswith(("cu", "hip", "acl")) and not waits
+
+
+def allocates(call: str) -> bool:
+    """Whether a runtime call takes or gives back memory."""
+    name = call.lower()
+    return "malloc" in name or "free" in name or "hostalloc" in name
+
+
 def causes_of(names: Iterable[str]) -> dict[str, str]:
     """What calls of these names hold the host up with, those first that say more; names that do not hold it are left
     out.

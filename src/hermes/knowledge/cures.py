@@ -20,8 +20,8 @@ OVERLAP_TENSOR_PARALLEL = Action(
 )
 ROOM_BESIDE_TRANSFERS = Action(
     title="Let other work overlap, and let collectives copy less",
-    do="export TORCH_HCCL_ZERO_COPY=1 with PYTORCH_NPU_ALLOC_CONF=expandable_segments:True on Ascend; "
-    "NCCL_MAX_CTAS=8 on CUDA; start collectives so that they run beside products, not beside elementwise "
+    do="export TORCH_HCCL_ZERO_COPY=1 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "
+    "export NCCL_MAX_CTAS=8; start collectives so that they run beside products, not beside elementwise "
     "kernels.",
     verify="The slowdown in the report's table of contention falls, and the step with it.",
     risk="Less overlap may expose more communication than contention costs.",
@@ -29,8 +29,8 @@ ROOM_BESIDE_TRANSFERS = Action(
 )
 CHECK_NETWORK_PORT = Action(
     title="Look at the network port for errors and pauses",
-    do="hccn_tool -i N -stat -g before and after (retransmissions, pauses, errors), ethtool -S and rdma "
-    "statistic on the host; check optics, PFC and ECN settings and the switch port. Leave "
+    do="Look at retransmissions, pauses and errors before and after a step: hccn_tool -i N -stat -g; look at "
+    "ethtool -S and rdma statistic on the host; check optics, PFC and ECN settings and the switch port. Leave "
     "HCCL_RDMA_TIMEOUT and HCCL_RDMA_RETRY_CNT at their defaults.",
     verify="Counters of errors stand still over a step, and no transfer stalls in the next profile.",
     risk="A shorter timeout hides losses and fails under congestion.",
@@ -39,7 +39,7 @@ CHECK_NETWORK_PORT = Action(
 DEFAULT_ALGORITHMS = Action(
     title="Let the library choose, with large buffers",
     do="unset HCCL_ALGO NCCL_ALGO NCCL_PROTO NCCL_P2P_DISABLE NCCL_SHM_DISABLE; export HCCL_BUFFSIZE=512 "
-    "(MB, as large as the messages); compare with HCCL test or nccl-tests on the same ranks.",
+    "NCCL_BUFFSIZE=8388608; compare with HCCL test on the same ranks; compare with nccl-tests on the same ranks.",
     verify="The speed of the same operations rises in the next profile.",
     risk="Twice the buffer's memory for each communicator; a switch may have been set against a hang.",
     source="CANN documentation of HCCL_BUFFSIZE and HCCL_ALGO; NCCL documentation of environment variables",
@@ -47,14 +47,14 @@ DEFAULT_ALGORITHMS = Action(
 DIRECT_LINKS = Action(
     title="Let ranks of one host use its direct links",
     do="unset HCCL_INTRA_ROCE_ENABLE HCCL_INTRA_PCIE_ENABLE HCCL_INTER_HCCS_DISABLE NCCL_P2P_DISABLE; "
-    "give the container all devices of the group; check npu-smi info -t topo or nvidia-smi topo -m.",
+    "give the container all devices of the group; look at npu-smi info -t topo; look at nvidia-smi topo -m.",
     verify="The transport of these pairs changes in the report's table of links.",
     risk="A switch may have been set against a fault: watch for hangs.",
     source="CANN documentation of HCCL_INTRA_ROCE_ENABLE; NCCL documentation of NCCL_P2P_DISABLE",
 )
 MORE_ROWS = Action(
     title="Give each product more rows",
-    do="Fold batch and sequence into the rows of one product, raise the micro-batch as far as memory allows, and "
+    do="Fold batch and sequence into the rows of one product; raise the micro-batch as far as memory allows; "
     "replace a row of small products by one torch.bmm or grouped product.",
     verify="The same operators reach a larger share of their roof; time per sample falls.",
     risk="Memory; a larger batch may change convergence.",
@@ -111,9 +111,10 @@ SHORTER_FLOATS = Action(
 )
 BUCKETS_OF_LENGTH = Action(
     title="Put samples of like length together, or pack them",
-    do="Sort by length within buckets of some hundred batches (a BatchSampler), and pad to the longest of "
-    "the batch: torch.nn.utils.rnn.pad_sequence(samples, batch_first=True); or concatenate samples and use "
-    "flash_attn_varlen_func or torch_npu.npu_fusion_attention with input_layout='TND'.",
+    do="Sort by length within buckets of some hundred batches (a BatchSampler), and pad to the longest of the batch: "
+    "torch.nn.utils.rnn.pad_sequence(samples, batch_first=True); or concatenate samples, with attention over "
+    "variable lengths: flash_attn_varlen_func where it is installed; torch_npu.npu_fusion_attention with "
+    "input_layout='TND'.",
     verify="The share of padding in this finding falls below a fifth.",
     risk="Batches of like length are less random: shuffle the buckets. Shapes vary more.",
     source="PyTorch documentation of torch.nn.utils.rnn; Krell et al., Efficient sequence packing, 2021",
@@ -130,7 +131,7 @@ SHARDED_TABLES = Action(
 LEAN_CAPTURE = Action(
     title="Capture once more, lean",
     do="profile(with_stack=False, with_modules=False, profile_memory=False, record_shapes=False, "
-    "schedule=schedule(wait=10, warmup=1, active=2, repeat=1)), on Ascend at Level0; compare both.",
+    "schedule=schedule(wait=10, warmup=1, active=2, repeat=1)); on Ascend at Level0; compare both.",
     verify="If free time falls as far, the loss was the profiler's.",
     risk="Fewer details.",
     source="PyTorch documentation of torch.profiler: with_stack and profile_memory add overhead",
@@ -145,10 +146,11 @@ OFFLINE_KERNELS = Action(
 )
 MORE_PER_LAUNCH = Action(
     title="Give the device more for each launch",
-    do="A larger micro-batch; fused operators and a fused optimizer (torch.optim.AdamW(…, fused=True), "
-    "torch_npu.optim.NpuFusedAdamW); no Python loop over samples, heads or experts.",
+    do="A larger batch where memory and latency allow one; a fused optimizer: torch.optim.AdamW(…, fused=True) or "
+    "foreach=True; on Ascend torch_npu.optim.NpuFusedAdamW; no Python loop over samples, heads or experts.",
     verify="The median kernel is longer than the time between two launches.",
-    risk="A larger batch changes the convergence: adapt the learning rate.",
+    risk="It is other work: a larger batch takes longer for each step. It changes the convergence: adapt the learning "
+    "rate.",
     source="PyTorch performance tuning guide; msprof-analyze's advisor on fused optimizers",
 )
 DEEPER_TASK_QUEUE = Action(
@@ -160,17 +162,35 @@ DEEPER_TASK_QUEUE = Action(
 )
 NO_SYNCHRONISATION = Action(
     title="Do not wait for the device inside the loop",
-    do="Remove torch.cuda.synchronize(), torch.npu.synchronize() and empty_cache() from the loop; time "
-    "with Event(enable_timing=True) read every 100 steps; tensor.to(device, non_blocking=True) from pinned "
-    "memory.",
+    do="Take torch.cuda.synchronize() and torch.cuda.empty_cache() out of the loop; take torch.npu.synchronize() and "
+    "torch.npu.empty_cache() out of the loop; time with Event(enable_timing=True) read every 100 steps; copy from "
+    "pinned memory with tensor.to(device, non_blocking=True).",
     verify="The calls are gone from most steps, and free time falls.",
     risk="Errors of the device show later than the call that made them.",
     source="PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",
 )
+BETWEEN_GRAPHS = Action(
+    title="Shorten what the host does between two graphs",
+    do="Look at the host calls between one launch of the graph and the next: prepare the next batch while this one "
+    "runs; take sampling, copies and Python into the graph; several steps for each launch. vLLM: --async-scheduling. "
+    "SGLang: leave the overlap schedule on.",
+    verify="The time from the end of a graph to the begin of the next falls.",
+    risk="none",
+    source="PyTorch notes on CUDA semantics: CUDA graphs; vLLM and SGLang documentation of their schedulers",
+)
+PINNED_AND_FEW = Action(
+    title="Copy from pinned memory, and do not wait for it",
+    do="Make the tensors that are copied each step once, pinned (torch.empty(…, pin_memory=True), or the DataLoader's "
+    "pin_memory=True), and copy with tensor.to(device, non_blocking=True); make lengths, offsets and masks on the "
+    "device in place of copying them; gather small tensors into one copy.",
+    verify="Copies name pinned memory in the next profile, and their calls return at once.",
+    risk="The pinned tensor must stay as it is until its copy has ended.",
+    source="CUDA runtime API, API synchronization behavior; PyTorch tutorial on pin_memory and non_blocking",
+)
 THREADS_BY_CORES = Action(
     title="No more threads than cores, each rank on cores of its own",
     do="export OMP_NUM_THREADS=<cores / ranks>; fewer DataLoader workers with one thread in each; "
-    "on Ascend export CPU_AFFINITY_CONF=1, elsewhere torchrun --numa-binding=node.",
+    "export CPU_AFFINITY_CONF=1; torchrun --numa-binding=node where ranks share a host.",
     verify="The load falls, and free time per step with it.",
     risk="Too few threads slow preparation on the host.",
     source="PyTorch performance tuning guide: utilize OpenMP; torch_npu's list of environment variables",
@@ -185,7 +205,7 @@ COPY_AHEAD = Action(
 )
 ASYNC_SAVE = Action(
     title="Save in the background",
-    do="torch.distributed.checkpoint.async_save(state, checkpoint_id=path), on Ascend also "
+    do="torch.distributed.checkpoint.async_save(state, checkpoint_id=path); on Ascend also "
     "torch_npu.utils.save_async(state, path); save less often.",
     verify="Steps that save are as long as the others.",
     risk="Host memory for one copy of the state; a crash before the end loses that checkpoint.",
@@ -194,7 +214,7 @@ ASYNC_SAVE = Action(
 KEEP_CACHED_MEMORY = Action(
     title="Let the caching allocator keep its memory",
     do="Remove empty_cache() from the loop; export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True "
-    "(PYTORCH_CUDA_ALLOC_CONF on CUDA); make the first batch the longest; if memory is full, a smaller "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; make the first batch the longest; if memory is full, a smaller "
     "micro-batch.",
     verify="No allocation call is left after the warm-up, and num_alloc_retries stays 0.",
     risk="More memory stays reserved.",
@@ -202,7 +222,7 @@ KEEP_CACHED_MEMORY = Action(
 )
 EXPANDABLE_SEGMENTS = Action(
     title="Let segments grow",
-    do="export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True, PYTORCH_CUDA_ALLOC_CONF on CUDA; "
+    do="export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; "
     "for lengths that vary also roundup_power2_divisions:4.",
     verify="Reserved over allocated falls below 1.3 at the peak.",
     risk="Older drivers cannot use several devices from one process with it.",
@@ -211,30 +231,31 @@ EXPANDABLE_SEGMENTS = Action(
 RELEASE_TENSORS = Action(
     title="Let go of what a step leaves",
     do="losses.append(loss.detach()) in place of losses.append(loss); find what stays with "
-    "torch.cuda.memory._record_memory_history(), on Ascend torch.npu.memory._record_memory_history().",
+    "torch.cuda.memory._record_memory_history(); find what stays with torch.npu.memory._record_memory_history().",
     verify="Memory at the beginning of a step stays the same over a hundred steps.",
     risk="none",
     source="PyTorch documentation: understanding memory usage",
 )
 
 MEASURE_A_LINK = (
-    "Measure that pair alone (HCCL test or nccl-tests with two ranks); look at its errors with hccn_tool -i N -stat "
-    "-g, npu-smi info -t topo or nvidia-smi nvlink -s -e; until it is mended, place heavy groups elsewhere."
+    "Measure that pair alone with two ranks: HCCL test; nccl-tests; look at its errors: hccn_tool -i N -stat -g, "
+    "npu-smi info -t topo; nvidia-smi nvlink -s -e; until it is mended, place heavy groups elsewhere."
 )
 ALIGNED_AXES = (
-    "--make-vocab-size-divisible-by 128, a head size of 64 or 128, hidden and feed-forward sizes in multiples of 256 "
-    "elements on Ascend, of 8 on NVIDIA."
+    "A head size of 64 or 128; hidden and feed-forward sizes, and the vocabulary, in multiples of 256 elements on "
+    "Ascend; in multiples of 8 on NVIDIA, of 64 where that is cheap; --make-vocab-size-divisible-by 128."
 )
 ALIGNED_AXES_SOURCE = "msprof-analyze, aicore_performance.yaml; NVIDIA, Matrix Multiplication Background User's Guide"
 READ_CLOCKS = (
-    "npu-smi info -t common -i DEVICE and npu-smi info -t power, or nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE"
+    "npu-smi info -t common -i DEVICE, npu-smi info -t power; nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE; "
+    "rocm-smi --showclocks --showpower"
 )
 MORE_WORK_FOR_A_KERNEL = (
-    "foreach=True or a fused optimizer, torch.compile for chains of small operators, larger batches; on Ascend tune "
-    "the longest with AOE, or replace them by a library operator."
+    "foreach=True or a fused optimizer; torch.compile for chains of small operators; larger batches; on Ascend tune "
+    "the longest with AOE; replace the longest by an operator of a library."
 )
 COMPARE_DEVICES = (
-    "Compare clock, temperature, power and processes of its device with another's (npu-smi info, nvidia-smi -q); swap "
+    "Compare clock, temperature, power and processes of its device with another's: npu-smi info; nvidia-smi -q; swap "
     "the two ranks' devices and profile again."
 )
 RECORD_THE_HOST = (
@@ -269,7 +290,8 @@ def launch_as_graph(device: Traits) -> Action:
         title="Launch the step as a graph",
         do="torch.npu.make_graphed_callables(model, (x,)) or torch.compile(model, backend='npugraphs')"
         if device.fused
-        else "torch.compile(model, mode='reduce-overhead') or torch.cuda.make_graphed_callables(model, (x,))",
+        else "torch.compile(model, mode='reduce-overhead'); by hand torch.cuda.make_graphed_callables(model, (x,)). "
+        "vLLM: no --enforce-eager. SGLang: no --disable-cuda-graph.",
         verify="Few launches are left in a step, and free time falls.",
         risk="Shapes and addresses are fixed, branches on data are frozen, the graph keeps its memory.",
         source="PyTorch notes on CUDA semantics: CUDA graphs; torch_npu's npugraphs",

@@ -49,7 +49,7 @@ PATTERNS: dict[str, str] = {
         r"|method '?(sendall|send|recv|recv_into)'? of '?(_socket\.)?socket|http/client\.py"
     ),
     COMMUNICATION: r"^(gloo|mpi|ucc):|^c10d::|^processgroup",
-    SYNCHRONISATION: r"synchronize|^(cuda|hip)memcpy$|^aclrtmemcpy$|^memcopysync$",
+    SYNCHRONISATION: r"synchronize|^(cuda|hip)mem(cpy|set)$|^hipmemcpywithstream$|^aclrtmemcpy$|^memcopysync$",
 }
 """Reason and the pattern of the names that tell it, in the order in which they count."""
 

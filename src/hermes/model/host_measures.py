@@ -76,6 +76,9 @@ class Dispatch:
     small: int = field("kernels below 10 us", "Small", "小核函数")
     late: int = field("tasks launched when the device had nothing left to do", "Late", "下发过晚")
     late_free_ns: int = field("how long it had been free until they began", "Free by late ones", "过晚造成的空闲")
+    graphed: int = field(
+        "tasks of the step that a launch of a captured graph started", "In graphs", "图内任务", default=0
+    )
     delay_ns: int | None = field("median time from launch to start", "Delay", "延迟")
     task_queue: Literal["on", "off"] | None = field("`on` or `off`: torch_npu's task queue", "Task queue", "任务队列")
     task_queue_source: str = field("what tells", "Known from", "依据")
@@ -130,6 +133,29 @@ class SyncCall:
     idle_ns: int = field("it had nothing to do", "Idle", "空闲", of="wait_ns")
     refill_ns: int = field("it had nothing to do from their ends to the next task", "Refilling", "重新填充")
     longest_ns: int = field("longest call", "Longest", "最长")
+
+
+@measure(
+    "host.first_calls",
+    title="First calls of the program",
+    zh="程序的首次调用",
+    about="Calls that took so long because they loaded code or set something up; the device was free meanwhile.",
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstCalls:
+    """Long launches, or long allocations, of a rank that are a program's first."""
+
+    rank: int = field("global rank", "Rank", "卡")
+    allocation: bool = field("whether they take or give back memory", "Allocation", "分配")
+    steps: int = field("steps of the capture", "Steps", "步数")
+    calls: int = field("how many", "Calls", "次数")
+    ns: int = field("their union", "Time", "时间")
+    free_ns: int = field("part in which the device had nothing to do", "Device free", "设备空闲", of="ns")
+    longest_ns: int = field("longest call", "Longest", "最长")
+    longest_at_ns: int = field("when the longest began", "At", "时刻", kind="moment")
+    names: tuple[tuple[str, int, int], ...] = field(
+        "the calls that take most", "Names", "名称", keys=("name", "calls", "ns")
+    )
 
 
 @measure("host.events", title="Events of the host", zh="主机事件", shown=lambda row: row.calls != 0)
@@ -274,6 +300,7 @@ class HostSide:
     dispatch: tuple[Dispatch, ...] = ()
     depths: tuple[QueueDepth, ...] = ()
     syncs: tuple[SyncCall, ...] = ()
+    first_calls: tuple[FirstCalls, ...] = ()
     events: tuple[HostEvents, ...] = ()
     allocator: tuple[AllocatorCalls, ...] = ()
     shapes: tuple[Shapes, ...] = ()

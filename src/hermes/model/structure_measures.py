@@ -122,6 +122,23 @@ class RankMatrix:
     rows: tuple[MatrixRow, ...] = field("ranks, or blocks of them, in order", "Rows", "行")
 
 
+@measure(
+    "host.job_kind",
+    title="Kind of job",
+    zh="任务类型",
+    about="Told by names of calls, kernels, Python files and process groups; it decides which advice fits.",
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSigns:
+    """What a rank's capture shows of the kind of its job."""
+
+    rank: int = field("global rank", "Rank", "卡")
+    trains: bool | None = field(
+        "whether gradients or optimizers were recorded; null where nothing of a model was", "Trains", "是否训练"
+    )
+    libraries: tuple[str, ...] = field("libraries and wrappers of which a name was recorded", "Libraries", "库")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     """Pipeline, balance and matrix of a job; None or empty where it has none."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hermes.knowledge.cases import case
+from hermes.knowledge.fits import JobKind
 from hermes.model.finding import Finding
 from hermes.model.host_measures import HostEvents, SettingValues
 from hermes.model.job import Job, JobMeasures
@@ -17,7 +18,7 @@ from hermes.model.plan import NoiseFloor, Plan
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.advise.collect import Recorded, next_captures
 from hermes.profiles.advise.facts import Facts
-from hermes.profiles.advise.fitting import Fit, Site, effort, fitting
+from hermes.profiles.advise.fitting import Fit, effort, fitting, runs
 from hermes.profiles.advise.plan import plan
 from hermes.profiles.advise.ranking import Replay, rank
 from hermes.profiles.rules import ALL
@@ -26,7 +27,7 @@ from hermes.profiles.rules.rule import Rule
 Make = Callable[..., Finding]
 Replaying = Callable[[Mapping[str, int]], Replay]
 
-TORCH_NPU = Site(chips=("ascend",), frameworks=("pytorch",))
+TORCH_NPU = JobKind(chips=("ascend",), frameworks=("pytorch",))
 STEP = StepSplit(
     rank=0, step=1, window_kind="device", start_ns=0, window_ns=100_000_000, compute_ns=60_000_000, comm_ns=0,
     exposed_comm_ns=0, overlapped_comm_ns=0, copy_ns=0, copy_exposed_ns=0, free_ns=None, preparing_ns=None,
@@ -79,19 +80,19 @@ def test_a_symptom_that_was_not_measured_neither_confirms_nor_excludes() -> None
 
 
 @pytest.mark.parametrize(
-    "site", [Site(chips=("cuda",), frameworks=("pytorch",)), Site(chips=("ascend",), frameworks=("mindspore",))]
+    "site", [JobKind(chips=("cuda",), frameworks=("pytorch",)), JobKind(chips=("ascend",), frameworks=("mindspore",))]
 )
-def test_a_case_of_another_chip_or_framework_does_not_fit(site: Site) -> None:
+def test_a_case_of_another_chip_or_framework_does_not_fit(site: JobKind) -> None:
     assert fitting(rule("CPU-01"), COMPILES, site) == ()
 
 
 @pytest.mark.parametrize(
-    ("framework", "runs"),
+    ("framework", "told"),
     [("any", True), ("PyTorch, MindSpeed", True), ("torch_npu", True), ("HCCL", True), ("MindSpore", False),
      ("NCCL", False), ("Megatron, MindSpeed", None)],
 )  # fmt: skip
-def test_what_a_profile_cannot_tell_of_frameworks_is_open(framework: str, runs: bool | None) -> None:
-    assert TORCH_NPU.runs(framework) is runs
+def test_what_a_profile_cannot_tell_of_frameworks_is_open(framework: str, told: bool | None) -> None:
+    assert runs(framework, TORCH_NPU) is told
 
 
 def test_an_unset_variable_alone_holds_nothing() -> None:
@@ -102,11 +103,28 @@ def test_an_unset_variable_alone_holds_nothing() -> None:
 
 def test_an_action_has_the_change_of_the_case_that_fits(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
     fits = [fitting(rule("CPU-01"), COMPILES, TORCH_NPU)]
-    (action,) = planned([finding("CPU002", low=50)], replaying({"CPU002": 50}), floor, fits).actions
+    found = finding("CPU002", low=50, action="set_compile_mode off")
+    (action,) = planned([found], replaying({"CPU002": 50}), floor, fits).actions
     known = case("CPU-01")
     assert known is not None
     assert (action.case, action.before, action.after) == ("CPU-01", known.before, known.after)
     assert "set_compile_mode" in action.source
+
+
+def test_a_change_that_has_nothing_to_do_with_the_advice_is_not_shown(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    fits = [fitting(rule("CPU-01"), COMPILES, TORCH_NPU)]
+    found = finding("CPU002", low=50, action="Compile the model")
+    (action,) = planned([found], replaying({"CPU002": 50}), floor, fits).actions
+    assert (action.case, action.after) == ("", "")
+
+
+def test_a_place_to_look_comes_behind_what_explains_it(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    wide = finding("CPU001", high=700)
+    part = finding("CPU002", low=0, high=300, within="CPU001")
+    made = planned([wide, part], replaying({"CPU002": 0}), floor)
+    assert [one.codes for one in made.actions] == [("CPU002",), ("CPU001",)]
 
 
 def test_a_case_that_may_be_the_cause_is_named_and_changes_nothing(

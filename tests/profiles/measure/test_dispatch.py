@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -240,3 +242,30 @@ def test_tasks_of_two_streams_that_begin_at_once_saw_one_gap() -> None:
     )
     assert found is not None
     assert (found.late, found.late_free_ns) == (1, 2_000)
+
+
+def test_a_copy_of_pageable_memory_that_took_long_waited_and_a_short_one_did_not() -> None:
+    drawn = rows("""
+        rank0.step     [##########]
+        rank0.call     AAAAAA..B...
+        rank0.copy     .....A..B...
+        rank0.compute  ..........CC
+    """)
+    calls = drawn.host_op.with_columns(pl.col("dur_ns") * 100)
+    staged = replace(drawn, host_op=calls, pageable=frozenset(calls["start_ns"].to_list()))
+    (found,) = dispatch.sync_calls(staged)
+    assert found.longest_ns == 600_000
+    assert dispatch.sync_calls(replace(drawn, pageable=staged.pageable)) == ()
+
+
+def test_tasks_of_a_captured_graph_are_counted() -> None:
+    drawn = rows("""
+        rank0.step     [##########]
+        rank0.call     A...........
+        rank0.compute  ..AA........
+    """)
+    graph = replace(drawn, host_op=drawn.host_op.with_columns(pl.lit("hipGraphLaunch").alias("name")))
+    whole, plain = dispatch.dispatch(graph, None, NO_SETTING, "amd"), dispatch.dispatch(drawn, None, NO_SETTING, "amd")
+    assert whole is not None
+    assert plain is not None
+    assert (whole.graphed, plain.graphed) == (1, 0)

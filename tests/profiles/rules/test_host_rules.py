@@ -213,6 +213,22 @@ def test_handing_over_work_is_found_by_the_free_time_that_it_leaves(
     assert (told["median kernel"], told["time in which the device's queue was empty"]) == (4, 0.9)
 
 
+def test_tasks_that_come_from_a_graph_are_not_advised_to_be_one(
+    measures: Make, split: Make, free: Make, dispatch: Make
+) -> None:
+    host = HostSide(dispatch=(dispatch(small=90, graphed=80),))
+    finding = found(cpu004.slow_dispatch, measures([split(free=900)], host=host, free=[free({"launching": 600})]))
+    assert (finding.cause, finding.replay) == ("dispatch", ())
+    assert [one.title for one in finding.actions] == ["Shorten what the host does between two graphs"]
+
+
+def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(measures: Make, split: Make, sync: Make) -> None:
+    calls = (sync("aten::copy_", 600, names=("cudaMemcpyAsync", "cudaStreamSynchronize")), sync("", 100))
+    finding = found(cpu005.synchronisation, measures([split()], host=HostSide(syncs=calls)))
+    assert finding.cause == "copies from pageable memory"
+    assert finding.actions[0].title == "Copy from pinned memory, and do not wait for it"
+
+
 @pytest.mark.parametrize("parts", [{"operators": 100}, {"data loading": 900}, {"compilation": 900}, {}])
 def test_free_time_for_other_reasons_is_no_dispatch(
     parts: dict[str, int], measures: Make, split: Make, free: Make

@@ -8,43 +8,35 @@ from dataclasses import dataclass
 
 from hermes.knowledge import cases
 from hermes.knowledge.cases import Case
+from hermes.knowledge.fits import JobKind, fitted_case
 from hermes.knowledge.vendors import ADAPTERS, MACHINE_TOOLS, TOLD_APART, libraries_of
 from hermes.profiles.advise.facts import Facts
 from hermes.profiles.rules.rule import Rule
 
-# Frameworks that a profile tells apart, and what runs under each on which chip; anything else that a case names
-# (Megatron, DeepSpeed, …) a profile does not show, which neither confirms nor excludes it.
+# Frameworks that a profile tells apart, and what runs under each; a library that a case names and the profile does not
+# show neither confirms nor excludes it.
 _UNDER: Mapping[str, tuple[str, ...]] = {
     "pytorch": ("pytorch", "torch.compile", "cpython", "torch"),
     "mindspore": ("mindspore", "cpython"),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """What a job runs on: chips in the words of cases, and frameworks in lower case (`pytorch`, `mindspore`)."""
+def runs(framework: str, job: JobKind) -> bool | None:
+    """Whether a case for these frameworks is for this job; None where a profile cannot tell."""
+    text = framework.lower()
+    if re.search(r"\bany\b", text) or any(_has(text, word) for word in _words(job)):
+        return True
+    if not job.frameworks:
+        return None
+    named = [word for word in TOLD_APART if _has(text, word)]
+    return False if named else None
 
-    chips: tuple[str, ...]
-    frameworks: tuple[str, ...]
 
-    @property
-    def _words(self) -> frozenset[str]:
-        words = {word for framework in self.frameworks for word in _UNDER.get(framework, (framework,))}
-        words |= {word for chip in self.chips for word in libraries_of(chip)}
-        words |= {
-            name for (chip, framework), name in ADAPTERS.items() if chip in self.chips and framework in self.frameworks
-        }
-        return frozenset(words)
-
-    def runs(self, framework: str) -> bool | None:
-        """Whether a case for these frameworks is for this job; None where a profile cannot tell."""
-        text = framework.lower()
-        if re.search(r"\bany\b", text) or any(_has(text, word) for word in self._words):
-            return True
-        if not self.frameworks:
-            return None
-        named = [word for word in TOLD_APART if _has(text, word)]
-        return False if named else None
+def _words(job: JobKind) -> frozenset[str]:
+    words = {word for framework in job.frameworks for word in _UNDER.get(framework, (framework,))}
+    words |= {word for chip in job.chips for word in libraries_of(chip)} | {*job.libraries}
+    words |= {name for (chip, framework), name in ADAPTERS.items() if chip in job.chips and framework in job.frameworks}
+    return frozenset(words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +54,21 @@ class Fit:
         return self.held > 0 and not self.unknown and not self.case.not_measured and self.framework
 
 
-def fitting(rule: Rule, facts: Facts, site: Site) -> tuple[Fit, ...]:
-    """The cases of a rule that may be what it found, the surest first; a symptom that fails excludes its case."""
+def fitting(rule: Rule, facts: Facts, job: JobKind) -> tuple[Fit, ...]:
+    """The cases of a rule that may be what it found, the surest first.
+
+    A symptom that fails excludes its case, and so does a change that means nothing to the job.
+    """
     found = [cases.case(identity) for identity in rule.cases]
-    fits = [fit for one in found if one is not None and (fit := _fit(one, facts, site)) is not None]
+    fits = [fit for one in found if one is not None and (fit := _fit(one, facts, job)) is not None]
     order = {one.id: place for place, one in enumerate(one for one in found if one is not None)}
     return tuple(sorted(fits, key=lambda fit: (*_doubt(fit), order[fit.case.id])))
 
 
-def _fit(case: Case, facts: Facts, site: Site) -> Fit | None:
-    framework = site.runs(case.framework)
-    if framework is False or (site.chips and not {*case.chips} & {*site.chips}):
+def _fit(case: Case, facts: Facts, job: JobKind) -> Fit | None:
+    framework = runs(case.framework, job)
+    shown = fitted_case(case, job)
+    if framework is False or shown is None or (job.chips and not {*case.chips} & {*job.chips}):
         return None
     said = {symptom.text: (symptom, facts.holds(symptom)) for symptom in case.symptoms}
     if any(holds is False for _, holds in said.values()):
@@ -80,7 +76,7 @@ def _fit(case: Case, facts: Facts, site: Site) -> Fit | None:
     # That something is not set proves nothing by itself: only what the step shows does.
     held = sum(holds is True and not symptom.measure.startswith("setting") for symptom, holds in said.values())
     unknown = sum(holds is None for _, holds in said.values())
-    return Fit(case=case.on(site.chips), held=held, unknown=unknown, framework=framework is True)
+    return Fit(case=shown, held=held, unknown=unknown, framework=framework is True)
 
 
 def _doubt(fit: Fit) -> tuple[bool, bool, bool]:

@@ -43,10 +43,12 @@ def plan(
 
 def _advice(finding: Finding, fits: Sequence[Fit], step_ns: int, captures: Sequence[Capture]) -> Advice:
     """The action for a finding: its own, with the change of the case that fits best."""
-    best = fits[0] if fits and _sure(fits[0]) and not _describes(finding) else None
+    best = (
+        None if _describes(finding) else next((fit for fit in fits if _sure(fit) and _about(finding, fit.case)), None)
+    )
     case = best.case if best else None
     own = _own(finding, case)
-    more = fits[1:] if best else fits
+    more = [fit for fit in fits if fit is not best]
     return Advice(
         title=own.title,
         codes=(finding.code,),
@@ -84,6 +86,11 @@ def _sure(fit: Fit) -> bool:
     return fit.held > fit.unknown and not fit.case.is_lead
 
 
+def _about(finding: Finding, case: Case) -> bool:
+    """Whether the change of a case is one that the finding asks for: a call, a setting or a class that both name."""
+    return any(_words(case.after) & _words(f"{one.title} {one.do}") for one in finding.actions)
+
+
 def _describes(finding: Finding) -> bool:
     """Whether it says where time goes and not why: who is waited for, or what is left beside causes that were found."""
     return awaited(finding) is not None or bool(finding.explained_by)
@@ -100,9 +107,15 @@ def _own(finding: Finding, case: Case | None) -> Action:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(word for word in re.findall(r"[a-z_]{4,}", text.lower()))
+    return frozenset(word for word in re.findall(r"[a-z_]{4,}", text.lower()) if word not in _EVERYWHERE)
 
 
+_EVERYWHERE = frozenset({
+    "torch", "model", "device", "loss", "with", "true", "false", "self", "none", "from", "that", "step", "each", "then",
+    "where", "export", "unset", "tensor", "tensors", "batch", "train", "training", "functional", "import", "python",
+    "this", "have", "their", "them", "they", "than", "more", "only", "other", "once", "last", "dtype", "size",
+})  # fmt: skip
+"""Words of any program and any advice: that two have them in common says nothing."""
 _LOOK = Action(
     title="Look at this loss in the timeline",
     do="hermes serve PATH, page Timeline.",

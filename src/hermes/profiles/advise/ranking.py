@@ -159,6 +159,8 @@ def _low_beyond(broad: Finding, parts: Sequence[Finding], replay: Replay, claime
     Without a device nothing is replayed, for nothing runs beside the host: there it is what the parts leave.
     """
     own = tuple(dict.fromkeys(spec for part in parts for spec in part.replay))
+    if not own:
+        return max(broad.gain.low_ns - claimed, 0)
     without, both = replay(own), replay((*own, *broad.replay))
     if without is None or both is None or not broad.replay:
         return max(broad.gain.low_ns - claimed, 0) if broad.gain.replayed and not (without or both) else 0

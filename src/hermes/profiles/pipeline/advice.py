@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hermes.knowledge.fits import JobKind, fitted_actions
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.knowledge.vendors import chips
 from hermes.model.code_measures import CodeLine
@@ -15,10 +16,11 @@ from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
 from hermes.model.plan import Plan
 from hermes.model.report import Coverage, Input
+from hermes.model.structure_measures import JobSigns
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.advise.collect import UNRECORDED, Recorded, next_captures
 from hermes.profiles.advise.facts import Facts
-from hermes.profiles.advise.fitting import Site, fitting
+from hermes.profiles.advise.fitting import fitting
 from hermes.profiles.advise.noise import noise_floor, without_profiler
 from hermes.profiles.advise.plan import plan
 from hermes.profiles.advise.profiler_cost import unprofiled
@@ -39,6 +41,7 @@ class Evidence:
     before: tuple[Before, ...] = ()
     hosts: tuple[StepHost, ...] = ()
     code: tuple[CodeLine, ...] = ()
+    signs: tuple[JobSigns, ...] = ()
 
     @property
     def unrecorded_ns(self) -> int:
@@ -54,9 +57,22 @@ class Evidence:
         ns = sum(part.ns if part.device_free_ns is None else part.device_free_ns for part in outside)
         return ns if ns >= UNRECORDED.value * split.window_ns else 0
 
+    @property
+    def job(self) -> JobKind:
+        """What advice must fit."""
+        said = {one.trains for one in self.signs}
+        return JobKind(
+            chips=chips(one.vendor for one in self.inputs),
+            frameworks=self.frameworks,
+            libraries=tuple(sorted({name for one in self.signs for name in one.libraries})),
+            trains=True if True in said else False if False in said else None,
+        )
+
 
 def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> Ranking:
-    """The findings with replayed gains, causes before what they cause, noise apart."""
+    """The findings with advice that fits and replayed gains, causes before what they cause, noise apart."""
+    job = seen.job
+    findings = [replace(one, actions=fitted_actions(one.actions, job)) for one in findings]
     floor = noise_floor(seen.splits, seen.paths)
     # Replays are of the step as it was captured, and of a device: its profiler hardly lengthens that one's work.
     devices = any(split.compute_ns is not None for split in seen.splits)
@@ -72,16 +88,12 @@ def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> R
 
 def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobMeasures) -> Plan:
     """The plan; the symptoms of cases are held against the measures."""
-    facts, site = Facts(measures), _site(seen)
+    facts, job = Facts(measures), seen.job
     rules = {rule.code: rule for rule in ALL}
-    fits = [fitting(rules[one.code], facts, site) for one in ranking.problems]
+    fits = [fitting(rules[one.code], facts, job) for one in ranking.problems]
     captures = next_captures(ranking, _recorded(seen, facts))
     made = plan(ranking, fits, replay, captures, facts.steps)
     return replace(made, unrecorded_ns=seen.unrecorded_ns)
-
-
-def _site(seen: Evidence) -> Site:
-    return Site(chips=chips(one.vendor for one in seen.inputs), frameworks=seen.frameworks)
 
 
 def _recorded(seen: Evidence, facts: Facts) -> Recorded:

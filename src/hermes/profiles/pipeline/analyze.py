@@ -25,6 +25,7 @@ from hermes.model.measures import (
 )
 from hermes.model.path_measures import StepFree, StepPath
 from hermes.model.report import Coverage, Report, Top, Verdict
+from hermes.model.structure_measures import JobSigns
 from hermes.profiles.advise.invariants import contradicted
 from hermes.profiles.engines.engine import Engine, Lost
 from hermes.profiles.engines.serial import Serial
@@ -159,6 +160,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         before=found.host.before,
         hosts=found.host.steps,
         code=found.rows(CodeLine),
+        signs=found.rows(JobSigns),
     )
     ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds)
     ascend = found.rows(AscendSplit)

@@ -17,7 +17,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     # A starved device: what the host does meanwhile.
     "CPU001": (
         "CPU002", "CPU003", "CPU004", "CPU005", "CPU006", "CPU007", "CPU008", "CPU012", "IO001", "IO002", "IO006",
-        "MEM002",
+        "MEM002", "ENV005",
     ),
     "CMP001": ("CMP007",),
     "CMP002": ("CMP013", "CMP030", "CMP031"),

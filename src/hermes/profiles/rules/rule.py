@@ -52,7 +52,7 @@ class Rule:
         }
         for found in self.function(**given):
             cause = self.cause if found.cause is Cause.OF_RULE else found.cause
-            within = "" if found.apart else broader(self.code, cause)
+            within = "" if found.apart else found.within or broader(self.code, cause)
             yield replace(found, code=self.code, layer=self.layer, state=self.state, cause=cause, within=within)
 
 

@@ -13,11 +13,13 @@ import polars as pl
 
 from hermes.base.intervals import Intervals, Ints, window
 from hermes.base.nesting import enclosing
+from hermes.knowledge.blocking import LONG_COPY_NS, launches_a_graph
 from hermes.knowledge.host_work import DISPATCH
 from hermes.knowledge.vendors import ASKED_DIRECTLY, FRAMEWORK_FRAMES, NO_QUEUE, QUEUE_SETTING, traits
 from hermes.model.host_measures import Dispatch, HostPart, QueueDepth, StepHost, SyncCall
 from hermes.model.measures import StepSplit
-from hermes.profiles.measure.host.calls import blocking, by_reason, dispatching, of_threads, spans
+from hermes.model.tables import RUNTIME_KINDS
+from hermes.profiles.measure.host.calls import blocking, by_reason, dispatching, of_threads, outermost, spans
 
 # HTA and others call a kernel short that takes less than launching one.
 _SMALL_NS = 10_000
@@ -37,7 +39,8 @@ class StepRows:
 
     `tasks` are the device's (`component, device_id, start_ns, dur_ns, launch_ns`, collectives as operations), `owned`
     says which belong to the step. `host_op` needs `kind, name, pid, tid, start_ns, dur_ns, forward_tid, stack_id`,
-    `stack` is the table. `compute`, `comm` and `copy` are when the device did so.
+    `stack` is the table. `compute`, `comm` and `copy` are when the device did so. `pageable` are the moments at which
+    calls began that copy pageable memory.
     """
 
     split: StepSplit
@@ -51,6 +54,7 @@ class StepRows:
     comm: Intervals
     copy: Intervals
     recorded: bool
+    pageable: frozenset[int] = frozenset()
 
     @cached_property
     def busy(self) -> Intervals:
@@ -98,6 +102,9 @@ def dispatch(rows: StepRows, host: StepHost | None, setting: pl.DataFrame, vendo
     late = (free_since < start) & (launch >= free_since) if len(start) else np.empty(0, dtype=bool)
     work = host.of(*DISPATCH) if host else 0
     kernel_ns = int(kernels["dur_ns"].sum())
+    names = rows.host_op["name"].unique()
+    graphed = [name for name in names if launches_a_graph(name)]
+    graphs = rows.host_op.filter(pl.col("name").is_in(graphed))["start_ns"].unique()
     return Dispatch(
         rank=rows.split.rank,
         step=rows.split.step,
@@ -109,6 +116,7 @@ def dispatch(rows: StepRows, host: StepHost | None, setting: pl.DataFrame, vendo
         small=kernels.filter(pl.col("dur_ns") < _SMALL_NS).height,
         late=int(late.sum()),
         late_free_ns=int((start - free_since)[late].sum()),
+        graphed=int(tasks["launch_ns"].is_in(graphs.implode()).sum()),
         delay_ns=int(np.median(start - launch)) if len(launch) else None,
         task_queue=state,
         task_queue_source=source,
@@ -186,7 +194,9 @@ def _depth(split: StepSplit, device: int | None, launched: Ints, begun: Ints, st
 def sync_calls(rows: StepRows) -> tuple[SyncCall, ...]:
     """Calls that waited for the device in the host's part of the step, by place in the code; longest first."""
     calls = rows.host_op.filter(pl.col("start_ns") >= rows.start_ns).filter(pl.col("start_ns") < rows.end_ns)
-    waits = blocking(calls).sort("start_ns")
+    staged = pl.col("start_ns").is_in(list(rows.pageable)) & (pl.col("dur_ns") >= LONG_COPY_NS)
+    copies = calls.filter(pl.col("kind").is_in(RUNTIME_KINDS) & staged)
+    waits = outermost(pl.concat([blocking(calls), copies])).sort("start_ns")
     if not waits.height:
         return ()
     waits = _placed(waits, rows)

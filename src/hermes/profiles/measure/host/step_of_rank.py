@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from hermes.knowledge.blocking import PAGEABLE
 from hermes.model.host_measures import Dispatch, QueueDepth, StepHost, SyncCall
 from hermes.profiles.measure.host import dispatch
 from hermes.profiles.measure.host.calls import within
@@ -35,7 +36,13 @@ def rows_of(rank: RankTables) -> dispatch.StepRows | None:
         comm=parts["comm"].clip(first, last + _AFTER_NS),
         copy=parts["copy"].clip(first, last + _AFTER_NS),
         recorded=rank.once(busy_of) is not None,
+        pageable=_pageable(rank),
     )
+
+
+def _pageable(rank: RankTables) -> frozenset[int]:
+    copies = rank.table("kernel").filter((pl.col("component") == "copy") & pl.col("name").str.contains(PAGEABLE))
+    return frozenset(copies["launch_ns"].drop_nulls().to_list())
 
 
 def _host(rank: RankTables) -> StepHost | None:
@@ -63,7 +70,7 @@ def depths_of(rank: RankTables) -> tuple[QueueDepth, ...]:
     return tuple(dispatch.queue_depths(rows)) if rows else ()
 
 
-@per_rank(SyncCall)
+@per_rank(SyncCall, needs={"kernel": ("component", "name", "launch_ns")})
 def syncs_of(rank: RankTables) -> tuple[SyncCall, ...]:
     """Calls that waited for the device."""
     rows = rank.once(rows_of)

@@ -197,19 +197,21 @@ def _largest(job: Job, groups: Rows[GroupOp], rank: int) -> str:
 
 
 _OVERLAP = Action(
-    title="Overlap collectives with backward",
-    do="Keep gradient buckets of 25 to 100 MB (DistributedDataParallel bucket_cap_mb) and find_unused_parameters "
-    "off, so that each bucket's all-reduce starts while backward still runs; Megatron and MindSpeed: "
-    "--use-distributed-optimizer --overlap-grad-reduce.",
+    title="Start collectives as early as their input is ready",
+    do="Start each with async_op=True, and wait for it where its result is read; gradients in pieces of 25 to 100 MB, "
+    "each reduced while the backward pass still makes the next. DistributedDataParallel(model, bucket_cap_mb=100) with "
+    "find_unused_parameters off does so. FSDP: set_modules_to_forward_prefetch and its like for backward. DeepSpeed: "
+    "overlap_comm: true. Megatron and MindSpeed: --use-distributed-optimizer --overlap-grad-reduce.",
     verify="Profile again: exposed communication falls, overlapped communication rises.",
     risk="Larger buckets need more memory and start later; kernels beside a collective may slow down (COM006).",
-    source="PyTorch documentation of DistributedDataParallel",
+    source="PyTorch documentation of torch.distributed and DistributedDataParallel",
 )
 _CURES: Mapping[str, Action] = {
     "tp": OVERLAP_TENSOR_PARALLEL,
     "ep": Action(
         title="Hide the all-to-all of experts behind their products",
-        do="--moe-alltoall-overlap-comm in MindSpeed or --overlap-moe-expert-parallel-comm in Megatron; keep expert "
+        do="Run two micro-batches in turn, one in its products while the other is sent; --moe-alltoall-overlap-comm in "
+        "MindSpeed; --overlap-moe-expert-parallel-comm in Megatron; keep expert "
         "groups within a node.",
         verify="Transfers of ep that nothing hides fall in the next profile.",
         risk="Memory for the batches in flight.",
@@ -217,7 +219,8 @@ _CURES: Mapping[str, Action] = {
     ),
     "pp": Action(
         title="Overlap sends and receives with compute",
-        do="--overlap-p2p-communication with virtual stages in Megatron; batched sends and receives.",
+        do="Batched sends and receives that are waited for where they are read; --overlap-p2p-communication with "
+        "virtual stages in Megatron.",
         verify="Transfers of pp that nothing hides fall in the next profile.",
         risk="Virtual stages send more often.",
         source="case COM-36",

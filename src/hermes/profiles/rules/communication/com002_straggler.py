@@ -163,8 +163,8 @@ def _action(peer: int, waiting: int, why: str, *, collected: bool) -> Action:
     if not collected:
         return Action(
             title=f"Profile rank {peer}",
-            do=f"Collect rank {peer} at Level1 with Python stacks (with_stack=True), and analyse its folder together "
-            f"with those of this capture: rank {waiting} shows what waits, rank {peer} will show for what.",
+            do=f"Collect rank {peer} with Python stacks (with_stack=True); on Ascend at Level1; analyse its folder "
+            f"together with those of this capture: rank {waiting} shows what waits, rank {peer} will show for what.",
             verify=f"Rank {peer} arrives last at the collectives and waits for nobody.",
             risk="none",
             source="tasks of the capture itself",

@@ -178,8 +178,8 @@ def _light(group: GroupOp) -> bool:
 
 _TOGETHER = Action(
     title="Put small collectives together",
-    do="DistributedDataParallel(bucket_cap_mb=100) or more; wrap FSDP by blocks, not by layers; "
-    "accumulate gradients; stack counters and losses into one tensor before they are reduced.",
+    do="Stack small tensors, such as counters and losses, into one before they are reduced; "
+    "DistributedDataParallel(bucket_cap_mb=100) or more; wrap FSDP by blocks, not by layers; accumulate gradients.",
     verify="Operations per step fall, bytes per operation rise, exposed communication falls.",
     risk="Memory of larger buckets; the first operation starts later.",
     source="msprof-analyze, packet.yaml; PyTorch documentation of DistributedDataParallel",

@@ -93,7 +93,7 @@ def unaligned_sizes(
         actions=(
             Action(
                 title="Pad buffers to multiples of 512 bytes",
-                do="--use-distributed-optimizer --param-and-grad-buffer-pad 512 in MindSpeed; elsewhere pad "
+                do="--use-distributed-optimizer --param-and-grad-buffer-pad 512 in MindSpeed; pad "
                 "flattened buckets so that each rank's share is a multiple of 512 bytes.",
                 verify="The report's table of alignment has no unaligned operations, and exposed communication falls.",
                 risk="A little padding in memory.",

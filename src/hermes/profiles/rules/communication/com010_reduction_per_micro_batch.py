@@ -91,7 +91,7 @@ def reduction_per_micro_batch(
             Action(
                 title="Reduce at the last micro-batch only",
                 do="with model.no_sync() if number < last else contextlib.nullcontext(): loss(model(x)).backward(); "
-                "Lightning and Accelerate do so with accumulate_grad_batches and accumulate().",
+                "Lightning: accumulate_grad_batches; Accelerate: accumulate().",
                 verify="Collectives of a step are as many as buckets.",
                 risk="none: the sums are the same.",
                 source="PyTorch documentation of DistributedDataParallel.no_sync",

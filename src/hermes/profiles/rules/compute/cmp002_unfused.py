@@ -155,8 +155,8 @@ _SLIGHT = 0.005
 """Operators with less than this part of the time of all of their kind are no part of a chain."""
 _COMPILE = Action(
     title="Compile the model, so that chains become one kernel",
-    do="model = torch.compile(model), or write the chain as one function under torch.compile; use fused=True "
-    "optimizers and scaled_dot_product_attention.",
+    do="model = torch.compile(model), or write the chain as one function under torch.compile; "
+    "scaled_dot_product_attention in place of its parts; an optimizer with fused=True.",
     verify="Triton kernels take the place of the elementwise ones, and their time falls.",
     risk="Compilation at the start and at each new shape; graph breaks leave parts unfused.",
     source="PyTorch documentation of torch.compile",

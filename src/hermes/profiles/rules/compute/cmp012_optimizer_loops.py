@@ -82,7 +82,7 @@ def _foreach(row: OperatorCost) -> float:
 def _fused(name: str) -> Action:
     return Action(
         title=f"Use the fused form of {name}",
-        do=f"torch.optim.{name}(model.parameters(), …, fused=True), or the optimizers of apex.",
+        do=f"torch.optim.{name}(model.parameters(), …, fused=True); or the optimizers of apex.",
         verify="_fused_ operators take the place of _foreach_ ones, and take less time.",
         risk="Numbers may differ in the last bits.",
         source="PyTorch documentation of torch.optim",

@@ -95,5 +95,6 @@ _TORCH: Mapping[Layer, str] = {
     "RMSNorm": "torch.nn.functional.rms_norm(x, (hidden,), weight, eps), or torch.compile of the module",
     "rotary embedding": "torch.compile of the function that applies it, or a kernel of flash-attn or Liger-Kernel",
     "SwiGLU": "torch.compile of the feed-forward module, or Liger-Kernel's SwiGLU",
-    "attention": "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
+    "attention": "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask) with the mask that is "
+    "added now; attn_implementation='sdpa' in from_pretrained().",
 }

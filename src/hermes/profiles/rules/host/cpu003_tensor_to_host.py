@@ -71,8 +71,8 @@ def tensor_to_host(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> 
         actions=(
             Action(
                 title="Do not read tensors back in every step",
-                do="Accumulate losses and metrics as tensors (total += loss.detach()) and call .item() every 50 or "
-                "100 steps.",
+                do="Keep numbers as tensors on the device, and call .item() or .tolist() every 50 or 100 steps, or "
+                "once at the end for all of them; accumulate losses by total += loss.detach().",
                 verify="aten::_local_scalar_dense disappears from most steps, and free time falls.",
                 risk="Logs lag behind by up to the interval.",
                 source="PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.knowledge.cures import DEEPER_TASK_QUEUE, MORE_PER_LAUNCH, launch_as_graph
+from hermes.knowledge.cures import BETWEEN_GRAPHS, DEEPER_TASK_QUEUE, MORE_PER_LAUNCH, launch_as_graph
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.knowledge.vendors import QUEUE_SETTING, Traits, traits
 from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
@@ -44,6 +44,7 @@ from hermes.profiles.rules._limits import FREE as LIMIT
 from hermes.profiles.rules.rule import rule
 
 SMALL = Limit(value=0.5, unit="of tasks", source="docs/evidence/host-limits.md")
+IN_GRAPHS = Limit(value=0.5, unit="of tasks", source="most of what a launch costs is saved already")
 
 
 @rule(
@@ -88,10 +89,11 @@ def slow_dispatch(
     rank = found.worst.rank
     row = dispatch_of(dispatches, rank)
     small = row is not None and row.small > SMALL.value * row.tasks
+    graphed = row is not None and row.graphed > IN_GRAPHS.value * row.tasks
     yield Finding(
-        cause=Cause.SHORT_KERNELS if small else Cause.OF_RULE,
+        cause=Cause.SHORT_KERNELS if small and not graphed else Cause.OF_RULE,
         title=f"Handing over work leaves the device free for {found.share:.0%} of the step{on(job, found)}"
-        f"{': most kernels are shorter than a launch' if small else ''}",
+        f"{_why(small=small, graphed=graphed)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
@@ -99,8 +101,8 @@ def slow_dispatch(
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the host is always ahead of the device"),
         confidence=round(0.75 * job.certainty, 2),
         evidence=(*found.evidence, *_facts(job, free, depths, rank, row)),
-        replay=("launch:graph",),
-        actions=_actions(traits(job.vendors.get(rank, "")), row, small=small),
+        replay=() if graphed else ("launch:graph",),
+        actions=_actions(traits(job.vendors.get(rank, "")), row, small=small, graphed=graphed),
     )
 
 
@@ -125,7 +127,15 @@ def _facts(
             yield fact(job, rank, "time in which the device's queue was empty", depth.empty, "of window")
 
 
-def _actions(device: Traits, row: Dispatch | None, *, small: bool) -> tuple[Action, ...]:
+def _why(*, small: bool, graphed: bool) -> str:
+    if graphed:
+        return ": most of its tasks come from a captured graph already"
+    return ": most kernels are shorter than a launch" if small else ""
+
+
+def _actions(device: Traits, row: Dispatch | None, *, small: bool, graphed: bool) -> tuple[Action, ...]:
+    if graphed:
+        return (BETWEEN_GRAPHS,)
     graph = launch_as_graph(device)
     more = MORE_PER_LAUNCH
     queue = DEEPER_TASK_QUEUE

@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.knowledge.blocking import reads_back
-from hermes.knowledge.cures import NO_SYNCHRONISATION
+from hermes.knowledge.blocking import is_copy, reads_back
+from hermes.knowledge.cures import NO_SYNCHRONISATION, PINNED_AND_FEW
 from hermes.knowledge.host_work import SYNCHRONISATION
 from hermes.model.finding import Blame, Cause, Finding, Gain
 from hermes.model.host_measures import SyncCall
@@ -58,8 +58,11 @@ def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) ->
         return
     calls = _calls(syncs, found.worst.rank)
     names = sorted({name for row in calls for name in row.names})
+    copies = bool(calls) and any(is_copy(name) for name in max(calls, key=lost_in).names)
+    what = "Copying pageable memory leaves the device" if copies else "Waiting for the device leaves it"
     yield Finding(
-        title=f"Waiting for the device leaves it free for {found.share:.0%} of the step{on(job, found)}",
+        cause=Cause.COPIES_FROM_PAGEABLE_MEMORY if copies else Cause.OF_RULE,
+        title=f"{what} free for {found.share:.0%} of the step{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, *(lines_of(calls) or map(Blame, names))),
         cost_ns=found.cost_ns,
@@ -74,7 +77,7 @@ def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) ->
             ),
         ),
         replay=("sync:none",),
-        actions=(NO_SYNCHRONISATION,),
+        actions=(PINNED_AND_FEW, NO_SYNCHRONISATION) if copies else (NO_SYNCHRONISATION,),
     )
 
 

@@ -103,8 +103,8 @@ def small_operators(job: Job, host_steps: Rows[StepHost], ops: Rows[OperatorCost
             Action(
                 title="Put small operators together",
                 do="Replace loops over samples, heads or parameters by one operator with one axis more (torch.bmm, "
-                "torch.stack before, broadcasting), give the optimizer fused=True or foreach=True, and enlarge the "
-                "batch.",
+                "torch.stack before, broadcasting); enlarge the batch; give the optimizer fused=True or "
+                "foreach=True.",
                 verify="Fewer calls of operators a step, and a shorter step.",
                 risk="Sums in another order: last digits differ.",
                 source="PyTorch performance tuning guide; documentation of torch.optim: fused, foreach",

@@ -100,7 +100,8 @@ def uneven_stages(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Finding]:
         actions=(
             Action(
                 title=f"Take layers from stage {slow}",
-                do="--pipeline-num-transformer-layers [[…]] or --noop-layers 0,N in MindSpeed; "
+                do="Give it fewer layers, and the others more, where the model is cut into stages; "
+                "--pipeline-num-transformer-layers [[…]] or --noop-layers 0,N in MindSpeed; "
                 "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers or "
                 "account_for_loss_in_pipeline_split in Megatron.",
                 verify="Compute of the stages in the report's table of the pipeline is within 5 %.",

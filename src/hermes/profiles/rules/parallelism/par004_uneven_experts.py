@@ -92,7 +92,8 @@ def _of_group(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balanc
         actions=(
             Action(
                 title="Balance the router, or move hot experts",
-                do="--moe-aux-loss-coeff 1e-2 or --moe-router-enable-expert-bias in Megatron; --balanced-moe-experts "
+                do="A stronger loss or a bias that balances the router, or copies of hot experts on more ranks; "
+                "--moe-aux-loss-coeff 1e-2 or --moe-router-enable-expert-bias in Megatron; --balanced-moe-experts "
                 "in MindSpeed; enable_expert_placement: True in MindSpore.",
                 verify="Tokens of the ranks in the report's table of balance differ by less than 20 %.",
                 risk="A stronger loss may cost quality; moved experts change checkpoints.",

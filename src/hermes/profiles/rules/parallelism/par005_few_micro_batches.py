@@ -83,7 +83,7 @@ def few_micro_batches(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Finding]:
         actions=(
             Action(
                 title=f"Use {enough} micro-batches or virtual stages",
-                do=f"Raise the global batch, or halve the micro-batch, until a step has {enough} micro-batches; or "
+                do=f"Raise the global batch, or halve the micro-batch, until a step has {enough} micro-batches; "
                 "--num-layers-per-virtual-pipeline-stage; or fewer stages.",
                 verify="The bubble in the report's table of the pipeline falls to 10 %.",
                 risk="Global batch and convergence; small micro-batches use the device worse; virtual stages send "

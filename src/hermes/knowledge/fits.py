@@ -1,0 +1,214 @@
+"""What a change needs to be of use: chip, framework, library, and whether the job trains, told by the words in it.
+
+`WORDS` is the one place that says so. A text is shown with the parts that fit a job: clauses of prose, lines of a
+snippet, variables of a setting; where nothing is left that can be followed, it is not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from hermes.knowledge.cases import Case
+from hermes.model.finding import Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """Words by a pattern, and the jobs that they mean something to: any of `chips`, any of `libraries`, that train.
+
+    Empty is any.
+    """
+
+    pattern: re.Pattern[str]
+    chips: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()
+    training: bool = False
+
+
+def _word(
+    pattern: str,
+    *,
+    chips: tuple[str, ...] = (),
+    libraries: tuple[str, ...] = (),
+    frameworks: tuple[str, ...] = (),
+    training: bool = False,
+) -> Word:
+    made = re.compile(pattern)
+    return Word(pattern=made, chips=chips, libraries=libraries, frameworks=frameworks, training=training)
+
+
+_TOOLS = (
+    "numa-binding|membind|preferred|cpunodebind|gres|device|runtime|only|nproc-per-node|workers|ulimit|threads|shm-size"
+    "|gpus|job_type|optimization-level|steps|ranks|stack|repeats|enforce-eager|disable-cuda-graph|async-scheduling|showclocks|showpower"
+)
+
+WORDS: tuple[Word, ...] = (
+    _word(
+        r"torch_npu|\bnpu[_:.]|'npu|\.npu\(|torch\.npu|\bNPUs?\b|Npu[A-Z]|_NPU|NPU_|npugraph|\bHCCL|_HCCL|\bhccl"
+        r"|hccn_tool|npu-smi|\bASCEND_|\bAscend\b|\bCANN\b|\baclnn|\baclop|TASK_QUEUE|\bAOE\b|\baoe\b|CPU_AFFINITY_CONF"
+        r"|\bAI CPU\b"
+        r"|AI_CPU|AI Core|MULTI_STREAM_MEMORY_REUSE|kernel_details|Level[012]\b|\bDVPP\b|msprof|[Hh][Ff]32|INF_NAN_MODE"
+        r"|FRACTAL_NZ|TransData|FORCE_OVERFLOW_CHECK|Atlas",
+        chips=("ascend",),
+    ),
+    # PyTorch for ROCm is spoken to as `torch.cuda`, and RCCL reads the variables of NCCL.
+    _word(
+        r"torch\.cuda|\bCUDA\b(?!_)|CUDA ?[Gg]raph|cudagraph|\bNCCL|_NCCL|\bnccl|_CUDA_|cudnn|cuDNN|\.cuda\(|'cuda",
+        chips=("cuda", "rocm"),
+    ),
+    _word(
+        r"nvidia-smi|(?<!\w)CUDA_(?!DEVICE_MAX)[A-Z]|allow_tf32|[Tt][Ff]32|\bNVLink\b|\bnvlink\b|Nsight|\bnsys\b"
+        r"|\bapex\b|dcgm|\bDALI\b|\bNVIDIA\b",
+        chips=("cuda",),
+    ),
+    _word(
+        r"\bRCCL|rocm-smi|amd-smi|\bHIP_[A-Z]|\bROCR_|MIOPEN|_HIP_|\bROCm\b|hipBLASLt|TUNABLEOP|rocprof",
+        chips=("rocm",),
+    ),
+    _word(
+        r"DistributedDataParallel|\bDDP\b|bucket_cap_mb|find_unused_parameters|no_sync\(|static_graph=",
+        libraries=("ddp",), training=True,
+    ),
+    _word(r"\bFSDP2?\b|fully_shard|reshard_after_forward|FullySharded", libraries=("fsdp",), training=True),
+    _word(
+        r"[Dd]eep[Ss]peed|\bZeRO\b|\bstage: \d|overlap_comm\b|offload_optimizer",
+        libraries=("deepspeed",), training=True,
+    ),
+    _word(r"MindSpeed", libraries=("mindspeed",), chips=("ascend",)),
+    _word(rf"Megatron|(?<![\w-])--(?!(?:{_TOOLS})\b)[a-z][a-z0-9]+", libraries=("megatron", "mindspeed")),
+    _word(r"\bLightning\b|accumulate_grad_batches", libraries=("lightning",), training=True),
+    _word(r"\bAccelerate\b", libraries=("accelerate",), training=True),
+    _word(r"TrainingArguments|\bTrainer\b|dataloader_num_workers", libraries=("trainer",), training=True),
+    _word(r"attn_implementation|from_pretrained", libraries=("transformers",)),
+    _word(r"[Tt]orch[Rr]ec", libraries=("torchrec",)),
+    _word(r"\bvLLM\b|--enforce-eager|cudagraph_mode|--async-scheduling", libraries=("vllm",)),
+    _word(r"\bSGLang\b|--disable-cuda-graph", libraries=("sglang",)),
+    _word(r"[Mm]ind[Ss]pore|enable_expert_placement|amp_level|MindRecord", frameworks=("mindspore",)),
+    _word(r"\btorch\.|\bPyTorch\b|nn\.Module|DataLoader", frameworks=("pytorch",)),
+    _word(
+        r"[Mm]icro-?batch|[Aa]ccumulat|\b[Bb]ackward|GradScaler|\b[Oo]ptimizer|\boptim\.|zero_grad|\b[Gg]radient"
+        r"|[Cc]onvergence|learning rate|distributed-optimizer|\b[Rr]ecomput",
+        training=True,
+    ),
+)  # fmt: skip
+"""Words by what they need; a text needs what all its words need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobKind:
+    """What a job is: chips in the words of cases, frameworks and libraries in lower case, whether it trains.
+
+    No chip is one that nobody here knows: what is of one vendor's is then not shown. No framework is one that was not
+    told: then any may be it. `trains` is None where the capture does not tell.
+    """
+
+    chips: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    trains: bool | None = None
+
+    def needs_met(self, word: Word) -> bool:
+        """Whether a word means something to this job."""
+        if word.training and self.trains is False:
+            return False
+        if word.frameworks and self.frameworks and not {*word.frameworks} & {*self.frameworks}:
+            return False
+        return all(not needed or {*needed} & {*own} for needed, own in (
+            (word.chips, self.chips), (word.libraries, self.libraries)
+        ))  # fmt: skip
+
+
+def fits(text: str, job: JobKind) -> bool:
+    """Whether every word of a text means something to the job."""
+    return not any(word.pattern.search(text) for word in WORDS if not job.needs_met(word))
+
+
+@lru_cache(maxsize=4_096)
+def fitted_prose(text: str, job: JobKind) -> str:
+    """The clauses of a text that fit; empty where none does."""
+    if fits(text, job):
+        return text
+    kept = [part for clause in _CLAUSE.split(text) if (part := _clause(clause, job))]
+    if not kept:
+        return ""
+    whole = re.sub(r"[;,:]$", ".", " ".join(kept))
+    first = whole.split()[0].rstrip(",")
+    return whole[0].upper() + whole[1:] if first.isalpha() and first not in _VERBATIM else whole
+
+
+_CLAUSE = re.compile(r"(?<=[;.]) +")
+_SETTINGS = ("export", "unset")
+_VERBATIM = (*_SETTINGS, "with", "contiguous")
+"""Words that begin code: they stay as they are."""
+_ASIDE = re.compile(r" ?\([^()]*\)")
+
+
+def _clause(clause: str, job: JobKind) -> str:
+    if fits(clause, job):
+        return clause
+    verb, *names = clause.rstrip(";.").split()
+    if verb in _SETTINGS and (own := [name for name in names if fits(name, job)]):
+        return f"{' '.join([verb, *own])}{clause[-1] if clause[-1] in ';.' else ''}"
+    plain = _ASIDE.sub(lambda found: found.group() if fits(found.group(), job) else "", clause)
+    return plain if fits(plain, job) else ""
+
+
+@lru_cache(maxsize=4_096)
+def fitted_snippet(text: str, job: JobKind) -> str:
+    """The lines of code or settings that fit; empty where what is left could not be run as it stands."""
+    lines = text.splitlines()
+    kept = [_snippet_line(line, job) for line in lines]
+    for line, own, following in zip(lines, kept, [*lines[1:], ""], strict=True):
+        opens = line.rstrip().endswith(":") or following[:1] == " "
+        if own is None and (opens or line[:1] == " ") and not line.lstrip().startswith("#"):
+            return ""
+    whole = [one for one in kept if one is not None]
+    return "\n".join(whole) if any(one.strip() and not one.lstrip().startswith("#") for one in whole) else ""
+
+
+def _snippet_line(line: str, job: JobKind) -> str | None:
+    if fits(line, job):
+        return line
+    code, mark, comment = line.partition("  # ")
+    if mark and fits(code, job):
+        said = fitted_prose(comment, job)
+        return f"{code}{mark}{said}" if said else code
+    verb, *names = code.split()
+    if verb in _SETTINGS and (own := [name for name in names if fits(name, job)]):
+        return " ".join([verb, *own])
+    return None
+
+
+def fitted_action(action: Action, job: JobKind) -> Action | None:
+    """An action as it is shown for a job; None where what it says to do does not fit."""
+    do = fitted_prose(action.do, job)
+    if not do or not fits(action.title, job):
+        return None
+    verify = fitted_prose(action.verify, job) or "The next capture no longer shows this loss."
+    return replace(action, do=do, verify=verify, risk=fitted_prose(action.risk, job) or "none")
+
+
+def fitted_actions(actions: Iterable[Action], job: JobKind) -> tuple[Action, ...]:
+    """The actions that fit, in their order, each as it is shown."""
+    return tuple(own for action in actions if (own := fitted_action(action, job)) is not None)
+
+
+def fitted_case(case: Case, job: JobKind) -> Case | None:
+    """A case as its change is shown for a job; None where the change does not fit."""
+    own = case.on(job.chips)
+    after = fitted_snippet(own.after, job)
+    if not after or not fits(own.cause, job):
+        return None
+    return replace(
+        own,
+        after=after,
+        before=own.before if fits(own.before, job) else "",
+        cure=fitted_prose(own.cure, job),
+        confirm=fitted_prose(own.confirm, job),
+        risk=fitted_prose(own.risk, job) or "none",
+        versions=fitted_prose(own.versions, job),
+    )

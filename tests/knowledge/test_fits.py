@@ -1,0 +1,149 @@
+"""No change is shown that means nothing to a job: another vendor's word, a framework not in use, training advice."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+
+import pytest
+from tests.each import each
+
+from hermes.knowledge import cases, cures
+from hermes.knowledge.cases import Case
+from hermes.knowledge.fits import JobKind, fits, fitted_action, fitted_case, fitted_prose, fitted_snippet
+from hermes.knowledge.vendors import traits
+from hermes.model.finding import Action
+
+ROOT = Path(__file__).resolve().parents[2] / "src/hermes"
+CHIPS = ("ascend", "cuda", "rocm", "cpu", "")
+# Not taken from what is tested: what somebody who knows one chip alone would stumble over.
+ONLY_OF: Mapping[str, str] = {
+    "cuda": r"torch\.cuda\.|\bcudnn\b|\bNCCL_|nvidia-smi|\bCUDA_LAUNCH|allow_tf32|PYTORCH_CUDA",
+    "rocm": r"\bRCCL_|\bHIP_[A-Z]|rocm-smi|\bROCR_|MIOPEN_|PYTORCH_HIP",
+    "ascend": r"torch_npu|torch\.npu\.|\bHCCL_|TORCH_HCCL|\bASCEND_|npu-smi|\baclnn|TASK_QUEUE_ENABLE|PYTORCH_NPU|CANN",
+}
+OF_TRAINING = r"micro-?batch|accumulat|backward\(|GradScaler|optimizer|DistributedDataParallel|no_sync"
+OF_LIBRARIES = r"DistributedDataParallel|Megatron|MindSpeed|DeepSpeed|FSDP|Lightning|--use-distributed"
+EVERY = ("ddp", "fsdp", "deepspeed", "megatron", "mindspeed", "lightning", "accelerate", "trainer", "transformers",
+         "torchrec", "vllm", "sglang")  # fmt: skip
+
+
+def job(chip: str, *libraries: str, trains: bool | None = True) -> JobKind:
+    chips = (chip,) if chip else ()
+    return JobKind(chips=chips, frameworks=("pytorch",), libraries=libraries, trains=trains)
+
+
+def foreign(text: str, chip: str) -> list[str]:
+    """Words of other chips; PyTorch for ROCm and RCCL take those of CUDA, but for tools and the driver's variables."""
+    own = {chip, "cuda"} if chip == "rocm" else {chip}
+    return [found.group() for name, words in ONLY_OF.items() if name not in own and (found := re.search(words, text))]
+
+
+# Every action that any rule can hand out, and every case ----------------------------------------------------------
+
+
+def _text(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_text, node.values))
+    if isinstance(node, ast.BinOp):
+        return _text(node.left) + _text(node.right)
+    if isinstance(node, ast.IfExp):
+        return f"{_text(node.body)}; {_text(node.orelse)}"
+    named = getattr(cures, node.id, "") if isinstance(node, ast.Name) else ""
+    return named if isinstance(named, str) and named else "7"
+
+
+def actions() -> Iterator[tuple[str, Action]]:
+    """Every `Action(…)` in the code of rules and cures, with a number in the place of what is computed."""
+    for path in sorted([*(ROOT / "profiles/rules").rglob("*.py"), ROOT / "knowledge/cures.py"]):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Action":
+                said = {one.arg: _text(one.value) for one in node.keywords if one.arg}
+                yield f"{path.stem}-{node.lineno}", Action(**said)
+
+
+ACTIONS = tuple(actions())
+
+
+def shown(one: Action | Case) -> str:
+    if isinstance(one, Action):
+        return "\n".join((one.title, one.do, one.verify, one.risk))
+    return "\n".join((one.cure, one.after, one.before, one.confirm, one.risk))
+
+
+def test_all_rules_were_read() -> None:
+    assert len(ACTIONS) > 60
+
+
+@each(ACTIONS, lambda one: one[0])
+def test_an_action_names_nothing_that_another_chip_or_library_or_training_alone_knows(one: tuple[str, Action]) -> None:
+    for chip, trains in product(CHIPS, (True, False)):
+        said = fitted_action(one[1], job(chip, trains=trains))
+        text = "" if said is None else shown(said)
+        assert foreign(text, chip) == []
+        assert re.findall(OF_LIBRARIES, text) == []
+        assert trains or re.findall(OF_TRAINING, text, re.IGNORECASE) == []
+
+
+@each(cases.cases(), lambda one: str(one.id))
+def test_a_case_names_nothing_that_another_chip_or_library_or_training_alone_knows(one: Case) -> None:
+    for chip, trains in product(CHIPS, (True, False)):
+        said = fitted_case(one, job(chip, trains=trains))
+        text = "" if said is None else shown(said)
+        assert foreign(text, chip) == []
+        assert re.findall(OF_LIBRARIES, text) == []
+        assert trains or re.findall(OF_TRAINING, text, re.IGNORECASE) == []
+
+
+@each(cases.cases(), lambda one: str(one.id))
+def test_each_chip_of_a_case_has_a_change_that_fits(one: Case) -> None:
+    every = {chip: fitted_case(one, JobKind(chips=(chip,), libraries=EVERY, trains=True)) for chip in one.chips}
+    assert [chip for chip, said in every.items() if said is None or not said.cure] == []
+
+
+# What is left of a text -------------------------------------------------------------------------------------------
+
+
+def test_a_clause_of_another_chip_goes_and_the_rest_stays_a_sentence() -> None:
+    text = "Look at npu-smi info; look at nvidia-smi -q; swap the two devices."
+    assert fitted_prose(text, job("cuda")) == "Look at nvidia-smi -q; swap the two devices."
+    assert fitted_prose(text, job("")) == "Swap the two devices."
+
+
+def test_a_setting_keeps_the_variables_that_mean_something() -> None:
+    text = "unset HCCL_ALGO NCCL_ALGO NCCL_PROTO"
+    assert fitted_snippet(text, job("ascend")) == "unset HCCL_ALGO"
+    assert fitted_snippet(text, job("rocm")) == "unset NCCL_ALGO NCCL_PROTO"
+    assert fitted_snippet(text, job("cpu")) == ""
+
+
+def test_a_comment_about_another_chip_goes_and_its_code_stays() -> None:
+    text = "flat.to(device)  # on Ascend torch_npu copies it"
+    assert fitted_snippet(text, job("cuda")) == "flat.to(device)"
+
+
+def test_code_that_would_lose_a_part_is_not_shown() -> None:
+    text = "with torch.npu.stream(side):\n    batch.to(device)"
+    assert fitted_snippet(text, job("cuda")) == ""
+    assert fitted_snippet(text, job("ascend")) == text
+
+
+@pytest.mark.parametrize(("library", "left"), [("ddp", "DistributedDataParallel(bucket_cap_mb=100)."), ("", "")])
+def test_a_change_of_a_library_needs_its_name_in_the_capture(library: str, left: str) -> None:
+    text = "DistributedDataParallel(bucket_cap_mb=100); --overlap-grad-reduce in Megatron."
+    assert fitted_prose(text, job("cuda", *filter(None, [library]))) == left
+
+
+def test_training_is_advised_unless_the_capture_is_known_to_have_none() -> None:
+    text = "Raise the micro-batch."
+    assert [fits(text, job("cuda", trains=one)) for one in (True, None, False)] == [True, True, False]
+
+
+@pytest.mark.parametrize("vendor", ["ascend", "nvidia", "amd", "cpu"])
+def test_the_chips_of_cases_are_those_of_vendors(vendor: str) -> None:
+    assert traits(vendor).chip in cases.CHIPS
