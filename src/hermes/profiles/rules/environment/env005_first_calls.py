@@ -85,5 +85,5 @@ _LATER = Action(
     "or run ten steps before the profiler starts.",
     verify="The next capture has no launch of a millisecond, and its steps are alike.",
     risk="none",
-    source="PyTorch documentation of torch.profiler.schedule; CUDA C++ Programming Guide, Lazy Loading",
+    source="PyTorch documentation of torch.profiler.schedule",
 )
