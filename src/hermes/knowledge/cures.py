@@ -246,6 +246,7 @@ ALIGNED_AXES = (
     "Ascend; in multiples of 8 on NVIDIA, of 64 where that is cheap; --make-vocab-size-divisible-by 128."
 )
 ALIGNED_AXES_SOURCE = "msprof-analyze, aicore_performance.yaml; NVIDIA, Matrix Multiplication Background User's Guide"
+WITH_STACKS = "with Python stacks (with_stack=True); on Ascend at Level1"
 READ_CLOCKS = (
     "npu-smi info -t common -i DEVICE, npu-smi info -t power; nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE; "
     "rocm-smi --showclocks --showpower"

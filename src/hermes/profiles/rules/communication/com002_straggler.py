@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.cures import WITH_STACKS
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Moment
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -163,8 +164,8 @@ def _action(peer: int, waiting: int, why: str, *, collected: bool) -> Action:
     if not collected:
         return Action(
             title=f"Profile rank {peer}",
-            do=f"Collect rank {peer} with Python stacks (with_stack=True); on Ascend at Level1; analyse its folder "
-            f"together with those of this capture: rank {waiting} shows what waits, rank {peer} will show for what.",
+            do=f"Collect rank {peer} {WITH_STACKS}; analyse its folder together with those of this capture: rank {waiting} "
+            f"shows what waits, rank {peer} will show for what.",
             verify=f"Rank {peer} arrives last at the collectives and waits for nobody.",
             risk="none",
             source="tasks of the capture itself",
