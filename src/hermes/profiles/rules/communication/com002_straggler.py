@@ -164,8 +164,8 @@ def _action(peer: int, waiting: int, why: str, *, collected: bool) -> Action:
     if not collected:
         return Action(
             title=f"Profile rank {peer}",
-            do=f"Collect rank {peer} {WITH_STACKS}; analyse its folder together with those of this capture: rank {waiting} "
-            f"shows what waits, rank {peer} will show for what.",
+            do=f"Collect rank {peer} {WITH_STACKS}; analyse its folder together with those of this capture: rank "
+            f"{waiting} shows what waits, rank {peer} will show for what.",
             verify=f"Rank {peer} arrives last at the collectives and waits for nobody.",
             risk="none",
             source="tasks of the capture itself",
