@@ -97,6 +97,7 @@ KEPT: list[tuple[str, str, str]] = [
     # what an NPU never reaches, and tests that keep it out of code for CUDA
     ("a test before a library of CUDA", "is-cuda", "import torch\nfrom flash_attn import flash_attn_func\ndef f(x):\n    if x.is_cuda:\n        return flash_attn_func(x)\n    return x\n"),
     ("a test that leaves before a library of CUDA", "device-test", 'import torch\nfrom flash_attn import flash_attn_func\ndef f(x):\n    if x.device.type != "cuda":\n        return x\n    return flash_attn_func(x)\n'),
+    ("a test that leaves before properties of CUDA", "cuda-call", T + "def f():\n    if not torch.cuda.is_available():\n        return 0\n    return torch.cuda.get_device_capability()[0]\n"),
     ("a test beside the capability", "cuda-call", T + "ok = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8\n"),
     ("a test before a graph", "cuda-call", T + "g = torch.cuda.CUDAGraph() if torch.cuda.is_available() else None\n"),
     ("a test beside one for the NPU", "cuda-call", T + "if torch.cuda.is_available():\n    torch.cuda.synchronize()\nelif torch.npu.is_available():\n    torch.npu.synchronize()\n"),
@@ -104,6 +105,7 @@ KEPT: list[tuple[str, str, str]] = [
     ("what follows a branch for the NPU that leaves", "device-string", T + 'def f():\n    if is_npu_available():\n        return torch.device("npu")\n    return torch.device("cuda")\n'),
     ("a choice with one for the NPU", "cuda-call", T + 'device = "cuda" if torch.cuda.is_available() else "npu" if npu_is_there() else "cpu"\n'),
     ("a list of devices that names the NPU", "device-test", T + 'ok = x.device.type in ["cuda", "xpu", "npu"]\n'),
+    ("a list that names the NPU", "device-string", T + 'for device in ("cuda", "npu"):\n    pass\n'),
     ("torch that is imported in a function alone", "device-string", 'def f(x, device="cuda"):\n    import torch\n    return x.to("cuda")\n'),
     # what torch.npu does not have
     ("a CUDA graph", "cuda-graph", T + "g = torch.cuda.CUDAGraph()\n"),
@@ -113,6 +115,7 @@ KEPT: list[tuple[str, str, str]] = [
     ("an NVTX context", "nvtx", T + 'with torch.cuda.nvtx.range("x"):\n    pass\n'),
     ("an NVTX import", "nvtx", "from torch.cuda import nvtx\nnvtx.range_pop()\n"),
     ("the capability", "capability", T + "major, minor = torch.cuda.get_device_capability()\n"),
+    ("a keyword that torch_npu does not have", "cuda-only", T + "s = torch.cuda.memory_snapshot(include_traces=False)\n"),
     ("the architectures", "capability", T + "a = torch.cuda.get_arch_list()\n"),
     ("the version of NCCL", "cuda-version", T + "v = torch.cuda.nccl.version()\n"),
     ("the version of CUDA", "cuda-version", T + "v = torch.version.cuda\n"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from tests.migrate.conftest import Scan
+from tests.migrate.conftest import Convert, Scan
 
 from hermes.knowledge import migration
-from hermes.migrate.model import Effect, Sure, Target
+from hermes.migrate.model import Effect, Effort, Sure, Target
 
 
 def _rules(scan: Scan, text: str, **more: object) -> dict[str, str]:
@@ -84,6 +86,38 @@ def test_a_library_behind_a_guard_is_a_note(scan: Scan) -> None:
 def test_a_module_of_the_project_is_no_library(scan: Scan, tmp_path: object) -> None:
     (tmp_path / "triton.py").write_text("x = 1\n")  # type: ignore[attr-defined]
     assert "library" not in _rules(scan, "import triton\n")
+
+
+def test_a_test_before_a_triton_kernel_of_the_project_is_left(convert: Convert, tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(
+        "try:\n    import triton\nexcept ImportError:\n    triton = None\ndef f(x): ...\n"
+    )
+    program = (
+        "import torch\ndef g(x):\n    if x.is_cuda:\n        from kernels import f\n        return f(x)\n    return x\n"
+    )
+    assert convert(program).after == program
+
+
+@pytest.mark.parametrize("program", [
+    "x = torch.ones(2, dtype=torch.float16)\ny = x.detach()\n", "x = torch.ones(2, dtype=torch.int64)\ny = x.tolist()\n",
+    "x = torch.ones(2, 2, dtype=torch.bfloat16)\ny = torch.mm(x, x)\n",
+])  # fmt: skip
+def test_a_call_that_computes_nothing_and_the_matrix_unit_have_no_limit_of_types(program: str, scan: Scan) -> None:
+    assert "dtype-limit" not in _rules(scan, f"import torch\n{program}")
+
+
+def test_a_library_that_a_function_imports_does_not_stop_the_program(scan: Scan) -> None:
+    place = scan("def f():\n    import jax\n").places[0]
+    assert (place.effect, place.effort) == (Effect.DIFFERS, Effort.HOURS)
+
+
+def test_a_library_that_works_is_no_place_for_convert(scan: Scan) -> None:
+    assert not scan("import transformers\n").places[0].converts
+
+
+def test_what_the_properties_of_an_npu_lack_is_found_through_a_name(scan: Scan) -> None:
+    found = scan("import torch\np = torch.cuda.get_device_properties(0)\nprint(p.major, p.name)\n")
+    assert [place.what for place in found.places if place.rule == "capability"] == ["`p.major`"]
 
 
 def test_calls_of_an_extension_of_the_project_are_found(scan: Scan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -18,6 +19,16 @@ def npu_names() -> frozenset[str]:
             part = module.removeprefix("torch_npu.npu.")
             names |= {part, *(f"{part}.{name}" for name in found)}
     return frozenset(names)
+
+
+@cache
+def npu_parameters(name: str) -> frozenset[str] | None:
+    """The names of the parameters of a function of torch.npu; None where they are not known or any is taken."""
+    entry = surface()["modules"]["torch_npu.npu"].get(name)
+    text = str(entry.get("signature", "")) if entry else ""
+    if not text or "*" in text:
+        return None
+    return frozenset(re.findall(r"[(,]\s*(\w+)", text))
 
 
 @cache

@@ -19,19 +19,34 @@ _NPU = re.compile(r"(?i)(^|_|\b)npu(_|\b|$)")
 _CUDA_ONLY = {"cuda-only", "cuda-graph", "capability", "extension-operator", "cuda-version"}
 _CALLS = {"cuda-call", "cuda-method", "cuda-amp"}
 _TESTS = {"device-test", "is-cuda", "device-string", "backend-string"}
+_QUESTIONS = {
+    f"torch.cuda.{name}"
+    for name in ("get_device_properties", "get_device_name", "device_count", "current_device", "is_available")
+}
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def settle(file: File) -> None:
     """Take the changes from the places of the file that an NPU does not reach, or must not."""
     kept = [_with_npu_branch(file, one) for one in file.found]
-    changing = {id(one.node) for one in kept if one.native and one.node is not None}
+    changing = {id(one.node) for one in kept if one.native and one.node is not None and not _asks(file, one.node)}
     only_cuda = {id(one.node) for one in kept if one.place.rule in _CUDA_ONLY and one.node is not None}
     only_cuda |= {id(one.node) for one in kept if one.place.rule in _CALLS and one.native is None and not _noted(one)}
     only_cuda |= set(_of_cuda_libraries(file))
     if only_cuda:
         kept = [_guarded(file, one, changing, only_cuda) for one in kept]
     file.found[:] = kept
+
+
+def _asks(file: File, node: ast.AST) -> bool:
+    """Whether a node only asks what the device is, or is an argument of such a question."""
+    for one in (node, *file.source.ancestors(node)):
+        func = one.func if isinstance(one, ast.Call) else one
+        if isinstance(func, (ast.Attribute, ast.Name)) and file.names.full(func) in _QUESTIONS:
+            return True
+        if isinstance(one, ast.stmt):
+            return False
+    return False
 
 
 def _noted(one: Found) -> bool:
@@ -52,7 +67,10 @@ def _handled(file: File, node: ast.AST) -> bool:
     """Whether an NPU takes another branch than the one in which the node stands, or than the one it tests for."""
     child: ast.AST = node
     for parent in file.source.ancestors(node):
-        if isinstance(parent, ast.Compare) and parent.left is not child and _names_npu(parent):
+        listed = isinstance(parent, (ast.Tuple, ast.List, ast.Set)) or (
+            isinstance(parent, ast.Compare) and parent.left is not child
+        )
+        if listed and _names_npu(parent):
             return True
         if isinstance(parent, (ast.If, ast.IfExp)) and _other_branch(file, parent, child):
             return True

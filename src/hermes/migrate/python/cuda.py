@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from hermes.migrate import facts
-from hermes.migrate.model import Sure
+from hermes.migrate.model import Effect, Effort, Sure
 from hermes.migrate.python.file import ACCELERATOR, MODULE, Change, File
 from hermes.migrate.python.source import Scope
 
@@ -15,6 +16,11 @@ _AGNOSTIC = {
 }  # fmt: skip
 _AMP = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _AUTOCAST_ORDER = ("enabled", "dtype", "cache_enabled")
+_ONLY_CUDA_PROPERTIES = {
+    "major", "minor", "multi_processor_count", "is_multi_gpu_board", "is_integrated", "warp_size", "gcnArchName",
+    "max_threads_per_multi_processor", "regs_per_multiprocessor", "shared_memory_per_block",
+    "shared_memory_per_block_optin", "shared_memory_per_multiprocessor",
+}  # fmt: skip
 _GRAPHS = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "is_current_stream_capturing")
 _SHIM_TOO = {"CUDAGraph", "default_generators"}
 
@@ -27,6 +33,7 @@ def find(file: File) -> None:
             continue
         if _is_part(file.names.full(attribute.value) or "") and not _continued(file, attribute):
             _use(file, attribute, full)
+    _properties(file)
     for name in file.source.nodes(ast.Name):
         full = file.names.full(name) if isinstance(name.ctx, ast.Load) else None
         if (
@@ -114,7 +121,43 @@ def _counterpart(file: File, node: ast.expr, tail: str, call: ast.Call | None, s
         changes = file.replace(node, f"{MODULE}.{tail}", MODULE)
     else:
         changes = None
+    unknown = _unknown_keywords(tail, call)
+    if changes and unknown and call is not None:
+        changes = _by_position(file, call, changes)
+    if unknown and changes is None:
+        why = f"torch.npu.{tail} takes no {' and no '.join(unknown)}"
+        file.add("cuda-only", node, f"`{file.text(node)}`", effort=Effort.MINUTES, why=why,
+                 todo="call it without, or by position")  # fmt: skip
+        return
     file.add("cuda-call", node, f"`{file.text(node)}`", native=changes, shim=())
+
+
+def _unknown_keywords(tail: str, call: ast.Call | None) -> list[str]:
+    """Keywords of a call that the function of torch_npu does not have."""
+    known = facts.npu_parameters(tail)
+    if known is None or call is None:
+        return []
+    return [keyword.arg for keyword in call.keywords if keyword.arg is not None and keyword.arg not in known]
+
+
+def _by_position(file: File, call: ast.Call, changes: Sequence[Change]) -> tuple[Change, ...] | None:
+    """`get_device_name(device=0)` by position, where it is the only argument: the first of both is the device."""
+    if call.args or len(call.keywords) != 1 or call.keywords[0].arg != "device":
+        return None
+    keyword = call.keywords[0]
+    change = Change(start=file.source.span(keyword)[0], end=file.source.span(keyword.value)[0], text="")
+    return *changes, change
+
+
+def _properties(file: File) -> None:
+    """What the properties of a CUDA device have and those of an NPU do not."""
+    for attribute in file.source.nodes(ast.Attribute):
+        if attribute.attr not in _ONLY_CUDA_PROPERTIES:
+            continue
+        kind = file.kinds.of(attribute.value)
+        if kind is not None and kind.name == "properties":
+            file.add("capability", attribute, f"`{file.text(attribute)}`", sure=kind.sure, effect=Effect.STOPS,
+                     why=f"the properties of an NPU have no {attribute.attr}")  # fmt: skip
 
 
 def _amp(file: File, node: ast.expr, name: str, call: ast.Call | None, scope: Scope) -> None:

@@ -247,8 +247,7 @@ def _number(file: File, func: ast.Attribute, node: ast.expr) -> None:
         return
     if owner is not None and owner.name not in ("tensor", "module"):
         return
-    written = _index(file, node) if not file.shadowed(file.source.scope(node), ACCELERATOR) else None
-    changes = file.replace(node, written, ACCELERATOR) if written else None
+    changes = None if file.shadowed(file.source.scope(node), ACCELERATOR) else _index(file, node)
     file.add("device-number", node, f"`.to({file.text(node)})`", sure=owner.sure if owner else Sure.LIKELY,
              native=changes, shim=())  # fmt: skip
 
@@ -294,23 +293,24 @@ def _to_accelerator(file: File, call: ast.Call, func: ast.Attribute) -> tuple[Ch
             Change(start=before[0], end=before[0], text="getattr("),
             Change(start=before[1], end=name_end, text=f", {ACCELERATOR})", needs=needs),
         )
-    start, end = file.source.span(index)
-    more = (Change(start=start, end=end, text=written),) if written != file.text(index) else ()
-    return rename, *more
+    return rename, *written
 
 
-def _index(file: File, node: ast.expr) -> str | None:
-    """The argument of `.cuda(…)` as one of `.to(…)`; None where its kind is not known."""
+def _index(file: File, node: ast.expr) -> tuple[Change, ...] | None:
+    """What makes of the argument of `.cuda(…)` one of `.to(…)`; None where its kind is not known."""
     kind = file.kinds.of(node)
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
-        return f'f"{{{ACCELERATOR}}}:{node.value}"'
-    if kind is None:
+        return file.replace(node, f'f"{{{ACCELERATOR}}}:{node.value}"', ACCELERATOR)
+    if kind is not None and kind.name == "device":
+        return ()
+    if kind is None or kind.name != "int" or "torch" not in file.source.top.names:
         return None
-    if kind.name == "device":
-        return file.text(node)
-    if kind.name == "int":
-        return f"torch.device({ACCELERATOR}, {file.text(node)})" if "torch" in file.source.top.names else None
-    return None
+    span = file.source.exact(node)
+    if span is None:
+        return None
+    # Around the argument, which may be changed by itself.
+    before = Change(start=span[0], end=span[0], text=f"torch.device({ACCELERATOR}, ", needs=frozenset({ACCELERATOR}))
+    return before, Change(start=span[1], end=span[1], text=")")
 
 
 def _is_cuda(file: File, node: ast.Attribute) -> None:
@@ -319,14 +319,18 @@ def _is_cuda(file: File, node: ast.Attribute) -> None:
     called = isinstance(parent, ast.Call) and parent.func is node
     if called or (kind is not None and kind.name != "tensor") or (kind is None and _own_attribute(file, node)):
         return
-    text = f"{file.text(node.value)}.device.type == {ACCELERATOR}"
     tight = isinstance(parent, (ast.Compare, ast.Attribute, ast.BinOp, ast.Subscript, ast.Await, ast.FormattedValue))
-    changes = (
-        None
-        if file.shadowed(file.source.scope(node), ACCELERATOR)
-        else file.replace(node, f"({text})" if tight else text, ACCELERATOR)
-    )
+    span = None if file.shadowed(file.source.scope(node), ACCELERATOR) else file.source.exact(node)
+    changes = _device_is(file, node, span, tight) if span else None
     file.add("is-cuda", node, f"`{file.text(node)}`", sure=kind.sure if kind else Sure.LIKELY, native=changes, shim=())
+
+
+def _device_is(file: File, node: ast.Attribute, span: tuple[int, int], tight: bool) -> tuple[Change, ...]:
+    """The changes that write `x.is_cuda` by the type of the device; `x` may be changed by itself."""
+    start, needs = file.source.span(node.value)[1], frozenset({ACCELERATOR})
+    closing = ")" if tight else ""
+    last = Change(start=start, end=span[1], text=f".device.type == {ACCELERATOR}{closing}", needs=needs)
+    return (Change(start=span[0], end=span[0], text="("), last) if tight else (last,)
 
 
 def _own_attribute(file: File, node: ast.Attribute) -> bool:

@@ -86,7 +86,7 @@ def constants(file: File, needs: set[str], edits: list[Edit]) -> Edit | None:
         wanted.add(ACCELERATOR)
     missing = [name for name in _LINES if name in wanted and not _defined(file, name)]
     torch = file.names.local_name("torch", file.source.top)
-    lines = [] if torch is not None or not needs else ["import torch"]
+    lines = [] if torch is not None or not needs or _imported_late(file) else ["import torch"]
     if COLLECTIVES in missing and not _imports(file, "torch.distributed"):
         lines.append("import torch.distributed")
     lines += [_LINES[name].format(torch=torch or "torch") for name in missing]

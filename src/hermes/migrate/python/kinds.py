@@ -42,6 +42,7 @@ _CALLS = {
     "argparse.ArgumentParser": Kind("parser"),
     "torch.cuda.Stream": Kind("stream"), "torch.cuda.current_stream": Kind("stream"), "torch.Stream": Kind("stream"),
     "torch.cuda.Event": Kind("event"), "torch.Event": Kind("event"),
+    "torch.cuda.get_device_properties": Kind("properties"),
     "torch.cuda.current_device": Kind("int"), "torch.cuda.device_count": Kind("int"),
     "torch.accelerator.device_count": Kind("int"), "torch.accelerator.current_device_index": Kind("int"),
     "torch.distributed.get_rank": Kind("int"), "torch.distributed.get_world_size": Kind("int"),
@@ -186,6 +187,9 @@ class Kinds:
         return ""
 
     def _method(self, node: ast.Call, func: ast.Attribute) -> Kind | None:
+        if func.attr == "get_device_properties":
+            # Of the module of the device too, as convert writes it.
+            return Kind("properties")
         owner = self.of(func.value)
         if owner is None:
             return Kind("int", "", Sure.LIKELY) if func.attr == "index" else None

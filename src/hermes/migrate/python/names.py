@@ -63,9 +63,12 @@ class Names:
 
     def local_name(self, dotted: str, scope: Scope) -> str | None:
         """A name that stands for `dotted` in the file and is seen from a scope; None where there is none."""
-        for name, bindings in self.source.top.names.items():
-            if any(one.dotted == dotted for one in bindings) and self.of_name(name, scope) == dotted:
-                return name
+        around: Scope | None = scope
+        while around is not None:
+            for name, bindings in around.names.items():
+                if any(one.dotted == dotted for one in bindings) and self.of_name(name, scope) == dotted:
+                    return name
+            around = around.parent
         return None
 
 

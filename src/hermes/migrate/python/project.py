@@ -122,7 +122,15 @@ def _note(node: ast.stmt, outline: Outline) -> None:
                 outline.functions[f"{node.name}.{method.name}"] = _parameters(method)[1:]
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         outline.functions[node.name] = _parameters(node)
-    elif isinstance(node, ast.Import):
+    elif isinstance(node, (ast.If, ast.Try)):
+        for one in (*node.body, *node.orelse):
+            _note(one, outline)
+    else:
+        _note_import(node, outline)
+
+
+def _note_import(node: ast.stmt, outline: Outline) -> None:
+    if isinstance(node, ast.Import):
         for alias in node.names:
             first = alias.name.split(".")[0]
             outline.imports[alias.asname or first] = alias.name if alias.asname else first
