@@ -105,6 +105,8 @@ KEPT: list[tuple[str, str, str]] = [
     ("what follows a branch for the NPU that leaves", "device-string", T + 'def f():\n    if is_npu_available():\n        return torch.device("npu")\n    return torch.device("cuda")\n'),
     ("a choice with one for the NPU", "cuda-call", T + 'device = "cuda" if torch.cuda.is_available() else "npu" if npu_is_there() else "cpu"\n'),
     ("a list of devices that names the NPU", "device-test", T + 'ok = x.device.type in ["cuda", "xpu", "npu"]\n'),
+    ("a function that asks for CUDA beside one for the NPU", "cuda-call", T + "def is_npu_available():\n    return hasattr(torch, 'npu')\ndef is_cuda_available():\n    return torch.cuda.is_available()\n"),
+    ("a branch of NCCL beside one of HCCL", "device-string", T + 'if backend == "hccl":\n    d = torch.device("npu")\nelif backend == "nccl":\n    d = torch.device("cuda")\n'),
     ("a list that names the NPU", "device-string", T + 'for device in ("cuda", "npu"):\n    pass\n'),
     ("torch that is imported in a function alone", "device-string", 'def f(x, device="cuda"):\n    import torch\n    return x.to("cuda")\n'),
     # what torch.npu does not have

@@ -47,6 +47,13 @@ def test_where_torch_is_not_always_imported_the_constants_stand_in_its_block(con
     assert convert(after).after == after
 
 
+def test_what_a_later_run_adds_follows_what_an_earlier_one_wrote(convert: Convert) -> None:
+    once = convert('import torch\ndevice = "cuda"\n').after
+    again = convert(f"{once}torch.cuda.manual_seed(0)\n").after
+    assert again.startswith(f"import torch\n\n{A}{M}")
+    assert again.endswith("_DEVICE_MODULE.manual_seed(0)\n")
+
+
 def test_the_table_is_large_and_each_rule_has_both_sorts() -> None:
     assert len(CHANGED) >= 120
     assert len(KEPT) >= 120

@@ -15,7 +15,7 @@ from hermes.knowledge import migration
 from hermes.migrate.model import Effect, Effort, Sure
 from hermes.migrate.python.file import File, Found
 
-_NPU = re.compile(r"(?i)(^|_|\b)npu(_|\b|$)")
+_NPU = re.compile(r"(?i)(^|_|\b)(npu|hccl)(_|\b|$)")
 _CUDA_ONLY = {"cuda-only", "cuda-graph", "capability", "extension-operator", "cuda-version"}
 _CALLS = {"cuda-call", "cuda-method", "cuda-amp"}
 _TESTS = {"device-test", "is-cuda", "device-string", "backend-string"}
@@ -76,6 +76,9 @@ def _handled(file: File, node: ast.AST) -> bool:
             return True
         if isinstance(child, ast.stmt) and _npu_left_before(parent, child):
             return True
+        if isinstance(parent, ast.FunctionDef) and "cuda" in parent.name:
+            # `is_cuda_available` beside `is_npu_available`.
+            return file.source.scope(parent).find(parent.name.replace("cuda", "npu")) is not None
         child = parent
     return False
 

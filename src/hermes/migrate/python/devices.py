@@ -6,6 +6,7 @@ import ast
 import re
 import tokenize
 from collections.abc import Iterable
+from dataclasses import replace
 from io import StringIO
 
 from hermes.migrate.model import Sure
@@ -278,12 +279,14 @@ def _to_accelerator(file: File, call: ast.Call, func: ast.Attribute) -> tuple[Ch
     if span is None or file.source.text[name_start:name_end] != "cuda":
         return None
     needs = frozenset({ACCELERATOR})
+    # `to` of a storage takes its device by name alone.
+    name = "device=" if _is_storage(file, func.value) else ""
     keyword = next((one for one in call.keywords if one.arg == "device"), None)
     index = call.args[0] if call.args else keyword.value if keyword else None
     rename = Change(start=name_start, end=name_end, text="to", needs=needs)
     if index is None:
         opening = file.source.text.index("(", name_end) + 1
-        text = f"{ACCELERATOR}, " if call.keywords else ACCELERATOR
+        text = f"{name}{ACCELERATOR}, " if call.keywords else f"{name}{ACCELERATOR}"
         return rename, Change(start=opening, end=opening, text=text)
     written = _index(file, index)
     if written is None:
@@ -293,7 +296,26 @@ def _to_accelerator(file: File, call: ast.Call, func: ast.Attribute) -> tuple[Ch
             Change(start=before[0], end=before[0], text="getattr("),
             Change(start=before[1], end=name_end, text=f", {ACCELERATOR})", needs=needs),
         )
-    return rename, *written
+    return rename, *(_named(file, index, name, written) if call.args else written)
+
+
+def _is_storage(file: File, node: ast.expr) -> bool:
+    """Whether a value is what `torch.load` hands to `map_location=lambda storage, location: …`."""
+    lambdas = [one for one in file.source.ancestors(node) if isinstance(one, ast.Lambda)]
+    if not isinstance(node, ast.Name) or not lambdas:
+        return False
+    parent = file.source.parents.get(lambdas[0])
+    by_name = isinstance(parent, ast.keyword) and parent.arg == "map_location"
+    return by_name or node.id == "storage"
+
+
+def _named(file: File, index: ast.expr, name: str, written: tuple[Change, ...]) -> tuple[Change, ...]:
+    if not name:
+        return written
+    start = file.source.span(index)[0]
+    if written and written[0].start == start:
+        return replace(written[0], text=f"{name}{written[0].text}"), *written[1:]
+    return Change(start=start, end=start, text=name), *written
 
 
 def _index(file: File, node: ast.expr) -> tuple[Change, ...] | None:

@@ -102,6 +102,10 @@ def constants(file: File, needs: set[str], edits: list[Edit]) -> Edit | None:
         lines, missing = [" " * home.col_offset + line for line in lines], []
     if position is None:
         raise ValueError("the first use stands before the imports")
+    before_these = [binding.node for name in _LINES if _defined(file, name) for binding in file.source.top.names[name]]
+    if before_these:
+        position = max(_line_end(file, node) for node in before_these if isinstance(node, ast.stmt))
+        missing = []
     newline = "\r\n" if "\r\n" in file.source.text else "\n"
     block = newline.join(lines)
     before = "" if position == 0 or file.source.text[:position].endswith(("\n", "\r")) else newline

@@ -50,7 +50,8 @@ class Names:
         """The full dotted name of a name as seen from a scope."""
         found = scope.find(name)
         if found is None:
-            return None
+            # With `from … import *` its users get torch from there; no other name is that certain.
+            return name if name == "torch" and "*" in self.source.top.names else None
         dotted = {self._of_binding(binding, depth) for binding in found[1] if not _is_none(binding)}
         return canonical(dotted.pop() or "") or None if len(dotted) == 1 else None
 
