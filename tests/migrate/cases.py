@@ -37,6 +37,7 @@ CHANGED: list[tuple[str, str, str, str, str, str]] = [
     ("get_device_name", "cuda-call", T, "n = torch.cuda.get_device_name(0)\n", "n = _DEVICE_MODULE.get_device_name(0)\n", "AM"),
     ("get_device_properties", "cuda-call", T, "p = torch.cuda.get_device_properties(0)\n", "p = _DEVICE_MODULE.get_device_properties(0)\n", "AM"),
     ("get_rng_state", "cuda-call", T, "s = torch.cuda.get_rng_state()\n", "s = _DEVICE_MODULE.get_rng_state()\n", "AM"),
+    ("the state of a device by its name", "cuda-call", T, 's = torch.cuda.get_rng_state("cuda")\n', "s = _DEVICE_MODULE.get_rng_state(_ACCELERATOR)\n", "AM"),
     ("set_rng_state", "cuda-call", T, "torch.cuda.set_rng_state(s)\n", "_DEVICE_MODULE.set_rng_state(s)\n", "AM"),
     ("a stream", "cuda-call", T, "s = torch.cuda.Stream()\n", "s = _DEVICE_MODULE.Stream()\n", "AM"),
     ("an event", "cuda-call", T, "e = torch.cuda.Event(enable_timing=True)\n", "e = _DEVICE_MODULE.Event(enable_timing=True)\n", "AM"),
@@ -149,6 +150,7 @@ CHANGED: list[tuple[str, str, str, str, str, str]] = [
     ("a device in a string", "device-test", T, 'if "cuda" in device:\n    pass\n', "if _ACCELERATOR in device:\n    pass\n", "A"),
     ("a device in a list", "device-string", T, 'if device in ("cuda", "cpu"):\n    pass\n', 'if device in (_ACCELERATOR, "cpu"):\n    pass\n', "A"),
     ("the start of a device", "device-string", T, 'if device.startswith("cuda"):\n    pass\n', "if device.startswith(_ACCELERATOR):\n    pass\n", "A"),
+    ("the start of a device with its colon", "device-test", T, 'if device.startswith("cuda:"):\n    pass\n', 'if device.startswith(f"{_ACCELERATOR}:"):\n    pass\n', "A"),
     ("a device as text", "device-test", T, 'if str(device) == "cuda":\n    pass\n', "if str(device) == _ACCELERATOR:\n    pass\n", "A"),
     # collectives
     ("a process group", "backend-string", D, 'dist.init_process_group("nccl")\n', "dist.init_process_group(_COLLECTIVES)\n", "AC"),
@@ -157,6 +159,8 @@ CHANGED: list[tuple[str, str, str, str, str, str]] = [
     ("a backend in a variable", "backend-string", D, 'kind = "nccl"\ndist.init_process_group(kind)\n', "kind = _COLLECTIVES\ndist.init_process_group(kind)\n", "AC"),
     ("a backend compared", "backend-string", D, 'if dist.get_backend() == "nccl":\n    pass\n', "if dist.get_backend() == _COLLECTIVES:\n    pass\n", "AC"),
     ("a backend as option", "backend-string", "import argparse\nimport torch\nimport torch.distributed\n", 'p = argparse.ArgumentParser()\np.add_argument("--dist-backend", default="nccl")\n', 'p = argparse.ArgumentParser()\np.add_argument("--dist-backend", default=_COLLECTIVES)\n', "AC"),
+    ("the backend by its name in torch", "backend-string", D, "ok = dist.get_backend() == dist.Backend.NCCL\n", "ok = dist.get_backend() == _COLLECTIVES\n", "AC"),
+    ("a backend in a configuration", "backend-string", D, 'c = dict(dist_cfg=dict(backend="nccl"))\n', "c = dict(dist_cfg=dict(backend=_COLLECTIVES))\n", "AC"),
     ("is_nccl_available", "backend-string", D, "ok = dist.is_nccl_available()\n", "ok = dist.is_backend_available(_COLLECTIVES)\n", "AC"),
     ("a choice of backends", "backend-string", D, 'dist.init_process_group("nccl" if ok else "gloo")\n', 'dist.init_process_group(_COLLECTIVES if ok else "gloo")\n', "AC"),
     # environment

@@ -129,6 +129,11 @@ def test_a_guess_is_called_a_guess(scan: Scan) -> None:
     assert place.sure is Sure.GUESS
 
 
+def test_a_table_by_device_that_has_no_npu_is_a_guess(scan: Scan) -> None:
+    assert "unsure-device" in _rules(scan, 'import torch\nd = {"cuda": "nccl", "cpu": "gloo"}\n')
+    assert "unsure-device" not in _rules(scan, 'import torch\nd = {"cuda": "nccl", "npu": "hccl"}\n')
+
+
 def test_the_tables_are_large_and_every_fact_has_a_source() -> None:
     assert len(migration.libraries()) >= 40
     assert len(migration.settings()) >= 60

@@ -98,7 +98,7 @@ def _device(file: File, node: ast.Constant, value: str) -> None:
     sure = file.devices.role(node)
     text = file.text(node)
     if sure is None:
-        if _may_be_device(file, node):
+        if _may_be_device(file, node) or _is_key_of_devices(file, node):
             file.add("unsure-device", node, f"`{text}`", sure=Sure.GUESS, shim=())
         return
     if file.shadowed(file.source.scope(node), ACCELERATOR):
@@ -125,6 +125,16 @@ def _may_be_device(file: File, node: ast.Constant) -> bool:
     return isinstance(parent, (ast.Assign, ast.Return, ast.keyword, ast.Compare, ast.IfExp, ast.Tuple, ast.List))
 
 
+def _is_key_of_devices(file: File, node: ast.Constant) -> bool:
+    """Whether a string is a key of a table by device, as `{"cuda": "nccl"}`, that has none for the NPU."""
+    parent = file.source.parents.get(node)
+    if not (isinstance(parent, ast.Dict) and node in parent.keys):
+        return False
+    keys = {one.value for one in parent.keys if isinstance(one, ast.Constant)}
+    values = {one.value for one in parent.values if isinstance(one, ast.Constant)}
+    return "npu" not in keys and bool(keys & {"cpu", "mps", "xpu"} or values & set(_NCCL))
+
+
 def _shim_comparison(file: File, node: ast.Constant) -> tuple[Change, ...] | None:
     """Under the shim `.type` of a tensor's device is npu: the test takes both. Plain strings stay what they are."""
     compare = file.source.parents[node]
@@ -146,6 +156,9 @@ def _shim_comparison(file: File, node: ast.Constant) -> tuple[Change, ...] | Non
 def _pattern(file: File, node: ast.Constant, value: str) -> None:
     """`"cuda:{}".format(i)`, `"cuda:%d" % i`, `"cuda:" + str(i)`."""
     parent = file.source.parents.get(node)
+    if value == "cuda:" and isinstance(parent, ast.Call):
+        _start(file, node, parent)
+        return
     formatted = isinstance(parent, ast.Attribute) and parent.attr == "format"
     percent = isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Mod, ast.Add)) and parent.left is node
     if not (formatted or percent):
@@ -161,6 +174,17 @@ def _pattern(file: File, node: ast.Constant, value: str) -> None:
     # The sum binds looser than `.format` and `%`.
     written = f"({joined})" if formatted or isinstance(getattr(parent, "op", None), ast.Mod) else joined
     file.add("device-string", node, f"`{text}`", sure=sure, native=file.replace(node, written, ACCELERATOR), shim=())
+
+
+def _start(file: File, node: ast.Constant, call: ast.Call) -> None:
+    """`device.startswith("cuda:")`."""
+    sure = file.devices.role(node)
+    named = isinstance(call.func, ast.Attribute) and call.func.attr == "startswith"
+    if sure is None or not named:
+        return
+    written = None if file.shadowed(file.source.scope(node), ACCELERATOR) else _accelerated(file, file.text(node))
+    changes = file.replace(node, written, ACCELERATOR) if written else None
+    file.add("device-test", node, f"`{file.text(call)}`", sure=sure, native=changes, shim=())
 
 
 def _f_string(file: File, node: ast.JoinedStr) -> None:

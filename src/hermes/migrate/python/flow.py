@@ -42,7 +42,14 @@ DEVICE = Words(
         "torch.is_autocast_enabled": 0, "torch.set_autocast_enabled": 0, "torch.cuda.set_device": 0,
         "torch.cuda.device": 0, "torch.cuda.synchronize": 0, "torch.accelerator.set_device_index": 0,
         "torch.amp.is_autocast_available": 0, "torch.nn.utils.vector_to_parameters": 99,
-        "torch.distributed.device_mesh.init_device_mesh": 0,
+        "torch.distributed.device_mesh.init_device_mesh": 0, "torch.cuda.set_rng_state": 1,
+        "torch.cuda.set_per_process_memory_fraction": 1,
+        **{f"torch.cuda.{name}": 0 for name in (
+            "get_rng_state", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+            "memory_stats", "memory_summary", "mem_get_info", "reset_peak_memory_stats", "get_device_properties",
+            "get_device_name", "get_device_capability", "current_stream", "default_stream", "Stream", "utilization",
+            "is_bf16_supported",
+        )},
     },
     methods={"to": 0, "cuda": 0, "set_default_device": 0},
     keywords=frozenset({
@@ -259,6 +266,10 @@ class Flow:
             if self.words.kind == "backend" and not by_torch:
                 # torch.compile has a backend too, and so has matplotlib.
                 process = name != "backend" or "process_group" in ast.dump(call.func) or full.endswith("new_group")
+                process = process or any(
+                    one.arg == name and isinstance(one.value, ast.Constant) and one.value.value == "nccl"
+                    for one in call.keywords
+                )
                 return Sure.LIKELY if process and full != "torch.compile" else None
             return Sure.PROVEN if by_torch or self._on_tensor(call) else Sure.LIKELY
         if name in ("default", "choices", "const", "value"):

@@ -71,6 +71,11 @@ def _is_whole(file: File, node: ast.expr) -> bool:
 
 def _by_name(file: File, node: ast.expr, full: str) -> None:
     rule = _EXACT.get(full) or next((rule for start, rule in _STARTS if full.startswith(start)), None)
+    if full == "torch.distributed.Backend.NCCL":
+        free = not file.shadowed(file.source.scope(node), COLLECTIVES)
+        changes = file.replace(node, COLLECTIVES, COLLECTIVES) if free else None
+        file.add("backend-string", node, f"`{file.text(node)}`", native=changes, shim=())
+        return
     if full == "torch.distributed.is_nccl_available":
         _is_nccl_available(file, node)
     elif rule is not None:
