@@ -88,7 +88,7 @@ def speed(projects: Path) -> None:
     for name in ("nanoGPT", "pytorch-examples"):
         root = projects / name
         lines = sum(file.lines for file in scan(root, Target()).files)
-        command = [sys.executable, "-m", "hermes", "migrate", "scan", str(root)]
+        command = [str(Path(sys.executable).parent / "hermes"), "migrate", "scan", str(root)]
         measured(f"`scan` of {name}, with the start", lines, lambda command=command: _quietly(command))  # type: ignore[misc]
         for style in Style:
             measured(

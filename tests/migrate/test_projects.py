@@ -61,7 +61,7 @@ def test_nano_gpt_is_scanned_in_two_seconds_of_work(projects: Path) -> None:
 @pytest.mark.slow
 def test_time_grows_with_lines_and_stays_below_a_tenth_of_a_second_for_a_hundred(tmp_path: Path) -> None:
     per_line = []
-    for size in (500, 4000):
+    for size in (500, 8000):
         root = tmp_path / str(size)
         root.mkdir()
         (root / "x.py").write_text(generated(size, random.Random(0)))
@@ -69,7 +69,7 @@ def test_time_grows_with_lines_and_stays_below_a_tenth_of_a_second_for_a_hundred
         scan_tree(root, Target(), workers=1)
         per_line.append((time.process_time() - begin) / size)
     assert per_line[1] < 0.001
-    assert per_line[1] < per_line[0] * 3
+    assert per_line[1] < per_line[0] * 2
 
 
 @pytest.mark.slow

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 import json
 import multiprocessing
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -154,14 +156,28 @@ def _start(*arguments: object) -> None:
     _worker = Worker(*arguments)  # type: ignore[arg-type]
 
 
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """A syntax tree has no garbage while it is looked at; searching it for some would make long files slow."""
+    wanted = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if wanted:
+            gc.enable()
+
+
 def _scan_one(found: walk.Found) -> FileScan:
     assert _worker is not None
-    return _worker.scan(found)
+    with _uncollected():
+        return _worker.scan(found)
 
 
 def _convert_one(found: walk.Found) -> FileChange:
     assert _worker is not None
-    return _worker.convert(found)
+    with _uncollected():
+        return _worker.convert(found)
 
 
 def _each(root: Path, files: list[walk.Found], target: Target, style: Style, least: Sure,

@@ -68,7 +68,7 @@ def _writable(out: Path) -> None:
 def in_place(change: TreeChange, *, force: bool) -> None:
     """Replace the changed files, each at once or not at all; refuses a tree whose changes git could not give back."""
     root = Path(change.root)
-    if not force:
+    if not force and change.changed:
         _committed(root if root.is_dir() else root.parent, change)
     for file in change.changed:
         target = root / file.path if root.is_dir() else root
@@ -92,7 +92,8 @@ def _committed(folder: Path, change: TreeChange) -> None:
                          hint="convert into another folder with -o OUT, or say --force")  # fmt: skip
     if told.stdout.strip():
         count = len(told.stdout.splitlines())
-        raise InputError(f"the tree has {count} uncommitted changes", where=str(folder),
+        many = "an uncommitted change" if count == 1 else f"{count} uncommitted changes"
+        raise InputError(f"the tree has {many}", where=str(folder),
                          lost="nothing: no file was changed", hint="commit first, or say --force")  # fmt: skip
 
 

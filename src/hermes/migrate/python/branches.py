@@ -74,7 +74,7 @@ def _handled(file: File, node: ast.AST) -> bool:
             return True
         if isinstance(parent, (ast.If, ast.IfExp)) and _other_branch(file, parent, child):
             return True
-        if isinstance(child, ast.stmt) and _npu_left_before(parent, child):
+        if isinstance(child, ast.stmt) and _npu_left_before(file, parent, child):
             return True
         if isinstance(parent, ast.FunctionDef) and "cuda" in parent.name:
             # `is_cuda_available` beside `is_npu_available`.
@@ -108,17 +108,27 @@ def _is_else(parent: ast.If | ast.IfExp, child: ast.AST) -> bool:
     return parent.orelse is child or (isinstance(parent.orelse, list) and parent.orelse == [child])
 
 
-def _npu_left_before(block: ast.AST, child: ast.stmt) -> bool:
+def _npu_left_before(file: File, block: ast.AST, child: ast.stmt) -> bool:
     """Whether an `if` for the NPU before a statement leaves the block."""
     for name in ("body", "orelse", "finalbody"):
         statements = getattr(block, name, None)
-        if isinstance(statements, list) and child in statements:
-            return any(
-                isinstance(one, ast.If) and isinstance(one.body[-1], _ENDS)
-                and _names_npu(one.test) and not _negative(one.test)
-                for one in statements[: statements.index(child)]
-            )  # fmt: skip
+        if not isinstance(statements, list):
+            continue
+        first = _first_leaving(file, statements)
+        if first is not None and child in statements:
+            return child.lineno > first.lineno
     return False
+
+
+def _first_leaving(file: File, statements: list[ast.stmt]) -> ast.If | None:
+    """The first `if` for the NPU that leaves a block."""
+    if id(statements) not in file.leaving:
+        file.leaving[id(statements)] = next((
+            one for one in statements
+            if isinstance(one, ast.If) and isinstance(one.body[-1], _ENDS)
+            and _names_npu(one.test) and not _negative(one.test)
+        ), None)  # fmt: skip
+    return file.leaving[id(statements)]
 
 
 def _names_npu(test: ast.AST) -> bool:

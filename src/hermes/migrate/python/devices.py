@@ -255,7 +255,7 @@ def _cuda_method(file: File, call: ast.Call, func: ast.Attribute) -> None:
         if kind is None:
             file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=(), why="it is called with more than a device")
         return
-    if kind is None and (_own_method(file, "cuda") or file.project.defines("cuda", file.source.relative)):
+    if kind is None and _own_method(file, "cuda"):
         file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=())
         return
     sure = kind.sure if kind is not None else Sure.LIKELY
@@ -285,11 +285,18 @@ def _takes_a_device(call: ast.Call) -> bool:
 
 
 def _own_method(file: File, name: str) -> bool:
-    functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [
-        *file.source.nodes(ast.FunctionDef),
-        *file.source.nodes(ast.AsyncFunctionDef),
-    ]
-    return any(node.name == name and isinstance(file.source.parents.get(node), ast.ClassDef) for node in functions)
+    """Whether a class of the file, or of a file of the project that it imports, has a method or attribute of a name."""
+    if name not in file.own:
+        functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [
+            *file.source.nodes(ast.FunctionDef),
+            *file.source.nodes(ast.AsyncFunctionDef),
+        ]
+        file.own[name] = (
+            any(node.name == name and isinstance(file.source.parents.get(node), ast.ClassDef) for node in functions)
+            or any(one.attr == name and isinstance(one.ctx, ast.Store) for one in file.source.nodes(ast.Attribute))
+            or file.project.defines(name, file.source.relative)
+        )
+    return file.own[name]
 
 
 def _calls_super(node: ast.expr) -> bool:
@@ -383,8 +390,7 @@ def _own_attribute(file: File, node: ast.Attribute) -> bool:
     """Whether classes of the program have an `is_cuda` of their own, so that a value that is not known may have it."""
     if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
         return True
-    stored = any(one.attr == "is_cuda" and isinstance(one.ctx, ast.Store) for one in file.source.nodes(ast.Attribute))
-    return stored or _own_method(file, "is_cuda") or file.project.defines("is_cuda", file.source.relative)
+    return _own_method(file, "is_cuda")
 
 
 def _shortened(text: str, limit: int = 80) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -59,6 +60,8 @@ class File:
     found: list[Found] = field(default_factory=list)
     apis: dict[str, int] = field(default_factory=dict)
     settled: set[ast.AST] = field(default_factory=set)
+    own: dict[str, bool] = field(default_factory=dict)
+    leaving: dict[int, ast.If | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.names = Names(self.source)
@@ -121,29 +124,36 @@ class File:
 def edits_of(found: Sequence[Found], style: Style, least: Sequence[Sure]) -> tuple[list[Edit], set[str], list[Place]]:
     """The edits of a style without those that are not sure enough, the constants that they need, and what is left."""
     edits: dict[tuple[int, int], Edit] = {}
+    spans: list[tuple[int, int]] = []
     needs: set[str] = set()
     left: list[Place] = []
     for one in found:
         changes = one.changes(style)
-        if changes is None or one.place.sure not in least or _clash(changes, edits):
+        if changes is None or one.place.sure not in least or any(_clashes(change, edits, spans) for change in changes):
             left.append(one.place)
             continue
         for change in changes:
             needs |= change.needs
+            if (change.start, change.end) not in edits:
+                insort(spans, (change.start, change.end))
             edits[change.start, change.end] = Edit(
                 start=change.start, end=change.end, text=change.text, rule=one.place.rule,
                 why=one.place.todo, sure=one.place.sure,
             )  # fmt: skip
-    return sorted(edits.values(), key=lambda edit: (edit.start, edit.end)), needs, left
+    return [edits[span] for span in spans], needs, left
 
 
-def _clash(changes: Sequence[Change], edits: dict[tuple[int, int], Edit]) -> bool:
-    for change in changes:
-        same = edits.get((change.start, change.end))
-        if same is not None and same.text == change.text:
-            continue
-        if any(change.start < end and start < change.end for start, end in edits) or same is not None:
+def _clashes(change: Change, edits: dict[tuple[int, int], Edit], spans: list[tuple[int, int]]) -> bool:
+    """Whether a change meets an edit that was made already; `spans` are those of the edits, in order."""
+    same = edits.get((change.start, change.end))
+    if same is not None:
+        return same.text != change.text
+    for index in range(bisect_left(spans, (change.end, change.end)) - 1, -1, -1):
+        start, end = spans[index]
+        if change.start < end and start < change.end:
             return True
+        if start < change.start:
+            return False
     return False
 
 
