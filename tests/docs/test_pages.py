@@ -14,6 +14,7 @@ from hermes.model.code_measures import CodeLine, NamedLine
 from hermes.model.host_measures import HostSide
 from hermes.model.plan import Unprofiled
 from hermes.profiles.load import load
+from hermes.profiles.measure.memory.oom import FailedRequest
 from hermes.profiles.measure.structure.sequences import Repeated
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.report.report_json import document
@@ -117,12 +118,16 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
     row = Repeated(
         rank=0, operators="Mul Add Sqrt", length=3, calls=6, ns=9, wall_ns=9, saved_ns=1, bound="memory",
     )  # fmt: skip
+    failed = FailedRequest(
+        rank=0, device_id=0, at_ns=1, asked_bytes=9, left_bytes=1, allocated_bytes=8, idle_bytes=0, place="a",
+        holders="b",
+    )  # fmt: skip
     found: dict[str, set[str]] = {}
     for name in ("job", "wide", "fused"):
         report = analyze(load([folder / name], Cache(folder / "cache")))
         step = Unprofiled(rank=0, steps=9, step_ns=8, captured_ns=9, calls=2, each_ns=0.5)
         small = replace(report.plan, minor=report.findings[:1], unprofiled=step)
-        report = replace(report, more=(*report.more, row, *CODE))
+        report = replace(report, more=(*report.more, row, failed, *CODE))
         for one in (report, replace(report, host=host_side("x"), plan=small)):
             _merge(found, _sections("", document(one)))
     return found

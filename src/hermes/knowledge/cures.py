@@ -308,3 +308,12 @@ ONTO_VECTOR_CORES = Action(
     risk="Another kernel may round otherwise.",
     source="CANN, Ascend C programming guide: kernel types",
 )
+HOLD_LESS = Action(
+    title="Hold less at the peak",
+    do="A smaller micro-batch with more accumulation; torch.utils.checkpoint around the modules that hold most; shard "
+    "parameters and optimizer states (FSDP's fully_shard, ZeRO, the distributed optimizer of Megatron and MindSpeed); "
+    "bfloat16 activations.",
+    verify="The same steps run, and the peak stays below what the device has.",
+    risk="Recomputation costs time, sharding communication; more accumulation leaves the sum of gradients as it is.",
+    source="PyTorch, Understanding CUDA Memory Usage; Megatron-LM, recompute and distributed optimizer",
+)

@@ -68,6 +68,7 @@ class Cause(str, Enum):
     WRONG_TRANSPORT = "wrong transport", "传输通道错误"
     THREADS_STARTED_ANEW = "threads or processes started anew", "反复启动线程或进程"
     CONCAT_GROWTH = "tensors grown by concatenation", "拼接增长的张量"
+    OUT_OF_MEMORY = "out of memory", "内存不足"
     GROWING_MEMORY = "memory that grows", "内存持续增长"
     GARBAGE_COLLECTION = "garbage collection", "垃圾回收"
     FRESH_MEMORY = "fresh memory", "新分配内存的缺页"

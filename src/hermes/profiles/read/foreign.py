@@ -61,8 +61,9 @@ _EXECUTION = Foreign(
     instead="give the trace that torch.profiler wrote beside it",
 )
 _SNAPSHOT = Foreign(
-    name="a snapshot of PyTorch's allocator, or another pickle, which Hermes never loads",
-    instead="https://pytorch.org/memory_viz shows it; hermes profile --memory records allocations",
+    name="a pickle, which Hermes never loads",
+    instead="of pickles only snapshots of PyTorch's allocator are read, as plain data: "
+    "torch.cuda.memory._dump_snapshot",
 )
 _BROWSER = Foreign(name="a trace of a browser or of Android", instead=_TORCH)
 

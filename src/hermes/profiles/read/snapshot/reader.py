@@ -1,0 +1,220 @@
+"""A snapshot of PyTorch's caching allocator (`torch.cuda.memory._dump_snapshot`, `torch.npu.memory._dump_snapshot`).
+
+`segments` is what the allocator had taken from the device when the snapshot was made, with its blocks; `device_traces`
+the events that led there, one list a device, each with the frames of Python: `alloc`, `free_requested`,
+`free_completed`, `segment_alloc` and the like, and `oom` where a request failed. The history may begin late: what was
+held before is the difference from the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import polars as pl
+
+from hermes.base.errors import TraceFormatError
+from hermes.model.tables.failed_requests import ASKED, LEFT, OUT_OF_MEMORY
+from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.snapshot.plain_pickle import plain
+from hermes.profiles.read.source import Source, legible
+
+COMPONENT = "caching allocator"
+_SUFFIXES = (".pickle", ".pkl")
+_HEAD = 1 << 16
+_SIGNS = (b"device_traces", b"segments", b"allocator_settings")
+_RANK = re.compile(r"(?:^|[^A-Za-z])rank[-_]?(\d{1,7})", re.I)
+_TAKEN = ("segment_alloc", "segment_map")
+_GIVEN_BACK = ("segment_free", "segment_unmap")
+_LIBRARY = re.compile(r"(^|/)(torch|torch_npu)/|\.(cpp|h|cu|so)$|^\?\?$")
+_MOST_FRAMES = 3
+_STEP = re.compile(r"ProfilerStep#(\d{1,18})")
+_ASCEND = "NPU"
+
+Entry = Mapping[str, Any]
+
+
+class SnapshotReader:
+    """Finds snapshots among files, by what begins in them, and reads one as the memory of one rank."""
+
+    name: ClassVar[str] = "torch memory snapshot"
+    version: ClassVar[int] = 1
+
+    def claim(self, files: Sequence[Path]) -> list[Source]:
+        """A source for each file that begins as a pickled snapshot does."""
+        return [
+            Source(
+                reader=self.name, format="torch-memory-snapshot", root=path, files=(path,),
+                rank=int(match.group(1)) if (match := _RANK.search(legible(path.name))) else None,
+                capture=legible(path.stem),
+            )
+            for path in files
+            if path.suffix.lower() in _SUFFIXES and _begins(path)
+        ]  # fmt: skip
+
+    def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
+        """The source itself: it is read as it lies there."""
+        return source
+
+    def read(self, source: Source, rank: int, sink: Sink) -> None:
+        """Write `memory`, `allocation`, `step`, `setting` and the requests that failed."""
+        path = source.files[0]
+        try:
+            with path.open("rb") as file:
+                content = plain(file)
+        except (ValueError, OSError) as broken:
+            raise TraceFormatError(
+                path, f"no plain snapshot of an allocator ({str(broken)[:120]})", lost="this snapshot",
+                hint="torch.cuda.memory._dump_snapshot writes one; a pickle of anything else is never loaded",
+            ) from broken  # fmt: skip
+        if not isinstance(content, dict) or "segments" not in content:
+            raise TraceFormatError(path, "the pickle holds no segments of an allocator", lost="this snapshot")
+        _write(content, source, rank, sink)
+
+
+def _begins(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return False
+    return head[:1] == b"\x80" and any(sign in head for sign in _SIGNS)
+
+
+def _write(content: Mapping[str, Any], source: Source, rank: int, sink: Sink) -> None:
+    segments = [one for one in _list(content.get("segments")) if isinstance(one, dict)]
+    settings = content.get("allocator_settings")
+    settings = settings if isinstance(settings, dict) else {}
+    memory: list[dict[str, Any]] = []
+    blocks: list[dict[str, Any]] = []
+    failed: list[dict[str, Any]] = []
+    for device, trace in enumerate(_list(content.get("device_traces"))):
+        entries = [one for one in _list(trace) if isinstance(one, dict)]
+        own = [one for one in segments if one.get("device", 0) == device]
+        memory += _curve(entries, own, device)
+        blocks += _blocks(entries, device)
+        failed += _failures(entries, device)
+    if not memory:
+        sink.note(
+            "degraded", "the snapshot has no history", where=str(source.root),
+            lost="the curve of memory and who took it",
+            hint="torch.cuda.memory._record_memory_history() before the steps",
+        )  # fmt: skip
+    for name, rows, order in (
+        ("memory", memory, "ts_ns"),
+        ("allocation", blocks, "alloc_ns"),
+        ("counter", failed, "ts_ns"),
+    ):
+        if rows:
+            sink.frame(name, pl.DataFrame(rows, infer_schema_length=None).sort(order, maintain_order=True))
+    total = float(sum(_number(one.get("total_size")) for one in segments))
+    held = {"source": "allocator", "name": "segments", "count": len(segments), "value": total, "unit": "B"}
+    sink.frame("statistic", pl.DataFrame([held], infer_schema_length=None))
+    sink.frame("step", _steps(_list(content.get("external_annotations"))))
+    sink.frame("setting", _settings(settings))
+    vendor = "ascend" if any(_ASCEND in str(name) for name in settings) else "nvidia"
+    row = {"capture": source.capture, "format": source.format, "framework": "pytorch", "vendor": vendor, "epoch_ns": 0}
+    sink.frame("rank", pl.DataFrame([row], infer_schema_length=None))
+
+
+def _curve(entries: Sequence[Entry], segments: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:
+    """What was handed out and taken from the device after each event; the end is known, so it is followed backwards."""
+    allocated = sum(_number(one.get("allocated_size")) for one in segments)
+    reserved = sum(_number(one.get("total_size")) for one in segments)
+    active = sum(_number(one.get("active_size")) for one in segments)
+    rows: list[dict[str, Any]] = []
+    for entry in reversed(entries):
+        action, size = entry.get("action"), _number(entry.get("size"))
+        rows.append(
+            {"component": COMPONENT, "ts_ns": _moment(entry), "allocated_bytes": allocated, "reserved_bytes": reserved,
+             "active_bytes": active, "device_id": device}
+        )  # fmt: skip
+        if action == "alloc":
+            allocated, active = allocated - size, active - size
+        elif action == "free_requested":
+            allocated += size
+        elif action == "free_completed":
+            active += size
+        elif action in _TAKEN:
+            reserved -= size
+        elif action in _GIVEN_BACK:
+            reserved += size
+    return iter(
+        {**row, **{name: max(0, row[name]) for name in ("allocated_bytes", "reserved_bytes", "active_bytes")}}
+        for row in reversed(rows)
+    )
+
+
+def _blocks(entries: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:
+    """Each block that was handed out, named by the innermost lines of the program, and when it was given back."""
+    held: dict[int, dict[str, Any]] = {}
+    for entry in entries:
+        address = _number(entry.get("addr"))
+        if entry.get("action") == "alloc":
+            if (before := held.pop(address, None)) is not None:
+                yield before
+            held[address] = {
+                "name": place_of(_list(entry.get("frames"))), "bytes": _number(entry.get("size")),
+                "alloc_ns": _moment(entry), "release_ns": None, "device_id": device,
+            }  # fmt: skip
+        elif entry.get("action") == "free_requested" and address in held:
+            yield {**held.pop(address), "release_ns": _moment(entry)}
+    yield from held.values()
+
+
+def place_of(frames: Sequence[Any]) -> str:
+    """The innermost lines of the program itself, as `file.py:12 name`; the library's where there are no others."""
+    lines = [
+        (f"{str(one.get('filename')).rpartition('/')[2]}:{one.get('line')} {one.get('name')}",
+         _LIBRARY.search(str(one.get("filename"))) is None)
+        for one in frames
+        if isinstance(one, dict)
+    ]  # fmt: skip
+    own = [text for text, program in lines if program] or [text for text, _ in lines]
+    return " < ".join(own[:_MOST_FRAMES])[:300] or "unknown"
+
+
+def _failures(entries: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:
+    """Requests that failed: what was asked for and what the device had left, by the line that asked."""
+    for entry in entries:
+        if entry.get("action") == "oom":
+            about = {"source": OUT_OF_MEMORY, "name": place_of(_list(entry.get("frames"))), "ts_ns": _moment(entry),
+                     "device_id": device}  # fmt: skip
+            yield {**about, "series": ASKED, "value": float(_number(entry.get("size")))}
+            yield {**about, "series": LEFT, "value": float(_number(entry.get("device_free")))}
+
+
+def _steps(annotations: Sequence[Any]) -> pl.DataFrame:
+    begun: dict[int, int] = {}
+    rows: list[dict[str, Any]] = []
+    for one in annotations:
+        match = _STEP.search(str(one.get("name"))) if isinstance(one, dict) else None
+        if match is None:
+            continue
+        step, moment = int(match.group(1)), _moment(one)
+        if str(one.get("stage")).upper() == "START":
+            begun[step] = moment
+        elif step in begun:
+            start = begun.pop(step)
+            rows.append({"step": step, "start_ns": start, "dur_ns": max(0, moment - start), "name": match.group(0)})
+    schema = {"step": pl.Int64(), "start_ns": pl.Int64(), "dur_ns": pl.Int64(), "name": pl.String()}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _settings(settings: Mapping[str, Any]) -> pl.DataFrame:
+    rows = [("profiler", f"allocator.{name}"[:200], str(value)[:400]) for name, value in settings.items()]
+    return pl.DataFrame(rows, schema={"source": pl.String(), "name": pl.String(), "value": pl.String()}, orient="row")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else 0
+
+
+def _moment(entry: Entry) -> int:
+    return _number(entry.get("time_us")) * 1_000

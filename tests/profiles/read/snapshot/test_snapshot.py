@@ -1,0 +1,140 @@
+"""Snapshots of the caching allocator: curve, blocks and failures out of a pickle that is never loaded."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes.base.errors import InputError
+from hermes.profiles.api import analyze, load
+from hermes.profiles.measure.memory.oom import FailedRequest
+from hermes.profiles.read.snapshot.plain_pickle import NotPlainError, plain
+from hermes.store.cache import Cache
+
+GB = 10**9
+_MODEL = [{"filename": "/job/model.py", "line": 12, "name": "forward"},
+          {"filename": "/usr/lib/python3/site-packages/torch/nn/modules/module.py", "line": 9, "name": "_call_impl"},
+          {"filename": "/job/train.py", "line": 40, "name": "step"}]  # fmt: skip
+
+
+def _event(action: str, at_us: int, address: int, size: int, **more: Any) -> dict[str, Any]:
+    return {"action": action, "addr": address, "size": size, "stream": 0, "time_us": at_us, "frames": _MODEL, **more}
+
+
+def snapshot(*, idle: int = 0, settings: str = "PYTORCH_CUDA_ALLOC_CONF") -> dict[str, Any]:
+    """A device that held 3 GB before the history began, took 2, gave 1 back, and failed at 4."""
+    segment = {"device": 0, "address": 0, "total_size": 4 * GB + idle, "allocated_size": 4 * GB, "active_size": 4 * GB,
+               "stream": 0, "segment_type": "large", "blocks": []}  # fmt: skip
+    trace = [
+        _event("segment_alloc", 1_000, 0, 2 * GB),
+        _event("alloc", 1_001, 10, GB),
+        _event("alloc", 1_002, 20, GB),
+        _event("free_requested", 1_003, 10, GB),
+        _event("free_completed", 1_004, 10, GB),
+        _event("oom", 1_005, 0, 4 * GB, device_free=GB // 2),
+    ]
+    return {"segments": [segment], "device_traces": [trace], "allocator_settings": {settings: ""},
+            "external_annotations": []}  # fmt: skip
+
+
+def _write(folder: Path, content: object, name: str = "rank3.pickle") -> Path:
+    path = folder / name
+    path.write_bytes(pickle.dumps(content, protocol=4))
+    return path
+
+
+def test_curve_and_blocks_follow_from_the_end_and_the_history(tmp_path: Path) -> None:
+    loaded = load([_write(tmp_path, snapshot())], Cache(tmp_path / "cache"))
+    (data,) = loaded.ranks
+    assert data.rank == 3
+    assert data.table("memory", "ts_ns", "allocated_bytes", "reserved_bytes").rows() == [
+        (1_000_000, 3 * GB, 4 * GB), (1_001_000, 4 * GB, 4 * GB), (1_002_000, 5 * GB, 4 * GB),
+        (1_003_000, 4 * GB, 4 * GB), (1_004_000, 4 * GB, 4 * GB), (1_005_000, 4 * GB, 4 * GB),
+    ]  # fmt: skip
+    assert data.table("allocation", "name", "bytes", "alloc_ns", "release_ns").rows() == [
+        ("model.py:12 forward < train.py:40 step", GB, 1_001_000, 1_003_000),
+        ("model.py:12 forward < train.py:40 step", GB, 1_002_000, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("idle", "said", "action"),
+    [(0, "4.00 GB were handed out and the device had 0.50 GB left", "Hold less at the peak"),
+     (5 * GB, "5.00 GB lay idle in pieces", "Let segments grow")],
+)  # fmt: skip
+def test_a_failed_request_is_the_finding_with_its_line_and_its_cure(
+    tmp_path: Path, idle: int, said: str, action: str
+) -> None:
+    report = analyze(load([_write(tmp_path, snapshot(idle=idle))], Cache(tmp_path / "cache")))
+    (finding,) = report.findings
+    assert finding.code == "MEM007"
+    assert finding.title == f"Out of memory: 4.00 GB were asked for by model.py:12 forward, while {said}"
+    assert finding.actions[0].title == action
+    (row,) = report.measures.rows(FailedRequest)
+    assert (row.asked_bytes, row.left_bytes, row.idle_bytes) == (4 * GB, GB // 2, idle)
+    assert row.holders == "model.py:12 forward < train.py:40 step: 1.00 GB"
+
+
+def test_a_snapshot_without_a_failure_has_no_finding(tmp_path: Path) -> None:
+    content = snapshot()
+    content["device_traces"][0].pop()
+    assert analyze(load([_write(tmp_path, content)], Cache(tmp_path / "cache"))).findings == ()
+
+
+def test_a_snapshot_of_an_npu_is_one_of_ascend(tmp_path: Path) -> None:
+    (data,) = load([_write(tmp_path, snapshot(settings="PYTORCH_NPU_ALLOC_CONF"))], Cache(tmp_path / "cache")).ranks
+    assert data.table("rank", "vendor").item() == "ascend"
+
+
+class _Harmful:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, ("harm",)
+
+
+def test_a_pickle_that_calls_anything_is_refused_and_nothing_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = _write(tmp_path, {"segments": [], "device_traces": [], "extra": _Harmful()})
+    with pytest.raises(InputError, match="more than plain data"):
+        load([path], Cache(tmp_path / "cache"))
+    assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.parametrize("cut", [1, 40, 300])
+def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, cut: int) -> None:
+    path = _write(tmp_path, snapshot())
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(InputError):
+        load([path], Cache(tmp_path / "cache"))
+
+
+_PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner, inner),
+)
+
+
+@given(_PLAIN, st.sampled_from([2, 3, 4, 5]))
+def test_plain_data_comes_back_as_it_was(value: object, protocol: int) -> None:
+    assert plain(io.BytesIO(pickle.dumps(value, protocol=protocol))) == value
+
+
+@given(st.binary(max_size=200))
+def test_junk_is_never_more_than_an_error(junk: bytes) -> None:
+    try:
+        plain(io.BytesIO(junk))
+    except ValueError:
+        return
+
+
+def test_a_class_is_more_than_plain_data() -> None:
+    with pytest.raises(NotPlainError):
+        plain(io.BytesIO(pickle.dumps(Path("x"))))
