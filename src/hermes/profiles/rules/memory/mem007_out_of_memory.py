@@ -30,9 +30,15 @@ from collections.abc import Iterator
 from hermes.knowledge.cures import EXPANDABLE_SEGMENTS, HOLD_LESS
 from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain, Moment
 from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
 from hermes.profiles.measure.memory.oom import FailedRequest
 from hermes.profiles.rules.rule import rule
 
+ENOUGH = Limit(
+    value=1.0,
+    unit="times the request, idle in the allocator, would have met it in one piece",
+    source="PyTorch, message of OutOfMemoryError: reserved but unallocated memory is large",
+)
 _GB = 1e9
 
 
@@ -43,7 +49,7 @@ def out_of_memory(job: Job, failed: Rows[FailedRequest]) -> Iterator[Finding]:
     if not rows:
         return
     first = rows[0]
-    pieces = first.idle_bytes is not None and first.idle_bytes >= first.asked_bytes
+    pieces = first.idle_bytes is not None and first.idle_bytes >= ENOUGH.value * first.asked_bytes
     held = f"{(first.allocated_bytes or 0) / _GB:.2f} GB were handed out"
     why = (
         f"{(first.idle_bytes or 0) / _GB:.2f} GB lay idle in pieces"
