@@ -35,8 +35,8 @@ from hermes.profiles.measure.memory.oom import FailedRequest
 from hermes.profiles.rules.rule import rule
 
 ENOUGH = Limit(
-    value=1.0,
-    unit="times the request, idle in the allocator, would have met it in one piece",
+    value=0.99,
+    unit="of the request, idle in the allocator, would have met it in one piece",
     source="PyTorch, message of OutOfMemoryError: reserved but unallocated memory is large",
 )
 _GB = 1e9
