@@ -3,8 +3,8 @@
     python benchmarks/loops.py [NAME…]
 
 Prints a row of a table for each: the line that says what a step is, records against steps, other lines of Hermes, equal
-bits, and the mean of what the monitor measured of itself at the end of a step. What is not installed is left out.
-HERMES_MINDSPORE_PYTHON names the Python that has MindSpore.
+bits, and the mean of what the monitor measured of itself at the end of a step, the largest twentieth left out. What is
+not installed is left out. HERMES_MINDSPORE_PYTHON names the Python that has MindSpore.
 """
 
 from __future__ import annotations
@@ -125,9 +125,11 @@ if __name__ == "__main__":
     "torchrun, both ranks fail half way and are restarted": (
         """
 import torch.distributed as dist
-dist.init_process_group("gloo")
-m = nn.parallel.DistributedDataParallel(net()); o = torch.optim.SGD(m.parameters(), lr=.01)
+# In the store of torchrun the ranks of torch 2.13 may wait for ever after a restart.
 again = os.environ["TORCHELASTIC_RESTART_COUNT"] != "0"
+store = f"file://{os.path.abspath('store')}{os.getppid()}{again}"
+dist.init_process_group("gloo", init_method=store, rank=int(os.environ["RANK"]), world_size=2)
+m = nn.parallel.DistributedDataParallel(net()); o = torch.optim.SGD(m.parameters(), lr=.01)
 if again:
     m.load_state_dict(torch.load("half.pt"))
 for epoch in range(2 if again else 0, 4):
@@ -184,7 +186,25 @@ lightning.Trainer(max_epochs=3, accelerator="cpu", logger=False, enable_progress
 told(m)
 """, 60, "lightning",
     ),
+    "MindSpore, `Model.train` with the callback": (
+        """
+import numpy as np
+import mindspore as ms
+from mindspore import nn
+from mindspore.dataset import NumpySlicesDataset
+import hermes.inside
+ms.set_context(device_target="CPU")
+ms.set_seed(1)
+data = {"x": np.random.RandomState(0).randn(480, 8).astype("f"), "y": np.ones((480, 2), np.float32)}
+network = nn.Dense(8, 2)
+model = ms.train.Model(network, nn.MSELoss(), nn.SGD(network.trainable_params(), 0.01))
+model.train(1, NumpySlicesDataset(data, shuffle=False).batch(8), callbacks=[hermes.inside.mindspore_callback()],
+            dataset_sink_mode=False)
+print("BITS", [p.asnumpy().tobytes().hex() for p in network.trainable_params()], flush=True)
+""", 60, "mindspore",
+    ),
 }  # fmt: skip
+_MINDSPORE = os.environ.get("HERMES_MINDSPORE_PYTHON", "")
 _SOURCE = str(Path(hermes.__file__).parents[1])
 _HERMES = "from hermes.cli import command; command()"
 
@@ -194,23 +214,25 @@ def main(names: list[str]) -> None:
     for name, (script, steps, needs) in LOOPS.items():
         if names and name not in names:
             continue
-        if needs not in ("", "torchrun") and importlib.util.find_spec(needs) is None:
+        here = importlib.util.find_spec(needs) if needs not in ("", "torchrun", "mindspore") else True
+        if not here or (needs == "mindspore" and not _MINDSPORE):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            row = _row(name, script, steps, Path(folder), launcher=needs == "torchrun")
+            row = _row(name, script, steps, Path(folder), needs)
         sys.stdout.write("| " + " | ".join(row) + " |\n")
         sys.stdout.flush()
 
 
-def _row(name: str, script: str, steps: int, folder: Path, *, launcher: bool) -> tuple[str, ...]:
+def _row(name: str, script: str, steps: int, folder: Path, needs: str) -> tuple[str, ...]:
     file = folder / "train.py"
-    file.write_text(HEAD + script)
-    command = [sys.executable, str(file)]
-    if launcher:
+    file.write_text(script if needs == "mindspore" else HEAD + script)
+    command = [_MINDSPORE if needs == "mindspore" else sys.executable, str(file)]
+    if needs == "torchrun":
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         command += ["--max-restarts", "1", str(file)]
     environment = os.environ | {"HERMES_RUN_DIR": str(folder / "jobs"), "OMP_NUM_THREADS": "1", "PYTHONPATH": _SOURCE}
-    bare = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    without = environment | {"HERMES_CAPTURE": "0"}
+    bare = subprocess.run(command, cwd=folder, env=without, capture_output=True, text=True, check=False)
     ours = subprocess.run(
         [sys.executable, "-c", _HERMES, "run", "--no-capture", "--", *command], cwd=folder, env=environment,
         capture_output=True, text=True, check=False,
@@ -220,7 +242,9 @@ def _row(name: str, script: str, steps: int, folder: Path, *, launcher: bool) ->
     what = next((line for line in said if line.startswith("a step is ")), "no step")
     logs = sorted(log for job in jobs(folder / "jobs") for log in job.folder.glob("steps-rank*.log"))
     rows = [[row for row in read_rows(log) if row] for log in logs]
-    cost = [row[AT["overhead_ns"]] for of_rank in rows for row in of_rank[5:]]
+    cost = sorted(row[AT["overhead_ns"]] for of_rank in rows for row in of_rank[5:])
+    # Other work on the machine makes single ones as long as its turns.
+    cost = cost[: len(cost) - len(cost) // 20]
     bits = _bits(bare.stdout) == _bits(ours.stdout) != ""
     others = "; ".join(line for line in said if line != what) or "nothing"
     counted = ", ".join(str(len(of_rank)) for of_rank in rows) or "0"

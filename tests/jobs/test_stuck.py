@@ -229,3 +229,15 @@ def test_of_short_steps_the_latest_may_not_be_written_and_their_rank_is_not_behi
 
     assert behind(3_000_000) == ()
     assert behind(30_000_000) == (1,)
+
+
+def test_where_all_ranks_have_ended_nobody_waits(live_job: LiveJob) -> None:
+    watcher = Watcher(
+        live_job.job, preset="robust", environment=live_job.environment, capture=False, say=live_job.said.append
+    )
+    live_job.steps([6.0] * 30)
+    watcher.look(NOW)
+    live_job.ring.close()
+    watcher.look(NOW + 20 * SECOND)
+    assert (watcher.state, live_job.said) == ("watching", [])
+    watcher.close(patience_s=0)

@@ -215,6 +215,9 @@ class Watcher:
     def _progress(self, now_ns: int) -> None:
         """Say once that no step ends any more, where the ranks stand, and once that they go on."""
         ranks = {rank: known for rank, known in self._ranks.items() if known.rows}
+        if self.stall is None and not any(known.reader.alive for known in ranks.values()):
+            # Nobody waits: the training is over, or its launcher starts it anew.
+            return
         if not ranks or any(now_ns - known.seen_ns < LEAST_NS for known in ranks.values()):
             self._goes_on()
             return

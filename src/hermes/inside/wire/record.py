@@ -41,7 +41,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "comm_bytes": "bytes handed to these calls",
     "device_ns": "time of a step on the device, from events: this one, or an earlier one when the device is behind",
     "transfer_ns": "host time in calls that copy a tensor to the device, where they are wrapped or the job measures it",
-    "overhead_ns": "CPU time that the monitor itself took in this step",
+    "overhead_ns": "time that the monitor itself took at the end of the step before",
     "check": "checksum of the fields before it",
 }
 """Name and meaning of each field, in order; all are signed 64-bit integers, `NULL` where not measured.
