@@ -108,7 +108,10 @@ class Round:
             elif kind == 2:
                 path.symlink_to(dice.choice(["/etc/passwd", "/dev/zero", str(self.job.segment), "nowhere"]))
             else:
-                path.write_bytes(dice.randbytes(dice.randrange(0, 9000)))
+                # What was planted before may be a pipe that nobody reads, or a link to a file of the system.
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+                with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
+                    file.write(dice.randbytes(dice.randrange(0, 9000)))
 
     def use(self) -> None:
         """What watchers and ranks do."""
