@@ -1,6 +1,9 @@
-"""Plants faults in five training programs and counts how often the first culprit is right.
+"""Plants faults in training programs and counts how often the first culprit is right.
 
-    python benchmarks/precision.py [--what statistics tensors] [--only NAME] [--chips] [--out FOLDER]
+    python benchmarks/precision.py [--second] [--what statistics tensors] [--only NAME] [--chips] [--out FOLDER]
+
+The five programs of `precision_programs.py` are those that the rules were tuned on; `--second` takes the four of
+`precision_second.py` instead.
 
 Needs torch. A right answer is the line that bears the fault, or what `FAULTS` says where no line does.
 """
@@ -19,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import precision_programs as programs
+import precision_second
 
 from hermes.precision.api import Comparison, compare
 
@@ -38,8 +42,13 @@ def record(folder: Path, program: str, fault: str, **options: Any) -> Path:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        programs.run(program, fault, around, port)
+        home = _home(program)
+        programs.run(home.PROGRAMS[program], home.RANKS.get(program, 1), fault, around, port)
     return folder
+
+
+def _home(program: str) -> Any:
+    return programs if program in programs.PROGRAMS else precision_second
 
 
 def is_right(fault: programs.Fault, found: Comparison) -> str:
@@ -50,7 +59,7 @@ def is_right(fault: programs.Fault, found: Comparison) -> str:
     said = f"{first.kind}, {first.operator}, {first.module}, {first.line.rsplit('/')[-1]}: {first.why}"
     if fault.kinds and first.kind not in fault.kinds:
         return said
-    lines = programs.lines_of(fault.name)
+    lines = programs.lines_of(fault.name, _home(fault.program).__file__)
     if lines and int(first.line.rsplit(":", 1)[-1] or 0) in lines:
         return ""
     text = f"{first.operator} {first.module} {first.why}"
@@ -67,15 +76,17 @@ def main() -> None:
     asked.add_argument("--what", nargs="*", default=["statistics", "tensors"])
     asked.add_argument("--only", default="")
     asked.add_argument("--chips", action="store_true", help="the target's operators round as another chip's would")
+    asked.add_argument("--second", action="store_true", help="the programs that nobody tuned on")
     asked.add_argument("--out", type=Path, default=Path("out/precision"))
     given = asked.parse_args()
+    chosen: Any = precision_second if given.second else programs
     figures: dict[str, Any] = {}
     started = time.time()
     for what in given.what:
         right, wrong, false = 0, [], []
         more = {"arithmetic": "perturbed", "seed": 3} if given.chips else {}
         chip = "-chip" if given.chips else ""
-        for fault in programs.FAULTS:
+        for fault in chosen.FAULTS:
             if given.only and given.only not in fault.name:
                 continue
             golden = record(given.out / what / fault.program, fault.program, "", what=what)
@@ -88,7 +99,7 @@ def main() -> None:
             print(
                 f"{what:10} {fault.program:12} {fault.name:22} {'right' if not said else 'WRONG: ' + said}", flush=True
             )
-        for program, fault_name in programs.HEALTHY if not given.only else ():
+        for program, fault_name in chosen.HEALTHY if not given.only else ():
             for seed in range(1, 4) if given.chips or not fault_name else (0,):
                 golden = record(given.out / what / program, program, "", what=what)
                 options = {"arithmetic": "perturbed", "seed": seed} if seed else {}

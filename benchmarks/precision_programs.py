@@ -362,15 +362,14 @@ FAULTS = (
 )  # fmt: skip
 
 
-def lines_of(fault: str) -> list[int]:
+def lines_of(fault: str, file: str = __file__) -> list[int]:
     """Numbers of the lines that bear the name of a fault."""
-    with open(__file__, encoding="utf-8") as source:  # noqa: PTH123
+    with open(file, encoding="utf-8") as source:  # noqa: PTH123
         return [at for at, line in enumerate(source, 1) if line.rstrip().endswith(f"# fault: {fault}")]
 
 
-def run(program: str, fault: str, around: Callable[[int], Any], port: int = 29601) -> None:
+def run(program: Callable[[str], None], ranks: int, fault: str, around: Callable[[int], Any], port: int) -> None:
     """Run a program in new processes, one a rank; `around` begins what records, and gives what ends it."""
-    ranks = RANKS.get(program, 1)
     children = []
     for rank in range(ranks):
         child = os.fork()
@@ -384,16 +383,18 @@ def run(program: str, fault: str, around: Callable[[int], Any], port: int = 2960
         children.append(child)
     codes = [os.waitpid(child, 0)[1] for child in children]
     if any(codes):
-        raise SystemExit(f"{program} with {fault or 'no fault'} failed")
+        raise SystemExit(f"{program.__name__} with {fault or 'no fault'} failed")
 
 
-def _child(program: str, fault: str, around: Callable[[int], Any], rank: int, ranks: int, port: int) -> None:
+def _child(
+    program: Callable[[str], None], fault: str, around: Callable[[int], Any], rank: int, ranks: int, port: int
+) -> None:
     torch.set_num_threads(1)
     if ranks > 1:
         os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
         dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
     end = around(rank)
     try:
-        PROGRAMS[program](fault)
+        program(fault)
     finally:
         end()

@@ -169,3 +169,85 @@ def test_recordings_without_a_common_step_are_refused(tmp_path: Path) -> None:
     draw.op("aten.tanh.default", [draw.value(random(0, 4))], random(1, 4))
     with pytest.raises(InputError, match="no step in common"):
         compare(golden, draw.close())
+
+
+def chain(folder: Path, *calls: tuple[str, list[str], str, Any], line: int = 10) -> Path:
+    """One step of named calls; each is operator, names of its inputs, name of its output, and the elements of that."""
+    draw = Drawing(folder)
+    values = {"x": draw.value(random(0, 8, 16)), "raw": draw.value(np.zeros((8, 16), np.float32))}
+    for at, (name, inputs, output, array) in enumerate(calls):
+        args = [f"@{place}" for place in range(len(inputs))]
+        (values[output],) = draw.op(name, [values[one] for one in inputs], array, args=args, line=line + at)
+    return draw.close()
+
+
+X = random(0, 8, 16)
+
+
+def test_operators_that_changed_places_are_named_where_their_results_meet(tmp_path: Path) -> None:
+    sine, cosine = np.sin(X), np.cos(X)
+    calls = [("aten.sin.default", ["x"], "a", sine), ("aten.cos.default", ["x"], "b", cosine)]
+    golden = [*calls, ("aten.cat.default", ["a", "b"], "c", np.concatenate([sine, cosine]))]
+    target = [*calls[::-1], ("aten.cat.default", ["b", "a"], "c", np.concatenate([cosine, sine]))]
+    first = compare(chain(tmp_path / "a", *golden), chain(tmp_path / "b", *target), jobs=1).first
+    assert first is not None
+    assert (first.kind, first.operator, first.line) == ("another formula", "aten.cat.default", "train.py:12")
+    assert "takes what" in first.why
+
+
+def test_an_argument_that_is_hardly_another_is_named_where_results_differ(tmp_path: Path) -> None:
+    def run(folder: Path, factor: float) -> Path:
+        draw = Drawing(folder)
+        x = draw.value(X)
+        draw.op("aten.mul.Tensor", [x], (X * np.float32(factor)).astype(np.float32), args=["@0", factor], line=7)
+        return draw.close()
+
+    first = compare(run(tmp_path / "a", 0.999995), run(tmp_path / "b", 0.99999), jobs=1).first
+    assert first is not None
+    assert (first.kind, first.why) == ("another argument", "0.99999 instead of 0.999995")
+
+
+def test_close_numbers_that_round_to_either_side_are_no_difference(tmp_path: Path) -> None:
+    def run(folder: Path, x: np.ndarray) -> Path:
+        draw = Drawing(folder)
+        (y,) = draw.op("aten.mul.Tensor", [draw.value(X)], x, args=["@0", 1.0])
+        draw.op("aten._to_copy.default", [y], x.astype(np.float16), args=["@0"])
+        return draw.close()
+
+    halves = (X.astype(np.float16).astype(np.float64) * (1 + 2.0**-11)).astype(np.float32)
+    found = compare(run(tmp_path / "a", halves), run(tmp_path / "b", (halves * (1 + 2 * ULP)).astype(np.float32)))
+    assert found.first is None
+
+
+def test_memory_that_nobody_filled_is_no_difference(tmp_path: Path) -> None:
+    def run(folder: Path, rubbish: float) -> Path:
+        draw = Drawing(folder)
+        (bucket,) = draw.op("aten.empty.memory_format", [], np.full(64, rubbish, np.float32))
+        shown = draw.value(np.full(32, rubbish, np.float32), by=1, view=[bucket, [1], 0])
+        draw.lines.append({"op": "aten.as_strided.default", "n": 1, "phase": "forward", "in": [bucket], "out": [shown]})
+        draw._ops = 2
+        draw.op("aten.sin.default", [draw.value(X)], np.sin(X))
+        return draw.close()
+
+    assert compare(run(tmp_path / "a", 0.0), run(tmp_path / "b", np.nan), jobs=1).first is None
+
+
+def test_a_collective_in_the_place_of_another_is_to_blame_where_their_results_differ(tmp_path: Path) -> None:
+    golden = chain(tmp_path / "a", ("c10d.allreduce_.default", ["x"], "a", X * 2), ("aten.sin.default", ["x"], "b", X))
+    target = chain(tmp_path / "b", ("c10d.broadcast_.default", ["x"], "a", X), ("aten.sin.default", ["x"], "b", X))
+    first = compare(golden, target, jobs=1).first
+    assert first is not None
+    assert (first.kind, first.why) == ("another reduction over ranks", "broadcast in the place of allreduce")
+
+
+@pytest.mark.parametrize("aside", ["golden", "target"])
+def test_a_scratch_of_a_recurrent_layer_is_no_difference(tmp_path: Path, aside: str) -> None:
+    def run(folder: Path, scratch: int) -> Path:
+        draw = Drawing(folder)
+        x = draw.value(X)
+        draw.op("aten.mkldnn_rnn_layer.default", [x], np.tanh(X), np.full(64, scratch, np.uint8))
+        return draw.close()
+
+    sides = {"golden": 3, "target": 3, aside: 250}
+    found = [run(tmp_path / name, scratch) for name, scratch in sides.items()]
+    assert compare(*found, jobs=1).first is None

@@ -221,3 +221,51 @@ def test_a_ring_is_written_at_an_alarm_only(tmp_path: Path) -> None:
     assert read(tmp_path / "r").steps == ()
     recorder.alarm("loss is NaN")
     assert [step for _, step in read(tmp_path / "r").steps] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("parent", "number", "taken"),
+    [("", "", False), ("1 ", "", True), ("1 ", "0", False), ("1 0", "0", True), ("1 0", "1", False)],
+    ids=["alone", "a helper", "a rank below a launcher", "a helper of a rank", "another rank"],
+)
+def test_a_launcher_leaves_the_recording_to_its_ranks(
+    monkeypatch: pytest.MonkeyPatch, parent: str, number: str, taken: bool
+) -> None:
+    from hermes.inside.record.start import claimed
+
+    for name, value in (("HERMES_RECORD_PROCESS", parent), ("RANK", number)):
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
+    assert claimed("HERMES_RECORD") is taken
+    monkeypatch.delenv("HERMES_RECORD_PROCESS", raising=False)
+
+
+@pytest.mark.slow
+def test_a_model_that_is_sharded_over_two_ranks_is_recorded_by_one_command(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SHARDED)
+    given = {**environment(os.environ, record={"out": str(tmp_path / "r")}, snapshot=None), "OMP_NUM_THREADS": "1"}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    done = subprocess.run(
+        [*torchrun, str(tmp_path / "train.py")], env=given, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    run = read(tmp_path / "r")
+    assert run.steps == ((0, 0), (0, 1), (1, 0), (1, 1))
+    assert any(op.name.startswith("c10d.") for op in run.loader.load(1, 1).ops)
+    assert compare(tmp_path / "r", tmp_path / "r", jobs=1).first is None
+
+
+SHARDED = """
+import torch, torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 16))
+mesh = torch.distributed.init_device_mesh("cpu", (2,))
+fully_shard(model, mesh=mesh)
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    model(torch.randn(8, 16)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""

@@ -22,7 +22,8 @@ def run() -> None:
     """Compare two runs that should compute the same: setup, operators, and who is right.
 
     `snapshot` writes how a run is set up and `check` compares two of these, `record` records what a run computes,
-    `compare` names the first operator where two recordings part, and `replay` computes it again in float64.
+    `compare` names the first operator where two recordings part, and `replay` computes it again in float64. `golden`
+    compares a training with itself under another arithmetic, where there is no second machine.
     """
 
 
@@ -144,6 +145,27 @@ def replay(golden: Path, target: Path, operator: str, python: str) -> None:
     from hermes.precision import api
 
     print(_plain(api.replay(api.compare(golden, target), operator, python=python).sentence))
+
+
+@run.command("golden", context_settings=_launcher)
+@_command
+@click.option("-o", "--out", type=_path, required=True, help="Folder for the recordings; it must be empty or new.")
+@click.option("--against", multiple=True, help="perturbed (default), float32, float64 or compiled; may be repeated.")
+@click.option("--steps", default="0-1", help="Which steps, counted from 0; 0-1 without it.")
+@click.option("--seed", default=1, help="Of the perturbation.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
+def golden(command: tuple[str, ...], out: Path, against: tuple[str, ...], steps: str, seed: int, form: str) -> None:
+    """Compare a training with itself under another arithmetic: no second machine is needed.
+
+    Runs the command once as it is and once for each --against: with every result moved by a unit in its last place,
+    which shows the operators that enlarge rounding; with operators computed in a wider type; compiled against eager.
+    The training must end by itself, and draw the same random numbers each time. Exit code 0: all agree; 1: not all do.
+    """
+    from hermes.precision.api import golden as own
+
+    found = own.run(command, out, against or ("perturbed",), steps=steps, seed=seed)
+    print(json.dumps(own.document(found), allow_nan=False) if form == "json" else _plain(own.text(found)))
+    sys.exit(0 if all(one.comparison.verdict == "agree" for one in found) else 1)
 
 
 def _plain(text: str) -> str:

@@ -250,7 +250,7 @@ def _command() -> dict[str, Any]:
 
 def snapshot(out: str, *, rank: int | None = None) -> Snapshot:
     """Begin a snapshot from the user's own code: one line, after the model was built."""
-    import torch  # type: ignore[import-not-found]
+    import torch
 
     from hermes.inside.record.start import rank as own_rank
 

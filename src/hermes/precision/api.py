@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hermes.base.lazy import names_of
 
 if TYPE_CHECKING:
+    from hermes.precision import golden as golden
     from hermes.precision import launch as launch
     from hermes.precision.check.api import Difference as Difference
     from hermes.precision.check.api import check as check
@@ -30,6 +31,7 @@ _HOMES = {
     "check_text": "hermes.precision.check.api",
     "compare": "hermes.precision.compare",
     "document": "hermes.precision.document",
+    "golden": "hermes.precision.golden",
     "launch": "hermes.precision.launch",
     "replay": "hermes.precision.replay",
     "text": "hermes.precision.document",

@@ -6,22 +6,24 @@ _IGNORED_ARGS = frozenset(["device", "pin_memory", "layout", "generator", "memor
 _SAME_NUMBER = 1e-5
 
 
-def difference(one: object, two: object) -> str:
-    """What differs between two calls' arguments, as text; empty where they agree."""
+def difference(one: object, two: object, *, same: float = _SAME_NUMBER) -> str:
+    """What differs between two calls' arguments, as text; empty where they agree. Numbers agree within `same`."""
     if isinstance(one, dict) and isinstance(two, dict):
         for name in sorted((set(one) | set(two)) - _IGNORED_ARGS):
-            if found := difference(one.get(name), two.get(name)):
+            if found := difference(one.get(name), two.get(name), same=same):
                 return found if name in found else f"{name}: {found}"
         return ""
     if isinstance(one, list) and isinstance(two, list):
         if len(one) != len(two):
             return "" if _defaults(one, two) else _more(one, two)
-        return next((found for a, b in zip(one, two, strict=True) if (found := difference(a, b))), "")
+        return next((found for a, b in zip(one, two, strict=True) if (found := difference(a, b, same=same))), "")
     if type(one) in (int, float) and type(two) in (int, float):
         assert isinstance(one, (int, float))
         assert isinstance(two, (int, float))
-        limit = _SAME_NUMBER * max(abs(one), abs(two))
-        return "" if abs(one - two) <= limit else f"{two:.6g} instead of {one:.6g}"
+        if abs(one - two) <= same * max(abs(one), abs(two)):
+            return ""
+        digits = 6 if same else 12
+        return f"{two:.{digits}g} instead of {one:.{digits}g}"
     if one == two or _is_place(one) or _is_place(two):
         return ""
     return f"{str(two)[:60]} instead of {str(one)[:60]}"

@@ -58,9 +58,14 @@ class Noise:
         kind = arithmetic(one.name)
         sizes = [one.size for one in inputs if one.known != "none"]
         rounded = self._rounded(kind, dtype, out.size, sizes)
+        if kind == "moves" and self._narrows(one, dtype) and any(not one.equal for one in inputs):
+            rounded = 2 * roundoff(dtype) * out.size  # numbers that are close together may round to either side
         if self._repeated is not None and one.number in self._repeated:
             rounded = max(rounded if kind != "moves" else 0.0, 4 * self._repeated[one.number] * out.size)
         return rounded + self._passed_on(kind, one, out, inputs)
+
+    def _narrows(self, one: Op, dtype: str) -> bool:
+        return any(roundoff(self._golden.values[number].dtype) < roundoff(dtype) for number in one.inputs)
 
     def _coarser(self, one: Op, two: Op, at: int) -> str:
         found = ["float32"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from hermes.precision.distance import Distance
-from hermes.precision.judgement import Suspect, badness
+from hermes.precision.judgement import Suspect, badness, not_finite
 from hermes.precision.model import Op, Step
-from hermes.precision.names import is_cast
+from hermes.precision.names import arithmetic, family, is_cast, is_empty
 from hermes.precision.noise import roundoff
+
+_SOURCES = 64
 
 
 def narrow(out: Distance) -> str:
@@ -53,3 +55,65 @@ def casts(step: Step, places: list[int]) -> str:
             kinds = step.values[op.inputs[-1]].dtype, step.values[op.outputs[0]].dtype
             found += [kinds[1]] if roundoff(kinds[1]) > roundoff(kinds[0]) else []
     return max(found, key=roundoff, default="")
+
+
+def unfilled(step: Step, number: int) -> bool:
+    """Whether a value shows memory that no operator has filled, or scratch that a recurrent layer keeps for itself."""
+    at = root_maker(step, number)
+    maker = step.ops[at].name if at is not None else ""
+    return bool(maker) and (is_empty(maker) or (step.values[number].dtype == "uint8" and "rnn" in maker))
+
+
+def root_maker(step: Step, number: int) -> int | None:
+    """The operator that made a value, or what it shows elements of."""
+    value = step.values[number]
+    depth = 0
+    while value.view is not None and depth < 64:
+        value, depth = step.values[value.view.base], depth + 1
+    return value.by if value.by is not None and value.by < len(step.ops) else None
+
+
+def sources(step: Step, maker: int | None, paired: dict[int, int]) -> tuple[list[int], list[int]]:
+    """Values that paired operators made, or that came from outside, and the unpaired operators after them."""
+    values: list[int] = []
+    ops: list[int] = []
+    waiting = [maker] if maker is not None else []
+    while waiting and len(ops) < _SOURCES:
+        at = waiting.pop()
+        if at in ops or at is None or at >= len(step.ops):
+            continue
+        if at in paired:
+            values += step.ops[at].outputs
+            continue
+        ops.append(at)
+        for number in step.ops[at].inputs:
+            by = step.values[number].by
+            if by is None:
+                continue
+            if by in paired:
+                values.append(number)
+            else:
+                waiting.append(by)
+    return values, sorted(ops)
+
+
+def birth(step: Step, extra: list[int]) -> int:
+    """The first of the target's operators that has NaN or inf in its outputs and none in its inputs."""
+    for at in sorted(extra):
+        if any(not_finite(step.values[one]) for one in step.ops[at].outputs):
+            return at
+    return extra[0]
+
+
+def only_casts(golden: Step, steps: list[int], target: Step, more: list[int]) -> bool:
+    """Whether a block changes types and places alone."""
+    return all(is_cast(op.name) for op in [target.ops[at] for at in more] + [golden.ops[at] for at in steps])
+
+
+def same_names(golden: Step, missing: list[int], target: Step, extra: list[int]) -> bool:
+    """Whether a block runs the same arithmetic on both sides."""
+    names, others = (
+        [family(step.ops[at].name) for at in places if arithmetic(step.ops[at].name) != "moves"]
+        for step, places in ((golden, missing), (target, extra))
+    )
+    return bool(names) and names == others

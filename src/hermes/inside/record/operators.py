@@ -89,7 +89,7 @@ def _number(argument: Any) -> Any:
 
 def make_mode(recorder: Any, torch: Any) -> Any:
     """A mode that hands each operator to the recorder. Torch is the user's, so its class is made at run time."""
-    from torch.utils._python_dispatch import TorchDispatchMode  # type: ignore[import-not-found]
+    from torch.utils._python_dispatch import TorchDispatchMode
 
     plain = (torch.Tensor, torch.nn.Parameter)
     process = os.getpid()
@@ -101,6 +101,8 @@ def make_mode(recorder: Any, torch: Any) -> Any:
                 return func(*args, **kwargs)
             for one in types:
                 if one not in plain:
+                    if one.__module__.startswith("torch._subclasses"):
+                        return func(*args, **kwargs)  # a shape is tried out, nothing is computed
                     return NotImplemented  # its own class takes it apart, into operators that come by here
             return recorder.operator(func, args, kwargs)
 

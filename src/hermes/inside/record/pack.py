@@ -17,7 +17,7 @@ class Pack:
 
     def __init__(self, folder: str, limit: int) -> None:
         self._folder = folder
-        self._left = min(limit, _free(folder))
+        self._left = min(limit, _free(os.path.dirname(folder)))  # noqa: PTH120
         self._step = 0
         self._file: int | None = None
         self._part = 0

@@ -110,6 +110,8 @@ def plain(tensor: Any) -> Any:
     local = getattr(tensor, "_local_tensor", None)
     if local is not None:
         tensor = local
+    if type(tensor).__name__ == "FakeTensor":
+        return None  # a shape without memory
     try:
         tensor.data_ptr()
     except (RuntimeError, ValueError, NotImplementedError):

@@ -51,7 +51,7 @@ class Recorder:
         )
         self._frames = Frames()
         self._folder = os.path.join(options.out, f"rank{rank}")  # noqa: PTH118
-        os.makedirs(self._folder, exist_ok=True)  # noqa: PTH103
+        self._rank = rank, world
         self._pack = Pack(self._folder, options.limit_bytes)
         self.values = Values(torch, options, self._pack, self.paths)
         self._operators = Operators(self, torch)
@@ -60,7 +60,7 @@ class Recorder:
         self._ops: list[dict[str, Any]] = []
         self._ring: collections.deque[list[str]] = collections.deque(maxlen=max(options.ring, 1))
         self._lock = threading.RLock()
-        self._index = self._open(rank, world)
+        self._index: int | None = None
 
     # -- steps
 
@@ -68,6 +68,8 @@ class Recorder:
         """A step begins, recorded or not."""
         if self.recording or self.failed or not self.options.wants_step(self.step):
             return
+        if self._index is None:
+            self._index = self._open(*self._rank)  # not before: a launcher loads torch too, and has nothing to say
         self._ops = []
         self.values.begin()
         self._operators.begin()
@@ -186,7 +188,7 @@ class Recorder:
         self._modules.detach()
         self.module = None
         if self.options.operators and self._mode is not None:
-            from torch.utils._python_dispatch import _get_current_dispatch_mode  # type: ignore[import-not-found]
+            from torch.utils._python_dispatch import _get_current_dispatch_mode
 
             if _get_current_dispatch_mode() is self._mode:
                 self._mode.__exit__(None, None, None)
@@ -225,6 +227,8 @@ class Recorder:
     def _append(self, lines: list[str]) -> None:
         if not lines:
             return
+        if self._index is None:
+            self._index = self._open(*self._rank)
         data = ("\n".join(lines) + "\n").encode("utf-8", "replace")
         while data:
             data = data[os.write(self._index, data) :]
@@ -232,6 +236,7 @@ class Recorder:
     def _open(self, rank: int, world: int) -> int:
         import time
 
+        os.makedirs(self._folder, exist_ok=True)  # noqa: PTH103
         path = os.path.join(self._folder, INDEX)  # noqa: PTH118
         index = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         head = {

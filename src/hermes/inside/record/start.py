@@ -97,8 +97,9 @@ def start(torch: Any, options: Options) -> Any:
 def claimed(what: str) -> bool:
     """Whether another process of this rank does it already: helpers that a job starts load torch too."""
     name = f"{what}_PROCESS"
-    own, parent = f"{os.getpid()} {rank()[0]}", os.environ.get(name, "")
-    if "RANK" in os.environ and parent.rpartition(" ")[2] != str(rank()[0]):
+    number = os.environ.get("RANK", "")
+    own, parent = f"{os.getpid()} {number}", os.environ.get(name, "")
+    if number and parent.rpartition(" ")[2] != number:
         parent = ""  # a launcher came before, which is no rank itself
     if not parent:
         os.environ[name] = own
@@ -127,7 +128,7 @@ class record:  # noqa: N801 - used as `with record(...)` and `@record(...)`
         self._steps: Any = None
 
     def __enter__(self) -> record:
-        import torch  # type: ignore[import-not-found]
+        import torch
 
         if self._recorder is None:
             from hermes.inside.record.recorder import Recorder

@@ -36,6 +36,8 @@ class Statistics:
             done(None)
             return
         kind = tensor.dtype
+        if tensor.requires_grad:
+            tensor = tensor.detach()  # operators of recurrent cells come by above autograd, which knows no `out`
         if tensor.is_complex():
             tensor = torch.view_as_real(tensor.resolve_conj())
         if kind is not torch.float32:

@@ -8,13 +8,11 @@ loader, in a process of its own with a limit on memory.
 
 from __future__ import annotations
 
-import json
+import functools
 import math
+import os
 import pickletools
-import subprocess
-import sys
-import tempfile
-import zipfile
+import struct
 from pathlib import Path
 
 from hermes.precision.model import Place, Value
@@ -31,66 +29,78 @@ _SIZES = {
 }  # fmt: skip
 _LARGEST_PICKLE = 100_000
 _LARGEST_FILE = 64 << 30
-_SECONDS = 120
-_MEMORY_BYTES = 16 << 30
-_LOADER = """
-import resource, sys, json
-resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[3]),) * 2)
-import torch
-torch.set_num_threads(1)
-found = torch.load(sys.argv[1], map_location="cpu", weights_only=True).detach().contiguous()
-view = found.view(torch.uint8) if found.dim() else found.reshape(1).view(torch.uint8)
-with open(sys.argv[2], "wb") as out:
-    out.write(bytes(view.reshape(-1).tolist()) if found.numel() < 1 << 16 else view.reshape(-1).numpy().tobytes())
-print(json.dumps([str(found.dtype)[6:], list(found.shape)]))
-"""
+_DIRECTORY_END = struct.Struct("<4sHHHHIIH")
+_DIRECTORY_ENTRY = struct.Struct("<4sHHHHHHIIIHHHHHII")
+_MOST_MEMBERS = 64
 
 
 def place(path: Path, value: Value) -> Value:
-    """The value with the place and the strides of its elements; without a place where the file cannot be read."""
+    """The value with the place of its elements; without a place where the file is not one plain tensor."""
     try:
         found = _plain(path, value)
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, IndexError, KeyError):
+    except (OSError, ValueError, IndexError, KeyError, struct.error):
         found = None
     return found if found is not None else value._replace(data=None)
 
 
 def _plain(path: Path, value: Value) -> Value | None:
-    if path.is_symlink() or path.stat().st_size > _LARGEST_FILE:
-        return None
-    with zipfile.ZipFile(path) as file:
-        pickled = next((one for one in file.infolist() if one.filename.endswith("/data.pkl")), None)
-        if pickled is None or pickled.file_size > _LARGEST_PICKLE:
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        whole = os.fstat(file).st_size
+        if whole > _LARGEST_FILE:
             return None
-        read = _tensor(file.read(pickled))
+        members = _members(file, whole)
+        name = next((one for one in members if one.endswith("/data.pkl")), None)
+        if name is None or members[name][1] > _LARGEST_PICKLE:
+            return None
+        read = _tensor(os.pread(file, members[name][1], _start(file, members[name][0])))
         if read is None:
             return None
         dtype, key, offset, shape, strides = read
-        data = file.getinfo(pickled.filename.removesuffix("data.pkl") + f"data/{key}")
-        if data.compress_type != zipfile.ZIP_STORED:
-            return None
-        begin = _start(path, data)
+        header, length = members[name.removesuffix("data.pkl") + f"data/{key}"]
+        begin = _start(file, header)
+    finally:
+        os.close(file)
     dense = tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
     size = _SIZES[dtype]
     count = math.prod(shape)
     if shape != value.shape or dtype != value.dtype or (strides != dense and count > 1):
         return None
     first = begin + offset * size
-    if offset < 0 or (offset + count) * size > data.file_size:
+    if offset < 0 or (offset + count) * size > length or first + count * size > whole:
         return None
     return value._replace(data=Place(path, first, first + count * size))
 
 
-def _start(path: Path, data: zipfile.ZipInfo) -> int:
+def _members(file: int, whole: int) -> dict[str, tuple[int, int]]:
+    """Where the header of each uncompressed member of a zip lies, and its bytes."""
+    tail = os.pread(file, 1 << 16, max(whole - (1 << 16), 0))
+    end = _DIRECTORY_END.unpack_from(tail, tail.rindex(b"PK\x05\x06"))
+    count, size, begin = end[4:7]
+    if count > _MOST_MEMBERS or begin + size > whole:
+        raise ValueError("no directory of one tensor")
+    first = begin - max(whole - (1 << 16), 0)
+    entries = tail[first : first + size] if first >= 0 else os.pread(file, size, begin)
+    found, at = {}, 0
+    for _ in range(count):
+        entry = _DIRECTORY_ENTRY.unpack_from(entries, at)
+        length = entry[10]
+        name = entries[at + 46 : at + 46 + length].decode("utf-8", "replace")
+        if entry[4] == 0 and entry[8] == entry[9]:
+            found[name] = (entry[16], entry[9])
+        at += 46 + length + entry[11] + entry[12]
+    return found
+
+
+def _start(file: int, header: int) -> int:
     """Where the bytes of a member begin: behind its own header, whose length only it knows."""
-    with path.open("rb") as file:
-        file.seek(data.header_offset)
-        head = file.read(30)
+    head = os.pread(file, 30, header)
     if len(head) != 30 or head[:4] != b"PK\x03\x04":
         raise ValueError("no member where the directory says")
-    return data.header_offset + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+    return header + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
 
 
+@functools.lru_cache(maxsize=4096)
 def _tensor(pickled: bytes) -> tuple[str, str, int, tuple[int, ...], tuple[int, ...]] | None:
     """dtype, key of the storage, offset, shape and strides; None where this is not one plain tensor."""
     names: list[str] = []
@@ -158,17 +168,3 @@ def _tuple(words: list[object], at: int) -> tuple[tuple[int, ...], int]:
             return tuple(found), at
         else:
             raise ValueError("no tuple of numbers")
-
-
-def by_torch(path: Path, value: Value, python: str = sys.executable) -> tuple[bytes, str, tuple[int, ...]] | None:
-    """Elements, dtype and shape, as torch's weights-only loader reads them in a process of its own."""
-    with tempfile.NamedTemporaryFile() as out:
-        command = [python, "-I", "-c", _LOADER, str(path), out.name, str(_MEMORY_BYTES)]
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
-            if done.returncode:
-                return None
-            dtype, shape = json.loads(done.stdout)
-            return Path(out.name).read_bytes(), str(dtype), tuple(int(one) for one in shape)
-        except (OSError, ValueError, TypeError, subprocess.TimeoutExpired):
-            return None
