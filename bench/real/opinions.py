@@ -121,16 +121,17 @@ OPINIONS: tuple[Opinion, ...] = (
     ),
     Opinion(
         path="kineto/h100_qwen1.5-0.5b.json.gz",
-        job="training of a language model on one chip",
+        job="forward pass of a language model on one chip",
         bounds=("compute",),
         first=(Cause.UNFUSED_LAYERS, Cause.MEMORY_BOUND_KERNELS, Cause.STRIDED_COPIES, Cause.CASTS),
         never=(Cause.STARVED_DEVICE,),
         evidence="91 % of the step is kernels, and 38 % of these are elementwise: rotary embedding, norms, SwiGLU.",
         devices=_CUDA,
+        inference=True,
     ),
     Opinion(
         path="kineto/mi300_qwen1.5-0.5b.json.gz",
-        job="training of a language model on one chip",
+        job="forward pass of a language model on one chip",
         bounds=("compute",),
         first=(
             Cause.UNFUSED_LAYERS,
@@ -142,6 +143,7 @@ OPINIONS: tuple[Opinion, ...] = (
         never=(Cause.STARVED_DEVICE,),
         evidence="91 % of the step is kernels; elementwise ones of norms, embedding and SwiGLU take a third of them.",
         devices=_ROCM,
+        inference=True,
     ),
     Opinion(
         path="kineto/h800_deepseek_train.json.gz",

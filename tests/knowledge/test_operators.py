@@ -58,6 +58,54 @@ def test_a_kernel_without_operator_has_the_class_of_its_own_name(name: str, kind
     assert kind_of_kernel(name) == kind
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        # Experts: vLLM and SGLang (Triton), TensorRT-LLM, CUTLASS, DeepGEMM, Composable Kernel, triton_kernels.
+        ("fused_moe_kernel", "batched matmul"),
+        ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_clmp_swiGlu_dynBatch_sm100f", "batched matmul"),
+        ("void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cutlass::gemm::GroupProblemShape<>>>()",
+         "batched matmul"),
+        ("void deep_gemm::sm90_m_grouped_fp8_gemm_impl<7168u>(float*)", "batched matmul"),
+        ("void ck::kernel_moe_gemm<ck::GridwiseMoeGemm>(Argument)", "batched matmul"),
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x256x128x1", "batched matmul"),
+        ("void deep_gemm::fp8_gemm_kernel<7168u, 2048u>(float*)", "matmul"),
+        # Who gets which token.
+        ("void vllm::moe::topkGatingSoftmax<4, 128>(float const*)", "indexing"),
+        ("void vllm::moe::moe_align_block_size_kernel<int>(int const*)", "indexing"),
+        ("void moe::dev::routing::routingIndicesHistogramKernel<Params>(Params)", "indexing"),
+        ("void fbgemm_gpu::permute_2D_lengths_kernel<int>(int, int)", "indexing"),
+        # Attention.
+        ("kernel_unified_attention_2d", "attention"),
+        ("_fwd_grouped_kernel_stage1", "attention"),
+        ("void flashinfer::BatchPrefillWithPagedKVCacheKernel<Params>(Params)", "attention"),
+        ("kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at", "attention"),
+        ("void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<M>>>(P)", "attention"),
+        ("fmha_cutlassF_bf16_aligned_64x128_rf_sm80(Params)", "attention"),
+        ("fmha_cutlassB_bf16_aligned_64x64_k128_sm80(Params)", "attention backward"),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_6", "attention backward"),
+        ("void flash_fwd_splitkv_mla_kernel<Traits>(Params)", "attention"),
+        ("void paged_attention_ll4mi_QKV_mfma16_kernel<0, __hip_bfloat16>(bf16 const*)", "attention"),
+        # Between the products.
+        ("void vllm::act_and_mul_kernel<c10::BFloat16, vllm::silu_kernel, true>(c10::BFloat16*)", "elementwise"),
+        ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)", "elementwise"),
+        ("void vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*)", "normalisation"),
+        ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>(__nv_bfloat16 const*)", "copy"),
+        ("void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16>(c10::Float8_e4m3fn*)", "elementwise"),
+        ("void cuda::per_token_cast_to_fp8_with_channels<__nv_bfloat16, 128>(bf16 const*)", "elementwise"),
+        ("void split_embedding_backward_codegen_rowwise_adagrad_unweighted_kernel<float>(A)", "embedding"),
+        # TorchInductor: what is in the name tells less than its head.
+        ("triton_poi_fused_add_index_select_mul_0", "elementwise"),
+        ("triton_red_fused_add_mean_mul_pow_rsqrt_3", "normalisation"),
+        ("triton_per_fused__softmax_1", "softmax"),
+        ("triton_tem_fused_mm_5", "matmul"),
+        ("triton_tem_fused_flex_attention_0", "attention"),
+    ],
+)  # fmt: skip
+def test_kernels_of_serving_and_of_compilers_have_the_class_of_their_work(name: str, kind: str) -> None:
+    assert kind_of_kernel(name) == kind
+
+
 def test_every_class_but_the_unknown_has_a_formula() -> None:
     without = [kind for kind, found in formulas().items() if not found]
     assert without == ["other"]

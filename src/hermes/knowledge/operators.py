@@ -210,24 +210,74 @@ _ASCEND: tuple[tuple[str, str, str], ...] = (
     ("format conversion", "tensors", "TransData TransDataRNN FormatCast NpuFormatCast"),
 )  # fmt: skip
 
-# Names of kernels, for those that no operator of the capture launched; the first that fits.
+# Names of kernels, for those that no operator of the capture launched; the first that fits, in lower case.
 _KERNELS: tuple[tuple[str, str], ...] = (
-    (r"flash.*bwd|fmha.*(bwd|backward)|attn.*(bwd|backward)|attention.*(bwd|backward)", "attention backward"),
-    (r"flash.*fwd|fmha|attn_fwd|attention.*(fwd|forward)", "attention"),
+    # pytorch/pytorch, torch/_inductor/codegen/triton.py: a name lists all operators in it, and its head what it is.
+    (r"^triton_(red|per|spl)_fused.*softmax", "softmax"),
+    (r"^triton_(red|per|spl)_fused.*(layer_norm|rms_norm|group_norm|batch_norm|rsqrt)", "normalisation"),
+    (r"^triton_(red|per|spl)_fused", "reduction"),
+    (r"^triton_for_fused", "optimizer"),
+    (r"^triton_poi_fused", "elementwise"),
+    # Dao-AILab/flash-attention 2 to 4, cuDNN, xformers, AITER, FlashInfer, FlashMLA, vLLM, SGLang, TensorRT-LLM.
+    (
+        r"flash.*bwd|fmha.*(bwd|backward|cutlassb)|attn.*(bwd|backward)|attention.*(bwd|backward)|sdpa.*bprop"
+        r"|^_bwd_(kernel_)?(dq|dkv|dk_dv|preprocess)",
+        "attention backward",
+    ),
+    (
+        r"flash.*fwd|flash_?attn|flashattention|flash_?mla|fmha|attn_fwd|compute_attn|attention.*(fwd|forward)|sdpa.*fprop"
+        r"|paged_?attention|unified_attention|flex_attention|decode_attention|_fwd_(grouped_)?kernel_stage|\bpa_fwd"
+        r"|(batch|single)(prefill|decode)with|merge_(attn_)?states?|lean_attention|sparse_attn|mla_(fwd|decode)",
+        "attention",
+    ),
     (r"nchwtonhwc|nhwctonchw|nchwaddpadding|tensortransform", "format conversion"),
-    (r"dgrad|wgrad|convolve|winograd|implicit_gemm|_fprop|miopen.*conv|igemm_(fwd|bwd|wrw)|conv2d", "convolution"),
-    (r"gemm|gemv|^cijk_|cublas|splitkreduce|^nvjet|matmul", "matmul"),
-    (r"multi_tensor_apply", "optimizer"),
+    (r"batched_transpose|::transpose<|transpose_kernel|^_?transpose_", "transpose"),
+    # Who gets which token, and the way back: vLLM, SGLang, TensorRT-LLM, DeepEP, Megatron.
+    (
+        r"routing|topkgating|grouped_topk|moe_?(align|sort|permut|unpermut|expand|map|topk)|align_block_size|sort_expert"
+        r"|count_expert|count_and_sort|dispatch_layout|fused_mapping|expand_to_fused|expandinputrows|permute_(2d|1d|pooled)"
+        r"|bucketize|bounds_check|jagged|linearize_index|kv_indices|page_indices|token_ids",
+        "indexing",
+    ),
+    (r"moe.*(finalize|_sum)|finalizemoe|reduce_fused", "reduction"),
+    # Products of experts: Triton's fused_moe, CUTLASS's groups, TensorRT-LLM's bmm, DeepGEMM, CK, triton_kernels.
+    (
+        r"fused_moe|moe.*(gemm|gmm|mmk|wna16)|(gemm|marlin).*moe|^_?bmm_|(m|k)_grouped|groupproblemshape|grouped_?(gemm|mm)"
+        r"(?!::cuda::fp8)|group_gemm|\bgmm|matmul_ogs|ptrarray",
+        "batched matmul",
+    ),
+    (
+        r"dgrad|wgrad|convolve|winograd|implicit_gemm|_fprop|miopen.*conv|igemm_(fwd|bwd|wrw)|conv2d|causal_conv1d"
+        r"|conv_depthwise",
+        "convolution",
+    ),
+    (
+        r"(?<!fb)gemm|gemv|^cijk_|cublas|splitk|^nvjet|matmul|tensorop|^triton_(tem|mm|bmm)|_mm_kernel|marlin|machete"
+        r"|streamk",
+        "matmul",
+    ),
+    (r"multi_tensor_apply|fused_?adam", "optimizer"),
     (r"softmax|soft_max", "softmax"),
-    (r"layer_norm|layernorm|rms_?norm|batch_norm|bn_(fw|bw)|group_?norm|groupnorm|rowwisemoments", "normalisation"),
+    (
+        r"layer_?norm|rms_?norm|batch_?norm|bn_(fw|bw)|group_?norm|rowwisemoments|(^|_)ln_(fwd|bwd)|l2norm",
+        "normalisation",
+    ),
+    (r"rotary|rope|silu|swiglu|gelu|act_and_mul|geglu", "elementwise"),
     (r"embedding", "embedding"),
-    (r"catarraybatchedcopy", "copy"),
-    (r"index|gather|scatter|radixsort|devicesort|nll_loss|topk", "indexing"),
-    (r"reduce_kernel|reduce_1block", "reduction"),
+    (
+        r"catarraybatchedcopy|reshape_and_cache|concat_and_cache|store_?kv_?cache|copy_tensor|kv_?cache.*(copy|write)",
+        "copy",
+    ),
+    # Quantisation rounds and finds scales; it is no change of type that somebody forgot.
+    (r"quant|cast_(to|back|and)_|_cast_to|cvt_", "elementwise"),
+    (r"index|gather|scatter|radixsort|devicesort|mergesort|deviceselect|nll_loss|topk|sampling|penalt", "indexing"),
+    (r"reduce_kernel|reduce_1block|devicereduce|devicescan|_scan_|cumsum|argmax", "reduction"),
     (r"max_pool|avg_pool|adaptive.*pool|pooling", "pooling"),
     (r"copy_kernel|float8_copy|bfloat16_copy|loadwithcast|storewithcast", "cast"),
     (r"elementwise_kernel|elementwise", "elementwise"),
 )
+# Parts of names that CANN gives to no kernel: templates, and what others call theirs.
+_NOT_OF_CANN = re.compile(r"[<(:]|kernel|^triton|^bmm_|^sm\d|^nvjet|^cijk|cutlass|^_z")
 _KERNEL = tuple((re.compile(pattern), kind) for pattern, kind in _KERNELS)
 
 _BY_ATEN = {name: Operator(kind, formula) for kind, formula, names in _ATEN for name in names.split()}
@@ -254,11 +304,11 @@ def kind_of_kernel(name: str) -> str:
 
     CANN puts the operator's type into the name: `aclnnMm_MatMulCommon_MatMulV2`, `trans_TransData_0`, `Conv2D5`.
     """
-    for word in reversed(name.split("_")[-4:]):
-        kind = operator_of(word.rstrip("0123456789")).kind if "::" not in word else "other"
+    lower = name.lower()
+    for word in () if _NOT_OF_CANN.search(lower) else reversed(name.split("_")[-4:]):
+        kind = operator_of(word.rstrip("0123456789")).kind
         if kind != "other":
             return kind
-    lower = name.lower()
     return next((kind for pattern, kind in _KERNEL if pattern.search(lower)), "other")
 
 

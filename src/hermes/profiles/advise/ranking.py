@@ -37,8 +37,8 @@ class Ranking:
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """Findings that claim something of their own."""
-        return tuple(finding for finding in self.findings if _counts(finding, self.floor))
+        """Findings that claim something of their own; a place to look claims nothing that its causes explain."""
+        return tuple(one for one in self.findings if _counts(one, self.floor) and not _looked_into(one))
 
     def as_planned(self, actions: Sequence[Advice]) -> tuple[Finding, ...]:
         """The problems in the order of what is to be done about them, so that verdict and actions are one story."""
@@ -171,6 +171,11 @@ def _together(parts: Sequence[Finding], replay: Replay) -> int:
     """What cures of parts give together: by replay, and at least the most that one promises."""
     replayed = replay(tuple(dict.fromkeys(spec for part in parts for spec in part.replay)))
     return max([part.gain.expected_ns for part in parts] + ([replayed.low_ns] if replayed else []))
+
+
+def _looked_into(finding: Finding) -> bool:
+    """Whether a finding only says where to look, and others say what is there."""
+    return finding.cause is Cause.STARVED_DEVICE and _only_describes(finding)
 
 
 def _only_describes(finding: Finding) -> bool:

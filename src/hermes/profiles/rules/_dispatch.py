@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from hermes.knowledge.blocking import is_copy
 from hermes.knowledge.host_work import OUTSIDE
-from hermes.model.host_measures import Dispatch, StepHost
+from hermes.model.host_measures import Dispatch, StepHost, SyncCall
 from hermes.model.job import Rows
 from hermes.model.path_measures import StepFree
 from hermes.profiles.rules._host import LAUNCHING, free_for
 
 
-def dispatch_cost(free: Rows[StepFree], host_steps: Rows[StepHost], rank: int) -> int | None:
+def dispatch_cost(
+    free: Rows[StepFree], host_steps: Rows[StepHost], rank: int, syncs: Rows[SyncCall] | None = None
+) -> int | None:
     """Free time of the typical step in operators, Python and launches; None where free time was not explained.
 
+    A copy that the host waits for begins late in its own call: of `syncs` that copy, the wait is no launch.
     A thread that carries a task queue out is in no call while the loop has nothing for it yet: that is the loop's time.
     """
     parts = [part for step in free if step.rank == rank for part in step.parts]
     if not parts:
         return None
-    launches = sum(part.ns for part in parts if part.component == "launch")
+    waits = sum(row.idle_ns for row in (syncs.of(rank) if syncs else ()) if any(map(is_copy, row.names)))
+    launches = max(0, sum(part.ns for part in parts if part.component == "launch") - waits)
     queue = free_for(free, rank, {OUTSIDE}) - silent_cost(free, host_steps, rank)
     return free_for(free, rank, LAUNCHING) + launches + queue
 

@@ -34,7 +34,7 @@ from hermes.knowledge.cures import BETWEEN_GRAPHS, DEEPER_TASK_QUEUE, MORE_PER_L
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.knowledge.vendors import QUEUE_SETTING, Traits, traits
 from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
-from hermes.model.host_measures import Dispatch, QueueDepth, StepHost
+from hermes.model.host_measures import Dispatch, QueueDepth, StepHost, SyncCall
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
@@ -74,14 +74,19 @@ IN_GRAPHS = Limit(value=0.5, unit="of tasks", source="most of what a launch cost
     ),
 )
 def slow_dispatch(
-    job: Job, free: Rows[StepFree], host_steps: Rows[StepHost], dispatches: Rows[Dispatch], depths: Rows[QueueDepth]
+    job: Job,
+    free: Rows[StepFree],
+    host_steps: Rows[StepHost],
+    dispatches: Rows[Dispatch],
+    depths: Rows[QueueDepth],
+    syncs: Rows[SyncCall],
 ) -> Iterator[Finding]:
     """At most one finding."""
     found = host_loss(
         job,
         "free while the host hands over work",
         LIMIT,
-        lambda split: dispatch_cost(free, host_steps, split.rank),
+        lambda split: dispatch_cost(free, host_steps, split.rank, syncs),
         window_ns,
     )
     if found is None:

@@ -1,0 +1,88 @@
+"""What is advised on public profiles: the first cause is an expert's, and nothing is said that does not fit the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from bench.real.expert import Opinion
+from bench.real.judge import judge
+from bench.real.opinions import OPINIONS
+from tests.each import each
+
+from hermes.model.plan import Advice
+from hermes.model.report import Report
+from hermes.model.structure_measures import JobSigns
+
+Reported = Callable[[str], Report]
+
+MISSED = {"v100_dlrm_8ranks": "the replay of rank 7 gives less than that of all ranks' launches"}
+"""Where the first action is not about an expert's first cause yet, and why."""
+
+
+def titles(report: Report) -> list[str]:
+    return [one.title for one in report.plan.actions]
+
+
+def shown(one: Advice) -> str:
+    return "\n".join((one.title, one.do, one.before, one.after, one.risk, one.verify))
+
+
+def signs(report: Report) -> JobSigns:
+    return next(one for one in report.more if isinstance(one, JobSigns))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opinion", OPINIONS, ids=lambda one: str(one.name))
+def test_the_first_cause_is_an_experts_and_nothing_is_said_that_does_not_fit(
+    opinion: Opinion, reported: Reported
+) -> None:
+    said = judge(reported(opinion.path), opinion)
+    assert said.faults == ()
+    assert said.first is (opinion.name not in MISSED)
+
+
+@each(["a100_alexnet_cuda_sync", "v100_resnet50_first_calls", "mi250_toy_empty_last_mark"], str)
+def test_first_calls_are_left_out_and_not_tuned(name: str, reported: Reported) -> None:
+    report = reported(f"kineto/{name}.json.gz")
+    assert titles(report)[0] == "Leave the start out, and record later steps"
+    assert "expandable_segments" not in shown(report.plan.actions[0])
+
+
+def test_blocking_copies_stand_among_the_waits_with_their_time(reported: Reported) -> None:
+    report = reported("kineto/a100_rank0_of_16_blocking_copies.json.gz")
+    (copies,) = (row for row in report.host.syncs if "cudaMemcpyAsync" in row.names)
+    assert copies.longest_ns > 140_000_000
+    assert titles(report)[0] == "Copy from pinned memory, and do not wait for it"
+
+
+def test_tasks_of_a_captured_graph_are_counted_and_no_graph_is_advised(reported: Reported) -> None:
+    report = reported("kineto/mi300_sglang_decode.json.gz")
+    assert [row.graphed for row in report.host.dispatch] == [544]
+    assert "Launch the step as a graph" not in titles(report)
+
+
+def test_a_serving_engine_is_known_and_its_kernels_have_classes(reported: Reported) -> None:
+    report = reported("kineto/b200_vllm_inference.json.gz")
+    assert (signs(report).trains, "vllm" in signs(report).libraries) == (False, True)
+    first = max(report.compute.operators, key=lambda row: row.ns)
+    assert (first.kind, first.calls) == ("batched matmul", 36)
+    assert "enforce-eager" in report.plan.actions[0].do
+
+
+def test_bert_is_given_no_causal_mask_and_no_training_advice(reported: Reported) -> None:
+    report = reported("kineto/mi300_bert_small_inference.json.gz")
+    text = "\n".join(map(shown, report.plan.actions))
+    assert "is_causal" not in text
+    assert "micro-batch" not in text
+
+
+def test_the_cause_of_a_starved_device_comes_before_the_advice_to_look(reported: Reported) -> None:
+    report = reported("kineto/h100_owlv2_pipeline.json.gz")
+    assert titles(report)[0] == "Give the DataLoader worker processes"
+    assert "Look at the host calls of this step" not in titles(report)
+
+
+def test_no_convolution_is_changed_where_the_advice_is_to_compile(reported: Reported) -> None:
+    report = reported("kineto/v100_resnet50_num_workers_4.json.gz")
+    assert "bias=False" not in "\n".join(map(shown, report.plan.actions))
