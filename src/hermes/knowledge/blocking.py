@@ -79,7 +79,7 @@ def reads_back(operator: str, names: Iterable[str]) -> bool:
 def is_blocking(call: str) -> bool:
     """Whether a runtime call waits for the device, by its name."""
     name = call.lower()
-    return "synchronize" in name or name in _BLOCKING_COPIES
+    return "synchronize" in name or name in _BLOCKING_COPIES or name.endswith(BLOCKS)
 
 
 FROM_PAGEABLE = r"\bPageable\b"
@@ -87,3 +87,10 @@ FROM_PAGEABLE = r"\bPageable\b"
 
 Their call stays until the copy is done or, of one to the device, staged behind all that is before it on its stream
 (CUDA runtime API, "API synchronization behavior")."""
+
+TO_PAGEABLE = "-> Pageable"
+"""How CUPTI names copies to pageable memory: their call comes back when the copy is done, whatever it is called."""
+BLOCKS = " (to pageable memory)"
+"""What readers put behind the name of such a call, which else says that it does not wait."""
+OF_GRAPH = "graph"
+"""The type of tasks that one call launched as a graph, as readers write it."""

@@ -49,7 +49,11 @@ PATTERNS: dict[str, str] = {
         r"|method '?(sendall|send|recv|recv_into)'? of '?(_socket\.)?socket|http/client\.py"
     ),
     COMMUNICATION: r"^(gloo|mpi|ucc):|^c10d::|^processgroup",
-    SYNCHRONISATION: r"synchronize|^(cuda|hip)mem(cpy|set)$|^hipmemcpywithstream$|^aclrtmemcpy$|^memcopysync$",
+    # A copy to pageable memory comes back when it is done, whatever its name says.
+    SYNCHRONISATION: (
+        r"synchronize|^(cuda|hip)mem(cpy|set)$|^hipmemcpywithstream$|^aclrtmemcpy$|^memcopysync$"
+        r"| \(to pageable memory\)$"
+    ),
 }
 """Reason and the pattern of the names that tell it, in the order in which they count."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -65,6 +66,9 @@ _TRAITS: Mapping[str, Traits] = {
     ),
     "nvidia": Traits(chip="cuda", libraries=("nccl", "cudnn", "triton")),
     "amd": Traits(aim=REACHED_BY_LIBRARIES, chip="rocm", libraries=("rccl", "triton")),
+    "intel": Traits(chip="xpu", libraries=("oneccl", "triton")),
+    "habana": Traits(chip="gaudi", libraries=("hccl",)),
+    "meta": Traits(chip="mtia"),
     "cpu": Traits(device=False, chip="cpu", libraries=("gloo",)),
 }  # fmt: skip
 ADAPTERS: Mapping[tuple[str, str], str] = {("ascend", "pytorch"): "torch_npu"}
@@ -90,6 +94,23 @@ SHOWN_AS_OPERATIONS = "hccl"
 """The library whose collectives profilers show as operations of the device, even where no kernel was recorded."""
 FRAMEWORK_FRAMES = r"(^|/)torch(_npu)?/"
 """Files of Python frames that are a framework's, as a regular expression."""
+
+
+_BY_WORD: tuple[tuple[str, str, str | None], ...] = (
+    ("amd", "amd|instinct|radeon", None),
+    ("nvidia", "nvidia|tesla|geforce|quadro|rtx", None),
+    ("intel", r"intel|\bxpu\b|xpu_(runtime|driver|sync)|xpu:", None),
+    ("habana", r"gaudi|habana|\bhpu\b|hpu_op|hpu:", "Gaudi"),
+    ("meta", r"mtia", "MTIA"),
+)
+
+
+def vendor_of(words: str) -> tuple[str | None, str | None]:
+    """Who made a device, and what to call it where nothing names the chip: by the name of the chip, or by what a
+    profiler calls its events and a framework its backend.
+    """
+    low = words.lower()
+    return next(((vendor, chip) for vendor, pattern, chip in _BY_WORD if re.search(pattern, low)), (None, None))
 
 
 def traits(vendor: str) -> Traits:

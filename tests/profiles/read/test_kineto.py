@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from hermes.base.errors import HermesError, TraceFormatError
 from hermes.base.intervals import flat
 from hermes.base.units import ns_of_us
+from hermes.knowledge.blocking import BLOCKS, OF_GRAPH, is_blocking
+from hermes.knowledge.host_work import SYNCHRONISATION, reason_of
 from hermes.model.tables import TABLES
 from hermes.profiles.read.kineto.files import host_of
 from hermes.profiles.read.kineto.reader import KinetoReader
@@ -914,3 +916,71 @@ def test_intervals_of_an_empty_kernel_table_are_empty(read: Read) -> None:
     sink = read(ALL_KINDS[:1])
     assert _flat(sink.read("kernel"), "compute").total == 0
     assert sink.read("kernel")["start_ns"].to_numpy().dtype == np.int64
+
+
+def _copy(name: str, correlation: int, ts: float = 10) -> Event:
+    return _span("gpu_memcpy", name, ts, 2, pid=0, tid=7, device=0, stream=7, correlation=correlation, bytes=704)
+
+
+def test_a_call_that_copies_to_pageable_memory_is_told_to_wait(read: Read) -> None:
+    events = [
+        _launch(1, 5, "cudaMemcpyAsync"), _copy("Memcpy DtoH (Device -> Pageable)", 5),
+        _launch(2, 6, "cudaMemcpyAsync"), _copy("Memcpy DtoH (Device -> Pinned)", 6),
+        _launch(3, 7, "cudaMemcpyAsync"), _copy("Memcpy HtoD (Pageable -> Device)", 7),
+    ]  # fmt: skip
+    names = read(events).read("host_op").sort("start_ns")["name"].to_list()
+    assert [is_blocking(name) for name in names] == [True, False, False]
+    assert [reason_of(name) for name in names] == [SYNCHRONISATION, None, None]
+    assert names[1:] == ["cudaMemcpyAsync"] * 2
+
+
+@pytest.mark.parametrize("call", ["cudaGraphLaunch", "hipGraphLaunch", "cuGraphLaunch"])
+def test_tasks_that_one_call_launched_as_a_graph_say_so(read: Read, call: str) -> None:
+    events = [_launch(1, 5, call), *(_kernel("k", 10 + at, 1, correlation=5) for at in range(3))]
+    events += [_launch(20, 6), _kernel("k", 30, 1, correlation=6)]
+    assert read(events).read("kernel").sort("start_ns")["task_type"].to_list() == [OF_GRAPH] * 3 + ["kernel"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "device", "backend", "told"),
+    [
+        ("mtia_runtime", "mtia_ccp_events", "mtia:hccl,cpu:gloo", ("meta", "MTIA")),
+        ("xpu_runtime", "kernel", "xpu:xccl", ("intel", None)),
+        ("privateuse1_runtime", "hpu_op", "hpu:hccl", ("habana", "Gaudi")),
+        ("privateuse1_runtime", "kernel", "", ("unknown", None)),
+    ],
+)
+def test_a_device_that_is_no_gpu_goes_by_its_name(
+    read: Read, runtime: str, device: str, backend: str, told: tuple[str, str | None]
+) -> None:
+    events = [_span(runtime, "submit", 1, 2, correlation=5), _span(device, "fc", 5, 9, pid=0, tid=4, correlation=5)]
+    sink = read(events, distributedInfo={"backend": backend})
+    assert sink.read("rank").select("vendor", "chip").rows() == [told]
+    assert sink.read("kernel")["component"].to_list() == ["compute"]
+    assert not [note for note in sink.notes if note.level == "degraded" and "category" in note.message]
+
+
+def test_copies_of_mtia_have_a_direction_and_a_size(read: Read) -> None:
+    args = {"direction": "DEVICE_TO_HOST", "size": 16}
+    sink = read([_span("mtia_ccp_events", "dma_request", 1, 8, pid=9, tid=4, **args)])
+    assert sink.read("kernel").select("component", "direction", "bytes").rows() == [("copy", "d2h", 16)]
+
+
+def test_the_device_of_a_real_mtia_trace_is_read(shared: Path, tmp_path: Path) -> None:
+    sink = _tables(shared / "kineto/mtia_single_rank.json.gz", tmp_path / "out")
+    kernel = sink.read("kernel")
+    assert kernel.height == 25_814
+    assert kernel.filter(component="copy").height == 22_361
+    assert sink.read("rank")["chip"].to_list() == ["MTIA"]
+
+
+def test_the_blocking_copies_of_a_real_trace_are_waits(shared: Path, tmp_path: Path) -> None:
+    sink = _tables(shared / "kineto/a100_rank0_of_16_blocking_copies.json.gz", tmp_path / "out")
+    waits = sink.read("host_op").filter(pl.col("name").str.ends_with(BLOCKS))
+    assert (waits.height, waits["dur_ns"].sum()) == (30, 758_396_000)
+
+
+def test_the_graph_of_a_real_trace_is_seen(shared: Path, tmp_path: Path) -> None:
+    sink = _tables(shared / "kineto/mi300_sglang_decode.json.gz", tmp_path / "out")
+    kernel = sink.read("kernel")
+    assert (kernel.height, kernel.filter(task_type=OF_GRAPH).height) == (558, 544)

@@ -20,7 +20,7 @@ _RANK_TABLE = Table(
         Column("capture", "text", "Tells several captures of one rank apart: the time or name of the folder."),
         Column("format", "text", "Format the rank was read from, such as `ascend-text`, `ascend-db`, `kineto`."),
         Column("framework", "text", "`pytorch` or `mindspore`.", null="not recorded"),
-        Column("vendor", "text", "`ascend`, `nvidia`, `amd` or `cpu`."),
+        Column("vendor", "text", "`ascend`, `nvidia`, `amd`, `intel`, `habana`, `meta`, `cpu` or `unknown`."),
         Column("chip", "text", "Device name as the file gives it.", null="not recorded"),
         Column("device_id", "int", "Device number on its host.", null="not recorded or several"),
         Column("host", "text", "Name or id of the host; ranks of one host share a clock.", null="not recorded"),

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from hermes.knowledge.vendors import HOST_ONLY, vendor_of
 from hermes.profiles.read.before import before_rows, end_rows, samples
 from hermes.profiles.read.chrome import Scan, sparse_sql
 from hermes.profiles.read.sink import Sink
@@ -20,8 +21,6 @@ _UNIX_NS = (10**18, 4 * 10**18)
 _LONGEST_VALUE = 4_096
 _LARGEST_GROUP = 1 << 20
 _MOST_MEMBERS = 1 << 21
-_NVIDIA = ("nvidia", "tesla", "geforce", "quadro", "rtx")
-_AMD = ("amd", "instinct", "radeon")
 
 
 def write_about(events: Scan, capture: str, host: str | None, sink: Sink) -> None:
@@ -39,6 +38,7 @@ def _write_rank(events: Scan, job: dict[str, Any], capture: str, host: str | Non
     devices = kernel.select(pl.col("device_id").drop_nulls().unique()).collect()["device_id"].to_list()
     device = devices[0] if len(devices) == 1 else None
     chip = _chip(events.header.get("deviceProperties"), device)
+    vendor, family = _vendor(events, chip or "", str(job.get("backend") or ""), has_device=bool(devices))
     sink.frame(
         "rank",
         pl.DataFrame(
@@ -46,8 +46,8 @@ def _write_rank(events: Scan, job: dict[str, Any], capture: str, host: str | Non
                 "capture": [capture],
                 "format": ["kineto"],
                 "framework": ["pytorch"],
-                "vendor": [_vendor(events, chip or "", has_device=bool(devices))],
-                "chip": [chip],
+                "vendor": [vendor],
+                "chip": [chip or family],
                 "device_id": [device],
                 "host": [host],
                 "world_size": [_whole(job.get("world_size"))],
@@ -71,20 +71,29 @@ def _chip(properties: Any, device: int | None) -> str | None:
     return own[0] if own else names.pop() if len(names) == 1 else None
 
 
-def _vendor(events: Scan, chip: str, *, has_device: bool) -> str:
-    words = chip.lower()
-    if any(word in words for word in _AMD):
-        return "amd"
-    if any(word in words for word in _NVIDIA):
-        return "nvidia"
-    calls = events.con.execute(
-        "SELECT DISTINCT CASE WHEN name LIKE 'hip%' THEN 'amd' WHEN name LIKE 'cu%' THEN 'nvidia' END AS vendor "
-        "FROM event WHERE what IN ('runtime', 'driver') ORDER BY vendor NULLS LAST"
-    ).fetchall()
+def _vendor(events: Scan, chip: str, backend: str, *, has_device: bool) -> tuple[str, str | None]:
+    """Who made the device, and what to call it where its chip has no name."""
+    vendor, family = vendor_of(chip)
+    if vendor is not None:
+        return vendor, family
+    calls = {
+        vendor
+        for (vendor,) in events.con.execute(
+            "SELECT DISTINCT CASE WHEN name LIKE 'hip%' THEN 'amd' WHEN name LIKE 'cu%' THEN 'nvidia' END AS vendor "
+            "FROM event WHERE what IN ('runtime', 'driver')"
+        ).fetchall()
+    }
     for vendor, key in (("amd", "hip_runtime_version"), ("nvidia", "cuda_runtime_version")):
-        if (vendor,) in calls or key in events.header:
-            return vendor
-    return "unknown" if has_device else "cpu"
+        if vendor in calls or key in events.header:
+            return vendor, None
+    if not has_device:
+        return HOST_ONLY, None
+    categories = events.con.execute(
+        "SELECT string_agg(DISTINCT cat, ' ') FROM event "
+        "WHERE what IN ('runtime', 'driver', 'kernel', 'memcpy', 'sync')"
+    ).fetchall()
+    found, family = vendor_of(f"{categories[0][0]} {backend}")
+    return found or "unknown", family
 
 
 def _epoch(events: Scan) -> int | None:

@@ -8,6 +8,7 @@ import re
 import duckdb
 import polars as pl
 
+from hermes.knowledge.blocking import OF_GRAPH
 from hermes.knowledge.collectives import is_local, of_kernel
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.signature import with_signatures
@@ -43,7 +44,8 @@ def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink
 def _launches(con: duckdb.DuckDBPyConnection) -> None:
     """One launch a correlation: the first, when runtime and driver both recorded it."""
     con.execute(
-        "CREATE TEMP TABLE launch AS SELECT correlation, min(ts_ns) AS launch_ns, arg_min(args.grid, ts_ns) AS grid "
+        "CREATE TEMP TABLE launch AS SELECT correlation, min(ts_ns) AS launch_ns, arg_min(args.grid, ts_ns) AS grid, "
+        "bool_or(ends_with(name, 'GraphLaunch')) AS graph "
         "FROM event WHERE what IN ('runtime', 'driver') AND correlation IS NOT NULL GROUP BY correlation"
     )
 
@@ -92,7 +94,8 @@ def _query() -> str:
         ),
         device AS (
             SELECT *,
-                CASE WHEN what = 'memcpy' THEN lower(replace(coalesce(args.kind, '') || name, ' ', '')) END AS moved
+                CASE WHEN what = 'memcpy' THEN lower(replace(replace(
+                    coalesce(args.kind, {sparse_sql("direction")}, '') || name, ' ', ''), '_', '')) END AS moved
             FROM event WHERE what IN ('kernel', 'memcpy', 'memset', 'sync')
         )
         SELECT name_id, CASE WHEN what = 'kernel' THEN type END AS type,
@@ -100,7 +103,7 @@ def _query() -> str:
                 ELSE 'copy' END AS component,
             CASE what WHEN 'sync' THEN 'wait' WHEN 'kernel' THEN CASE WHEN {comm} THEN 'comm' ELSE 'sm' END
                 ELSE 'copy' END AS unit,
-            coalesce(args.cuda_sync_kind, cat) AS task_type,
+            CASE WHEN launch.graph THEN '{OF_GRAPH}' ELSE coalesce(args.cuda_sync_kind, cat) END AS task_type,
             coalesce(TRY_CAST(args.device AS BIGINT), pid_number) AS device_id,
             {STREAM} AS stream,
             ts_ns AS start_ns, dur_ns, correlation, launch_ns,
@@ -109,7 +112,9 @@ def _query() -> str:
             CASE WHEN what = 'kernel' THEN operator.given END AS input_values,
             CASE WHEN what IN ('kernel', 'memcpy', 'memset') AND type IS NOT NULL THEN external END AS call,
             CASE WHEN what = 'kernel' THEN coalesce(args.grid, launch.grid) END AS grid,
-            CASE WHEN what IN ('memcpy', 'memset') THEN greatest(TRY_CAST(args.bytes AS BIGINT), 0) END AS bytes,
+            CASE WHEN what IN ('memcpy', 'memset') THEN
+                greatest(coalesce(TRY_CAST(args.bytes AS BIGINT), TRY_CAST({sparse_sql("size")} AS BIGINT)), 0)
+                END AS bytes,
             CASE what WHEN 'memset' THEN 'set' WHEN 'memcpy' THEN CASE {directions} END END AS direction
         FROM device LEFT JOIN launch USING (correlation) LEFT JOIN operator USING (external)
             LEFT JOIN kernel_name AS k USING (name)

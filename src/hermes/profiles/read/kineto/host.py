@@ -6,6 +6,7 @@ import duckdb
 import numpy as np
 import polars as pl
 
+from hermes.knowledge.blocking import BLOCKS, TO_PAGEABLE
 from hermes.profiles.read.kineto.signature import with_signatures
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.sink import Sink
@@ -40,7 +41,12 @@ def host_rows(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) ->
         "OR name = '<built-in function collect>') ORDER BY start_ns",
     )  # fmt: skip
     _stacks(con, sink)
-    rows = with_signatures(con.sql(_query()).pl(), shapes="shapes", dtypes="dtypes", strides="strides")
+    con.execute(
+        "CREATE TEMP TABLE blocking AS SELECT DISTINCT correlation AS copied FROM event "
+        f"WHERE what = 'memcpy' AND contains(name, '{TO_PAGEABLE}') AND correlation IS NOT NULL"
+    )
+    ((waits,),) = con.execute("SELECT count(*) > 0 FROM blocking").fetchall()
+    rows = with_signatures(con.sql(_query(waits=waits)).pl(), shapes="shapes", dtypes="dtypes", strides="strides")
     texts = rows.select(_TEXTS)
     nested = _nested(rows.drop(_TEXTS).with_row_index("row"))
     del rows
@@ -57,12 +63,16 @@ def _stacks(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
     sink.sql(con, "stack", "SELECT stack_id, replace(call, ';', chr(10)) AS frames FROM stack ORDER BY stack_id")
 
 
-def _query() -> str:
+def _query(*, waits: bool) -> str:
+    name, joined = "name", ""
+    if waits:
+        name = f"CASE WHEN copied IS NOT NULL AND what IN ('runtime', 'driver') THEN name || '{BLOCKS}' ELSE name END"
+        joined = "LEFT JOIN blocking ON blocking.copied = event.correlation"
     # Kineto gives Python frames of a thread that it does not know process 0 and thread 0: `lane` keeps their trees.
     unknown = "what = 'python' AND pid = '0' AND tid = '0'"
     return f"""
         SELECT CAST(what AS ENUM ('step', 'op', 'python', 'mark', 'runtime', 'driver')) AS kind,
-            name, CASE WHEN NOT ({unknown}) THEN pid_number END AS pid,
+            {name} AS name, CASE WHEN NOT ({unknown}) THEN pid_number END AS pid,
             CASE WHEN NOT ({unknown}) THEN tid_number END AS tid,
             ts_ns AS start_ns, dur_ns, CASE WHEN what IN ('runtime', 'driver') THEN correlation END AS correlation,
             CASE WHEN {unknown} THEN TRY_CAST(args."Python id" AS BIGINT) END AS lane,
@@ -70,7 +80,7 @@ def _query() -> str:
             args."Input Dims" AS shapes, args."Input type" AS dtypes, strides,
             TRY_CAST(args."Sequence number" AS BIGINT) AS sequence,
             nullif(TRY_CAST(args."Fwd thread id" AS BIGINT), 0) AS forward_tid, stack_id
-        FROM event LEFT JOIN stack ON stack.call = args."Call stack"
+        FROM event LEFT JOIN stack ON stack.call = args."Call stack" {joined}
         WHERE what IN ('step', 'op', 'python', 'mark', 'runtime', 'driver')
     """
 

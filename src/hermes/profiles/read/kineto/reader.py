@@ -34,11 +34,11 @@ _ARGUMENTS = (
     "Input Dims", "Input type", "Sequence number", "Fwd thread id", "Call stack",
     "Python id", "Python parent id", "Addr", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
 )  # fmt: skip
-# Only collectives have these, and the waits of `cuda_sync`.
+# Only collectives have these, the waits of `cuda_sync`, and the copies of MTIA.
 _SPARSE = (
     "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Name",
     "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank",
-    "wait_on_stream", "wait_on_cuda_event_record_corr_id",
+    "wait_on_stream", "wait_on_cuda_event_record_corr_id", "direction", "size",
 )  # fmt: skip
 _INTEGERS = (
     "External id", "correlation", "stream", "device", "bytes", "Sequence number", "Fwd thread id", "Python id",
@@ -56,12 +56,21 @@ _KIND = {
     "xpu_driver": "driver", "privateuse1_driver": "driver",
     "concurrent_kernel": "kernel", "memcpy": "memcpy", "memset": "memset", "cuda_sync": "sync",
     "gpu_user_annotation": "ignored", "trace": "ignored",
+    # MTIA, Gaudi and XPU; one category holds the kernels and the copies of MTIA.
+    "mtia_ccp_events": "kernel", "hpu_op": "kernel", "xpu_sync": "sync",
+    "mtia_insight": "ignored", "mtia_counters": "ignored", "collective_comm": "ignored", "cuda_event": "ignored",
+    "cuda_profiler_range": "ignored", "gpu_pm_counter": "ignored",
 }  # fmt: skip
+_OF_MTIA, _COPY_OF_MTIA = "mtia_ccp_events", "dma_request"
 # The marks of steps, which are marks or operators by their category, are told from these here, in passing.
 _STEP_KINDS = tuple(category for category, kind in _KIND.items() if kind in ("op", "mark"))
 _WHAT = (
     f"CASE WHEN ph = 'X' THEN CASE WHEN {IS_STEP} AND lower(cat) IN {_STEP_KINDS} THEN 'step' ELSE CASE lower(cat) "
-    + " ".join(f"WHEN '{category}' THEN '{kind}'" for category, kind in _KIND.items())
+    + " ".join(
+        f"WHEN '{category}' THEN "
+        + (f"'{kind}'" if category != _OF_MTIA else f"CASE name WHEN '{_COPY_OF_MTIA}' THEN 'memcpy' ELSE 'kernel' END")
+        for category, kind in _KIND.items()
+    )
     + " END END END"
 )
 # The values of strides and flags decide what convolutions and attention have to do; of others they are not kept.
@@ -80,7 +89,7 @@ class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
