@@ -35,13 +35,15 @@ class Options:
     """How files are written.
 
     `writer`: `2024` as torch_npu 2.1 with CANN 8.0, `2025` with the later names and ids. `schema`: version of
-    the Ascend database. `device`: what a Kineto trace was recorded on. `packed`: gzip Kineto traces.
+    the Ascend database. `device`: what a Kineto trace was recorded on. `packed`: gzip Kineto traces. Without `roof` the
+    device has a name of which no peak is known: the model's times are no chip's.
     """
 
     writer: Literal["2024", "2025"] = "2024"
     schema: Literal["1.0", "1.2"] = "1.0"
     device: Literal["cuda", "rocm", "cpu"] = "cuda"
     packed: bool = False
+    roof: bool = True
 
 
 def epoch(profile: Profile, ns: int) -> int:

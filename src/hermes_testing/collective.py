@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from hermes_testing.effects import Effects
 from hermes_testing.job import Group, Job
+from hermes_testing.noise import Noise
 from hermes_testing.profile import Transfer
 
 HCCS_BYTES_PER_NS = 20
@@ -48,6 +49,7 @@ class Network:
     effects: Effects
     notifies: int = 60
     retried: set[tuple[int, int]] = field(default_factory=set)
+    noises: dict[int, Noise] = field(default_factory=dict)
 
     def run(self, *, op: str, group: Group, size: int, step: int, arrivals: dict[int, int]) -> dict[int, Timing]:
         """Carry out one operation; `arrivals` says when each member's stream reached it."""
@@ -99,6 +101,9 @@ class Network:
             ),
         }
 
+    def _noise(self, rank: int) -> Noise:
+        return self.noises.setdefault(rank, Noise(self.job.seed, -1 - rank, self.job.noise))
+
     def remote(self, one: int, other: int) -> bool:
         """Whether two ranks are on different hosts."""
         return self.job.host_of(one) != self.job.host_of(other)
@@ -114,6 +119,7 @@ class Network:
     def _duration(self, rank: int, peer: int, size: int, step: int, retries: dict[int, int], phase: int) -> int:
         remote = self.remote(rank, peer)
         usual = _LATENCY_NS + size // (ROCE_BYTES_PER_NS if remote else HCCS_BYTES_PER_NS)
+        usual = self._noise(rank).device_ns(usual)
         usual += (rank * 131 + peer * 37 + phase * 17) % 97  # links are never quite equal
         taken = usual * self.effects.link_factor(rank, peer, step)
         if taken > usual and phase == 0:

@@ -11,6 +11,7 @@ from hermes_testing.effects import Effects
 from hermes_testing.job import Job
 from hermes_testing.launcher import Launcher
 from hermes_testing.model import BATCH_BYTES, ITEM_BYTES
+from hermes_testing.noise import Noise
 from hermes_testing.profile import Block, Kernel, Launch, Profile, StepMark
 from hermes_testing.program import (
     Await,
@@ -39,7 +40,9 @@ class Host:
     def __init__(self, job: Job, effects: Effects, profile: Profile, devices: Devices, program: Program) -> None:
         self._job, self._effects, self._profile, self._devices = job, effects, profile, devices
         self._program = program
-        self._launcher = Launcher(profile, job.level, task_queue=job.task_queue)
+        self._launcher = Launcher(
+            profile, job.level, task_queue=job.task_queue, noise=Noise(job.seed, profile.rank, job.noise)
+        )
         self._step = job.first_step
         self._jitter = random.Random(f"{job.seed}/{profile.rank}")
         self._sequence = 1_000
@@ -56,6 +59,7 @@ class Host:
             self._step = step
             host.percent = self._effects.host_percent(self._profile.rank, step)
             self._jitter.seed(f"{self._job.seed}/{self._profile.rank}/{step}")
+            host.noise.begin(step)
             self._profile.frequency.append((host.clock, self._effects.mhz(self._profile.rank, step)))
             used = host.slow_ns
             opened = host.open(f"ProfilerStep#{step}", "step")
@@ -211,7 +215,7 @@ class Host:
         base = (
             kernel.base_ns if extra else kernel.base_ns + kernel.base_ns * (self._jitter.getrandbits(6) - 32) // 1_600
         )
-        lasts = self._effects.kernel_ns(rank, self._step, base)
+        lasts = self._effects.kernel_ns(rank, self._step, base if extra else host.noise.device_ns(base))
         compiles = extra == "recompilation"
         if compiles:
             self._effects.add("recompilation", rank, self._step, host.COMPILE_NS)

@@ -29,7 +29,7 @@ class Job:
     expert groups. `micro_batches` is `pp` when 0. `stacks` records Python frames. Raises `InputError` for a
     layout that cannot be. Without `task_queue` the dispatching threads launch themselves, as PyTorch does on CUDA and
     torch_npu with `TASK_QUEUE_ENABLE=0`. With `fused`, sums over a tensor-parallel group are in one kernel with their
-    product, as MC2 has them.
+    product, as MC2 has them. `noise` is the spread of all times in percent; with it clocks are apart and events lost.
     """
 
     ranks: int = 8
@@ -47,6 +47,7 @@ class Job:
     stacks: bool = False
     task_queue: bool = True
     fused: bool = False
+    noise: int = 0
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:

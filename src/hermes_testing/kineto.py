@@ -74,6 +74,7 @@ def write_kineto(folder: Path, job: Job, profile: Profile, options: Options) -> 
 class _Trace:
     def __init__(self, job: Job, profile: Profile, options: Options) -> None:
         self._job, self._profile, self._device = job, profile, options.device
+        self._unnamed = {} if options.roof else {"name": "modelled device"}
         self._base = epoch(profile, 0) - BASE_NS
         self._prefix = "hip" if options.device == "rocm" else "cuda"
         self._external: dict[tuple[int, int], int] = {}
@@ -87,7 +88,9 @@ class _Trace:
         gpu = self._device != "cpu"
         head: dict[str, object] = {
             "schemaVersion": 1,
-            "deviceProperties": [{"id": self._profile.device, **_DEVICES[self._device]}] if gpu else [],
+            "deviceProperties": [{"id": self._profile.device, **_DEVICES[self._device], **self._unnamed}]
+            if gpu
+            else [],
         }
         if self._device == "cuda":
             head |= {"cuda_runtime_version": 12_040, "cupti_version": 22, "cuda_driver_version": 12_090}

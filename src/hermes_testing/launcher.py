@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hermes_testing.job import Level
+from hermes_testing.noise import Noise
 from hermes_testing.profile import HostCall, HostKind, Launch, Profile
 
 _FRAMES = ("train.py(31): main", "train.py(140): <module>")
@@ -37,8 +38,9 @@ class Launcher:
 
     COMPILE_NS = 6_000_000
 
-    def __init__(self, profile: Profile, level: Level, *, task_queue: bool) -> None:
+    def __init__(self, profile: Profile, level: Level, *, task_queue: bool, noise: Noise) -> None:
         self._profile, self._level, self._queued = profile, level, task_queue
+        self.noise = noise
         self.clock = 0
         self.percent = 100
         self.slow_ns = 0
@@ -63,7 +65,7 @@ class Launcher:
 
     def spend(self, ns: int) -> None:
         """Let the dispatching thread work for what usually takes `ns`."""
-        self.clock += self.cost(ns)
+        self.clock += self.cost(self.noise.host_ns(ns))
 
     def open(
         self,

@@ -9,6 +9,7 @@ from hermes_testing.device import Devices
 from hermes_testing.effects import Effects
 from hermes_testing.host import Blocked, Host
 from hermes_testing.job import Group, Job, groups_of
+from hermes_testing.noise import Noise
 from hermes_testing.profile import Profile
 from hermes_testing.program import Program
 
@@ -35,7 +36,7 @@ def simulate(job: Job) -> Result:
     hosts = [Host(job, effects, profile, devices, Program(job, effects, profile.rank, groups)) for profile in profiles]
     _run(devices, [host.main() for host in hosts])
     for profile, host in zip(profiles, hosts, strict=True):
-        _finish(profile, host)
+        _finish(profile, host, Noise(job.seed, profile.rank, job.noise))
     return Result(job=job, groups=groups, profiles=tuple(profiles), injected=dict(effects.injected))
 
 
@@ -75,12 +76,13 @@ def _profile(job: Job, effects: Effects, rank: int, groups: tuple[Group, ...]) -
         main_tid=pid,
         backward_tid=pid + 801,
         queue_tid=pid + 402,
-        clock_ns=effects.clock_ns(rank),
+        clock_ns=effects.clock_ns(rank) + Noise(job.seed, rank, job.noise).clock_ns,
         groups=tuple(group for group in groups if rank in group.members),
     )
 
 
-def _finish(profile: Profile, host: Host) -> None:
+def _finish(profile: Profile, host: Host, noise: Noise) -> None:
+    profile.tasks[:] = [task for task in profile.tasks if task.kind != "compute" or not noise.lost()]
     profile.blocks.extend(host.held())
     profile.blocks.sort(key=lambda block: block.alloc_ns)
     profile.tasks.sort(key=lambda task: task.start_ns)

@@ -192,7 +192,8 @@ class Gain:
     """What removing the cause would give, in nanoseconds per step, as a range; `method` says how it was reckoned.
 
     `replayed`: `low_ns` is what a replay of the step gave; without it there is only the bound `high_ns`.
-    `before`: reckoned from steps before the capture, which no profiler lengthened.
+    `before`: reckoned from steps before the capture, which no profiler lengthened. `middle_ns` is the replay itself,
+    where the range around it is that of what cures of its kind gave.
     """
 
     low_ns: int
@@ -200,10 +201,13 @@ class Gain:
     method: str
     replayed: bool = False
     before: bool = False
+    middle_ns: int | None = None
 
     @property
     def expected_ns(self) -> int:
         """The replay, or the middle of the range from nothing to the bound."""
+        if self.middle_ns is not None:
+            return self.middle_ns
         return self.low_ns if self.replayed else (self.low_ns + self.high_ns) // 2
 
 

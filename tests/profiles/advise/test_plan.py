@@ -163,7 +163,7 @@ def test_two_findings_with_one_cure_are_one_action(finding: Make, replaying: Rep
     replay = replaying({"A": 300, "B": 200, "A+B": 350})
     both = [finding("A", low=300, action="fix it"), finding("B", low=200, action="fix it")]
     (action,) = planned(both, replay, floor).actions
-    assert (action.codes, action.gain.low_ns) == (("A", "B"), 350)
+    assert (action.codes, action.gain.expected_ns) == (("A", "B"), 350)
 
 
 def test_uneven_steps_are_not_multiplied(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.shared_jobs import Jobs
 
 from hermes.base.errors import InputError
+from hermes.knowledge.host_work import REASONS
 from hermes.profiles.load import Loaded
 from hermes.profiles.measure.path.event_graph import starts
 from hermes.profiles.pipeline.analyze import outlined
@@ -203,6 +204,15 @@ def test_a_device_that_is_done_before_the_mark_ends_waits_for_the_host(real: Cal
     assert length(job) == 4_007_334
     # Kernels fill 0.39 ms of it.
     assert predict(job, [parse("launch:graph")]).low_ns > 0.6 * length(job)
+
+
+def test_what_no_call_covers_between_two_launches_is_launching(modelled: Callable[..., JobStep]) -> None:
+    slow = modelled(FOUR, "slow_rank_host")
+    state = State.of(slow)
+    parse("launch:graph").apply(slow, state)
+    outside = REASONS.index("outside any call")
+    left = state.reason[slow.graph.rank[slow.graph.target] == 0, outside]
+    assert left.sum() < 0.2 * slow.reason[slow.graph.rank[slow.graph.target] == 0, outside].sum()
 
 
 def test_a_mark_in_which_nothing_ran_is_not_the_step(real: Callable[[str], JobStep]) -> None:

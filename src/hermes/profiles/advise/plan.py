@@ -10,6 +10,7 @@ from hermes.knowledge.cases import Case
 from hermes.model.finding import Action, Finding
 from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
 from hermes.profiles.advise.fitting import Fit, effort
+from hermes.profiles.advise.ranges import ranged, with_ranges
 from hermes.profiles.advise.ranking import Ranking, Replay, awaited, untold
 
 TOGETHER = 5
@@ -30,15 +31,23 @@ def plan(
     made = [_advice(finding, own, step_ns, captures) for finding, own in zip(ranking.problems, fits, strict=True)]
     behind = {one.code: one.explained_by for one in ranking.problems}
     first = untold(ranking.problems)
-    actions = _in_turn(_merged(made, replay, step_ns), first.code if first else "", behind, replay)
+    ordered = _in_turn(_merged(made, replay, step_ns), first.code if first else "", behind, replay)
+    costs = {one.code: one.cost_ns for one in ranking.findings}
+    actions = tuple(_in_range(one, costs, step_ns) for one in ordered)
     return Plan(
         floor=floor,
         actions=actions,
         combined=_combined(actions, replay, floor, steps),
         captures=tuple(captures),
-        minor=ranking.minor,
+        minor=with_ranges(ranking.minor),
         unprofiled=ranking.unprofiled,
     )
+
+
+def _in_range(one: Advice, costs: Mapping[str, int], step_ns: int) -> Advice:
+    """An action with its gain as the range that such cures gave."""
+    gain = ranged(one.gain, one.specs, sum(costs.get(code, 0) for code in one.codes))
+    return replace(one, gain=gain, share_low=gain.low_ns / step_ns, share_high=gain.high_ns / step_ns)
 
 
 def _advice(finding: Finding, fits: Sequence[Fit], step_ns: int, captures: Sequence[Capture]) -> Advice:

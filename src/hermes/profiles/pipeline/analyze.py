@@ -27,6 +27,7 @@ from hermes.model.path_measures import StepFree, StepPath
 from hermes.model.report import Coverage, Report, Top, Verdict
 from hermes.model.structure_measures import JobSigns
 from hermes.profiles.advise.invariants import contradicted
+from hermes.profiles.advise.ranges import with_ranges
 from hermes.profiles.engines.engine import Engine, Lost
 from hermes.profiles.engines.serial import Serial
 from hermes.profiles.load import Loaded, present, without
@@ -190,7 +191,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             host_calls=merged_top(found.rows(HostCallTop), notes, "host calls"),
             communication=merged_top(found.rows(CommunicationTop), notes, "communication"),
         ),
-        findings=(*ranking.findings, *ranking.preview),
+        findings=with_ranges((*ranking.findings, *ranking.preview)),
         diagnostics=_gravest(notes),
         host=found.host,
         more=found.declared_rows(),

@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import cached_property
 
 from hermes.base.errors import InputError
-from hermes.model.finding import Finding
+from hermes.model.finding import Cause, Finding
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepPath
+from hermes.profiles.advise.ranges import spread_of
 from hermes.profiles.load import Loaded
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.profiles.pipeline.paths import StepLoader
@@ -21,6 +22,9 @@ from hermes.profiles.whatif.replay import Prediction, predict
 # Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
 _RANKS = 64
 _NAMED, _LETTERS = 3, 60
+# So far beyond what a rule counted a replay of it is believed.
+_BEYOND = 1.5
+_OF_HOST = ("host:", "launch:", "sync:")
 UNEXPLAINED = Limit(value=0.05, unit="of window", source="docs/evidence/noise.md")
 
 
@@ -66,9 +70,13 @@ def with_gains(
 
 def _within(finding: Finding, step_ns: int) -> Finding:
     """Gain at most cost, cost at most the step."""
-    cost = min(finding.cost_ns, step_ns) if step_ns else finding.cost_ns
-    if finding.endangers or (cost == finding.cost_ns and finding.gain.high_ns <= cost and finding.share <= 1):
+    if finding.endangers:
         return finding
+    cost = finding.cost_ns
+    if finding.gain.replayed and all(spec.startswith(_OF_HOST) for spec in finding.replay):
+        # A replay also sees what the host's loss did to other ranks, and what it kept from running beside other work.
+        cost = max(cost, min(round(finding.gain.low_ns * spread_of(finding.replay).most), round(_BEYOND * cost)))
+    cost = min(cost, step_ns) if step_ns else cost
     high = min(finding.gain.high_ns, cost)
     gain = replace(finding.gain, low_ns=min(finding.gain.low_ns, high), high_ns=high)
     return replace(finding, cost_ns=cost, share=min(finding.share, 1.0), gain=gain)
@@ -86,12 +94,19 @@ def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
     if found is None:
         return finding
     low = max(found.low_ns, 0)
+    high = max(low, finding.gain.high_ns)
+    if finding.cause is Cause.STRAGGLER:
+        if not found.settled and 2 * low < finding.gain.high_ns:
+            # Of one step nobody knows what made the rank begin late.
+            return finding
+        # Where making the rank as fast as the others gives nothing, it was late by chance, as others are in turn.
+        high = max(low, min(finding.gain.high_ns, found.high_ns))
     return replace(
         finding,
         gain=replace(
             finding.gain,
             low_ns=low,
-            high_ns=max(low, finding.gain.high_ns),
+            high_ns=high,
             method=f"replay of {_said(finding.replay)}; {finding.gain.method}",
             replayed=told,
         ),

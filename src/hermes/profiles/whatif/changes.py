@@ -14,6 +14,7 @@ from hermes.base.errors import InputError
 from hermes.base.globs import literal
 from hermes.base.intervals import Ints
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON, REASONS
+from hermes.knowledge.host_work import OUTSIDE as UNNAMED
 from hermes.profiles.measure.path.event_graph import LAUNCHED, ORDER, OUTSIDE, WAITED
 from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.whatif.job import JobStep
@@ -22,6 +23,8 @@ OFF = -(2**60)
 """Lag of an edge that holds nothing any more."""
 _STALLED = 10
 """From so many times the usual length of a rank's operations of a kind on, one has stalled (`analyze.transfers`)."""
+# What no call covers between two launches is Python that hands over work; longer than this it may be anything.
+_BETWEEN_NS = 200_000
 _OF_TASKS = {"op": "compute", "comm": "comm", "copy": "copy"}
 _SPEC = re.compile(r"(?P<what>[a-z]+):(?P<which>.+?)(=(?P<to>[^=]+))?")
 _HINT = (
@@ -242,6 +245,8 @@ def _no_synchronisation(job: JobStep, state: State) -> None:
 def _graph(job: JobStep, state: State) -> None:
     places = [REASONS.index(reason) for reason in (LAUNCH, OPERATOR, PYTHON)]
     _scale_host(state, slice(None), places, 0.0)
+    unnamed = REASONS.index(UNNAMED)
+    _scale_host(state, (state.reason[:, unnamed] > 0) & (state.reason[:, unnamed] <= _BETWEEN_NS), [unnamed], 0.0)
     launches = job.graph.kind == LAUNCHED
     state.lag[launches] = np.minimum(state.lag[launches], 0)
 

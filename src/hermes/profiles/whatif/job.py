@@ -11,7 +11,7 @@ import numpy as np
 from hermes.base.intervals import Ints, flat
 from hermes.knowledge.host_work import OUTSIDE, REASONS
 from hermes.profiles.measure.path.equations import joined
-from hermes.profiles.measure.path.event_graph import WORK, WORKED, EventGraph
+from hermes.profiles.measure.path.event_graph import MET, WORK, WORKED, EventGraph
 from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.measure.path.rank_nodes import Part
 from hermes.profiles.measure.path.step_path import RankRows, host_reasons
@@ -49,9 +49,13 @@ class JobStep:
 
     @cached_property
     def free_ns(self) -> int:
-        """What no device task fills on the rank that has least of it: more no change of the host can give."""
+        """What no device task fills on the rank that has least of it: more no change of the host can give.
+
+        Transfers whose ranks were all seen to meet may then run beside compute, and do not count.
+        """
         begin, end = self.bounds(self.graph.finish)
         work = np.isin(self.component, WORK)
+        work[self.graph.target[self.graph.kind == MET]] = False
         busy = [
             flat(np.clip(self.graph.start[mine], begin, end), np.clip(self.graph.finish[mine], begin, end)).total
             for rank in self.graph.sinks

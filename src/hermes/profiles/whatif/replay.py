@@ -19,7 +19,7 @@ class Prediction:
     `low_ns` is the replay: what else then takes over is counted, and of a change of the host the device does its work
     in the order that it had. `high_ns` is the bound: what the changes take off the critical path as it was, had nothing
     else taken over, and of a change of the host at most the time that the device was free. `specs` is how to ask for it
-    again.
+    again. `settled`: the step before is part of it, so that what that one leaves to this one is known.
     """
 
     specs: tuple[str, ...]
@@ -27,6 +27,7 @@ class Prediction:
     step_ns: int
     low_ns: int
     high_ns: int
+    settled: bool = True
 
     @property
     def share(self) -> float:
@@ -69,6 +70,7 @@ def replay(job: JobStep, changes: Sequence[Change]) -> Replay:
         step_ns=job.end_ns - job.begin_ns,
         low_ns=low,
         high_ns=high,
+        settled=bool(job.graph.origins),
     )
     return Replay(prediction=prediction, start=start, dur=state.dur)
 

@@ -151,7 +151,7 @@ class RankNodes:
         if not self.part.done:
             return (self._of_task.get(self._sink, NONE),)
         found = tuple(self._done(done) for done in self.part.done)
-        self._order_edges()
+        self._order_edges(met)
         return found
 
     def _done(self, done: Done) -> int:
@@ -173,13 +173,16 @@ class RankNodes:
             builder.edge(one, node, DEVICE)
         return node
 
-    def _order_edges(self) -> None:
+    def _order_edges(self, met: Mapping[tuple[int, int], int]) -> None:
         """Each task after the one that had begun before it and lasted longest, or as long beside it as it was.
 
-        What nothing recorded holds back would else run beside everything once the host is faster.
+        What nothing recorded holds back would else run beside everything once the host is faster. A transfer that waits
+        for ranks which were seen to meet is held back by them.
         """
         builder = self._builder
-        nodes = [(self._arrival.get(task, NONE), self._of_task[task]) for task in self._chosen if self._is_work(task)]
+        nodes = [
+            (self._arrival.get(task, NONE), self._of_task[task]) for task in self._chosen if self._is_work(task, met)
+        ]
         ordered = sorted(nodes, key=lambda pair: (builder.start[pair[1]], builder.finish(pair[1])))
         longest = NONE
         for arrival, node in ordered:
@@ -190,8 +193,9 @@ class RankNodes:
             if longest == NONE or builder.finish(node) > builder.finish(longest):
                 longest = node
 
-    def _is_work(self, task: int) -> bool:
-        return self._tasks.component[task] in WORK
+    def _is_work(self, task: int, met: Mapping[tuple[int, int], int]) -> bool:
+        joint = (self.part.rank, int(self._tasks.comm[task])) in met
+        return self._tasks.component[task] in WORK and not joint
 
     def _comm_edges(self, task: int, met: Mapping[tuple[int, int], int]) -> None:
         """A transfer waits for its own rank and for the last."""

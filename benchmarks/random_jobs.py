@@ -1,0 +1,255 @@
+"""Random jobs with noise and one to three faults: is the first cause right, and does its range hold the gain?
+
+    python benchmarks/random_jobs.py [--jobs 200] [--healthy 50] [--rows FILE] [--page]
+
+The truth of a gain is the same job simulated again without the fault. Each job is written, read and analysed as one of
+a user. Rows are kept in FILE, one a line, so that a run that was cut off goes on. Nothing here is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cause_accuracy import EXPECTED, LESS_TOLD, NOT_TOLD, ON_ONE_RANK, laid_out
+
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.store.cache import Cache
+from hermes_testing import Fault, Job, as_written, generate, simulate
+from hermes_testing.ascend_common import Options
+from hermes_testing.faults import KINDS, FaultKind
+from hermes_testing.markdown import replace_block, table
+from hermes_testing.truth import step_ns
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "accuracy.md"
+FORMS = ("ascend-text", "ascend-db", "cuda", "rocm", "cuda", "rocm")
+RANKS, WEIGHTS = (2, 4, 8, 16, 32, 64), (45, 37, 14, 2, 1, 1)
+LEAST = 0.02
+"""A fault that costs less of the step than this is not planted by itself, and not asked for among others."""
+NEAR = 0.5
+"""Of several faults the first finding is to be one that costs at least this part of what the largest does."""
+ALONE, THREE, HELD = 0.90, 0.80, 0.80
+
+Row = dict[str, Any]
+
+
+def main() -> int:
+    """Run what is not in the rows yet, and print or write the table; 0 when all goals are met."""
+    given = _parser().parse_args()
+    wanted = [f"job {at}" for at in range(given.jobs)] + [f"healthy {at}" for at in range(given.healthy)]
+    rows = {row["name"]: row for row in _read(given.rows)}
+    with given.rows.open("a", encoding="utf-8") as out, tempfile.TemporaryDirectory() as folder:
+        for at, name in enumerate(wanted):
+            if name in rows or at % given.of != given.part:
+                continue
+            rows[name] = _row(name, Path(folder))
+            out.write(json.dumps(rows[name]) + "\n")
+            out.flush()
+    found = [rows[name] for name in wanted if name in rows]
+    text, good = _section(found)
+    sys.stdout.write(text + "\n")
+    if given.page:
+        PAGE.write_text(replace_block(PAGE.read_text("utf-8"), "random", text), "utf-8")
+    return 0 if good else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--jobs", type=int, default=200, help="jobs with faults (200)")
+    parser.add_argument("--healthy", type=int, default=50, help="jobs without (50)")
+    parser.add_argument("--rows", type=Path, default=Path("random_jobs.jsonl"), help="where rows are kept")
+    parser.add_argument("--part", type=int, default=0, help="which part of the jobs to run (0)")
+    parser.add_argument("--of", type=int, default=1, help="of so many parts (1)")
+    parser.add_argument("--page", action="store_true", help="write the table into docs/accuracy.md")
+    return parser
+
+
+def _read(path: Path) -> Iterator[Row]:
+    if path.exists():
+        yield from (json.loads(line) for line in path.read_text("utf-8").splitlines() if line)
+
+
+def _row(name: str, folder: Path) -> Row:
+    """One job: what was planted and what each fault costs, and what the report says first."""
+    draw = random.Random(name)
+    form = draw.choice(FORMS)
+    job, costs, length = _healthy(draw) if name.startswith("healthy") else _planted(draw, form)
+    made = folder / "job"
+    options = Options(device="rocm" if form == "rocm" else "cuda", roof=False)
+    generate(made, job, formats=["kineto" if form in ("cuda", "rocm") else form], options=options)  # type: ignore[list-item]
+    try:
+        report = analyze(load([made], Cache(folder / "cache")))
+    finally:
+        shutil.rmtree(made)
+        shutil.rmtree(folder / "cache", ignore_errors=True)
+    by_code = {one.code: one for one in reversed(report.findings)}
+    return {
+        "name": name,
+        "form": form,
+        "ranks": job.ranks,
+        "noise": job.noise,
+        "step_ns": length,
+        "faults": [
+            {"kind": fault.kind, "size": fault.size, "ranks": fault.struck(ranks=job.ranks, hosts=job.hosts, pp=job.pp),
+             "cost_ns": cost, "code": _code(fault.kind, form)}
+            for fault, cost in zip(job.faults, costs, strict=True)
+        ],
+        "found": [
+            {"code": code, "ranks": by_code[code].ranks, "low_ns": one.gain.low_ns, "high_ns": one.gain.high_ns,
+             "cost_ns": by_code[code].cost_ns, "confidence": one.confidence, "specs": one.specs,
+             "expected_ns": one.gain.expected_ns, "replayed": one.gain.replayed}
+            for one in report.plan.actions for code in one.codes if code in by_code
+        ],
+    }  # fmt: skip
+
+
+def _layout(draw: random.Random) -> Job:
+    (ranks,) = draw.choices(RANKS, WEIGHTS)
+    return Job(
+        ranks=ranks,
+        steps=4,
+        layers=8,
+        hosts=max(1, ranks // 8),
+        seed=draw.randrange(10**6),
+        noise=draw.randint(2, 6),
+    )
+
+
+def _healthy(draw: random.Random) -> tuple[Job, list[int], int]:
+    return _layout(draw), [], 0
+
+
+def _planted(draw: random.Random, form: str) -> tuple[Job, list[int], int]:
+    """A job whose faults cost something; of several at least one."""
+    (count,) = draw.choices((1, 2, 3), (50, 25, 25))
+    while True:
+        job = _layout(draw)
+        kinds = [kind for kind in EXPECTED if _fits(kind, job, form)]
+        chosen = draw.sample(kinds, count)
+        job = laid_out(job, chosen)
+        job = replace(job, faults=tuple(_fault(draw, kind, job) for kind in chosen))
+        costs, length = _costs(job, form)
+        if max(costs) >= LEAST * length:
+            return job, costs, length
+
+
+def _fits(kind: FaultKind, job: Job, form: str) -> bool:
+    told = form in ("ascend-text", "ascend-db") or (kind, "kineto") not in NOT_TOLD
+    return told and not (KINDS[kind].needs == "several hosts" and job.ranks < 4)
+
+
+def _fault(draw: random.Random, kind: FaultKind, job: Job) -> Fault:
+    usual = KINDS[kind].amount
+    amount = max(1, round(usual * draw.uniform(0.5, 1.5))) if usual > 1 else usual
+    if kind == "pipeline_imbalance":
+        amount = 100
+    one = kind in ON_ONE_RANK or (kind in ("gc_pause", "recompilation") and draw.random() < 0.5)
+    return Fault(kind=kind, ranks=(draw.randrange(job.ranks),) if one else (), amount=amount)
+
+
+def _costs(job: Job, form: str) -> tuple[list[int], int]:
+    """What the step would win without each fault, and the step; by simulation alone."""
+
+    def length(of: Job) -> int:
+        return step_ns(simulate(as_written(of, ["kineto"] if form in ("cuda", "rocm") else ["ascend-db"])).profiles)
+
+    whole = length(job)
+    left = [replace(job, faults=job.faults[:at] + job.faults[at + 1 :]) for at in range(len(job.faults))]
+    return [whole - length(one) for one in left], whole
+
+
+def _code(kind: FaultKind, form: str) -> str:
+    return LESS_TOLD.get((kind, "kineto"), EXPECTED[kind]) if form in ("cuda", "rocm") else EXPECTED[kind]
+
+
+def right(row: Row) -> bool:
+    """Whether the first action is about a fault that costs about as much as any, and names its rank."""
+    if not row["faults"]:
+        return not row["found"]
+    if not row["found"]:
+        return False
+    first, most = row["found"][0], max(fault["cost_ns"] for fault in row["faults"])
+    return any(
+        fault["code"] == first["code"] and fault["cost_ns"] >= NEAR * most and _named(first, fault)
+        for fault in row["faults"]
+    )
+
+
+def _named(found: Row, fault: Row) -> bool:
+    """Whether a finding names the rank that is struck, where one is."""
+    return fault["kind"] not in ON_ONE_RANK or [*found["ranks"]] == [*fault["ranks"]]
+
+
+def gains(rows: Sequence[Row]) -> Iterator[tuple[str, Row, int]]:
+    """Fault, finding and truth of every gain that was told of a fault planted by itself."""
+    for row in rows:
+        if len(row["faults"]) == 1:
+            fault = row["faults"][0]
+            told = next((one for one in row["found"] if one["code"] == fault["code"]), None)
+            if told is not None:
+                yield fault["kind"], told, fault["cost_ns"]
+
+
+def _section(rows: Sequence[Row]) -> tuple[str, bool]:
+    """The text of the page, and whether every goal is met."""
+    alone, two, three = ([row for row in rows if len(row["faults"]) == count] for count in (1, 2, 3))
+    healthy = [row for row in rows if not row["faults"]]
+    told = list(gains(rows))
+    held = [one["low_ns"] <= truth <= one["high_ns"] for _, one, truth in told]
+    goals = [
+        ("one fault: the first action is its cause", *_score(alone), ALONE),
+        ("two faults: the first action is one of the large ones", *_score(two), THREE),
+        ("three faults: the first action is one of the large ones", *_score(three), THREE),
+        ("no fault: nothing above the noise", *_score(healthy), 1.0),
+        ("the range of the gain holds what the job without the fault gives", sum(held), len(held), HELD),
+    ]
+    head = table(
+        ("what", "good", "share", "goal"),
+        [(what, f"{good} of {of}", f"{good / max(of, 1):.0%}", f"{goal:.0%}") for what, good, of, goal in goals],
+    )
+    kinds = table(
+        ("fault alone", "jobs", "first", "ranges", "hold", "told over true, median", "widest"),
+        [_kind(kind, alone, told) for kind in EXPECTED],
+    )
+    missed = table(
+        ("job", "form", "ranks", "planted", "share of the step", "first actions"),
+        [_missed(row) for row in rows if not right(row)],
+    )
+    good = all(good >= goal * of for _, good, of, goal in goals)
+    return f"{head}\n\n{kinds}\n\nMissed:\n\n{missed}", good
+
+
+def _score(rows: Sequence[Row]) -> tuple[int, int]:
+    return sum(map(right, rows)), len(rows)
+
+
+def _kind(kind: str, alone: Sequence[Row], told: Sequence[tuple[str, Row, int]]) -> tuple[str, ...]:
+    own = [row for row in alone if row["faults"][0]["kind"] == kind]
+    mine = [(one, truth) for of, one, truth in told if of == kind]
+    held = sum(one["low_ns"] <= truth <= one["high_ns"] for one, truth in mine)
+    ratio = f"{median(one['expected_ns'] / truth for one, truth in mine):.2f}" if mine else "-"
+    widths = [one["high_ns"] / one["low_ns"] for one, _ in mine if one["low_ns"]]
+    widest = f"{max(widths):.1f}" if widths else "-"
+    first = sum(map(right, own))
+    return f"`{kind}`", str(len(own)), str(first), str(len(mine)), str(held), ratio, widest
+
+
+def _missed(row: Row) -> tuple[str, ...]:
+    planted = " and ".join(f"`{fault['kind']}`" for fault in row["faults"]) or "nothing"
+    shares = ", ".join(f"{fault['cost_ns'] / row['step_ns']:.0%}" for fault in row["faults"]) or "-"
+    found = ", ".join(one["code"] for one in row["found"][:3]) or "nothing"
+    return row["name"], row["form"], str(row["ranks"]), planted, shares, found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
