@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 
@@ -46,22 +47,21 @@ Sent = tuple[RankOutline, RankMeasures, RankExchange]
 
 
 def sent(job: Path, cache: Path) -> list[bytes]:
-    """What each rank of a modelled job sends."""
+    """What each rank of a modelled job sends, one after the other: its outline, its measures, its exchange."""
     loaded = load([job], Cache(cache))
     with engine_of() as engine:
         met = pipeline.outlined(loaded, engine)
         measured, exchanged = pipeline._second_round(loaded, met, engine)
     outlines = [pipeline._outline(rank) for rank in loaded.ranks]
-    return [dumps(one) for one in zip(outlines, measured, exchanged, strict=True)]
+    return [dumps(part) for one in zip(outlines, measured, exchanged, strict=True) for part in one]
 
 
-def simulated(told: list[bytes], ranks: int) -> list[Sent]:
+def simulated(told: list[bytes], ranks: int) -> Iterator[Sent]:
     """So many ranks: copies of the job side by side, the largest group of each joined into one of all ranks."""
-    found = []
     for number in range(ranks):
-        copy, place = divmod(number, len(told))
-        found.append(_moved(loads(told[place]), copy * len(told), ranks))
-    return found
+        copy, place = divmod(number, len(told) // 3)
+        outline, measured, exchanged = map(loads, told[3 * place : 3 * place + 3])
+        yield _moved((outline, measured, exchanged), copy * (len(told) // 3), ranks)
 
 
 def _moved(one: Sent, by: int, ranks: int) -> Sent:
@@ -112,24 +112,35 @@ def _row(row: object, rank: int, by: int) -> object:
 def reduced(ranks: int, kept: Path) -> dict[str, float]:
     """Time and memory of the reduce alone, in this process."""
     told = [bytes(line) for line in kept.read_bytes().split(b"\n") if line]
-    every = simulated(told, ranks)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # As in the pipeline, what the first round told is let go of before the second comes.
+    outlines = [outline for outline, _, _ in simulated(told, ranks)]
     begin, busy = time.perf_counter(), time.process_time()
-    job = JobOutline([outline for outline, _, _ in every])
+    job = JobOutline(outlines)
     job.given()
-    met = time.process_time()
-    found = combine(job, [measured for _, measured, _ in every], [exchanged for _, _, exchanged in every])
+    first, met = time.perf_counter() - begin, time.process_time() - busy
+    del outlines
+    measured, exchanged = [], []
+    for _, own, beside in simulated(told, ranks):
+        measured.append(own)
+        exchanged.append(beside)
+    before = _resident_mb()
+    begin, busy = time.perf_counter(), time.process_time()
+    found = combine(job, measured, exchanged)
     notes = list(job.doubts)
     found.measures(job, coverage(job, notes), notes)
     return {
         "ranks": ranks,
-        "seconds": time.perf_counter() - begin,
-        "cpu_seconds": time.process_time() - busy,
-        "of_it_meeting": met - busy,
-        "before_mb": before / 1e3,
+        "seconds": first + time.perf_counter() - begin,
+        "cpu_seconds": met + time.process_time() - busy,
+        "of_it_meeting": met,
+        "before_mb": before,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
-        "largest_kb": max(map(len, told)) / 1e3,
+        "largest_kb": max(len(a) + len(b) + len(c) for a, b, c in zip(*[iter(told)] * 3, strict=True)) / 1e3,
     }
+
+
+def _resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize() / 1e6
 
 
 def mapped(job: Path, repeats: int) -> None:

@@ -6,6 +6,7 @@ import base64
 import importlib
 import io
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -73,6 +74,9 @@ def _told(value: object) -> object:
 
 
 def _made(told: Any) -> Any:
+    if type(told) is str:
+        # Thousands of ranks name the same operators: each name is held once.
+        return sys.intern(told)
     if type(told) in _PLAIN:
         return told
     if type(told) is list:

@@ -76,7 +76,7 @@ def test_the_order_in_which_ranks_come_back_does_not_matter(loaded: Loaded) -> N
     made = [measure(RankTables(rank)) for rank in loaded.ranks]
     given = job.given()
     told = [exchange(RankTables(rank), given[rank.rank], 2, alone=False) for rank in loaded.ranks]
-    there, back = combine(job, made, told), combine(job, made[::-1], told[::-1])
+    there, back = combine(job, made[:], told[:]), combine(job, made[::-1], told[::-1])
     assert (there.host, there.compute, there.communication) == (back.host, back.compute, back.communication)
     assert (there.structure, there.rank_waits) == (back.structure, back.rank_waits)
 

@@ -13,5 +13,6 @@ def stacked(parts: Iterable[tuple[int, pl.DataFrame]]) -> pl.DataFrame:
     listed = list(parts)
     heights = [rows.height for _, rows in listed]
     ranks = np.repeat(np.array([rank for rank, _ in listed], dtype=np.int64), np.array(heights, dtype=np.int64))
-    rows = pl.concat([rows for _, rows in listed]).drop("rank", strict=False)
+    # One chunk a column: thousands of small ones cost memory and time, and keep the frames of all ranks alive.
+    rows = pl.concat([rows for _, rows in listed], rechunk=True).drop("rank", strict=False)
     return rows.insert_column(0, pl.Series("rank", ranks, dtype=pl.Int64))

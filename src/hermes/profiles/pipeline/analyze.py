@@ -146,9 +146,10 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         # The critical path needs the steps of all ranks, and nothing that is measured of them.
         followed = beside.submit(paths_of, job, rows, stretches)
         measured, exchanged = _second_round(loaded, job, engine)
+        told = [note for one in measured for note in one.notes]
         found = combine(job, measured, exchanged)
         paths, free = followed.result()
-    notes = [*loaded.notes, *merged(job.doubts), *(note for one in measured for note in one.notes)]
+    notes = [*loaded.notes, *merged(job.doubts), *told]
     seen = replace(coverage(job, notes), files=loaded.files)
     measures = _measures(job, found, notes, seen, paths, free)
     replay = StepReplay(loaded, job, rows)

@@ -73,12 +73,14 @@ def certainty(coverage: Coverage, notes: Sequence[Diagnostic]) -> float:
     return (0.7 if degraded else 1.0) * (0.9 if partial else 1.0)
 
 
-def combine(job: JobOutline, measured: Sequence[RankMeasures], exchanged: Sequence[RankExchange]) -> Combined:
-    """The measures of a job, of ranks in any order."""
-    by_kind: dict[type, list[object]] = {}
-    for one in sorted(measured, key=lambda one: one.rank):
-        for row in one.rows:
-            by_kind.setdefault(type(row), []).append(row)
+def combine(job: JobOutline, measured: list[RankMeasures], exchanged: list[RankExchange]) -> Combined:
+    """The measures of a job, of ranks in any order.
+
+    Both lists are empty afterwards: what thousands of ranks sent is let go of as soon as it is taken in.
+    """
+    by_kind = _by_kind(measured)
+    measured.clear()
+    compute = compute_of(_computed(by_kind), job.steps.every)
     collected = frozenset(job.collected)
     if TaskWait in by_kind:
         by_kind[TaskWait] = [
@@ -86,9 +88,9 @@ def combine(job: JobOutline, measured: Sequence[RankMeasures], exchanged: Sequen
             for row in by_kind[TaskWait]
             if isinstance(row, TaskWait)
         ]
-    computed = [row for row in by_kind.pop(RankCompute, []) if isinstance(row, RankCompute)]
     told = [row for row in by_kind.get(RankSettings, []) if isinstance(row, RankSettings)]
     talk = JobExchange(job, exchanged)
+    exchanged.clear()
     meets = [row for row in by_kind.pop(FusedCalls, []) if isinstance(row, FusedCalls)]
     if meets:
         by_kind[FusedOperator] = list(fused_operators(meets, _members(job)))
@@ -96,7 +98,7 @@ def combine(job: JobOutline, measured: Sequence[RankMeasures], exchanged: Sequen
     return Combined(
         of_ranks=of_ranks,
         host=replace(_filled(HostSide, of_ranks), settings=settings(told)),
-        compute=compute_of(computed, job.steps.every),
+        compute=compute,
         communication=talk.communication,
         structure=talk.structure(),
         rank_waits=rank_waits(job.every, job.held_up, collected),
@@ -111,6 +113,18 @@ def _members(job: JobOutline) -> dict[str, dict[int, tuple[int, ...]]]:
         for rank in (info.members or ()) if kind else ():
             found.setdefault(str(kind), {})[rank] = info.members or ()
     return found
+
+
+def _by_kind(measured: Sequence[RankMeasures]) -> dict[type, list[object]]:
+    found: dict[type, list[object]] = {}
+    for one in sorted(measured, key=lambda one: one.rank):
+        for row in one.rows:
+            found.setdefault(type(row), []).append(row)
+    return found
+
+
+def _computed(by_kind: dict[type, list[object]]) -> list[RankCompute]:
+    return [row for row in by_kind.pop(RankCompute, []) if isinstance(row, RankCompute)]
 
 
 def _filled(container: type[T], of_ranks: dict[type, Rows[object]]) -> T:

@@ -120,7 +120,7 @@ class JobExchange:
 
 def _together(parts: Iterable[pl.DataFrame | None], none: pl.DataFrame) -> pl.DataFrame:
     known = [part for part in parts if part is not None]
-    return pl.concat(known) if known else none
+    return pl.concat(known, rechunk=True) if known else none
 
 
 _NO_SUMS = pl.DataFrame(
