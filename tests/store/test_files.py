@@ -80,7 +80,8 @@ def test_a_link_that_leads_nowhere_is_passed_over(tmp_path: Path) -> None:
 def test_logs_of_the_profiler_are_passed_over(tmp_path: Path) -> None:
     file = write(tmp_path / "rank0_ascend_pt" / "trace_view.json")
     write(tmp_path / "rank0_ascend_pt" / "logs" / "a.log")
-    assert walk([tmp_path]) == [tmp_path / "rank0_ascend_pt" / "FRAMEWORK" / "torch.op_range", file]
+    records = write(tmp_path / "rank0_ascend_pt" / "FRAMEWORK" / "torch.op_range")
+    assert walk([tmp_path]) == [records, file]
 
 
 def test_pipes_and_sockets_are_no_files(tmp_path: Path) -> None:
