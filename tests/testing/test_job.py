@@ -31,7 +31,12 @@ LAYOUTS = (
 
 def _with(kind: FaultKind, job: Job | None = None, **more: object) -> Job:
     """A job in which the fault can be planted."""
-    needs = {"several hosts": {"hosts": 2}, "several stages": {"pp": 2}}.get(KINDS[kind].needs, {})
+    kinds = {
+        "several hosts": {"hosts": 2},
+        "several stages": {"pp": 2},
+        "a tensor-parallel group": {"tp": 2, "fused": True},
+    }
+    needs = kinds.get(KINDS[kind].needs, {})
     if kind == "skewed_clocks":
         needs = {"hosts": 2}
     base = job or Job(ranks=4, steps=2, layers=4)
@@ -127,6 +132,7 @@ def test_every_rank_is_in_one_group_of_each_kind() -> None:
         ({"faults": (Fault(kind="retransmission"),)}, "needs several hosts"),
         ({"faults": (Fault(kind="pipeline_imbalance"),)}, "needs several stages"),
         ({"faults": (Fault(kind="skewed_clocks"),)}, "needs several hosts"),
+        ({"faults": (Fault(kind="fused_comm_straggler"),)}, "needs a tensor-parallel group"),
         ({"faults": (Fault(kind="gc_pause", ranks=(99,)),)}, "out of range"),
         ({"faults": (Fault(kind="slow_link", ranks=(1,)),)}, "exactly two"),
         ({"faults": (Fault(kind="frequency_drop", amount=100),)}, "cannot fall"),
