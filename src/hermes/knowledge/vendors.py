@@ -84,6 +84,8 @@ STEP_FILE_NOTE = (
     "Ascend's step_trace_time counts copies as free time, and the time before the first device task apart, as "
     "preparing; Hermes splits copies off free time."
 )
+STEP_FILE_CONTRADICTS = "step_trace_time contradicts the kernels"
+"""How a note begins that says so: it stands before all others."""
 MACHINE_TOOLS = ("npu-smi", "nvidia-smi", "hccn_tool")
 """Commands that look at devices and their network."""
 CALL_KINDS = ("acl", "node", "hccl", "model", "runtime", "driver")

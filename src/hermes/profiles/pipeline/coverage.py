@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hermes.base.errors import Diagnostic
-from hermes.knowledge.vendors import STEP_FILE_NOTE
+from hermes.knowledge.vendors import STEP_FILE_CONTRADICTS, STEP_FILE_NOTE
 from hermes.model.measures import AscendSplit, StepSplit
 from hermes.model.report import Coverage
 from hermes.profiles.pipeline.job_outline import JobOutline
@@ -36,6 +36,8 @@ def coverage(job: JobOutline, notes: Sequence[Diagnostic]) -> Coverage:
     if any(split.step is not None for split in steps.every) and len(numbers) > 1:
         missing.append("the ranks were not captured on the same steps")
     missing.extend(f"{note.message}: lost {note.lost}" for note in notes if note.level == "degraded" and note.lost)
+    # What casts doubt on all that follows is said before anything else.
+    missing.sort(key=lambda sentence: not sentence.startswith(STEP_FILE_CONTRADICTS))
     return Coverage(
         ranks_seen=collected,
         ranks_expected=expected if expected >= len(collected) and expected else None,

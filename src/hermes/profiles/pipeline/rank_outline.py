@@ -16,8 +16,9 @@ from hermes.model.measures import StepSplit
 from hermes.model.report import Input
 from hermes.profiles.measure.communication.arrivals import by_peer, identified, with_keys
 from hermes.profiles.measure.communication.collectives import group_info
-from hermes.profiles.measure.steps.breakdown import step_splits, summed_splits
+from hermes.profiles.measure.steps.breakdown import ascend_splits, reported_splits, step_splits, summed_splits
 from hermes.profiles.pipeline.doubtful_steps import step_doubts
+from hermes.profiles.pipeline.step_file import contradictions
 from hermes.store.rank_data import RankData
 
 MOST_OPERATIONS = 16_384
@@ -66,7 +67,7 @@ def outline(data: RankData) -> RankOutline:
     row = data.table("rank").row(0, named=True)
     step, kernel, comm_op = data.table("step"), data.table("kernel", *_KERNEL), data.table("comm_op", *_COMM_OP)
     group, waits = data.table("group"), data.table("comm_task", *_WAIT)
-    doubts = [*step_doubts(data.place, step, kernel)]
+    doubts = [*_contradictions(data, step, kernel, comm_op), *step_doubts(data.place, step, kernel)]
     named = waits.filter((pl.col("task") == "notify_wait") & pl.col("peer_rank").is_not_null())["comm_id"]
     own = with_keys(data.rank, identified(data.rank, comm_op, group))
     if own.height > MOST_OPERATIONS:
@@ -93,6 +94,14 @@ def outline(data: RankData) -> RankOutline:
         ),
         late=by_peer(waits),
     )  # fmt: skip
+
+
+def _contradictions(
+    data: RankData, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame
+) -> list[Diagnostic]:
+    """What the profiler's own split of steps says otherwise than the tasks."""
+    reported = reported_splits(data.table("step_reported"))
+    return contradictions(data.place, ascend_splits(step, kernel, comm_op), reported) if reported else []
 
 
 def _input(data: RankData, row: dict[str, object], doubts: list[Diagnostic]) -> Input:
