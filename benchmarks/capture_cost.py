@@ -2,7 +2,7 @@
 
     python benchmarks/capture_cost.py MODE STEPS [WIDTH]
 
-MODE is `bare`, `monitor`, or the level of a capture of three steps. Costs are CPU time of the stepping thread, which
+MODE is `bare`, `monitor`, or the level of a capture of three steps, with `+no-stack` behind it without stacks. Costs are CPU time of the stepping thread, which
 other work on the machine changes less than wall time.
 """
 
@@ -75,8 +75,9 @@ def _ask(level: str, step: int) -> int:
     job = next(jobs(root))
     Control.attach(job.segment).ask(
         Request(
-            action="profile", start_step=step, steps=CAPTURED, level=level, reason="benchmark",
-            out=str(root.parent / "out"), deadline_ns=time.time_ns() + 10**11, options={},
+            action="profile", start_step=step, steps=CAPTURED, level=level.partition("+")[0], reason="benchmark",
+            out=str(root.parent / "out"), deadline_ns=time.time_ns() + 10**11,
+            options={"stack": "no"} if level.endswith("+no-stack") else {},
         )
     )  # fmt: skip
     return step

@@ -57,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row for each program, and the figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.contact", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; again for another")
+    parser.add_argument(
+        "--one-core", action="store_true",
+        help="run each program on one core: other work on the machine then changes only how long all of it takes",
+    )  # fmt: skip
     parser.add_argument("--keep", type=Path, help="keep captures and reports in this folder")
     given = parser.parse_args(arguments)
     chosen = [one for one in ENTRIES if not given.only or one.name in given.only]
@@ -65,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         for entry in chosen:
-            found.append(measure(entry, folder))
+            found.append(measure(entry, folder, one_core=given.one_core))
             sys.stdout.write(row(found[-1]) + "\n")
             sys.stdout.flush()
     planted = [one for one in found if not one.entry.healthy]
@@ -77,12 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(entry: Entry, folder: Path) -> Outcome:
+def measure(entry: Entry, folder: Path, *, one_core: bool = False) -> Outcome:
     """Run a program, capture it at the default level, and read what the report says first."""
     runs = folder / "runs"
     environment = {**os.environ, "HERMES_RUN_DIR": str(runs)}
     script = str(PROGRAMS / f"{entry.name}.py")
     alone = [sys.executable, script]
+    alone = ["taskset", "-c", str(min(os.sched_getaffinity(0))), *alone] if one_core else alone
     command = alone if entry.ranks == 1 else [
         sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(entry.ranks), script,
     ]  # fmt: skip

@@ -57,6 +57,7 @@ class Captures:
         self._ready: Beside[None] | None = None
         self._before: Beside[dict[str, int]] | None = None
         self._lines: Lines | None = None
+        self._left_out = ""
         self._saving: Beside[Path] | None = None
         self._saved = ""
         self._began_ns = 0
@@ -164,7 +165,10 @@ class Captures:
             if self._lines is None:
                 self._look()
             python = self._lines.python if self._lines is not None else None
-            stacks = calls_expected(python, told.get("step_ns"), request.steps) <= _MOST_CALLS
+            ns = min(told.get("cpu_ns") or told.get("step_ns", 0), told.get("step_ns", 0))
+            calls = calls_expected(python, ns, request.steps)
+            stacks = request.level == "full" or calls <= _MOST_CALLS
+            self._left_out = "" if stacks else f", without Python stacks, which would hold about {calls} calls"
             self._backend = choose(request, self._rank, sys.modules, told, stacks=stacks)
             self._began_ns = time.monotonic_ns()
             self._backend.start()
@@ -193,7 +197,7 @@ class Captures:
                     backend.note("hermes_lines", self._lines.told())
             backend.stop()
             held = (time.perf_counter_ns() - start) / 1e6
-            self._saved = f"steps {request.start_step}-{step}, held the job for {held:.0f} ms"
+            self._saved = f"steps {request.start_step}-{step}, held the job for {held:.0f} ms{self._left_out}"
             self._saving = Beside(backend.save)
 
         self._contained(end)

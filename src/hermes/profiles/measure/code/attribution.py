@@ -22,6 +22,8 @@ PYTHON, FRAMEWORK, OPERATOR, LAUNCH, WAIT, BACKWARD = range(6)
 CLASSES = ("python", "framework", "operator", "launch", "wait", "backward")
 _LAYER = ("op", "python", "mark")
 _HOST = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns", "stack_id", "sequence", "forward_tid")
+_CALL = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns")
+_NARROW = (pl.col("owner", "step").cast(pl.Int32), pl.col("what").cast(pl.Int8))
 _ARROW = ("src_pid", "src_tid", "src_ns", "dst_tid", "dst_ns")
 _LANE = ("pid", "tid", "start_ns")
 
@@ -47,25 +49,42 @@ class Attribution:
 
 def attribution_of(rank: RankTables) -> Attribution | None:
     """None where neither frames nor stacks were recorded, or nothing ran."""
-    calls = rank.table("host_op")
+    kinds = rank.table("host_op")["kind"].unique().to_list()
     stack = rank.data.table("stack", "stack_id", "frames")
-    if not stack.height and not (calls["kind"] == "python").any():
+    if not stack.height and "python" not in kinds:
         return None
-    threads = dispatching(_narrow(rank, pl.col("kind").is_in(["step", "op"])))
+    threads = _threads(rank)
     rows = of_threads(_narrow(rank, pl.col("kind").is_in([*_LAYER, *CALLS])), threads)
     found = owners(rows, stack, told_of(rank))
-    loop = threads.head(1) if not (calls["kind"] == "step").any() else calls.filter(pl.col("kind") == "step").select(
-        "pid", "tid"
-    ).unique().head(1)  # fmt: skip
-    bounds = _bounds(rank, of_threads(rows, loop))
+    loop = threads.head(1)
+    bounds = _bounds(rank, of_threads(rows.select("pid", "tid", "start_ns", "dur_ns"), loop))
     if found is None or not len(bounds):
         return None
-    nodes = _nodes(rows, found)
-    parts = _host(of_threads(rows, loop), found, nodes, bounds, loop)
+    nodes, events = _nodes(rows, found), _events(rows)
+    own = of_threads(rows, loop) if threads.height > 1 else rows
+    # The widest tables are let go of as soon as they are done with: a trace may hold millions of calls.
+    below = outermost(own.filter(pl.col("kind").is_in(RUNTIME_KINDS)))
+    upper = own.filter(pl.col("kind").is_in(_LAYER)).select(_CALL)
+    del rows, own
+    parts = _host(upper, below, found, nodes, bounds, loop)
     return Attribution(
-        owners=found, parts=parts, device=_device(rank, found, nodes), bounds=bounds, loop=loop, events=_events(rows),
+        owners=found, parts=parts, device=_device(rank, found, nodes), bounds=bounds, loop=loop, events=events,
         trained=frozenset(nodes["label"].unique()),
     )  # fmt: skip
+
+
+def _threads(rank: RankTables) -> pl.DataFrame:
+    """The threads that feed the device; that of the step marks, or the busiest, first."""
+    columns = ("kind", "pid", "tid", "forward_tid")
+    calls = rank.data.where("host_op", columns, pl.col("kind").is_in(["step", "op"]))
+    found = dispatching(calls)
+    steps = calls.filter(pl.col("kind") == "step").select("pid", "tid").unique()
+    if steps.height:
+        first = steps.head(1)
+    else:
+        busiest = calls.group_by("pid", "tid").len().sort("len", "pid", "tid", descending=[True, False, False])
+        first = busiest.select("pid", "tid").head(1)
+    return pl.concat([first, found.join(first, on=["pid", "tid"], how="anti", nulls_equal=True)])
 
 
 def _events(rows: pl.DataFrame) -> pl.DataFrame:
@@ -106,21 +125,20 @@ def _nodes(rows: pl.DataFrame, found: Owners) -> pl.DataFrame:
 
 
 def _host(
-    rows: pl.DataFrame, found: Owners, nodes: pl.DataFrame, bounds: Intervals, loop: pl.DataFrame
+    upper: pl.DataFrame, below: pl.DataFrame, found: Owners, nodes: pl.DataFrame, bounds: Intervals, loop: pl.DataFrame
 ) -> pl.DataFrame:
-    upper = rows.filter(pl.col("kind").is_in(_LAYER))
     start = upper["start_ns"].to_numpy()
     place = np.searchsorted(bounds.starts, start, side="right") - 1
     ends = start + upper["dur_ns"].to_numpy()
     whole = (place >= 0) & (ends <= bounds.ends[np.maximum(place, 0)])
-    own = upper.filter(pl.Series(whole)).with_columns(pl.Series("step", place[whole], dtype=pl.Int64))
+    own = upper.filter(pl.Series(whole)).with_columns(pl.Series("step", place[whole], dtype=pl.Int32))
+    long = upper.filter(pl.Series(~whole))
+    del upper
     own = _classed(own, found, nodes)
-    below = outermost(rows.filter(pl.col("kind").is_in(RUNTIME_KINDS)))
-    moved = _moved(own, below)
-    rest = _gaps(upper.filter(pl.Series(~whole)), own, found, bounds, loop)
     columns = ("owner", "step", "what", "name", "kind", "start_ns", "dur_ns", "ns")
+    moved, rest = _moved(own, below), _gaps(long, own, found, bounds, loop)
     every = (own, *(one.with_columns(pl.col("ns").alias("dur_ns")) for one in (moved, rest)))
-    return pl.concat([one.select(columns) for one in every])
+    return pl.concat([one.select(columns).with_columns(_NARROW) for one in every])
 
 
 def _classed(own: pl.DataFrame, found: Owners, nodes: pl.DataFrame) -> pl.DataFrame:
@@ -138,7 +156,7 @@ def _classed(own: pl.DataFrame, found: Owners, nodes: pl.DataFrame) -> pl.DataFr
         label = np.where(behind, nodes["label"].to_numpy()[np.maximum(node, 0)], label)
         what = np.where(behind, BACKWARD, what)
     return own.with_columns(
-        pl.Series("owner", label, dtype=pl.Int64), pl.Series("what", what, dtype=pl.Int64),
+        pl.Series("owner", label, dtype=pl.Int32), pl.Series("what", what, dtype=pl.Int8),
         pl.col("self_ns").alias("ns"), pl.col("kind").cast(pl.String),
     )  # fmt: skip
 
@@ -151,7 +169,7 @@ def _moved(own: pl.DataFrame, below: pl.DataFrame) -> pl.DataFrame:
     inner = below.filter(known)
     names = inner["name"].unique()
     waits = inner["name"].is_in([name for name in names if is_blocking(name)])
-    what = pl.select(pl.when(waits).then(WAIT).otherwise(LAUNCH).cast(pl.Int64).alias("what"))["what"]
+    what = pl.select(pl.when(waits).then(WAIT).otherwise(LAUNCH).cast(pl.Int8).alias("what"))["what"]
     rows = pl.concat([around, inner.select("name", "start_ns", pl.col("dur_ns").alias("ns"))], how="horizontal")
     # Backward stays whole: what its calls wait for is not told apart.
     rows = rows.with_columns(what.alias("now")).filter(pl.col("what") != BACKWARD)

@@ -13,7 +13,8 @@ from hermes.knowledge.user_code import frame_of
 from hermes.model.code_measures import MOST_LINES, CodeLine
 from hermes.profiles.measure.code.attribution import BACKWARD, CLASSES, Attribution, attribution_of
 from hermes.profiles.measure.code.samples import Seen, seen_of
-from hermes.profiles.measure.host.calls import spans
+from hermes.profiles.measure.host.calls import of_threads, spans
+from hermes.profiles.measure.host.of_rank import loop_of
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 _NAMES = 4
@@ -31,8 +32,15 @@ def lines_of(rank: RankTables) -> tuple[CodeLine, ...]:
     """The functions of a rank, by what they take of a step."""
     found, seen = rank.once(attribution_of), rank.once(seen_of)
     if found is None:
-        return seen.as_lines(rank.rank) if seen else ()
+        return seen.as_lines(rank.rank, _operators(rank)) if seen else ()
     return tuple(_lines(rank.rank, found, seen))
+
+
+def _operators(rank: RankTables) -> pl.DataFrame:
+    """Those of the thread that marks the steps, or of all."""
+    ops = rank.table("host_op").filter(pl.col("kind") == "op")
+    loop = rank.once(loop_of)
+    return of_threads(ops, loop) if loop.height else ops
 
 
 def _lines(rank: int, found: Attribution, seen: Seen | None) -> Iterator[CodeLine]:
@@ -41,7 +49,7 @@ def _lines(rank: int, found: Attribution, seen: Seen | None) -> Iterator[CodeLin
     total = sums.group_by("owner").agg(pl.col("ns").sum()).sort("ns", "owner", descending=[True, False])
     device = dict(found.device.group_by("label").agg(pl.col("ns").sum()).iter_rows())
     left = [owner for owner in device if owner >= 0 and owner not in set(total["owner"])]
-    calls = _calls(found)
+    calls, mostly, made = _calls(found), _mostly(found), _made(found)
     for owner in [*total["owner"].head(MOST_LINES), *left][:MOST_LINES]:
         own = sums.filter(pl.col("owner") == owner)
         parts = dict(own.group_by("what").agg(pl.col("ns").sum()).iter_rows())
@@ -60,11 +68,11 @@ def _lines(rank: int, found: Attribution, seen: Seen | None) -> Iterator[CodeLin
             growth=by_step.get(steps - 1, 0) / by_step[0] if steps > 2 and by_step.get(0) else None,
             caller=about.caller,
             loop=about.loop,
-            names=_mostly(found, owner, steps),
+            names=mostly.get(owner, ()),
             within=about.within,
             lines=seen.inside(found.owners.labels[owner]) if seen and owner >= 0 else (),
             source=found.owners.source,
-            made=_made(found, owner),
+            made=owner in made,
             modules=about.modules,
             trains=owner in found.trained,
             **values,
@@ -159,17 +167,24 @@ def _said(found: Attribution, label: int) -> str:
     return frame.said if frame else ""
 
 
-def _mostly(found: Attribution, owner: int, steps: int) -> tuple[tuple[str, int], ...]:
-    """What takes most of a function's time: operators, and what of Python it calls."""
-    rows = found.parts.filter((pl.col("owner") == owner) & (pl.col("what") != BACKWARD) & (pl.col("name") != ""))
-    top = rows.group_by("name").agg(pl.col("ns").sum()).sort("ns", "name", descending=[True, False]).head(_NAMES)
-    return tuple((str(name), int(ns) // steps) for name, ns in top.iter_rows() if ns >= steps)
+def _mostly(found: Attribution) -> Mapping[int, tuple[tuple[str, int], ...]]:
+    """By function what takes most of its time, per step: operators, and what of Python it calls."""
+    steps = len(found.bounds)
+    rows = found.parts.lazy().filter((pl.col("what") != BACKWARD) & (pl.col("name") != ""))
+    sums = rows.group_by("owner", "name").agg(pl.col("ns").sum()).filter(pl.col("ns") >= steps).collect()
+    made: dict[int, tuple[tuple[str, int], ...]] = {}
+    for (owner,), own in sums.partition_by("owner", as_dict=True).items():
+        top = own.sort("ns", "name", descending=[True, False]).head(_NAMES)
+        made[int(str(owner))] = tuple((str(name), int(ns) // steps) for name, ns in top.select("name", "ns").rows())
+    return made
 
 
-def _made(found: Attribution, owner: int) -> bool:
-    """Whether the first operator of a function makes a tensor from constants, and none of it needs a gradient."""
-    rows = found.parts.filter((pl.col("owner") == owner) & (pl.col("kind") == "op"))
-    if not rows.height or owner in found.trained or rows["name"].str.contains(_OF_DATA).any():
-        return False
-    first = rows.sort("step", "start_ns").group_by("step", maintain_order=True).first()
-    return bool(first["name"].str.contains(_FACTORIES).all())
+def _made(found: Attribution) -> frozenset[int]:
+    """The functions whose first operator makes a tensor from constants, and that work on no data."""
+    ops = found.parts.lazy().filter((pl.col("kind") == "op") & ~pl.col("owner").is_in(list(found.trained)))
+    first = pl.col("name").sort_by("start_ns").first().str.contains(_FACTORIES)
+    rows = ops.group_by("owner", "step").agg(
+        first.alias("made"), pl.col("name").str.contains(_OF_DATA).any().alias("data")
+    )
+    every = rows.group_by("owner").agg(pl.col("made").all(), pl.col("data").any())
+    return frozenset(every.filter(pl.col("made") & ~pl.col("data")).collect()["owner"].to_list())

@@ -16,7 +16,7 @@ from hermes.knowledge.user_code import is_framework, is_own
 
 _Flags = NDArray[np.bool_]
 _BUILTIN = "<built-in"
-_AFTER = "after"
+_LANE = ("pid", "tid", "start_ns", "dur_ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +47,13 @@ def _at(outer: pl.DataFrame, moments: pl.DataFrame, values: Ints) -> tuple[Ints,
 
 def owners(rows: pl.DataFrame, stack: pl.DataFrame, told: frozenset[str]) -> Owners | None:
     """The user's functions in `rows` of `host_op`; None where neither frames nor stacks were recorded."""
-    python = rows.filter(pl.col("kind") == "python")
+    python = rows.filter(pl.col("kind") == "python").select("name", *_LANE)
     names = [name for name in python["name"].unique().sort() if is_own(name, told)]
     if names:
         number = {name: place for place, name in enumerate(names)}
         own = python.filter(pl.col("name").is_in(names))
         label = pl.col("name").replace_strict(number, return_dtype=pl.Int64).alias("label")
-        return Owners(anchors=own.with_columns(label), labels=tuple(names), source="frames")
+        return Owners(anchors=own.select(*_LANE, label), labels=tuple(names), source="frames")
     lines = _innermost(stack, told)
     labels = sorted(set(lines.values()))
     number = {line: place for place, line in enumerate(labels)}
@@ -62,7 +62,7 @@ def owners(rows: pl.DataFrame, stack: pl.DataFrame, told: frozenset[str]) -> Own
         return None
     label = pl.col("stack_id").replace_strict(by_stack, default=None, return_dtype=pl.Int64).alias("label")
     own = rows.filter(pl.col("kind") == "op").with_columns(label).drop_nulls("label")
-    return Owners(anchors=own, labels=tuple(labels), source="stacks") if own.height else None
+    return Owners(anchors=own.select(*_LANE, "label"), labels=tuple(labels), source="stacks") if own.height else None
 
 
 def _innermost(stack: pl.DataFrame, told: frozenset[str]) -> Mapping[int, str]:
@@ -81,13 +81,13 @@ def python_is_framework(upper: pl.DataFrame, began: Ints) -> _Flags:
 
     `upper` are rows of one layer, `began` when the owner of each began. Builtins that hold operators are its own, too.
     """
-    python = upper.filter(pl.col("kind") == "python")
+    python = upper.filter(pl.col("kind") == "python").select("name", *_LANE)
     names = python["name"].unique()
     inside = [name for name in names if is_framework(name) or str(name).startswith("nn.Module: ")]
     frames = python.filter(pl.col("name").is_in(inside))
-    _, open_since = _at(frames, upper, np.zeros(frames.height, dtype=np.int64))
+    _, open_since = _at(frames, upper.select("pid", "tid", "start_ns"), np.zeros(frames.height, dtype=np.int64))
     below = (open_since >= 0) & (open_since >= began)
-    ops = upper.filter(pl.col("kind") == "op")
+    ops = upper.filter(pl.col("kind") == "op").select("pid", "tid", "start_ns")
     builtin = python.filter(pl.col("name").str.starts_with(_BUILTIN))
     around = (
         enclosing(builtin, ops).drop_nulls().unique()

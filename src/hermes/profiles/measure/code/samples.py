@@ -11,6 +11,7 @@ import polars as pl
 from hermes.knowledge.host_settings import OWN_CODE
 from hermes.knowledge.user_code import frame_of, is_own
 from hermes.model.code_measures import SEEN_MOSTLY, CodeLine
+from hermes.profiles.measure.host.calls import spans
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.steps.breakdown import typical_of
 
@@ -54,9 +55,13 @@ class Seen:
         lines = self.inside(label)
         return lines[0][0] if lines and lines[0][1] >= SEEN_MOSTLY else None
 
-    def as_lines(self, rank: int) -> tuple[CodeLine, ...]:
-        """Rows where samples are all there is: nothing is known of a function but how often it was seen."""
+    def as_lines(self, rank: int, ops: pl.DataFrame) -> tuple[CodeLine, ...]:
+        """Rows where samples are all there is: how often a function was seen, and how often in an operator.
+
+        `ops` are the operators of the stepping thread; looks before the capture met none, and count as the others.
+        """
         every = max(self.every, 1)
+        in_ops = self._in_operators(ops)
         found = []
         for (file, function), own in self.counts.items():
             line, _ = own.most_common(1)[0]
@@ -64,15 +69,32 @@ class Seen:
             if frame is None:
                 continue
             ns = self.step_ns * sum(own.values()) // every
+            operators = round(ns * in_ops.get((file, function), 0.0))
             found.append(
                 CodeLine(
-                    rank=rank, place=frame.place, function=function, calls=None, total_ns=None, own_ns=ns, python_ns=0,
-                    framework_ns=0, operator_ns=0, launch_ns=0, wait_ns=0, backward_ns=0, device_ns=0, growth=None,
-                    caller="", loop="", names=(), within="", source="samples",
+                    rank=rank, place=frame.place, function=function, calls=None, total_ns=None, own_ns=ns,
+                    python_ns=ns - operators, framework_ns=0, operator_ns=operators, launch_ns=0, wait_ns=0,
+                    backward_ns=0, device_ns=0, growth=None, caller="", loop="", names=(), within="", source="samples",
                     lines=self.inside(f"{file}({line}): {function}"),
                 )
             )  # fmt: skip
         return tuple(sorted(found, key=lambda one: (-one.own_ns, one.place)))
+
+    def _in_operators(self, ops: pl.DataFrame) -> dict[tuple[str, str], float]:
+        """By function the part of its looks in the capture at which an operator ran."""
+        if not ops.height:
+            return {}
+        starts = ops["start_ns"].to_numpy()
+        first, last = int(starts.min()), int((starts + ops["dur_ns"].to_numpy()).max())
+        looks = self.moments.filter((pl.col("start_ns") >= first) & (pl.col("start_ns") < last))
+        when, at = spans(ops), looks["start_ns"].to_numpy()
+        hits = when.lasted(at + 1) > when.lasted(at)
+        seen: dict[tuple[str, str], list[bool]] = {}
+        for line, hit in zip(looks["line"], hits.tolist(), strict=True):
+            frame = frame_of(str(line))
+            if frame is not None:
+                seen.setdefault((frame.file, frame.function), []).append(hit)
+        return {key: sum(own) / len(own) for key, own in seen.items()}
 
 
 def seen_of(rank: RankTables) -> Seen | None:

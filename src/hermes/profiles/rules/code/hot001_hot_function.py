@@ -91,7 +91,7 @@ def _python(job: Job, row: CodeLine, free: Rows[StepFree], host_steps: Rows[Step
     """What of the function's Python the step could lose: where a device works, at most what that is free."""
     ns = row.python_ns
     if row.source == "samples":
-        ns = min(row.own_ns, sum(host.of(OUTSIDE) for host in host_steps.of(row.rank)))
+        ns = min(row.python_ns, sum(host.of(OUTSIDE) for host in host_steps.of(row.rank)))
     return min(ns, idle_of(free, row.rank)) if has_device(job, row.rank) else ns
 
 

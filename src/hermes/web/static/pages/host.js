@@ -17,11 +17,12 @@ export function render(main) {
   const { rank, control } = rankPicker(false);
   const name = param("name");
   main.append(
-    facts(["host", "input"]) ?? "",
+    facts(["code", "host", "input"]) ?? "",
     h("div", { class: "controls" }, control),
+    ...(rowsOf("code.lines") ? [generic(listed("code.lines"))] : []),
     flame(rank),
     ...(rowsOf("host.sync_calls") ? [generic(listed("host.sync_calls"))] : []),
-    ...rest(["host", "input", "overlap"], ["host.sync_calls"]),
+    ...rest(["code", "host", "input", "overlap"], ["code.lines", "host.sync_calls"]),
     ...(rowsOf("top.host_calls") ? [table({ table: "top.host_calls", bar: "total_ms", href: (row) => to("/host", { name: row.name, rank }), columns: ["name", "detail", "total_ms", "share", "count", "median_ms", "max_ms", "ranks"] })] : []),
     table({ table: "host.names", rank, sort: "self_ns", descending: true, bar: "self_ns", timeline: true, href: (row) => to("/host", { name: row.name, rank }), columns: ["name", "kind", "self_ns", "total_ns", "calls", "median_ns", "max_ns"] }),
   );

@@ -1,0 +1,88 @@
+"""Rules about functions of the user's: they fire on what takes much of the step and trains nothing, else are silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.profiles.rules.given import Given
+from tests.profiles.rules.rows import only, silent
+
+from hermes.model.code_measures import CodeLine
+from hermes.model.job import JobMeasures
+from hermes.model.measures import StepSplit
+from hermes.profiles.rules.code.hot001_hot_function import own_function
+from hermes.profiles.rules.code.hot002_made_anew import made_anew
+
+STEP = StepSplit(
+    rank=0, step=1, window_kind="host", start_ns=0, window_ns=1_000, compute_ns=None, comm_ns=None,
+    exposed_comm_ns=None, overlapped_comm_ns=None, copy_ns=None, copy_exposed_ns=None, free_ns=None,
+    preparing_ns=None, host_ns=1_000,
+)  # fmt: skip
+ROW = CodeLine(
+    rank=0, place="train.py:24", function="features", calls=2, total_ns=0, own_ns=0, python_ns=0, framework_ns=0,
+    operator_ns=0, launch_ns=0, wait_ns=0, backward_ns=0, device_ns=0, growth=None, caller="", loop="", names=(),
+    lines=(), within="", source="frames",
+)  # fmt: skip
+MODEL = replace(ROW, place="model.py:3", function="forward", operator_ns=300, own_ns=300, trains=True)
+
+
+def job(*lines: CodeLine) -> Given:
+    given = Given(splits=(STEP,))
+    made = JobMeasures(given.job, [STEP, *lines])
+    object.__setattr__(given, "_of", made._of)
+    return given
+
+
+def hot(**parts: Any) -> CodeLine:
+    own = sum(ns for name, ns in parts.items() if name.endswith("_ns"))
+    return replace(ROW, **parts, own_ns=own)
+
+
+def test_python_of_a_function_is_a_finding_with_its_line() -> None:
+    found = only(own_function, job(MODEL, hot(python_ns=400)))
+    assert found.lines == ("train.py:24 `features`",)
+    assert found.cost_ns == 400
+    assert "Python, 40% of the step, in 2 calls" in found.title
+
+
+def test_the_line_at_which_it_was_seen_stands_for_the_function() -> None:
+    found = only(own_function, job(hot(python_ns=400, lines=(("train.py:26", 0.9),))))
+    assert found.lines == ("train.py:26 `features`",)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        hot(python_ns=90),
+        hot(operator_ns=400, trains=True),
+        hot(operator_ns=400, modules=True),
+        hot(operator_ns=150),
+        hot(python_ns=400, within="data loading"),
+        hot(framework_ns=400, modules=True),
+        replace(ROW, place="", own_ns=900, python_ns=900),
+    ],
+    ids=["little", "trains", "runs modules", "few operators", "in a loader", "dispatch", "in no function"],
+)
+def test_what_is_small_trains_or_belongs_to_another_rule_is_silent(row: CodeLine) -> None:
+    assert silent(own_function, job(MODEL, row))
+
+
+def test_operators_beside_the_training_count_from_twice_the_limit_on() -> None:
+    found = only(own_function, job(MODEL, hot(operator_ns=250)))
+    assert "operators that no gradient needs" in found.title
+
+
+def test_where_nothing_trains_operators_are_not_beside_the_training() -> None:
+    assert silent(own_function, job(hot(operator_ns=900)))
+
+
+def test_tensors_of_constants_are_made_anew() -> None:
+    found = only(made_anew, job(MODEL, hot(operator_ns=80, made=True)))
+    assert "makes the same tensors anew" in found.title
+    assert "register_buffer" in found.actions[0].do
+
+
+def test_a_function_that_takes_data_makes_nothing_anew() -> None:
+    assert silent(made_anew, job(MODEL, hot(operator_ns=80)))
