@@ -2,8 +2,8 @@
 
     python benchmarks/capture_cost.py MODE STEPS [WIDTH]
 
-MODE is `bare`, `monitor`, or the level of a capture of three steps, with `+no-stack` behind it without stacks. Costs are CPU time of the stepping thread, which
-other work on the machine changes less than wall time.
+MODE is `bare`, `monitor`, or the level of a capture of three steps, with `+no-stack` behind it without stacks. Costs
+are CPU time of the stepping thread, which other work on the machine changes less than wall time.
 """
 
 from __future__ import annotations

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from hermes.model.code_measures import CodeLine, NamedLine
 from hermes.model.report import Report
 from hermes.profiles.load import load
+from hermes.profiles.measure.code.samples import Seen
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.store.cache import Cache
 
@@ -146,3 +149,10 @@ def test_python_that_nobody_recorded_is_said_and_never_no_loss(tmp_path: Path) -
     assert "90% is Python that was not recorded" in found.verdict.sentence
     assert found.plan.unrecorded_ns == 900_000
     assert "--stack" in found.plan.captures[0].command
+
+
+def test_functions_of_one_name_in_a_file_are_told_apart_by_where_they_begin() -> None:
+    counts = {("net.py", "forward"): Counter({12: 3, 40: 5})}
+    labels = ("net.py(10): forward", "net.py(38): forward")
+    seen = Seen(counts=counts, step_ns=1, moments=pl.DataFrame()).among(labels)
+    assert [seen.line_of(label) for label in labels] == ["net.py:12", "net.py:40"]

@@ -18,6 +18,14 @@ _OTHERS = (DATA, COMPILATION)
 """What other rules tell with all of its functions."""
 
 
+def mean_steps(job: Job) -> dict[int, int]:
+    """By rank the mean step, which what is counted over a capture is a part of."""
+    own: dict[int, list[int]] = {}
+    for split in job.steps.every:
+        own.setdefault(split.rank, []).append(split.whole_ns)
+    return {rank: sum(lengths) // len(lengths) for rank, lengths in own.items() if sum(lengths)}
+
+
 def outside_loaders(lines: Rows[CodeLine]) -> Iterator[CodeLine]:
     """The functions that no data loader and no compiler calls."""
     return (row for row in lines if row.place and row.within not in _OTHERS)

@@ -57,6 +57,8 @@ _WORDS = {
 }
 # A wait is worth the sentence from here on: the limit of COM002.
 _NOTABLE = 0.05
+_ALIKE = 3.0
+"""Captured steps that take so many times as long as those before, or as little, are not like them."""
 # What one rank loses is lost to all where the step gains this part of it.
 _FELT = 0.9
 
@@ -95,7 +97,11 @@ def _without_device(given: Grounds) -> Judgement:
         return Judgement(bound="unknown", rank=None, step=None, sentence=sentence)
     length = given.unprofiled_ns or split.window_ns
     said = _unrecorded(given, split) or _problem(given, length) or f"the host works all of it{_nothing(given)}"
-    captured = f" ({milliseconds(split.window_ns)} as captured)" if given.unprofiled_ns else ""
+    lengths = [one.window_ns for one in given.splits if one.rank == split.rank]
+    mean = sum(lengths) // len(lengths)
+    captured = f" ({milliseconds(mean)} as captured)" if given.unprofiled_ns else ""
+    if given.unprofiled_ns and not 1 / _ALIKE < mean / given.unprofiled_ns < _ALIKE:
+        said += "; the captured steps are unlike those before them, and may not show what these lose"
     return Judgement(
         bound="host",
         sentence=f"Step {milliseconds(length)}{captured}: {said}; no device task was recorded{_coverage(given)}",

@@ -24,6 +24,7 @@ _LAYER = ("op", "python", "mark")
 _HOST = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns", "stack_id", "sequence", "forward_tid")
 _CALL = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns")
 _NARROW = (pl.col("owner", "step").cast(pl.Int32), pl.col("what").cast(pl.Int8))
+_TRAINS = r"^Optimizer\.(step|zero_grad)#|run_backward"
 _ARROW = ("src_pid", "src_tid", "src_ns", "dst_tid", "dst_ns")
 _LANE = ("pid", "tid", "start_ns")
 
@@ -35,7 +36,8 @@ class Attribution:
     `owner` is a label of `owners` or -1, `step` the place of the step, `what` one of the classes above, `name` that of
     the call, `ns` how long. `device` has for each task its `name`, `label`, `what` and `ns`. `bounds` are the
     steps. `events` are calls whose names tell a `reason`; `loop` is the stepping thread.
-    `trained` are the labels whose operators have backward ones.
+    `trained` are the labels whose operators have backward ones, and those of loops: of what steps an optimizer or runs
+    a backward pass.
     """
 
     owners: Owners
@@ -69,8 +71,14 @@ def attribution_of(rank: RankTables) -> Attribution | None:
     parts = _host(upper, below, found, nodes, bounds, loop)
     return Attribution(
         owners=found, parts=parts, device=_device(rank, found, nodes), bounds=bounds, loop=loop, events=events,
-        trained=frozenset(nodes["label"].unique()),
+        trained=frozenset(nodes["label"].unique()) | _training(parts),
     )  # fmt: skip
+
+
+def _training(parts: pl.DataFrame) -> frozenset[int]:
+    """The labels of functions that step an optimizer or run a backward pass themselves."""
+    rows = parts.lazy().filter((pl.col("kind") != "op") & pl.col("name").str.contains(_TRAINS))
+    return frozenset(rows.select(pl.col("owner").unique()).collect()["owner"].to_list())
 
 
 def _threads(rank: RankTables) -> pl.DataFrame:

@@ -20,10 +20,14 @@ from hermes.profiles.measure.registry import RankTables, per_rank
 _NAMES = 4
 _HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns")
 _FACTORIES = (
-    r"^aten::(zeros|ones|full|eye|arange|range|linspace|logspace|tensor|scalar_tensor|tril_indices|triu_indices|empty|"
-    r"hann_window|hamming_window|kaiser_window|blackman_window|bartlett_window|lift_fresh|detach_)"
+    r"^aten::(zeros|ones|full|eye|arange|range|linspace|logspace|scalar_tensor|tril_indices|triu_indices|"
+    r"hann_window|hamming_window|kaiser_window|blackman_window|bartlett_window)$"
 )
-_OF_DATA = r"rand|normal|uniform|bernoulli|multinomial|exponential|conv|mm$|linear|fft|stft|embedding|attention|softmax"
+_OF_DATA = (
+    r"rand|normal|uniform|bernoulli|multinomial|exponential|conv|mm$|linear$|fft|stft|embedding|attention|softmax"
+    # Tensors of lists, numbers read back, and what is written by index, come from data in nearly all programs.
+    r"|lift_fresh|_local_scalar|index|_like$|gather|scatter"
+)
 """Operators that are random, or work on what is no constant in nearly all programs."""
 
 
@@ -33,7 +37,7 @@ def lines_of(rank: RankTables) -> tuple[CodeLine, ...]:
     found, seen = rank.once(attribution_of), rank.once(seen_of)
     if found is None:
         return seen.as_lines(rank.rank, _operators(rank)) if seen else ()
-    return tuple(_lines(rank.rank, found, seen))
+    return tuple(_lines(rank.rank, found, seen.among(found.owners.labels) if seen else None))
 
 
 def _operators(rank: RankTables) -> pl.DataFrame:

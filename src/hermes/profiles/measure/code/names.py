@@ -28,7 +28,8 @@ def names_of(rank: RankTables) -> tuple[NamedLine, ...]:
     found = rank.once(attribution_of)
     if found is None:
         return ()
-    made = _Index(rank=rank.rank, found=found, seen=rank.once(seen_of))
+    seen = rank.once(seen_of)
+    made = _Index(rank=rank.rank, found=found, seen=seen.among(found.owners.labels) if seen else None)
     return tuple((*made.names(), *made.events(rank.table("host_op"), rank.table("gc"))))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -28,6 +28,7 @@ class Seen:
     counts: Mapping[tuple[str, str], Counter[int]]
     step_ns: int
     moments: pl.DataFrame
+    begins: Mapping[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def every(self) -> int:
@@ -38,8 +39,20 @@ class Seen:
         frame = frame_of(label)
         if frame is None:
             return None
-        own = self.counts.get((frame.file, frame.function))
-        return (frame.place.rsplit(":", 1)[0], own) if own else None
+        own = self.counts.get((frame.file, frame.function), Counter())
+        # Functions of one name in a file are told apart by where they begin.
+        begins = self.begins.get((frame.file, frame.function), ())
+        after = min((line for line in begins if line > frame.line), default=None)
+        first = frame.line if frame.line in begins[1:] else 0
+        kept = Counter({line: n for line, n in own.items() if line >= first and (after is None or line < after)})
+        return (frame.place.rsplit(":", 1)[0], kept) if kept else None
+
+    def among(self, labels: Iterable[str]) -> Seen:
+        """The same, where these are the functions that were recorded."""
+        begins: dict[tuple[str, str], set[int]] = {}
+        for frame in filter(None, map(frame_of, labels)):
+            begins.setdefault((frame.file, frame.function), set()).add(frame.line)
+        return replace(self, begins={key: tuple(sorted(lines)) for key, lines in begins.items()})
 
     def inside(self, label: str) -> tuple[tuple[str, float], ...]:
         """The lines inside a function at which it was seen most."""

@@ -4,7 +4,8 @@
 
 Time of the stepping thread in a function of the program, or in what it calls that is neither the framework's nor
 another function of the program: bytecode, builtins, libraries such as NumPy. Where no module runs in the function and
-none of its operators needs a gradient, they count, too, from twice the limit on. Per step, mean over the capture, as a
+none of its operators needs a gradient, they count, too, from twice the limit on; from the limit on where they start
+from constants alone. Per step, mean over the capture, as a
 share of the step. Where a device works, only what it is free of the Python counts, and of the operators what they take
 of the device. Functions that a data loader calls are IO001's. Python frames tell it, and stacks the operators; where
 neither was recorded, how often a function was seen, up to the time in no recorded call.
@@ -43,7 +44,15 @@ from hermes.model.host_measures import StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
-from hermes.profiles.rules._code import beside_training, evidence_of, gain_of, growing, idle_of, outside_loaders
+from hermes.profiles.rules._code import (
+    beside_training,
+    evidence_of,
+    gain_of,
+    growing,
+    idle_of,
+    mean_steps,
+    outside_loaders,
+)
 from hermes.profiles.rules._host import has_device, on_ranks
 from hermes.profiles.rules.rule import by_share, rule
 
@@ -58,16 +67,17 @@ def own_function(
 ) -> Iterator[Finding]:
     """The functions that are beyond a limit on some rank, at most three."""
     found: dict[str, tuple[int, float, CodeLine]] = {}
-    training = {row.rank for row in lines if row.trains}
+    training, steps = {row.rank for row in lines if row.trains}, mean_steps(job)
     for row in outside_loaders(lines):
-        split = job.steps.typical(row.rank)
-        if split is None or not split.whole_ns:
+        step_ns = steps.get(row.rank)
+        if not step_ns:
             continue
         # Where nothing trains, as in inference, no operator is beside the training.
         python, work = _python(job, row, free, host_steps), _work(job, row) if row.rank in training else 0
-        cost = python + work if by_share(BESIDE, (python + work) / split.whole_ns) else python
-        if by_share(LIMIT, cost / split.whole_ns) and found.get(row.said, (0,))[0] < cost:
-            found[row.said] = (cost, cost / split.whole_ns, row)
+        whole = by_share(LIMIT if row.made else BESIDE, (python + work) / step_ns)
+        cost = min(python + work if whole else python, step_ns)
+        if by_share(LIMIT, cost / step_ns) and found.get(row.said, (0,))[0] < cost:
+            found[row.said] = (cost, cost / step_ns, row)
     for cost, share, row in sorted(found.values(), key=lambda one: (-one[0], one[2].said))[:_MOST]:
         ranks = tuple(sorted(one.rank for one in lines if one.said == row.said and one.own_ns * 2 >= row.own_ns))
         what = "Python" if row.python_ns >= row.operator_ns else "operators that no gradient needs"

@@ -32,7 +32,7 @@ from hermes.model.code_measures import CodeLine
 from hermes.model.finding import Action, Blame, Cause, Finding
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.profiles.rules._code import beside_training, evidence_of, gain_of, growing, outside_loaders
+from hermes.profiles.rules._code import beside_training, evidence_of, gain_of, growing, mean_steps, outside_loaders
 from hermes.profiles.rules._host import has_device
 from hermes.profiles.rules.rule import by_share, rule
 
@@ -43,13 +43,14 @@ _MOST = 2
 @rule("HOT002", state="preview", cause=Cause.MADE_ANEW)
 def made_anew(job: Job, lines: Rows[CodeLine]) -> Iterator[Finding]:
     """The functions that are beyond their limit, at most two."""
+    steps = mean_steps(job)
     worst: dict[str, tuple[int, float, CodeLine]] = {}
     for row in outside_loaders(lines):
-        split = job.steps.typical(row.rank)
-        if split is None or not split.whole_ns or not (row.made and beside_training(row)):
+        step_ns = steps.get(row.rank)
+        if not step_ns or not (row.made and beside_training(row)):
             continue
         cost = row.device_ns if has_device(job, row.rank) else row.own_ns
-        share = cost / split.whole_ns
+        share = cost / step_ns
         if by_share(ANEW, share) and worst.get(row.said, (0,))[0] < cost:
             worst[row.said] = (cost, share, row)
     for cost, share, row in sorted(worst.values(), key=lambda one: (-one[0], one[2].said))[:_MOST]:
