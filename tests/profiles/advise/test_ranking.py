@@ -29,6 +29,13 @@ def test_a_part_comes_before_the_broader_finding(finding: Make, replaying: Repla
     assert codes(found.findings) == ["CPU002", "CPU001"]
 
 
+def test_a_part_of_a_part_is_one_of_the_whole(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    waits = finding("COM001", low=400, high=400, layer="communication")
+    stages = finding("PAR001", low=200, high=400, within="PAR002", ranks=(1,))
+    found = rank([waits, stages], replaying({"COM001": 400, "PAR001": 200}), floor)
+    assert codes(found.findings) == ["PAR001", "COM001"]
+
+
 def test_a_broader_finding_claims_what_a_replay_gives_beyond_its_parts(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:

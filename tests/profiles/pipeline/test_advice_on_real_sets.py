@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from bench.real.expert import Opinion
@@ -13,6 +14,10 @@ from tests.each import each
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.structure_measures import JobSigns
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.store.cache import Cache
+from hermes_testing import Fault, Job, generate
 
 Reported = Callable[[str], Report]
 
@@ -86,3 +91,12 @@ def test_the_cause_of_a_starved_device_comes_before_the_advice_to_look(reported:
 def test_no_convolution_is_changed_where_the_advice_is_to_compile(reported: Reported) -> None:
     report = reported("kineto/v100_resnet50_num_workers_4.json.gz")
     assert "bias=False" not in "\n".join(map(shown, report.plan.actions))
+
+
+def test_a_pipeline_whose_stages_differ_is_told_to_move_layers_first(tmp_path: Path) -> None:
+    job = Job(ranks=4, pp=4, steps=1, layers=8, faults=(Fault(kind="pipeline_imbalance", ranks=(1,)),))
+    generate(tmp_path / "job", job, formats=["ascend-text"])
+    report = analyze(load([tmp_path / "job"], Cache(tmp_path / "cache")))
+    first = report.plan.actions[0]
+    assert (first.cause, first.title) == ("uneven stages", "Take layers from stage 1")
+    assert "DistributedDataParallel" not in "".join(map(shown, report.plan.actions))

@@ -11,12 +11,14 @@ from tests.profiles.rules.given import Given
 from hermes.model.finding import Finding
 from hermes.model.host_measures import HostSide
 from hermes.model.input_measures import InputCopies, InputQueue, InputRates
+from hermes.model.overlap_measures import OverlapPart, StepOverlap
 from hermes.profiles.rules.input import io001_no_workers as io001
 from hermes.profiles.rules.input import io002_slow_workers as io002
 from hermes.profiles.rules.input import io003_workers_anew as io003
 from hermes.profiles.rules.input import io004_slow_sample as io004
 from hermes.profiles.rules.input import io005_exposed_input_copies as io005
 from hermes.profiles.rules.input import io006_saving_blocks as io006
+from hermes.profiles.rules.memory import mem001_exposed_copies as mem001
 from hermes.profiles.rules.rule import Rule
 
 Make = Callable[..., Any]
@@ -246,3 +248,20 @@ def test_saving_in_the_step_is_found_per_step_of_the_capture(measures: Make, spl
 
 def test_a_printed_line_is_no_finding(measures: Make, split: Make, event: Make) -> None:
     assert silent(io006.saving_blocks, measures([split()], host=HostSide(events=(event("checkpoint or logging", 20),))))
+
+
+@pytest.mark.parametrize(
+    ("direction", "title"),
+    [("on the device", "Copy less within the device"), ("host to device", "Copy ahead, from pinned memory"),
+     ("device to host", "Bring results back rarely, and all at once")],
+)  # fmt: skip
+def test_pinned_memory_is_advised_for_copies_of_the_host_alone(
+    direction: str, title: str, measures: Make, split: Make
+) -> None:
+    parts = tuple(
+        OverlapPart(component="copy", group=way, events=1, busy_ns=ns, exposed_ns=ns, alone_ns=ns)
+        for way, ns in (("host to device", 40), (direction, 160))
+    )
+    overlap = StepOverlap(rank=0, step=0, window_ns=1_000, parts=parts, states=(), absent=())
+    slow = found(mem001.exposed_copies, measures([split(copy=200)], host=HostSide(overlap=(overlap,))))
+    assert [one.title for one in slow.actions] == [title]

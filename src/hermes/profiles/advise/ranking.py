@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from hermes.model.finding import Cause, Finding
 from hermes.model.plan import Advice, NoiseFloor, Unprofiled
 from hermes.profiles.advise.profiler_cost import unprofiled_gain
+from hermes.profiles.rules.parts import above
 from hermes.profiles.whatif.replay import Prediction
 
 Replay = Callable[[tuple[str, ...]], Prediction | None]
@@ -113,7 +114,7 @@ def _is_part(part: Finding, broad: Finding, least: float) -> bool:
     """
     if part is broad:
         return False
-    if part.within == broad.code:
+    if broad.code in above(part.within):
         # What ranks wait for is on others than themselves.
         waits = broad.layer in ("communication", "parallelism")
         return waits or not broad.ranks or bool({*part.ranks} & {*broad.ranks})

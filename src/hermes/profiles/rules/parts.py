@@ -39,6 +39,15 @@ OF_CAUSES: Mapping[Cause, str] = {
 _BROADER = {part: whole for whole, parts in PARTS.items() for part in parts}
 
 
+def above(code: str) -> tuple[str, ...]:
+    """A code and those of all rules that hold its time, the narrowest first: a part of a part is one of the whole."""
+    found: list[str] = []
+    while code and code not in found:
+        found.append(code)
+        code = _BROADER.get(code, "")
+    return tuple(found)
+
+
 def broader(code: str, cause: Cause) -> str:
     """The code of the rule whose findings hold the time of this one; empty where none does."""
     return OF_CAUSES.get(cause) or _BROADER.get(code, "")

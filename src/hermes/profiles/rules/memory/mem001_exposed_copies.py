@@ -24,7 +24,7 @@ Profile again: exposed copies per step must fall.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hermes.model.finding import Action, Blame, Cause, Finding, Gain
 from hermes.model.job import Job, Rows
@@ -67,16 +67,7 @@ def exposed_copies(job: Job, overlaps: Rows[StepOverlap]) -> Iterator[Finding]:
             *(fact(job, rank, f"exposed copies, {way}", ns, "ns") for way, ns in directions.items() if ns),
         ),
         replay=("copy:*=0",),
-        actions=(
-            Action(
-                title="Copy ahead, from pinned memory",
-                do="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True), one batch ahead on a "
-                "stream of its own.",
-                verify="Copies overlap compute in the next profile.",
-                risk="Pinned memory cannot be swapped out: keep the number of batches in flight small.",
-                source="PyTorch documentation of DataLoader and Tensor.to",
-            ),
-        ),
+        actions=_actions(next(iter(directions), "")),
     )
 
 
@@ -85,3 +76,35 @@ def _directions(overlaps: Rows[StepOverlap], rank: int) -> dict[str, int]:
     parts = [part for row in overlaps if row.rank == rank for part in row.parts]
     found = {part.group: part.exposed_ns for part in parts if part.component == "copy" and part.group}
     return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+
+
+_AHEAD = Action(
+    title="Copy ahead, from pinned memory",
+    do="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True), one batch ahead on a stream of its own.",
+    verify="Copies overlap compute in the next profile.",
+    risk="Pinned memory cannot be swapped out: keep the number of batches in flight small.",
+    source="PyTorch documentation of DataLoader and Tensor.to",
+)
+_RARELY = Action(
+    title="Bring results back rarely, and all at once",
+    do="Keep them on the device, put them together (torch.stack), and copy every 50 or 100 steps into pinned memory "
+    "with tensor.to('cpu', non_blocking=True).",
+    verify="Copies to the host are few, and overlap compute.",
+    risk="Results are known some steps later; wait for the copy before you read it.",
+    source="PyTorch tutorial on pin_memory and non_blocking",
+)
+_WITHIN = Action(
+    title="Copy less within the device",
+    do="Find the copies by stack (with_stack=True): write results where they are needed (out=, index_copy_, views of "
+    "one tensor that is made once) in place of clone(), contiguous() and torch.cat of large tensors; torch.compile "
+    "takes many into their neighbours.",
+    verify="Copies on the device take less time in the next profile.",
+    risk="A view is overwritten with what it shows.",
+    source="PyTorch documentation of tensor views",
+)
+_ACTIONS: Mapping[str, Action] = {"on the device": _WITHIN, "device to host": _RARELY}
+
+
+def _actions(direction: str) -> tuple[Action, ...]:
+    """What to do about copies of the direction that takes most: no pinned memory helps one within the device."""
+    return (_ACTIONS.get(direction, _AHEAD),)
