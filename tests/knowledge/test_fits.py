@@ -18,7 +18,7 @@ from hermes.knowledge.vendors import traits
 from hermes.model.finding import Action
 
 ROOT = Path(__file__).resolve().parents[2] / "src/hermes"
-CHIPS = ("ascend", "cuda", "rocm", "cpu", "")
+CHIPS = ("ascend", "cuda", "rocm", "cpu", "mtia", "xpu", "gaudi", "")
 # Not taken from what is tested: what somebody who knows one chip alone would stumble over.
 ONLY_OF: Mapping[str, str] = {
     "cuda": r"torch\.cuda\.|\bcudnn\b|\bNCCL_|nvidia-smi|\bCUDA_LAUNCH|allow_tf32|PYTORCH_CUDA",

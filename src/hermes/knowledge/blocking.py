@@ -34,8 +34,6 @@ FIRST_ALLOCATION_NS = 50_000_000
 
 LONG_COPY_NS = 100_000
 """A call that copies pageable memory is staged in some microseconds; one of this length waited for its turn."""
-PAGEABLE = r"\bPageable\b"
-"""In the name of a copy: one side of it is pageable memory, `Memcpy HtoD (Pageable -> Device)`."""
 
 
 def is_copy(call: str) -> bool:

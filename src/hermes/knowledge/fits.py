@@ -57,7 +57,8 @@ WORDS: tuple[Word, ...] = (
     ),
     # PyTorch for ROCm is spoken to as `torch.cuda`, and RCCL reads the variables of NCCL.
     _word(
-        r"torch\.cuda|\bCUDA\b(?!_)|CUDA ?[Gg]raph|cudagraph|\bNCCL|_NCCL|\bnccl|_CUDA_|cudnn|cuDNN|\.cuda\(|'cuda",
+        r"torch\.cuda|\bCUDA\b(?!_)|CUDA ?[Gg]raph|cudagraph|reduce-overhead|\bNCCL|_NCCL|\bnccl"
+        r"|_CUDA_|cudnn|cuDNN|\.cuda\(|'cuda",
         chips=("cuda", "rocm"),
     ),
     _word(

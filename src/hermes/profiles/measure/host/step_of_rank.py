@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hermes.knowledge.blocking import PAGEABLE
+from hermes.knowledge.blocking import FROM_PAGEABLE
 from hermes.model.host_measures import Dispatch, QueueDepth, StepHost, SyncCall
 from hermes.profiles.measure.host import dispatch
 from hermes.profiles.measure.host.calls import within
@@ -41,7 +41,7 @@ def rows_of(rank: RankTables) -> dispatch.StepRows | None:
 
 
 def _pageable(rank: RankTables) -> frozenset[int]:
-    copies = rank.table("kernel").filter((pl.col("component") == "copy") & pl.col("name").str.contains(PAGEABLE))
+    copies = rank.table("kernel").filter((pl.col("component") == "copy") & pl.col("name").str.contains(FROM_PAGEABLE))
     return frozenset(copies["launch_ns"].drop_nulls().to_list())
 
 
