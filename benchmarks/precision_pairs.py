@@ -1,8 +1,8 @@
 """Compares whole tensors that msProbe dumped, with msProbe and with Hermes in one run.
 
-    python benchmarks/precision_pairs.py --out FOLDER [--hermes PYTHON] [--rounds 2]
+    python benchmarks/precision_pairs.py --out FOLDER [--hermes COMMAND] [--rounds 2]
 
-Run it by a Python that has msProbe (`pip install mindstudio-probe==26.2.0`); `--hermes` is one that has Hermes. The
+Run it by a Python that has msProbe (`pip install mindstudio-probe==26.2.0`); `--hermes` is the command of Hermes. The
 dumps are of one training step of the GPT of `precision_cost.py`, with GELU once as erf and once as tanh in one block.
 """
 
@@ -72,7 +72,7 @@ def main() -> None:
     """Print a row for each tool and round."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--out", type=Path, required=True)
-    asked.add_argument("--hermes", default=sys.executable)
+    asked.add_argument("--hermes", default="hermes")
     asked.add_argument("--rounds", type=int, default=2)
     asked.add_argument("--dump", default="", help=argparse.SUPPRESS)
     given = asked.parse_args()
@@ -92,7 +92,7 @@ def main() -> None:
         commands = {
             "msProbe": [msprobe, "compare", "-tp", str(sides[1] / "dump.json"), "-gp", str(sides[0] / "dump.json"),
                         "-o", str(given.out / f"msprobe{turn}")],
-            "Hermes": [given.hermes, "-m", "hermes.cli.app", "precision", "compare", str(sides[0]), str(sides[1]), "-o",
+            "Hermes": [given.hermes, "precision", "compare", str(sides[0]), str(sides[1]), "-o",
                        str(given.out / f"hermes{turn}")],
         }  # fmt: skip
         for name, command in commands.items():

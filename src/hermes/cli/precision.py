@@ -39,6 +39,9 @@ def run() -> None:
 @click.option("--ranks", default="", help="Only these ranks, such as 0,4-7.")
 @click.option("--sample", type=click.IntRange(0), help="Of longer tensors keep about so many elements; 0 keeps all.")
 @click.option("--limit", type=click.FloatRange(0.001), help="Gigabytes that one rank may write; 50 without it.")
+@click.option(
+    "--ring", type=click.IntRange(1), help="Keep so many last steps and write them when the training goes wrong."
+)
 @click.option("--keep-compiled", is_flag=True, help="Let compiled code run compiled: its operators are not seen.")
 @click.option("--config", type=_path, help="The tutorial's msprobe.json or msProbe's config.json.")
 def record(command: tuple[str, ...], out: Path | None, limit: float | None, config: Path | None, *,
@@ -47,6 +50,9 @@ def record(command: tuple[str, ...], out: Path | None, limit: float | None, conf
 
     Its exit code is the command's. Without --what whole tensors are not kept: statistics and signed sums name the first
     culprit too, and take a thousandth of the room.
+
+    With --ring the steps are not chosen beforehand: all are looked at, and the last ones are written when the loss or a
+    gradient is NaN or infinite, the loss jumps, or gradients explode or vanish.
     """
     from hermes.precision.api import launch
 

@@ -18,7 +18,10 @@ from hermes.inside.record.options import Options
 from hermes.inside.record.pack import Pack
 from hermes.inside.record.paths import Paths
 from hermes.inside.record.values import Values
+from hermes.inside.record.watch import Watch
 
+_MOST_ALARMS = 3
+"""Alarms after which a ring is not kept on: what went wrong first is in it."""
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
@@ -59,6 +62,8 @@ class Recorder:
         self._mode: Any = None
         self._ops: list[dict[str, Any]] = []
         self._ring: collections.deque[list[str]] = collections.deque(maxlen=max(options.ring, 1))
+        self._watch = Watch() if options.ring else None
+        self._alarms = 0
         self._lock = threading.RLock()
         self._index: int | None = None
 
@@ -100,18 +105,23 @@ class Recorder:
             self.recording = False
             self._leave()
             self._flush(whole=False)
+        broken = getattr(sys, "last_value", None)
+        if self._ring and broken is not None:
+            self.alarm(f"the program ended with {type(broken).__name__}")
         self._pack.end()
 
     @property
     def over(self) -> bool:
         """Whether nothing more will be recorded."""
         last = self.options.last_step
-        return bool(self.failed) or (last is not None and self.step > last)
+        return bool(self.failed) or self._alarms >= _MOST_ALARMS or (last is not None and self.step > last)
 
     def alarm(self, reason: str) -> None:
         """Write the steps that the ring holds: the watch saw something."""
         held = list(self._ring)
         self._ring.clear()
+        self._alarms += 1
+        say(f"step {self.step}: {reason[:500]}; the last {len(held)} steps were written")
         for lines in held:
             self._append(lines)
         self._append([_encode({"alarm": reason[:500], "step_seen": self.step})])
@@ -211,6 +221,8 @@ class Recorder:
             body.append(_encode({"end": self.step, "dropped": self.values.dropped}))
         self._write(body)
         self._pack.end()
+        if self._watch is not None and whole and (reason := self._watch.look(self.values.lines, self._ops)):
+            self.alarm(reason)
         self._ops = []
         self.values.begin()
         self.paths.forget() if self.over else None
