@@ -22,15 +22,15 @@ class StepSplit:
     """One step of one rank, split exactly: `window = compute + exposed comm + exposed copy + free`.
 
     `window_kind` is `device` (from the first to the last compute or communication task that the step owns, as
-    Ascend's tools have it), `host` (the framework's step mark, as PyTorch's ProfilerStep) or `capture` (no step
-    was marked). The split is None throughout when the capture holds no device task. `preparing_ns` is the time from
-    the host mark to the first device task; `host_ns` the length of the host mark.
+    Ascend's tools have it), `host` (the framework's step mark, as PyTorch's ProfilerStep), `found` (none was marked;
+    the period of launches tells) or `capture` (neither). The split is None throughout when the capture holds no device
+    task. `preparing_ns` is the time from the host mark to the first device task; `host_ns` the length of the host mark.
     """
 
     rank: int = field("global rank", "Rank", "卡")
     step: int | None = field("number that the framework gave it; null for a whole capture", "Step", "步")
-    window_kind: Literal["device", "host", "capture"] = field(
-        "`device`, `host` or `capture`: see [window](concepts.md#window)", "Window is", "窗口类型"
+    window_kind: Literal["device", "host", "found", "capture"] = field(
+        "`device`, `host`, `found` or `capture`: see [window](concepts.md#window)", "Window is", "窗口类型"
     )
     start_ns: int = field("start of the window on the clock of the file", "Start", "开始", kind="moment")
     window_ns: int = field("length of the window", "Window", "窗口")

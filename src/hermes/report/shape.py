@@ -34,6 +34,7 @@ PATH_KEYS: dict[str, str] = {
 WINDOW_KINDS: tuple[tuple[str, str], ...] = (
     ("device", "first to last device task"),
     ("host", "the framework's own mark"),
+    ("found", "found by the period of its launches: no step was marked"),
     ("capture", "the whole capture: no step was marked"),
 )
 """What each kind of step window spans."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from hermes.base.errors import Diagnostic
+from hermes.model.tables.step import FOUND
 
 _SHOWN = 4
 # Doubles keep microseconds since 1970 to a quarter of one: marks that touch may seem to overlap by it.
@@ -29,6 +30,16 @@ def step_doubts(where: str, step: pl.DataFrame, kernel: pl.DataFrame) -> list[Di
                 "call prof.step() once each iteration, and keep trace_view.json"
                 if numbered
                 else "call prof.step() once each iteration",
+            )
+        )
+    found = step.filter(pl.col("name").str.starts_with(FOUND)).height
+    if found:
+        notes.append(
+            Diagnostic(
+                level="info",
+                where=where,
+                message=f"no step was marked; {found} steps were found by the period of what was launched",
+                hint="call prof.step() once each iteration, so that steps are known",
             )
         )
     short = step.filter(pl.col("dur_ns") == 0)["step"].to_list()

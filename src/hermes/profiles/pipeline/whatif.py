@@ -112,4 +112,4 @@ def _ahead(split: StepSplit) -> int:
 
 def _host_end(split: StepSplit) -> int | None:
     """Where the host's mark ends; a window of the device says nothing of it."""
-    return split.start_ns + split.window_ns if split.window_kind == "host" else None
+    return split.start_ns + split.window_ns if split.window_kind in ("host", "found") else None

@@ -12,6 +12,7 @@ import polars as pl
 from hermes.base.intervals import EMPTY, Intervals, flat, window
 from hermes.knowledge.vendors import SHOWN_AS_OPERATIONS, traits
 from hermes.model.measures import AscendSplit, ExposedOp, RankTotal, StepSplit, StreamBusy
+from hermes.model.tables.step import FOUND
 from hermes.model.typical_step import typical_step
 from hermes.profiles.measure.registry import RankTables, per_rank
 
@@ -249,17 +250,19 @@ def _device_splits(rank: int, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterat
 def _host_splits(rank: int, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepSplit]:
     work = _work(tasks)
     busy = work.compute | work.comm | work.copy
-    for number, start, length in step.sort("start_ns").select("step", "start_ns", "dur_ns").iter_rows():
+    rows = step.sort("start_ns").select("step", "start_ns", "dur_ns", pl.col("name").str.starts_with(FOUND))
+    for number, start, length, found in rows.iter_rows():
         mark = (start, start + length)
         # What the device still does for the step before counts in the window, and so does not make it prepare.
         inside = busy.clip(*mark).span
-        yield _split(rank, number, "host", mark, work if tasks.height else None, mark, inside[0] if inside else None)
+        kind: Literal["host", "found"] = "found" if found else "host"
+        yield _split(rank, number, kind, mark, work if tasks.height else None, mark, inside[0] if inside else None)
 
 
 def _split(
     rank: int,
     step: int | None,
-    kind: Literal["device", "host", "capture"],
+    kind: Literal["device", "host", "found", "capture"],
     span: tuple[int, int],
     work: _Work | None,
     mark: tuple[int, int] | None,

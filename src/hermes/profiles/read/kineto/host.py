@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from hermes.knowledge.blocking import BLOCKS, TO_PAGEABLE
+from hermes.profiles.read.kineto.periods import found_steps
 from hermes.profiles.read.kineto.signature import with_signatures
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.sink import Sink
@@ -21,12 +22,13 @@ _TEXTS = ("name", "shapes", "dtypes", "strides")
 
 
 def write_steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
-    """The table `step`, also returned: the longest mark of each number."""
+    """The table `step`, also returned: the longest mark of each number; steps that were found where none is marked."""
     step: pl.DataFrame = con.sql(
         "SELECT step, arg_max(ts_ns, dur_ns) AS start_ns, max(dur_ns) AS dur_ns, arg_max(name, dur_ns) AS name FROM ("
         f"SELECT TRY_CAST(regexp_extract(name, '{_STEP_NAME}', 1) AS BIGINT) AS step, ts_ns, dur_ns, name FROM event "
         "WHERE what = 'step') WHERE step IS NOT NULL GROUP BY step ORDER BY start_ns"
     ).pl()
+    step = step if step.height else found_steps(con)
     sink.frame("step", step)
     return step
 

@@ -1,0 +1,135 @@
+"""Steps of a trace in which PyTorch marked none: by marks of inference servers, else by the period of its launches.
+
+A step is launched over and over in the same order. So are the layers inside of it: what tells a step is that it also
+takes something from the host or gives something back (a batch, a loss, a token), once in every period. Where that is
+not so, there are no steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import duckdb
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hermes.base.intervals import Ints
+from hermes.model.tables.step import FOUND
+
+# vLLM marks `execute_context_1(888_788544)_generation_0(0)` (requests and tokens), SGLang `step[DECODE bs=32]`.
+_MARK = r"^execute_(\d+_)?context_\d+\(.*_generation_\d+\(|^step\[[A-Z_]+"
+_MOVED = "HtoD|DtoH|HostToDevice|DeviceToHost"
+_FEWEST_STEPS = 3
+_SHORTEST = 8
+_MOST_TASKS = 1 << 17
+_ALIKE = 0.95
+# Random signs of names: what differs cancels out, with an error of one part in the root of so many.
+_SIGNS = 24
+_ROUGH = 0.8
+_MOST_TRIED = 64
+_MOST_OF_IT = 0.5
+_AS_GOOD = 0.005
+_SCHEMA = {"step": pl.Int64, "start_ns": pl.Int64, "dur_ns": pl.Int64, "name": pl.String}
+
+_Mask = NDArray[np.bool_]
+
+
+def found_steps(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    """The rows of the table `step`; none where nothing tells a step."""
+    marks: pl.DataFrame = con.sql(
+        "SELECT row_number() OVER (ORDER BY ts_ns) AS step, ts_ns AS start_ns, dur_ns, name FROM event "
+        f"WHERE what = 'mark' AND regexp_matches(name, '{_MARK}') ORDER BY ts_ns"
+    ).pl()
+    if marks.height >= _FEWEST_STEPS:
+        # A server marks the same step on several threads, or one within another: those that follow each other count.
+        end = (pl.col("start_ns") + pl.col("dur_ns")).cum_max().shift(1)
+        marks = marks.filter(end.is_null() | (pl.col("start_ns") >= end))
+    if marks.height >= _FEWEST_STEPS:
+        return marks.with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("step"))
+    tasks: pl.DataFrame = con.sql(
+        "WITH call AS (SELECT correlation, min(ts_ns) AS launch_ns FROM event "
+        "WHERE what IN ('runtime', 'driver') AND correlation IS NOT NULL GROUP BY correlation) "
+        f"SELECT launch_ns, name, what = 'memcpy' AND regexp_matches(name, '{_MOVED}') AS moved "
+        "FROM event JOIN call USING (correlation) WHERE what IN ('kernel', 'memcpy', 'memset') "
+        f"ORDER BY launch_ns, ts_ns, name LIMIT {_MOST_TASKS}"
+    ).pl()
+    bounds = boundaries(
+        tasks["name"].rank("dense").to_numpy().astype(np.int64),
+        tasks["launch_ns"].to_numpy(),
+        tasks["moved"].to_numpy().astype(np.bool_),
+    )
+    launched = tasks["launch_ns"].to_numpy()
+    moments = launched[bounds]
+    if len(moments) <= _FEWEST_STEPS or moments[-1] - moments[0] < _MOST_OF_IT * (launched[-1] - launched[0]):
+        # What takes most of the capture is not its steps: it is looked at as a whole.
+        return pl.DataFrame(schema=_SCHEMA)
+    lengths = np.diff(moments)
+    numbers = range(1, len(lengths) + 1)
+    return pl.DataFrame(
+        {"step": numbers, "start_ns": moments[:-1], "dur_ns": lengths, "name": [f"{FOUND}#{n}" for n in numbers]},
+        schema=_SCHEMA,
+    )
+
+
+def boundaries(names: Ints, launched: Ints, moved: _Mask) -> Ints:
+    """The places of the tasks with which a period begins; none where there is no period that is a step.
+
+    `names` are numbers of the names of tasks in the order of their launches, `moved` says which of them copy between
+    host and device.
+    """
+    period = _period(names, moved)
+    if period is None:
+        return np.empty(0, dtype=np.int64)
+    gaps = np.diff(launched, prepend=launched[:1])
+    count = len(names)
+    # The host pauses longest between two steps.
+    first = min(range(period), key=lambda phase: (-float(np.median(gaps[count - 1 - phase :: -period])), phase))
+    places = np.arange(count - 1 - first, -1, -period)[::-1]
+    good = [
+        bool(np.mean(names[one:other] == names[places[-2] : places[-1]]) >= _ALIKE)
+        for one, other in itertools.pairwise(places)
+    ]
+    # What runs before the period settles is warm-up.
+    begins = len(good) - (good[::-1].index(False) if False in good else len(good))
+    return places[begins:].astype(np.int64)
+
+
+def _period(names: Ints, moved: _Mask) -> int | None:
+    """The shortest period of the latter half that holds a copy between host and device at the same place each time."""
+    names, moved = names[len(names) // 4 :], moved[len(names) // 4 :]
+    most = len(names) // _FEWEST_STEPS
+    if most < _SHORTEST or not moved.any():
+        return None
+    rough = _correlation(names)[: most + 1]
+    likely = np.flatnonzero(rough >= _ROUGH)
+    likely = likely[likely >= _SHORTEST]
+    # The most alike are tried, too, however long: layers that copy repeat less well than their steps.
+    likely = np.unique(np.append(likely[:_MOST_TRIED], likely[np.argsort(-rough[likely], kind="stable")][:_MOST_TRIED]))
+    alike = {
+        period: float(np.mean(names[period:] == names[:-period]))
+        for period in likely.tolist()
+        if _once_each(moved, period)
+    }
+    best = max(alike.values(), default=0.0)
+    good = [period for period, share in alike.items() if share >= max(_ALIKE, best - _AS_GOOD)]
+    return min(good, default=None)
+
+
+def _once_each(moved: _Mask, period: int) -> bool:
+    """Whether every stretch of this length holds a copy, at the same places."""
+    whole = len(moved) // period * period
+    folds = moved[len(moved) - whole :].reshape(-1, period)
+    return bool(folds.any(axis=1).all()) and bool(np.mean(folds == folds[-1]) >= 1 - 0.5 / period)
+
+
+def _correlation(names: Ints) -> NDArray[np.float64]:
+    """About how many of the tasks have the same name as the one so many places before, as a share, by the distance."""
+    count = len(names)
+    size = 1 << (2 * count - 1).bit_length()
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(int(names.max()) + 1, _SIGNS))
+    found = np.zeros(count)
+    for one in range(_SIGNS):
+        wave = np.fft.rfft(signs[names, one], size)
+        found += np.fft.irfft(wave * wave.conj(), size)[:count]
+    return found / _SIGNS / np.arange(count, 0, -1)
