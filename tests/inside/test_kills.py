@@ -32,7 +32,7 @@ _SWEEP = """
 
     # Steps are written at once, as those that take 10 ms are; three or so go into the log together, and a log is full
     # after eight of eleven: one is set aside, and once only.
-    monitor.READ_NS = 0
+    monitor.LATE_NS = 0
     monitor._FLUSH_RECORDS = 3
     steplog.LogWriter.__init__.__defaults__ = (4096 + 8 * 256,)
 

@@ -48,15 +48,16 @@ def test_each_step_after_the_first_is_a_record(place: Place, column: Column) -> 
 
 
 def test_wall_time_is_cpu_and_run_queue_and_being_blocked(place: Place, column: Column) -> None:
-    place.python(loop(20, "time.sleep(0.02)"))
+    # Counters are read at the end of each step of 50 ms or more.
+    place.python(loop(11, "time.sleep(0.06)"))
     log = place.jobs()[0].log_path(0)
     wall, cpu = column(log, "wall_ns"), column(log, "cpu_ns")
     delay = column(log, "delay_ns")
     blocked = [a - b - c for a, b, c in zip(wall, cpu, delay, strict=True)]  # type: ignore[operator]
     # Clock and counters are read one after the other, and the thread may lose its CPU in between: sums are exact.
-    assert 19 * 19e6 < sum(blocked) < 19 * 30e6
-    assert 0 < sum(cpu) < 19 * 10e6  # type: ignore[arg-type]
-    assert sum(column(log, "slices")) >= 18
+    assert 10 * 59e6 < sum(blocked) < 10 * 80e6
+    assert 0 < sum(cpu) < 10 * 10e6  # type: ignore[arg-type]
+    assert sum(column(log, "slices")) >= 9
 
 
 def test_collections_are_timed(place: Place, column: Column) -> None:

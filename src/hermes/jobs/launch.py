@@ -117,7 +117,7 @@ class Companion:
         """Nothing raises; what fails is said. `pause_s` is how often it wants to `look`: None when never again."""
         self.pause_s: float | None = 1.0
         self._job, self._say, self._began = job, say, time.monotonic()
-        self._stated = False
+        self._stated = self._warned = False
         self._control: Control | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
         with contextlib.suppress(LiveError, OSError):
@@ -151,8 +151,9 @@ class Companion:
             self._stated = True
             if slots[0].state == "none" and slots[0].text:
                 self._say(f"a step is {slots[0].text}")
-        elif over:
-            self._stated = True
+        elif over and not self._warned:
+            # A job that loads for long may still come to its first step.
+            self._warned = True
             self._say(NO_STEP)
 
     def end(self) -> None:

@@ -39,7 +39,7 @@ class Meter:
         "forward_ns", "full_at", "gc_count", "gc_from", "gc_ns", "last_end", "long", "moved_ns", "next_step",
         "optimizer_from", "optimizer_ns", "overhead_ns", "rare", "samples", "save_ns", "split", "split_at",
         "thread", "tokens", "transfer_ns", "unused", "uses_backward", "uses_collectives", "uses_loader",
-        "uses_transfers",
+        "uses_transfers", "write_ns",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Meter:
         self._known: set[int] = set()
         self.explicit = False
         # For the monitor: numbers of the next step and the last record, and when there is more to do than to count.
-        self.next_step = self.count = self.last_end = self.due_ns = self.full_at = 0
+        self.next_step = self.count = self.last_end = self.due_ns = self.full_at = self.write_ns = 0
         self.busy = False
         self.epoch_ns = 0
         self.begin(0)

@@ -24,11 +24,13 @@ from hermes.inside.monitor.probes import NOTHING, READ_NS, Probes
 from hermes.inside.monitor.written import Written
 from hermes.inside.profile.captures import Captures
 from hermes.inside.wire.record import AT, FIELDS, FLAGS, NULL, SIZE
-from hermes.inside.wire.ring import CHECK_AT, RingWriter
+from hermes.inside.wire.ring import CHECK_AT, LATE_NS, RingWriter
 from hermes.inside.wire.steplog import LogWriter
 
 _FLUSH_NS = 1_000_000_000
 _FLUSH_RECORDS = 512
+_STEPS_READ, _PAUSE_NS = 4, 50_000_000
+"""Counters are read each so many steps, but for short ones each 10 ms, and for long ones each 50 ms."""
 _CLOSE_S = 2.0
 """So long the end of the job waits for its disk."""
 _FOREIGN, _PROFILED = FLAGS["foreign_profiler"], FLAGS["profiled"]
@@ -57,6 +59,8 @@ class Monitor:
         self._probes = Probes()
         self._flushed = meter.count = ring.count
         self._noted: list[tuple[Any, ...]] = []
+        self._row = bytearray(SIZE)
+        self._body = memoryview(self._row)[:CHECK_AT]
         self._last_flush = _now()
         meter.full_at = meter.count + _FLUSH_RECORDS
         self.count_flops: FlopCount | None = None
@@ -85,7 +89,7 @@ class Monitor:
         What fails is handed to `give_up`.
         """
         meter, note, seldom, later = self._meter, self._noted.append, self._seldom, self._later
-        torch = _profiler_flag()
+        put, torch = self._write, _profiler_flag()
         meter.busy = False
 
         def after_step(optimizer: object, _args: object = None, _kwargs: object = None) -> None:
@@ -123,6 +127,8 @@ class Monitor:
                 m.samples = m.tokens = NULL
                 if m.rare or m.split or (m.long and now >= m.split_at):
                     m.seldom(now)
+                if now >= m.write_ns:
+                    put()
                 if rest is not _NOT_READ or count >= m.full_at:
                     later(now)
                     m.busy = m.busy or captures.asked()
@@ -163,7 +169,9 @@ class Monitor:
             moved,
         )
         often = wide or device is not None or self.bandwidth is not None
-        meter.due_ns = 0 if often else probes.read_ns + READ_NS
+        # Of long steps not each one is worth the system calls, but never fewer than a dozen readings in sixty steps.
+        pause = min(max(READ_NS, _STEPS_READ * (now - meter.last_end)), _PAUSE_NS)
+        meter.due_ns = 0 if often else probes.read_ns + pause
         return fields
 
     def _later(self, now: int) -> None:
@@ -179,14 +187,13 @@ class Monitor:
 
     def _write(self) -> None:
         """Put what was noted into the ring."""
-        noted = self._noted
-        rows = bytearray(SIZE * len(noted))
-        view = memoryview(rows)
-        for at, fields in zip(range(0, len(rows), SIZE), noted, strict=True):
-            _OFTEN.pack_into(rows, at, *fields)
-            _CHECK.pack_into(rows, at + CHECK_AT, zlib.crc32(view[at : at + CHECK_AT]))
-        self._ring.add(rows)
-        noted.clear()
+        row, ring = self._row, self._ring
+        for fields in self._noted:
+            _OFTEN.pack_into(row, 0, *fields)
+            _CHECK.pack_into(row, CHECK_AT, zlib.crc32(self._body))
+            ring.add(row)
+        self._noted.clear()
+        self._meter.write_ns = self._meter.last_end + LATE_NS
 
     def flush(self) -> None:
         """Hand what is in the ring only to the log, which is written beside this thread."""

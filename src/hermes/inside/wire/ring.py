@@ -40,14 +40,10 @@ class RingWriter:
         self.descriptor = segment.create(path, MAGIC, size, facts)
         segment.lock(self.descriptor, _ALIVE)
 
-    def add(self, records: bytes | bytearray) -> None:
-        """Append packed records, at most as many as the ring holds, over the oldest when it is full."""
-        place, view = self.count % self.capacity, memoryview(records)
-        split = min(len(view), (self.capacity - place) * SIZE)
-        for part, at in ((view[:split], place), (view[split:], 0)):
-            if part:
-                os.pwrite(self.descriptor, part, ROWS_AT + at * SIZE)
-        self.count += len(view) // SIZE
+    def add(self, record: bytes | bytearray) -> None:
+        """Append a packed record, over the oldest when the ring is full."""
+        os.pwrite(self.descriptor, record, ROWS_AT + self.count % self.capacity * SIZE)
+        self.count += 1
 
     def since(self, count: int) -> tuple[bytes, int]:
         """The records after the first `count`, packed one after the other, and how many of them were overwritten."""
