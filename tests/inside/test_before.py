@@ -102,7 +102,7 @@ def test_a_capture_is_told_of_the_steps_before_it_and_starts_without_where_they_
 ) -> None:
     told: list[dict[str, int]] = []
 
-    def none_here(_request: object, _rank: int, _modules: object, steps_before: dict[str, int]) -> None:
+    def none_here(_request: object, _rank: int, _modules: object, steps_before: dict[str, int], **_: object) -> None:
         told.append(steps_before)
         raise CaptureError("no profiler")
 

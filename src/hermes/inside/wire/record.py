@@ -46,8 +46,8 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """Name and meaning of each field, in order; all are signed 64-bit integers, `NULL` where not measured.
 
-From `cpu_ns` on they are read at most each 10 ms, of longer steps at each fourth or each 50 ms, from `process_cpu_ns` to
-`device_bytes` four times a second, in the record of the step that ends then: sums over many steps are exact."""
+From `cpu_ns` on they are read at most each 10 ms, of longer steps at each fourth or each 50 ms, from `process_cpu_ns`
+to `device_bytes` four times a second, in the record of the step that ends then: sums over many steps are exact."""
 
 FLAGS: Final[Mapping[str, int]] = {
     "first": 1,
