@@ -13,6 +13,7 @@ from hermes.model.compute_measures import NO_COMPUTE, Losses, OperatorCost
 from hermes.model.finding import Finding
 from hermes.model.host_measures import Contention, HostSide, QueueDepth, SettingValues, Shapes
 from hermes.model.memory_measures import MemoryGrowth, MemoryPeak, Recompute
+from hermes.model.path_measures import PathPart
 from hermes.profiles.rules.environment import env001_slow_setting as env001
 from hermes.profiles.rules.environment import env002_profiler_overhead as env002
 from hermes.profiles.rules.environment import env003_uneven_environment as env003
@@ -227,6 +228,17 @@ def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(measures: Ma
     finding = found(cpu005.synchronisation, measures([split()], host=HostSide(syncs=calls)))
     assert finding.cause == "copies from pageable memory"
     assert finding.actions[0].title == "Copy from pinned memory, and do not wait for it"
+
+
+def test_what_no_path_explains_is_dispatch_as_far_as_the_host_was_handing_work_over(
+    measures: Make, split: Make, free: Make, host_step: Make
+) -> None:
+    explained = free({"operators": 100})
+    gap = PathPart(rank=0, component="unexplained", reason="", ns=500)
+    steps = [replace(explained, parts=(*explained.parts, gap))]
+    host = HostSide(steps=(host_step({"operators": 400, "data loading": 500}),))
+    assert found(cpu004.slow_dispatch, measures([split(free=900)], free=steps, host=host)).cost_ns == 400
+    assert silent(cpu004.slow_dispatch, measures([split(free=900)], free=steps))
 
 
 @pytest.mark.parametrize("parts", [{"operators": 100}, {"data loading": 900}, {"compilation": 900}, {}])

@@ -24,7 +24,18 @@ def dispatch_cost(
     waits = sum(row.idle_ns for row in (syncs.of(rank) if syncs else ()) if any(map(is_copy, row.names)))
     launches = max(0, sum(part.ns for part in parts if part.component == "launch") - waits)
     queue = free_for(free, rank, {OUTSIDE}) - silent_cost(free, host_steps, rank)
-    return free_for(free, rank, LAUNCHING) + launches + queue
+    told = free_for(free, rank, LAUNCHING) + launches + queue
+    untold = sum(part.ns for part in parts if part.component == "unexplained")
+    return told + min(untold, max(0, _beside_free(host_steps, rank) - told))
+
+
+def _beside_free(host_steps: Rows[StepHost], rank: int) -> int:
+    """Free time of the device while threads that feed it were in operators, Python and launches.
+
+    Where launches cannot be joined with their tasks, this tells what no path does.
+    """
+    host = next(iter(host_steps.of(rank)), None)
+    return sum(part.device_free_ns or 0 for part in host.parts if part.reason in LAUNCHING) if host else 0
 
 
 def silent_cost(free: Rows[StepFree], host_steps: Rows[StepHost], rank: int) -> int:
