@@ -33,6 +33,8 @@ def draw_plan(screen: Screen, report: Report) -> None:
     screen.gap()
     if not plan.actions:
         screen.line(nothing_sentence(plan), most=4)
+        if any(finding.state == "preview" for finding in report.findings):
+            screen.line("A rule that is not trusted yet found one: see Preview.", indent=2)
         _minor(screen, report)
         _next(screen, report)
         return

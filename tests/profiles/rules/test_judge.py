@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.profiles.rules.given import Given
 
-from hermes.model.finding import Finding
+from hermes.model.finding import Cause, Finding, Gain
 from hermes.model.host_measures import HostSide
 from hermes.model.measures import HostStall, PeerWait, StepSplit
 from hermes.model.memory_measures import Recompute
@@ -238,3 +238,12 @@ def test_no_finding_promises_more_than_it_costs(
         assert 0 <= finding.gain.low_ns <= finding.gain.high_ns <= finding.cost_ns
         assert 0 < finding.confidence <= 1
         assert 0 < finding.share <= 1
+
+
+def test_without_a_trusted_finding_the_verdict_names_what_an_untrusted_rule_sees(split: Split) -> None:
+    untrusted = Finding(
+        title="t", ranks=(0,), blames=(), cost_ns=1, share=0.1, gain=Gain(low_ns=0, high_ns=1, method="m"),
+        confidence=0.5, evidence=(), actions=(), cause=Cause.PADDING, lines=("train.py:3 `f`",), state="preview",
+    )  # fmt: skip
+    said = judge(Grounds(splits=(split(0, 1),), untrusted=(untrusted,))).sentence
+    assert "a rule that is not trusted yet sees padding, at train.py:3 `f`" in said

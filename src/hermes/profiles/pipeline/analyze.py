@@ -207,6 +207,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             noise_ns=ranking.floor.ns,
             unprofiled_ns=ranking.unprofiled.step_ns if ranking.unprofiled else None,
             unrecorded_ns=grounds.unrecorded_ns,
+            untrusted=ranking.preview,
         )
     )
     verdict = Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from statistics import median
 
 from hermes.knowledge.host_work import (
     CHECKPOINT,
@@ -22,6 +23,8 @@ from hermes.model.finding import Cause, Finding
 from hermes.model.job import JobMeasures
 
 _SHOWN = 2
+_NOTABLE = 0.05
+"""A function by which a rank is later than the others by less of its step does not make it late."""
 _LEAST = 0.3
 """A line from which less of a name's time comes does not stand for it."""
 _EVENTS: dict[Cause, str] = {
@@ -66,6 +69,9 @@ class _Index:
 
     def of(self, finding: Finding) -> tuple[str, ...]:
         """The lines of a finding, those first from which most of its time comes."""
+        late = next((blame.rank for blame in finding.blames if blame.is_rank), None)
+        if finding.cause is Cause.STRAGGLER and late is not None:
+            return tuple(self._beyond(late))[:1]
         told = [_said(blame) for blame in finding.blames if blame.kind == "line"]
         found = [*told, *self._rows(finding)]
         return tuple(dict.fromkeys(found))[:_SHOWN]
@@ -78,6 +84,24 @@ class _Index:
             yield from self._of(("event",), (what,), finding.ranks)
         names = [*map(str, finding.blames), *_names(finding)]
         yield from self._of(("operator", "kernel", "call"), names, finding.ranks)
+
+    def _beyond(self, late: int) -> Iterator[str]:
+        """The functions in which a rank is longer than the others, with all that they call; the largest first.
+
+        What the others do not call at all counts from nothing.
+        """
+        others = {row.rank for row in self._lines if row.rank != late}
+        totals: dict[tuple[str, str], dict[int, int]] = {}
+        for row in self._lines:
+            totals.setdefault(_key(row), {})[row.rank] = row.total_ns or row.own_ns
+        more = [
+            (totals[_key(row)][late] - round(median(totals[_key(row)].get(rank, 0) for rank in others)), row)
+            for row in self._lines
+            if others and row.rank == late and row.place
+        ]
+        worst = max((row.total_ns or row.own_ns for row in self._lines if row.rank == late), default=0)
+        found = [(ns, row) for ns, row in more if ns >= _NOTABLE * worst]
+        yield from (row.said for _, row in sorted(found, key=lambda one: (-one[0], one[1].place)))
 
     def _inside(self, what: str) -> Iterator[str]:
         rows = (row for row in self._lines if row.within == what and row.place)
@@ -92,6 +116,11 @@ class _Index:
             if not ranks or row.rank in ranks
         ]
         yield from (row.line for row in sorted(rows, key=lambda one: (-one.ns, one.line)))
+
+
+def _key(row: CodeLine) -> tuple[str, str]:
+    """A function, whatever line of it stands for it on a rank."""
+    return row.place.rsplit(":", 1)[0], row.function
 
 
 def _said(line: str) -> str:

@@ -32,7 +32,7 @@ class Grounds:
 
     `expected` is how many ranks the job has, None where that is not known; `noise_ns` is what does not count.
     `unprofiled_ns` is the step that gains are meant for, without its profiler, where that is known. `unrecorded_ns`
-    is time of the step in Python that was not recorded, where that is much.
+    is time of the step in Python that was not recorded, where that is much. `untrusted` are findings of preview rules.
     """
 
     splits: tuple[StepSplit, ...]
@@ -42,6 +42,7 @@ class Grounds:
     noise_ns: int = 0
     unprofiled_ns: int | None = None
     unrecorded_ns: int = 0
+    untrusted: tuple[Finding, ...] = ()
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -188,6 +189,10 @@ def _where(finding: Finding, given: Grounds) -> str:
 
 
 def _nothing(given: Grounds) -> str:
+    first = next(iter(given.untrusted), None)
+    if first is not None:
+        at = f", at {first.lines[0]}" if first.lines else ""
+        return f"; a rule that is not trusted yet sees {first.cause}{at}"
     if not given.noise_ns:
         return "; no rule found a loss beyond its limit"
     return f"; no loss above the noise of {milliseconds(given.noise_ns)} was found"
