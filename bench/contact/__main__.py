@@ -19,7 +19,7 @@ from bench.contact.entries import ENTRIES, Entry
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 _HERMES = str(Path(sys.executable).parent / "hermes")
-_START_S, _CAPTURE_S, _ANALYSIS_S = 90.0, 120.0, 120.0
+_START_S, _CAPTURE_S, _ANALYSIS_S = 240.0, 120.0, 120.0
 _STEPS_BEFORE = 12
 _STEP = re.compile(r"step (\d+), ([\d.]+) ms a step")
 
