@@ -149,6 +149,20 @@ def test_float32_is_slow_on_a_processor_that_is_recorded_to_have_a_shorter_type(
         assert (finding.cost_ns, finding.gain.low_ns, finding.confidence) == (won, won, 0.25)
 
 
+@pytest.mark.parametrize(
+    ("name", "flops", "silently"),
+    [("aten::_sparse_mm", None, True), ("aten::addmm", 10**9, True), ("aten::addmm", 10**8, False)],
+)
+def test_a_sparse_product_wins_nothing_in_a_shorter_type(
+    judged: Make, blind: Make, name: str, flops: int | None, silently: bool
+) -> None:
+    # A thousand operations a nanosecond and core of four are beyond what a dense product can do.
+    row = replace(operator(name, "matmul", 600_000, median_ns=200_000, **PLAIN), flops=flops, calls=3)
+    host = HostSide(settings=set_to(cpu__bf16="avx512", cpu__cores="4"))
+    given = judged([blind(host=1_000_000)], host=host, compute=computing(row))
+    assert silent(cmp009.wide_floats, given) is silently
+
+
 def test_float64_on_a_processor_costs_half_of_all_its_operators(judged: Make, blind: Make) -> None:
     double = PLAIN | {"dtypes": "double;double", "precision": "fp64"}
     rows = computing(

@@ -40,6 +40,7 @@ from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, of_device, operators, shown
 from hermes.profiles.rules._host import bound, has_device, setting
 from hermes.profiles.rules._limits import DOUBT
+from hermes.profiles.rules._threads import CORES
 from hermes.profiles.rules.rule import rule
 
 LIMIT = DOUBT
@@ -54,6 +55,11 @@ WORTH_NS = Limit(
     value=100_000,
     unit="ns a product, below which conversions take what it wins",
     source="docs/evidence/cpu-roofline.md",
+)
+DENSE = Limit(
+    value=256.0,
+    unit="FLOP a ns and core in float32, which no dense product exceeds",
+    source="two units of 16 lanes, each a multiplication and an addition a cycle, at 4 GHz (AVX-512)",
 )
 _FIRST = ("amx", "avx512", "arm")
 # What takes the place of a type, the first that the chip has.
@@ -129,7 +135,14 @@ def _is_long(job: Job, settings: Rows[SettingValues], row: OperatorCost) -> bool
         or any(has_device(job, rank) for rank in row.ranks)
     ):
         return False
-    return all(setting(settings, rank, "cpu.bf16") in _FIRST for rank in row.ranks)
+    return all(setting(settings, rank, "cpu.bf16") in _FIRST for rank in row.ranks) and not _is_sparse(settings, row)
+
+
+def _is_sparse(settings: Rows[SettingValues], row: OperatorCost) -> bool:
+    """Whether a product did less than its shapes say: it says so, or no processor computes so fast."""
+    cores = [int(told) for rank in row.ranks if (told := setting(settings, rank, CORES) or "").isdecimal()]
+    fast = bool(cores) and (row.flops or 0) * row.calls > DENSE.value * row.ns * max(cores)
+    return fast or "sparse" in row.operator
 
 
 def _short(settings: Rows[SettingValues], row: OperatorCost) -> float:
