@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from hermes.base.errors import Diagnostic, InputError
 from hermes.precision.judge import judge
@@ -15,6 +18,9 @@ from hermes.precision.model import Run
 from hermes.precision.read import msprobe, recording
 from hermes.precision.read.tensors import Files
 from hermes.precision.verdict import First, Link, chain, describe, first_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +65,23 @@ def read(path: Path) -> Run:
     )  # fmt: skip
 
 
+def _without_collector(function: Callable[P, R]) -> Callable[P, R]:
+    """Millions of small things that are all kept: to look through them for rubbish takes longer than to make them."""
+
+    @functools.wraps(function)
+    def quiet(*args: P.args, **given: P.kwargs) -> R:
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return function(*args, **given)
+        finally:
+            if collecting:
+                gc.enable()
+
+    return quiet
+
+
+@_without_collector
 def compare(golden: Path, target: Path, *, noise: Path | None = None, jobs: int | None = None) -> Comparison:
     """Compare two recordings; `noise` is a repeated golden run, which shows what differs without a reason."""
     runs = read(golden), read(target)
@@ -95,6 +118,7 @@ def compare(golden: Path, target: Path, *, noise: Path | None = None, jobs: int 
     )  # fmt: skip
 
 
+@_without_collector
 def _rank(task: tuple[tuple[Run, Run], Run | None, int, list[int]]) -> list[Judgement]:
     runs, repeat, rank, steps = task
     files = Files()

@@ -122,7 +122,12 @@ class Loader:
         file = self._parts[rank, step]
         document = self._documents[rank, step]
         builder = _Builder(file.parent, document, _stacks(file.parent / "stack.json"), _parents(file.parent))
-        return builder.build(rank, step)
+        found = builder.build(rank, step)
+        if builder.unread:
+            many = "1 tensor's file" if builder.unread == 1 else f"{builder.unread} tensors' files"
+            text = f"{many} of step {step} cannot be read: missing, damaged or no plain tensor"
+            self._said.append(Diagnostic(level="degraded", message=text, where=str(file.parent), lost="their elements"))
+        return found
 
 
 class _Builder:
@@ -134,6 +139,7 @@ class _Builder:
         self._values: list[Value] = []
         self._made: dict[Any, int] = {}
         self._ops: list[Op] = []
+        self.unread = 0
 
     def build(self, rank: int, step: int) -> Step:
         for name, entry in self._data.items():
@@ -189,6 +195,7 @@ class _Builder:
         found = value(tensor, number, maker, self._folder)
         if found.data is not None:
             found = torchfile.place(found.data.path, found)
+            self.unread += found.data is None
         key = (found.mark or found.stats, found.shape, found.dtype)
         if maker is None and key[0] is not None:
             # An input is what was given last with the same shape and numbers: nothing else says where it came from.

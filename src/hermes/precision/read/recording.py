@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -19,6 +20,7 @@ _LONGEST_LINE = 64 << 20
 _MOST_VALUES = 20_000_000
 _LARGEST = 1 << 50
 _TEXT = 400
+_NUMBERS = frozenset([int])
 
 
 def is_recording(path: Path) -> bool:
@@ -224,13 +226,19 @@ def _frames(frames: Any) -> tuple[Frame, ...]:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    found = tuple(_ints(shape))
+    return _possible(tuple(_ints(shape)))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _possible(found: tuple[int, ...]) -> tuple[int, ...]:
     if len(found) > 64 or any(one < 0 for one in found) or math.prod(found) > _LARGEST:
         raise ValueError("no shape")
     return found
 
 
 def _ints(found: Any) -> list[int]:
+    if type(found) is list and set(map(type, found)) <= _NUMBERS:
+        return found
     if not isinstance(found, (list, tuple)) or not all(type(one) is int for one in found):
         raise ValueError("no list of numbers")
     return list(found)
