@@ -25,6 +25,8 @@ _STALLED = 10
 """From so many times the usual length of a rank's operations of a kind on, one has stalled (`analyze.transfers`)."""
 # What no call covers between two launches is Python that hands over work; longer than this it may be anything.
 _BETWEEN_NS = 200_000
+# So long a launch may be under way; what keeps a task longer is no launch, and not known.
+_LATENCY_NS = 1_000_000
 _OF_TASKS = {"op": "compute", "comm": "comm", "copy": "copy"}
 _SPEC = re.compile(r"(?P<what>[a-z]+):(?P<which>.+?)(=(?P<to>[^=]+))?")
 _HINT = (
@@ -247,7 +249,7 @@ def _graph(job: JobStep, state: State) -> None:
     _scale_host(state, slice(None), places, 0.0)
     unnamed = REASONS.index(UNNAMED)
     _scale_host(state, (state.reason[:, unnamed] > 0) & (state.reason[:, unnamed] <= _BETWEEN_NS), [unnamed], 0.0)
-    launches = job.graph.kind == LAUNCHED
+    launches = (job.graph.kind == LAUNCHED) & (state.lag <= _LATENCY_NS)
     state.lag[launches] = np.minimum(state.lag[launches], 0)
 
 

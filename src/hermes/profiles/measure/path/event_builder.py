@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hermes.base.intervals import Ints
-from hermes.profiles.measure.path.event_graph import NEVER, ORDER, EventGraph
+from hermes.profiles.measure.path.event_graph import DEVICE, NEVER, ORDER, EventGraph
 from hermes.profiles.measure.path.lanes import NONE
+
+LONGEST_SWITCH_NS = 30_000
+"""Between two tasks a device needs some microseconds; HTA 0.5 takes 30 us as the limit of a "kernel wait"."""
 
 
 class Builder:
@@ -92,7 +95,8 @@ def _residual(start: Ints, dur: Ints, edges: NDArray[np.int64], release: Ints) -
     """Lags and releases that give the measured starts.
 
     What is left between the last arrival and the start is lag on every edge, as far as it has room: a launch or a
-    switch takes its time whichever of them was last.
+    switch takes its time whichever of them was last. But a device that has been done for long is not what a late launch
+    waits for.
     """
     node, pred, lag, kind = edges.T
     ready = start[pred] + dur[pred] + lag
@@ -105,4 +109,7 @@ def _residual(start: Ints, dur: Ints, edges: NDArray[np.int64], release: Ints) -
     rest = np.where(alone, 0, start - last)
     held = release != NEVER
     release = np.where(held, release + np.minimum(rest, start - np.where(held, release, start)), release)
-    return lag + np.where(told, np.minimum(rest[node], start[node] - ready), 0), release
+    room = np.minimum(rest[node], start[node] - ready)
+    switch = (kind == DEVICE) & (ready < last[node])
+    room = np.where(switch, np.minimum(room, LONGEST_SWITCH_NS), room)
+    return lag + np.where(told, room, 0), release
