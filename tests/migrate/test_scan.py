@@ -120,6 +120,10 @@ def test_what_the_properties_of_an_npu_lack_is_found_through_a_name(scan: Scan) 
     assert [place.what for place in found.places if place.rule == "capability"] == ["`p.major`"]
 
 
+def test_the_handle_of_a_stream_is_found(scan: Scan) -> None:
+    assert "cuda-only" in _rules(scan, "import torch\nh = torch.cuda.current_stream().cuda_stream\n")
+
+
 def test_calls_of_an_extension_of_the_project_are_found(scan: Scan) -> None:
     assert "extension-operator" in _rules(scan, "import my_ext\nmy_ext.f(x)\n", extensions=("my_ext",))
 

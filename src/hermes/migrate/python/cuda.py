@@ -152,6 +152,9 @@ def _by_position(file: File, call: ast.Call, changes: Sequence[Change]) -> tuple
 def _properties(file: File) -> None:
     """What the properties of a CUDA device have and those of an NPU do not."""
     for attribute in file.source.nodes(ast.Attribute):
+        if attribute.attr == "cuda_stream" and isinstance(attribute.ctx, ast.Load):
+            file.add("cuda-only", attribute, f"`{file.text(attribute)}`", sure=Sure.LIKELY, effort=Effort.MINUTES,
+                     why="a stream of an NPU has npu_stream in its place", todo="hand it to CUDA's own code only")  # fmt: skip
         if attribute.attr not in _ONLY_CUDA_PROPERTIES:
             continue
         kind = file.kinds.of(attribute.value)

@@ -138,6 +138,15 @@ def _collectives() -> None:
     dist.init_process_group = init_process_group
     dist.distributed_c10d.init_process_group = init_process_group  # type: ignore[attr-defined]
     dist.is_nccl_available = lambda: True
+    mesh: Any = dist.device_mesh.DeviceMesh
+    make_mesh = mesh.__init__
+
+    def device_mesh(self: Any, device_type: Any, *args: Any, **kwargs: Any) -> None:
+        make_mesh(self, _plain(device_type), *args, **kwargs)
+
+    mesh.__init__ = device_mesh
+    if hasattr(dist.device_mesh, "init_process_group"):
+        dist.device_mesh.init_process_group = init_process_group
     parallel: Any = torch.nn.parallel.DistributedDataParallel
     make = parallel.__init__
 

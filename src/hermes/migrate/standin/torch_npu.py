@@ -8,6 +8,7 @@ does not compute says so when it is called.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import json
 import os
@@ -283,6 +284,26 @@ def _collectives() -> None:
         return dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
 
     dist.Backend.register_backend("hccl", make, devices=["npu", "cpu"])
+    original = dist.init_process_group
+
+    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> Any:
+        named = backend if backend is not None or kwargs.get("device_id") is not None else "cpu:gloo,npu:hccl"
+        _host_random()
+        return original(named, *args, **kwargs)
+
+    for module in (dist, dist.distributed_c10d, sys.modules.get("torch.distributed.device_mesh")):
+        if hasattr(module, "init_process_group"):
+            module.init_process_group = init_process_group  # type: ignore[union-attr]
+
+
+def _host_random() -> None:
+    """Parts of a distributed tensor draw their numbers as on the CPU: there is no Philox generator behind them."""
+    with contextlib.suppress(ImportError):
+        import torch.distributed.tensor._dispatch as dispatch
+
+        for module in (dispatch, dispatch.random):
+            if hasattr(module, "is_rng_supported_mesh"):
+                module.is_rng_supported_mesh = lambda mesh: False
 
 
 def _accelerator() -> None:
