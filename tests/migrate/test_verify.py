@@ -79,6 +79,38 @@ def test_a_converted_program_gives_the_losses_and_weights_of_the_original_bit_by
     assert len(told.converted.weights["0"]) == 3
 
 
+PARALLEL = """import os
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).cuda()
+net = parallelize_module(net, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+for step in range(4):
+    optimizer.zero_grad()
+    net(torch.ones(3, 4, device="cuda") * step).sum().backward()
+    optimizer.step()
+torch.distributed.destroy_process_group()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_program_whose_layers_are_split_over_ranks_gives_the_same_losses(tmp_path: Path) -> None:
+    original, converted = tmp_path / "original", tmp_path / "converted"
+    original.mkdir()
+    (original / "train.py").write_text(PARALLEL)
+    beside(convert_tree(original, Target(), Style.NATIVE), converted)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    told = verify(converted, original, command, steps=3, devices=2, timeout_s=300)
+    assert told.same, told
+    assert told.steps == 6
+
+
 @needs_torch
 @pytest.mark.slow
 def test_a_call_that_torch_npu_does_not_have_fails(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def _properties(file: File) -> None:
     for attribute in file.source.nodes(ast.Attribute):
         if attribute.attr == "cuda_stream" and isinstance(attribute.ctx, ast.Load):
             file.add("cuda-only", attribute, f"`{file.text(attribute)}`", sure=Sure.LIKELY, effort=Effort.MINUTES,
-                     why="a stream of an NPU has npu_stream in its place", todo="hand it to CUDA's own code only")  # fmt: skip
+                     why="a stream of an NPU has npu_stream instead", todo="hand it to CUDA's code only")  # fmt: skip
         if attribute.attr not in _ONLY_CUDA_PROPERTIES:
             continue
         kind = file.kinds.of(attribute.value)
