@@ -17,7 +17,7 @@ _TOLD = "COST "
 _PAIRS = 5
 _SHORT = ("8000", "32")
 _LONG = ("120", "768")
-BUDGET_NS, BUDGET_SHARE, BUDGET_BYTES, BUDGET_IMPORT_NS = 20_000, 0.005, 30_000_000, 50_000_000
+BUDGET_NS, BUDGET_SHARE, BUDGET_BYTES, BUDGET_IMPORT_NS = 15_000, 0.005, 30_000_000, 50_000_000
 
 
 def capture(bench: Bench) -> str:
@@ -36,7 +36,7 @@ def capture(bench: Bench) -> str:
         ("watched", f"{median(watched['cpu_ns'] for _, watched in pairs) / 1e3:.1f}", f"{added / 1e3:.1f}"),
     ]
     lines = [
-        verdict("at most 20 us of CPU a step", holds=added <= BUDGET_NS, measured=f"{added / 1e3:.1f} us"),
+        verdict("at most 15 us of CPU a step", holds=added <= BUDGET_NS, measured=f"{added / 1e3:.1f} us"),
         verdict(
             "at most 0.5 % of a step of 10 ms", holds=added <= BUDGET_SHARE * 1e7, measured=f"{added / 1e5:.2f} %"
         ),
