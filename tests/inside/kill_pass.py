@@ -23,7 +23,7 @@ from pathlib import Path
 
 from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import LATE_NS
-from hermes.inside.wire.rundir import Job, jobs
+from hermes.inside.wire.rundir import Job, jobs, shared_memory
 from hermes.inside.wire.steplog import read_rows
 
 HERMES = "from hermes.cli import command; command()"
@@ -132,7 +132,7 @@ def _looked_over(folder: Path, environment: dict[str, str]) -> list[str]:
     run = [sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", "pass"]
     done = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     found = [] if done.returncode == 0 else [f"the next run ended with {done.returncode}: {done.stderr[-300:]}"]
-    found += [f"{path.name} is left" for path in (folder / "shm").iterdir()]
+    found += [f"{path.name} is left" for path in shared_memory(environment).iterdir()]
     (job,) = [job for job in jobs(folder / "jobs") if any(job.folder.glob("steps-*"))] or [None]
     if job is None:
         return [*found, "there is no log"]
