@@ -28,7 +28,7 @@ ONLY_OF: Mapping[str, str] = {
 OF_TRAINING = r"micro-?batch|accumulat|backward\(|GradScaler|optimizer|DistributedDataParallel|no_sync"
 OF_LIBRARIES = r"DistributedDataParallel|Megatron|MindSpeed|DeepSpeed|FSDP|Lightning|--use-distributed"
 EVERY = ("ddp", "fsdp", "deepspeed", "megatron", "mindspeed", "lightning", "accelerate", "trainer", "transformers",
-         "torchrec", "vllm", "sglang")  # fmt: skip
+         "torchrec")  # fmt: skip
 
 
 def job(chip: str, *libraries: str, trains: bool | None = True) -> JobKind:
@@ -137,6 +137,12 @@ def test_code_that_would_lose_a_part_is_not_shown() -> None:
 def test_a_change_of_a_library_needs_its_name_in_the_capture(library: str, left: str) -> None:
     text = "DistributedDataParallel(bucket_cap_mb=100); --overlap-grad-reduce in Megatron."
     assert fitted_prose(text, job("cuda", *filter(None, [library]))) == left
+
+
+def test_an_engine_is_told_its_own_setting_and_not_to_capture_by_hand() -> None:
+    said = fitted_action(cures.launch_as_graph(traits("nvidia")), job("cuda", "vllm", trains=False))
+    assert said is not None
+    assert said.do == "vLLM: no --enforce-eager."
 
 
 def test_training_is_advised_unless_the_capture_is_known_to_have_none() -> None:

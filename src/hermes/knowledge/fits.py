@@ -19,7 +19,7 @@ from hermes.model.finding import Action
 class Word:
     """Words by a pattern, and the jobs that they mean something to: any of `chips`, any of `libraries`, that train.
 
-    Empty is any.
+    Empty is any. `unless`: not to jobs of these libraries, which do it themselves.
     """
 
     pattern: re.Pattern[str]
@@ -27,6 +27,7 @@ class Word:
     libraries: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     training: bool = False
+    unless: tuple[str, ...] = ()
 
 
 def _word(
@@ -36,9 +37,12 @@ def _word(
     libraries: tuple[str, ...] = (),
     frameworks: tuple[str, ...] = (),
     training: bool = False,
+    unless: tuple[str, ...] = (),
 ) -> Word:
-    made = re.compile(pattern)
-    return Word(pattern=made, chips=chips, libraries=libraries, frameworks=frameworks, training=training)
+    return Word(
+        pattern=re.compile(pattern), chips=chips, libraries=libraries, frameworks=frameworks, training=training,
+        unless=unless,
+    )  # fmt: skip
 
 
 _TOOLS = (
@@ -88,6 +92,11 @@ WORDS: tuple[Word, ...] = (
     _word(r"[Tt]orch[Rr]ec", libraries=("torchrec",)),
     _word(r"\bvLLM\b|--enforce-eager|cudagraph_mode|--async-scheduling", libraries=("vllm",)),
     _word(r"\bSGLang\b|--disable-cuda-graph", libraries=("sglang",)),
+    # Engines capture their own graphs, by their own settings.
+    _word(
+        r"torch\.cuda\.(CUDAGraph|graph)\b|make_graphed_callables|mode='reduce-overhead'",
+        unless=("vllm", "sglang", "tensorrt-llm"),
+    ),
     _word(r"[Mm]ind[Ss]pore|enable_expert_placement|amp_level|MindRecord", frameworks=("mindspore",)),
     _word(r"\btorch\.|\bPyTorch\b|nn\.Module|DataLoader", frameworks=("pytorch",)),
     _word(
@@ -115,6 +124,8 @@ class JobKind:
     def needs_met(self, word: Word) -> bool:
         """Whether a word means something to this job."""
         if word.training and self.trains is False:
+            return False
+        if {*word.unless} & {*self.libraries}:
             return False
         if word.frameworks and self.frameworks and not {*word.frameworks} & {*self.frameworks}:
             return False
@@ -145,7 +156,7 @@ _CLAUSE = re.compile(r"(?<=[;.]) +")
 _SETTINGS = ("export", "unset")
 _VERBATIM = (*_SETTINGS, "with", "contiguous")
 """Words that begin code: they stay as they are."""
-_ASIDE = re.compile(r" ?\([^()]*\)")
+_ASIDE = re.compile(r" \([^()]*\)")
 
 
 def _clause(clause: str, job: JobKind) -> str:

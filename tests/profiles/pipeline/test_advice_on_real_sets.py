@@ -72,7 +72,8 @@ def test_a_serving_engine_is_known_and_its_kernels_have_classes(reported: Report
     assert (signs(report).trains, "vllm" in signs(report).libraries) == (False, True)
     first = max(report.compute.operators, key=lambda row: row.ns)
     assert (first.kind, first.calls) == ("batched matmul", 36)
-    assert "enforce-eager" in report.plan.actions[0].do
+    assert report.plan.actions[0].do == "vLLM: no --enforce-eager."
+    assert report.plan.actions[0].after == ""
 
 
 def test_bert_is_given_no_causal_mask_and_no_training_advice(reported: Reported) -> None:

@@ -76,7 +76,8 @@ def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) ->
                 for row in sorted(calls, key=lambda call: (-lost_in(call), _place(call)))[:_SHOWN]
             ),
         ),
-        replay=("sync:none",),
+        # What waits inside of a copy waits for memory that is staged, which no replay takes away.
+        replay=() if copies else ("sync:none",),
         actions=(PINNED_AND_FEW, NO_SYNCHRONISATION) if copies else (NO_SYNCHRONISATION,),
     )
 
