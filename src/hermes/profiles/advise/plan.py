@@ -47,6 +47,9 @@ def plan(
 def _in_range(one: Advice, costs: Mapping[str, int], step_ns: int) -> Advice:
     """An action with its gain as the range that such cures gave."""
     gain = ranged(one.gain, one.specs, sum(costs.get(code, 0) for code in one.codes))
+    # The step without its profiler may be shorter than what was lost in the captured one.
+    most = max(step_ns, one.gain.high_ns)
+    gain = replace(gain, low_ns=min(gain.low_ns, most), high_ns=min(gain.high_ns, most))
     return replace(one, gain=gain, share_low=gain.low_ns / step_ns, share_high=gain.high_ns / step_ns)
 
 
