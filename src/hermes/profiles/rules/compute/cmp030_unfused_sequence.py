@@ -29,7 +29,7 @@ Profile the same step again: the parts are gone, and the kernel in their place t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from hermes.knowledge.fusions import FUSIONS
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
@@ -57,7 +57,10 @@ _BY_NAME = {one.name: one for one in FUSIONS}
     "CMP030", state="preview", cause=Cause.MEMORY_BOUND_KERNELS, cases=("CMP-23", "CMP-35", "CMP-36", "CMP-22"),
 )  # fmt: skip
 def unfused_sequence(job: Job, rows: Rows[Unfused], calls: Rows[Affinity]) -> Iterator[Finding]:
-    """One finding for each pattern that costs enough, the costliest first; kernels first, then calls."""
+    """One finding for each pattern that costs enough, the costliest first; kernels first, then calls.
+
+    Calls count what rows of kernels that are named already cannot hold: theirs may be the same kernels.
+    """
     if not of_device(job, tuple(job.steps.counts)).fused:
         # What fuses them elsewhere is a compiler, which CMP002 speaks of.
         return
@@ -75,13 +78,17 @@ def unfused_sequence(job: Job, rows: Rows[Unfused], calls: Rows[Affinity]) -> It
     for lost, row in sorted(found, key=lambda one: -one[0].cost_ns):
         yield _finding(job, lost, row)
     for name in dict.fromkeys(row.name for row in calls if not row.name.startswith(TOLD_ELSEWHERE)):
-        yield from _of_calls(job, {row.rank: row for row in calls if row.name == name})
+        yield from _of_calls(job, {row.rank: row for row in calls if row.name == name}, [row for _, row in found])
 
 
-def _of_calls(job: Job, own: Mapping[int, Affinity]) -> Iterator[Finding]:
+def _of_calls(job: Job, own: Mapping[int, Affinity], named: Sequence[Unfused]) -> Iterator[Finding]:
+    told = sum(row.saved_ns for row in named)
+
     def cost(split: StepSplit) -> int | None:
         row = own.get(split.rank)
-        return None if row is None or row.saved_ns is None else row.saved_ns // steps_of(job, (row.rank,))
+        return (
+            None if row is None or row.saved_ns is None else max(0, row.saved_ns - told) // steps_of(job, (row.rank,))
+        )
 
     lost = loss(job, "kernels beyond the longest of each row of calls", LIMIT, cost)
     if lost is None:
