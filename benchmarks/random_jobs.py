@@ -215,7 +215,10 @@ def _section(rows: Sequence[Row]) -> tuple[str, bool]:
     ]
     head = table(
         ("what", "good", "share", "goal"),
-        [(what, f"{good} of {of}", f"{good / max(of, 1):.0%}", f"{goal:.0%}") for what, good, of, goal in goals],
+        [
+            (what, f"{good} of {of}", f"{good / of:.0%}" if of else "not run", f"{goal:.0%}")
+            for what, good, of, goal in goals
+        ],
     )
     kinds = table(
         ("fault alone", "jobs", "first", "ranges", "hold", "told over true, median", "widest"),
@@ -225,7 +228,7 @@ def _section(rows: Sequence[Row]) -> tuple[str, bool]:
         ("job", "form", "ranks", "planted", "share of the step", "first actions"),
         [_missed(row) for row in rows if not right(row)],
     )
-    good = all(good >= goal * of for _, good, of, goal in goals)
+    good = all(of and good >= goal * of for _, good, of, goal in goals)
     return f"{head}\n\n{kinds}\n\nMissed:\n\n{missed}", good
 
 
