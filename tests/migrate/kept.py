@@ -59,6 +59,8 @@ KEPT: list[tuple[str, str, str]] = [
     ("a literal type", "device-string", "from typing import Literal\nimport torch\nKind = Literal[\"cuda\", \"cpu\"]\n"),
     ("an enum", "device-string", "import enum\nimport torch\nclass K(enum.Enum):\n    CUDA = \"cuda\"\n"),
     ("a test's id", "device-string", "import pytest\nimport torch\nx = pytest.param(1, id=\"cuda\")\n"),
+    ("a name of a tensor type in text", "tensor-type-string", T + 'print("torch.cuda.FloatTensor")\n'),
+    ("a name of a tensor type in a table", "tensor-type-string", T + 'known = {"torch.cuda.FloatTensor": 4}\n'),
     ("a variable called cuda", "cuda-call", T + "cuda = 1\nprint(cuda)\n"),
     # names that are not torch's
     ("an object called torch", "cuda-call", "torch = object()\ntorch.cuda.synchronize()\n"),
