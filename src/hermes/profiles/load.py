@@ -62,7 +62,9 @@ def load(
     urls = [path for path in paths if isinstance(path, str) and is_url(path)]
     local = [Path(path) for path in paths if path not in urls]
     mirrors = [mirror(url, cache.root) for url in urls]
-    here = opened([*(walk(local) if local or not mirrors else []), *(fetched := _archives(mirrors))], cache, fetched)
+    here = opened(
+        [*(walk(local) if local or not mirrors else []), *(fetched := _archives(mirrors))], cache, fetched, given=local
+    )
     files = here.files
     if not files and not mirrors and not here.failed:
         raise InputError(
@@ -158,10 +160,10 @@ def _remote(mirrors: Sequence[Mirror], engine: Engine | None) -> tuple[list[Sour
 
 
 def _archives(mirrors: Sequence[Mirror]) -> dict[Path, str]:
-    """The archives at the URLs, fetched whole, and what to call each."""
+    """The archives that the URLs name themselves, fetched whole, and what to call each."""
     found = {}
     for one in mirrors:
-        for path in one.fetch(name for name in one.states if is_archive(one.local(name))):
+        for path in one.fetch(name for name in one.states if not name and is_archive(one.root)):
             found[path] = one.told(str(path))
     return found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hermes.profiles.read.ascend.folder import known
 from hermes.profiles.read.discover import capture_root
 from hermes.store.cache import Cache
 from hermes.store.files import walk
-from hermes.store.unpacked import Unpacked, is_archive, stage, unpack
+from hermes.store.unpacked import Unpacked, holds, is_archive, stage, unpack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,12 @@ class Opened:
         return next((one for one in self.folders if path.is_relative_to(one.root)), None)
 
 
-def opened(files: Iterable[Path], cache: Cache, shown: Mapping[Path, str] | None = None) -> Opened:
+_TRACE = re.compile(r"\.pt\.trace\.json|(trace|rank|worker|prof|step|kineto)[^/]*\.json(\.gz)?$|\.(db|sqlite)$", re.I)
+
+
+def opened(
+    files: Iterable[Path], cache: Cache, shown: Mapping[Path, str] | None = None, *, given: Collection[Path] = ()
+) -> Opened:
     """These files, archives replaced by what they hold, and packed files of Ascend's profilers by what they were.
 
     Kineto traces stay packed: their reader unpacks them itself. `shown` says what to call an archive that was fetched.
@@ -50,7 +56,8 @@ def opened(files: Iterable[Path], cache: Cache, shown: Mapping[Path, str] | None
     folders: list[Unpacked] = []
     failed: list[HermesError] = []
     for path in files:
-        if not is_archive(path):
+        asked = path in given or path in (shown or {})
+        if not is_archive(path) or not (asked or holds(path, _is_profile)):
             plain.append(path)
             continue
         try:
@@ -62,6 +69,10 @@ def opened(files: Iterable[Path], cache: Cache, shown: Mapping[Path, str] | None
         plain += [inner for inner in walk([made.root]) if not is_archive(inner)]
     staged, beside = _staged(plain, cache, failed)
     return Opened(files=tuple(beside), folders=(*staged, *folders), failed=tuple(failed))
+
+
+def _is_profile(name: str) -> bool:
+    return known(name) or known(name.removesuffix(".gz")) or _TRACE.search(name) is not None
 
 
 def _staged(files: list[Path], cache: Cache, failed: list[HermesError]) -> tuple[list[Unpacked], list[Path]]:

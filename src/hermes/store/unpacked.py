@@ -14,6 +14,7 @@ import json
 import lzma
 import shutil
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -39,10 +40,13 @@ _HARMLESS = 1 << 30
 _MIN_FREE_DISK = 1 << 30
 _LONGEST_HEADER = 1 << 20
 _DEEPEST = 24
+_MOST_LOOKED = 500
+_FURTHEST_LOOK = 64 << 20
 _DAMAGE = (
     EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError,
-    ValueError,
+    ValueError, TypeError, LookupError, OverflowError, struct.error,
 )  # fmt: skip
+"""What the libraries raise for archives that are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,24 @@ def unpack(path: Path, cache: Cache, shown: str = "") -> Unpacked:
     shown = shown or str(path)
     reader = _of_zip if path.name.lower().endswith(".zip") else _of_tar
     return _made(path, cache, shown, lambda budget, folder: _extract(reader(path), budget, folder), (path,))
+
+
+def holds(path: Path, wanted: Callable[[str], bool]) -> bool:
+    """Whether an archive holds a file of a name that is wanted, as its first names tell: it may be a data set."""
+    try:
+        if path.name.lower().endswith(".zip"):
+            with zipfile.ZipFile(path) as archive:
+                return any(wanted(PurePosixPath(name).name) for name in archive.namelist()[:_MOST_FILES])
+        with path.open("rb") as raw, tarfile.open(fileobj=raw, mode="r|*", tarinfo=_Member) as archive:
+            for seen, member in enumerate(archive):
+                if member.isreg() and wanted(PurePosixPath(member.name).name):
+                    return True
+                if seen >= _MOST_LOOKED or raw.tell() > _FURTHEST_LOOK:
+                    return False
+    except (*_DAMAGE, OSError):
+        # What cannot be listed is told as broken when it is unpacked.
+        return True
+    return False
 
 
 def stage(root: Path, packed: Sequence[Path], plain: Sequence[Path], cache: Cache) -> Unpacked:

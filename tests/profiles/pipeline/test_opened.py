@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import fsspec
@@ -78,3 +79,23 @@ def test_a_broken_archive_beside_a_profile_is_said_and_does_not_stop_it(tmp_path
     loaded = load([folder], store)
     assert len(loaded.ranks) == 2
     assert any("more.tar.gz" in note.where for note in loaded.notes)
+
+
+def test_an_archive_of_something_else_beside_a_profile_is_left_alone(tmp_path: Path, store: Cache) -> None:
+    folder = generate(tmp_path / "job", JOB, formats=["kineto"])
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images/cat.jpg").write_bytes(b"x" * 100)
+    packed(tmp_path / "images", folder / "images.tar.gz")
+    (folder / "more").mkdir()
+    with zipfile.ZipFile(folder / "more/images.zip", "w") as out:
+        out.write(tmp_path / "images/cat.jpg", "cat.jpg")
+    loaded = load([folder], store)
+    assert len(loaded.ranks) == 2
+    assert not (store.root / "unpacked").exists()
+
+
+def test_an_archive_in_a_folder_is_opened_where_it_holds_profiles(tmp_path: Path, store: Cache) -> None:
+    folder = generate(tmp_path / "job", JOB, formats=["ascend-text"])
+    (tmp_path / "run").mkdir()
+    packed(folder, tmp_path / "run/job.tar.gz")
+    assert len(load([tmp_path / "run"], store).ranks) == 2
