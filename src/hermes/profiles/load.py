@@ -83,7 +83,7 @@ def load(
         raise here.error(refused) from refused
     found = _of_ranks(found, ranks)
     seen = files_seen([*files, *away], sources, [one.source for one in found])
-    seen = tuple(replace(one, example=here.told(one.example)) for one in seen)
+    seen = tuple(replace(one, example=_named(here.told(one.example), mirrors)) for one in seen)
     found = [prepared(one, cache.root, tell) for one in found]
     notes += [note for one in found for note in one.source.notes if note not in notes]
     read, failed = _all(found, mirrors, cache, digests, engine, here)
@@ -260,6 +260,12 @@ def read_rank(reading: Reading) -> RankData:
 def present(data: RankData) -> RankData:
     """The tables of a rank on this machine: read again where another one had read them."""
     return read_rank(data.reading) if isinstance(data.reading, Reading) and not data.folder.exists() else data
+
+
+def _named(text: str, mirrors: Sequence[Mirror]) -> str:
+    for there in mirrors:
+        text = there.told(text)
+    return text
 
 
 def _told(note: Diagnostic, mirrors: Sequence[Mirror | Unpacked]) -> Diagnostic:
