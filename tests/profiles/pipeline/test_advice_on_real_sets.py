@@ -56,7 +56,7 @@ def test_first_calls_are_left_out_and_not_tuned(name: str, reported: Reported) -
 
 def test_blocking_copies_stand_among_the_waits_with_their_time(reported: Reported) -> None:
     report = reported("kineto/a100_rank0_of_16_blocking_copies.json.gz")
-    (copies,) = (row for row in report.host.syncs if "cudaMemcpyAsync" in row.names)
+    (copies, *_) = (row for row in report.host.syncs if any(one.startswith("cudaMemcpyAsync") for one in row.names))
     assert copies.longest_ns > 140_000_000
     assert titles(report)[0] == "Copy from pinned memory, and do not wait for it"
 
