@@ -17,7 +17,7 @@ class Pack:
 
     def __init__(self, folder: str, limit: int) -> None:
         self._folder = folder
-        self._left = min(limit, _free(os.path.dirname(folder)))  # noqa: PTH120
+        self._left = min(limit, _free(folder))
         self._step = 0
         self._file: int | None = None
         self._part = 0
@@ -94,6 +94,9 @@ class Pack:
 
 def _free(folder: str) -> int:
     """Nine tenths of what the disk has free: a recording must not fill it."""
+    folder = os.path.abspath(folder)  # noqa: PTH100
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:  # noqa: PTH112, PTH120
+        folder = os.path.dirname(folder)  # noqa: PTH120 - it is made when a step begins
     try:
         found = os.statvfs(folder)
     except OSError:
