@@ -12,6 +12,8 @@ from hermes.base.errors import Diagnostic
 from hermes.model.finding import Cause
 from hermes.model.plan import Advice
 from hermes.model.report import Report
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.advise.room import Room, of_host
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
 _LOST_TO = re.compile(r"is lost to ([a-z -]+)", re.IGNORECASE)
@@ -51,11 +53,14 @@ def _sums(report: Report) -> Iterator[str]:
 
 def _gains(report: Report) -> Iterator[str]:
     longest = max((split.whole_ns for split in report.steps), default=0)
+    room = Room.of(JobSteps(report.steps)).host_ns
     for one in (*report.findings, *report.plan.minor):
         if not 0 <= one.gain.low_ns <= one.gain.high_ns:
             yield f"{one.code} gains from {one.gain.low_ns} to {one.gain.high_ns} ns"
         if one.gain.high_ns > one.cost_ns and not one.endangers:
             yield f"{one.code} gains {one.gain.high_ns} ns and costs {one.cost_ns}"
+        if room and one.gain.replayed and of_host(one.replay) and one.gain.high_ns > room and not one.endangers:
+            yield f"{one.code} gains {one.gain.high_ns} ns on the host, and the device is free for {room}"
         if longest and one.cost_ns > longest:
             yield f"{one.code} costs {one.cost_ns} ns of a step of {longest}"
 

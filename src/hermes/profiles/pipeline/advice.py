@@ -25,6 +25,7 @@ from hermes.profiles.advise.noise import noise_floor, without_profiler
 from hermes.profiles.advise.plan import plan
 from hermes.profiles.advise.profiler_cost import unprofiled
 from hermes.profiles.advise.ranking import Ranking, rank
+from hermes.profiles.advise.room import Room
 from hermes.profiles.pipeline.gains import StepReplay, with_gains
 from hermes.profiles.rules import ALL
 
@@ -81,9 +82,8 @@ def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> R
     if known is not None and known.spread_ns is not None:
         captured = sum(split.rank == known.rank for split in seen.splits)
         floor = without_profiler(floor, known.spread_ns, known.steps + captured)
-    typical = JobSteps(seen.splits).slowest
-    length = typical.whole_ns if typical else 0
-    return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None, length), replay, floor, step)
+    room = Room.of(JobSteps(seen.splits))
+    return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None, room), replay, floor, step)
 
 
 def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobMeasures) -> Plan:

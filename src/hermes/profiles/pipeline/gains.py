@@ -11,6 +11,7 @@ from hermes.model.finding import Cause, Finding
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepPath
 from hermes.profiles.advise.ranges import spread_of
+from hermes.profiles.advise.room import Room, of_host
 from hermes.profiles.load import Loaded
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.profiles.pipeline.paths import StepLoader
@@ -24,7 +25,6 @@ _RANKS = 64
 _NAMED, _LETTERS = 3, 60
 # So far beyond what a rule counted a replay of it is believed.
 _BEYOND = 1.5
-_OF_HOST = ("host:", "launch:", "sync:")
 UNEXPLAINED = Limit(value=0.05, unit="of window", source="docs/evidence/noise.md")
 
 
@@ -56,7 +56,7 @@ class StepReplay:
 
 
 def with_gains(
-    findings: Sequence[Finding], replay: StepReplay, path: StepPath | None, step_ns: int
+    findings: Sequence[Finding], replay: StepReplay, path: StepPath | None, room: Room
 ) -> tuple[Finding, ...]:
     """The findings with gains from a replay where one is possible; the rest keep their bound.
 
@@ -65,18 +65,19 @@ def with_gains(
     misses what stands behind that: then the bound is what a finding is held to.
     """
     told = path is None or path.unexplained_share <= UNEXPLAINED.value
-    return tuple(_within(_with_gain(finding, replay, told=told), step_ns) for finding in findings)
+    return tuple(_within(_with_gain(finding, replay, told=told), room) for finding in findings)
 
 
-def _within(finding: Finding, step_ns: int) -> Finding:
+def _within(finding: Finding, room: Room) -> Finding:
     """Gain at most cost, cost at most the step."""
     if finding.endangers:
         return finding
     cost = finding.cost_ns
-    if finding.gain.replayed and all(spec.startswith(_OF_HOST) for spec in finding.replay):
+    if finding.gain.replayed and of_host(finding.replay):
         # A replay also sees what the host's loss did to other ranks, and what it kept from running beside other work.
-        cost = max(cost, min(round(finding.gain.low_ns * spread_of(finding.replay).most), round(_BEYOND * cost)))
-    cost = min(cost, step_ns) if step_ns else cost
+        seen = min(round(finding.gain.low_ns * spread_of(finding.replay).most), round(_BEYOND * cost), room.host_ns)
+        cost = max(cost, seen)
+    cost = min(cost, room.step_ns) if room.step_ns else cost
     high = min(finding.gain.high_ns, cost)
     gain = replace(finding.gain, low_ns=min(finding.gain.low_ns, high), high_ns=high)
     return replace(finding, cost_ns=cost, share=min(finding.share, 1.0), gain=gain)

@@ -1,0 +1,41 @@
+"""How much of a step can be won at most: a device works as long as before, whatever its host does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hermes.model.measures import StepSplit
+from hermes.model.typical_step import JobSteps
+
+_OF_HOST = ("host:", "launch:", "sync:")
+
+
+def of_host(specs: Sequence[str]) -> bool:
+    """Whether changes are of the host alone."""
+    return all(spec.startswith(_OF_HOST) for spec in specs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a step can lose at most: its length, and of that what no change of a host can touch is taken off."""
+
+    step_ns: int
+    host_ns: int
+
+    @staticmethod
+    def of(steps: JobSteps) -> Room:
+        """Of the typical step; on each rank the device works as long as before, whatever its host does."""
+        typical = steps.slowest
+        if typical is None:
+            return Room(step_ns=0, host_ns=0)
+        alike = [split for split in steps.every if split.step == typical.step and split.compute_ns is not None]
+        # Communication is shorter where another rank comes earlier; of one rank nobody knows that.
+        alone = len({split.rank for split in steps.every}) == 1
+        left = [_left_of(split, alone=alone) for split in alike]
+        return Room(step_ns=typical.whole_ns, host_ns=max(left, default=typical.whole_ns))
+
+
+def _left_of(split: StepSplit, *, alone: bool) -> int:
+    busy = (split.compute_ns or 0) + (split.copy_exposed_ns or 0)
+    return split.whole_ns - busy - ((split.exposed_comm_ns or 0) if alone else 0)
