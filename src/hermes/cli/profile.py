@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "more",
     multiple=True,
     metavar="NAME=VALUE",
-    help="On an NPU, more than the level records: l2_cache=yes, op_attr=yes, record_op_args=yes, sys_io=yes, "
+    help="By torch_npu, more than the level records: l2_cache=yes, op_attr=yes, record_op_args=yes, sys_io=yes, "
     "sys_interconnection=yes, host_sys=cpu,mem,disk,network,osrt, gc_detect_threshold=MS, export_type=text,db, "
     "mstx_domain_include=NAMES or mstx_domain_exclude=NAMES.",
 )

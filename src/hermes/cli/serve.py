@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--against", multiple=True, metavar="PATH", type=options.LocalPath(),
               help="A run before this one, for the page Compare; may be given several times.")  # fmt: skip
 @click.option("--source", metavar="TREE", type=click.Path(path_type=Path, exists=True),
-              help="A program's source, for the page Migration: can it move to Ascend?")  # fmt: skip
+              help="A program's source, for the page Migration: can it move, and what stands in the way?")  # fmt: skip
 @options.capture
 @click.option("--open", "opens", is_flag=True, help="Open the link in the browser of this machine.")
 def run(
