@@ -271,7 +271,7 @@ def test_copies_to_a_device_are_timed_where_that_is_asked(place: Place, column: 
     script = """
     def moving():
         large.to("meta"), torch.ones(2).to(torch.float64), torch.empty(2, device="meta").to("meta")
-        time.sleep(0.012)
+        time.sleep(0.055)
     large = torch.ones(1000)
     train(before=moving)
     assert "to" in vars(torch.Tensor)
@@ -281,7 +281,7 @@ def test_copies_to_a_device_are_timed_where_that_is_asked(place: Place, column: 
     """
     _, log = log_of(place, model(script, start="capture.start(transfers=True)"))
     times = column(log, "transfer_ns")
-    assert all(0 < took < 12e6 for took in times[1:]), times
+    assert all(0 < took < 55e6 for took in times[1:]), times
 
 
 @pytest.mark.slow
