@@ -67,6 +67,15 @@ def _verify(
     )
 
 
+def _ranks(tmp_path: Path, program: str) -> Verdict:
+    original, converted = tmp_path / "original", tmp_path / "converted"
+    original.mkdir()
+    (original / "train.py").write_text(program)
+    beside(convert_tree(original, Target(), Style.NATIVE), converted)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    return verify(converted, original, command, steps=3, devices=2, timeout_s=300)
+
+
 @needs_torch
 @pytest.mark.parametrize("style", list(Style))
 def test_a_converted_program_gives_the_losses_and_weights_of_the_original_bit_by_bit(
@@ -101,12 +110,106 @@ torch.distributed.destroy_process_group()
 @needs_torch
 @pytest.mark.slow
 def test_a_program_whose_layers_are_split_over_ranks_gives_the_same_losses(tmp_path: Path) -> None:
-    original, converted = tmp_path / "original", tmp_path / "converted"
-    original.mkdir()
-    (original / "train.py").write_text(PARALLEL)
-    beside(convert_tree(original, Target(), Style.NATIVE), converted)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
-    told = verify(converted, original, command, steps=3, devices=2, timeout_s=300)
+    told = _ranks(tmp_path, PARALLEL)
+    assert told.same, told
+    assert told.steps == 6
+
+
+COPIES = """import os
+
+import torch
+from torch import nn
+
+net = nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+host, total = torch.zeros(2, 4), 0.0
+for step in range(4):
+    host.fill_(step)
+    there = host.cuda()
+    there.to("cuda").add_(1)
+    total = total + net(there).sum()
+    host.fill_(7)
+total.backward()
+optimizer.step()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+@pytest.mark.parametrize("style", list(Style))
+def test_moving_to_the_device_copies_in_both_runs_once(tmp_path: Path, style: Style) -> None:
+    told = _verify(tmp_path, COPIES, style, compared=True)
+    assert told.passed, told
+    assert told.steps == 1
+
+
+REMOTE = """import os
+import sys
+
+import torch
+import torch.distributed.autograd as dist_autograd
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+from torch import nn
+from torch.distributed.optim import DistributedOptimizer
+
+
+def answer(x):
+    torch.manual_seed(3)
+    return nn.functional.linear(x.cuda(), torch.ones(2, 4, device="cuda")).cpu()
+
+
+def work(rank):
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "localhost", "29519"
+    rpc.init_rpc(f"rank{rank}", rank=rank, world_size=2)
+    if rank == 1:
+        weight = nn.Parameter(torch.ones(3, 4))
+        optimizer = DistributedOptimizer(torch.optim.SGD, [rpc.RRef(weight)], lr=0.1)
+        for step in range(1000000):
+            with dist_autograd.context() as context:
+                loss = rpc.rpc_sync("rank0", answer, args=(weight * (step + 1),)).sin().sum()
+                dist_autograd.backward(context, [loss])
+                optimizer.step(context)
+    rpc.shutdown()
+
+
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2)
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_ranks_that_call_each_other_end_together_after_the_steps(tmp_path: Path) -> None:
+    told = _verify(tmp_path, REMOTE, compared=True)
+    assert told.passed, told
+    assert told.steps == 3
+
+
+SPLIT = """import os
+import torch
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+torch.distributed.init_process_group()
+torch.manual_seed(0)
+net = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4), nn.Linear(4, 2)).cuda()
+for layer in net:
+    fully_shard(layer)
+fully_shard(net)
+optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+for step in range(4):
+    net(torch.arange(5, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+torch.distributed.destroy_process_group()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_program_whose_weights_are_split_over_ranks_gives_the_same_losses(tmp_path: Path) -> None:
+    told = _ranks(tmp_path, SPLIT)
     assert told.same, told
     assert told.steps == 6
 

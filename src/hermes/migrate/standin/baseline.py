@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import hermes_split
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
@@ -28,14 +29,41 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _is_cuda(value: Any) -> bool:
+    return _plain(value) is not value
+
+
+def _there(value: Any) -> bool:
+    """Whether a tensor would be on the GPU."""
+    return isinstance(value, torch.Tensor) and getattr(value, "_hermes_there", False)
+
+
+def _mark(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        value._hermes_there = True  # type: ignore[attr-defined]
+    return value
+
+
+def _moved(before: torch.Tensor, after: Any) -> Any:
+    """What `.to("cuda")` gives: a copy, unless the tensor is there already."""
+    return _mark(after.clone() if after is before and not _there(before) else after)
+
+
 class _OnCpu(TorchFunctionMode):
-    """Reads `cuda` as `cpu` in each call of torch."""
+    """Reads `cuda` as `cpu` in each call of torch, and remembers which tensors a GPU would hold."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
+        kwargs = kwargs or {}
         if name == "to" and len(args) > 1 and isinstance(args[1], int) and not isinstance(args[1], bool):
-            args = (args[0], "cpu", *args[2:])
-        return func(*tree_map(_plain, args), **tree_map(_plain, kwargs or {}))
+            args = (args[0], _CUDA, *args[2:])
+        to_cuda = any(map(_is_cuda, args)) or _is_cuda(kwargs.get("device"))
+        out = func(*tree_map(_plain, args), **tree_map(_plain, kwargs))
+        if name == "to" and to_cuda:
+            return _moved(args[0], out)
+        if isinstance(out, torch.Tensor) and (to_cuda or (name not in ("to", "cpu") and any(map(_there, args)))):
+            _mark(out)
+        return out
 
 
 def _gives(value: Any) -> Any:
@@ -104,7 +132,7 @@ def _accelerator() -> None:
 
 def _objects() -> None:
     def tensor(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.to("cpu")
+        return _moved(self, self.to("cpu"))
 
     torch.Tensor.cuda = tensor  # type: ignore[method-assign, assignment]
     torch.Tensor.pin_memory = lambda self, device=None: self  # type: ignore[method-assign, assignment]
@@ -158,12 +186,29 @@ def _collectives() -> None:
     parallel.__init__ = distributed
 
 
+def _remote_calls() -> None:
+    """Calls from other ranks run in threads of their own, which do not inherit the mode."""
+    if not torch.distributed.is_available():
+        return
+    from torch.distributed.rpc import internal
+
+    original = internal._run_function
+
+    def run(call: Any) -> Any:
+        with _OnCpu():
+            return original(call)
+
+    internal._run_function = run
+
+
 def _autoload() -> None:
     """What torch calls when it is imported."""
     _cuda()
     _accelerator()
     _objects()
     _collectives()
+    _remote_calls()
+    hermes_split.install()
     mode = _OnCpu()
     mode.__enter__()
     _state["mode"] = mode

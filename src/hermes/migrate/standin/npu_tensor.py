@@ -7,9 +7,11 @@ of a run on the CPU bit by bit. What an NPU refuses is refused here too: operand
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
+from torch.jit import _builtins
 from torch.utils._pytree import tree_map
 
 aten = torch.ops.aten
@@ -96,6 +98,10 @@ class NpuTensor(torch.Tensor):
     def tolist(self) -> Any:
         return self._raw.detach().tolist()
 
+    def untyped_storage(self) -> Any:
+        """The memory of the numbers, which may be freed and taken again as on a device."""
+        return self._raw.untyped_storage()
+
     def share_memory_(self) -> Any:
         self._raw.share_memory_()
         return self
@@ -147,6 +153,11 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
         )
 
     return tree_map(wrapped, out)
+
+
+def run_called(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """`run` for an operator that is registered by its name."""
+    return run(func, args, kwargs)
 
 
 def _index(device: Any, given: list[torch.Tensor]) -> int | None:
@@ -308,9 +319,18 @@ def register() -> None:
     library.fallback(lambda op, *args, **kwargs: run(op, args, kwargs), "PrivateUse1")
     # Mixed precision changes nothing here: the CPU computes in the types of the tensors.
     library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    state["library"] = library  # type: ignore[assignment]
+    # torch would make these from an empty tensor that grows, which a wrapper cannot.
+    grown = torch.library.Library("aten", "IMPL")
+    for op in (aten.arange.default, aten.arange.start, aten.arange.start_step):
+        grown.impl(op, functools.partial(run_called, op), "PrivateUse1")
+    state.update(library=library, grown=grown)  # type: ignore[call-overload]
     for name in ("tensor", "as_tensor", "asarray"):
-        setattr(torch, name, _made_on_cpu(getattr(torch, name)))
+        original = getattr(torch, name)
+        made = _made_on_cpu(original)
+        setattr(torch, name, made)
+        operator = _builtins._find_builtin(original)
+        if operator is not None:  # torch.jit.script still knows the function by its operator
+            _builtins._register_builtin(made, operator)
     NpuTensor.new_tensor = _new_tensor  # type: ignore[method-assign, assignment]
     functional = torch.nn.functional
     functional.scaled_dot_product_attention = island(functional.scaled_dot_product_attention)

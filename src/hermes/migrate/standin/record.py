@@ -10,10 +10,14 @@ import contextlib
 import multiprocessing
 import os
 import random
+import signal
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 _seen = 0
+_PATIENCE_S = 60.0
 
 
 def _file() -> Path:
@@ -49,6 +53,42 @@ def _seed(torch: Any) -> None:
         numpy.random.seed(0)
 
 
+def _remote() -> bool:
+    """Whether this rank answers calls of other ranks, which then wait for it."""
+    rpc = sys.modules.get("torch.distributed.rpc")
+    return rpc is not None and bool(rpc.is_available() and rpc.api._is_current_rpc_agent_set())
+
+
+def _end(limit: int) -> None:
+    """End the program after its steps. Ranks that call each other end together, each after as many steps."""
+    if not _remote():
+        raise SystemExit(0)
+    out = Path(os.environ["HERMES_VERIFY_OUT"])
+    give_up = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < give_up:
+        texts = [path.read_text(encoding="ascii") for path in out.glob("losses.*.txt")]
+        if all(text.count("loss ") in (0, limit) for text in texts):
+            break
+        time.sleep(0.1)
+    (out / "ended").touch()
+    os.killpg(0, signal.SIGKILL)
+
+
+def _counted(original: Any, of_call: Any, limit: int) -> Any:
+    """A backward pass that is noted; `of_call` finds the losses among its arguments."""
+
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        global _seen
+        _seen += 1
+        if _seen > limit:
+            _end(limit)
+        for one in of_call(*args, **kwargs):
+            _note(one)
+        return original(*args, **kwargs)
+
+    return backward
+
+
 def _autoload() -> None:
     """What torch calls when it is imported."""
     import torch
@@ -58,16 +98,16 @@ def _autoload() -> None:
         return
     _seed(torch)
     limit = int(os.environ.get("HERMES_VERIFY_STEPS", "5"))
-    original = torch.autograd.backward
 
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        global _seen
-        _seen += 1
-        if _seen > limit:
-            raise SystemExit(0)
-        for one in (tensors,) if isinstance(tensors, torch.Tensor) else tensors:
-            _note(one)
-        return original(tensors, *args, **kwargs)
+    def losses(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        return (tensors,) if isinstance(tensors, torch.Tensor) else tensors
 
-    torch.autograd.backward = backward
+    def remote_losses(context_id: int, roots: Any, retain_graph: bool = False) -> Any:
+        return roots
+
+    torch.autograd.backward = _counted(torch.autograd.backward, losses, limit)
+    if torch.distributed.is_available():
+        import torch.distributed.autograd as remote
+
+        remote.backward = _counted(remote.backward, remote_losses, limit)
     register_optimizer_step_post_hook(_weights)

@@ -17,10 +17,19 @@ import types
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.utils.backend_registration as registration
+# As in the wheel: a program that imports torch_npu first must not make torch load it a second time.
+_FIRST = "torch" not in sys.modules
+_ASKED = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD")
+if _FIRST:
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+import hermes_split  # noqa: E402
+import torch  # noqa: E402
+import torch.utils.backend_registration as registration  # noqa: E402
 
-from . import npu_tensor
+from . import npu_tensor  # noqa: E402
+
+if _FIRST:
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = _ASKED or "1"
 
 _SURFACE: dict[str, Any] = json.loads((Path(__file__).parent / "surface.json").read_text(encoding="utf-8"))
 __version__ = _SURFACE["version"]
@@ -338,6 +347,7 @@ class _Generator(torch._C.Generator, metaclass=_GeneratorType):
 def _start() -> None:
     registration._setup_privateuseone_for_python_backend("npu", backend_module=_npu)
     npu_tensor.register()
+    hermes_split.install()
     _accelerator()
     # Weights that two modules share stay shared when they are moved.
     torch.__future__.set_swap_module_params_on_conversion(True)
@@ -368,3 +378,7 @@ sys.modules["torch.npu"] = npu
 def _autoload() -> None:
     """What torch calls when it is imported."""
     _collectives()
+
+
+if _FIRST and _ASKED != "0":
+    torch._import_device_backends()
