@@ -300,6 +300,7 @@ def _key(loaded: Loaded) -> str:
     said = [__version__, _code(), *map(str, loaded.paths)]
     said += [f"{rank.rank} {rank.folder.name} {rank.root}" for rank in loaded.ranks]
     said += [f"{note.level} {note.message} {note.where} {note.lost} {note.hint}" for note in loaded.notes]
+    said += map(repr, loaded.files)
     return hashlib.sha256("\0".join(said).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -26,12 +26,14 @@ def contradictions(report: Report) -> tuple[str, ...]:
 
 def contradicted(report: Report) -> tuple[Diagnostic, ...]:
     """The contradictions as what a reader must know."""
+    damaged = any(note.level == "degraded" for note in report.diagnostics)
     return tuple(
         Diagnostic(
             level="degraded",
             message=f"the report contradicts itself: {one}",
+            where="what is said of this input",
             lost="trust in that number and what rests on it",
-            hint="this is a defect of Hermes: please report it",
+            hint="mend the input first, see the other notes" if damaged else "please report it: Hermes is wrong here",
         )
         for one in contradictions(report)
     )
