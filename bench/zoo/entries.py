@@ -200,7 +200,7 @@ _REST = (
     ),
     Entry(
         name="fresh-memory", file="memory", program="fresh_memory", layer="memory",
-        causes=("MEM-14",), also=("CMP-37", "CPU-43"), cure="write to memory that is kept",
+        causes=("MEM-14",), also=("CMP-37",), cure="write to memory that is kept",
     ),
     Entry(name="perceptron", file="healthy", program="perceptron", layer="compute", kind="control", public="Z00"),
     Entry(name="convolutions", file="healthy", program="convolutions", layer="compute", kind="control"),
@@ -296,7 +296,7 @@ FRESH = (
     ),
     Entry(
         name="joined-queue", file="compute_round1", program="joined_queue", layer="memory",
-        causes=("MEM-14",), also=("CMP-37", "CPU-43", "CMP-23"),
+        causes=("MEM-14",), also=("CMP-37", "CMP-23"),
         cure="write over the oldest",
     ),
     Entry(
@@ -377,7 +377,7 @@ UNSEEN = (
     ),
     Entry(
         name="bytes-to-floats", file="compute_round2", program="bytes_to_floats", layer="memory",
-        causes=("MEM-14",), also=("CMP-37", "CPU-43", "CMP-23"),
+        causes=("MEM-14",), also=("CMP-37", "CMP-23"),
         cure="write to memory that is kept",
     ),
     Entry(

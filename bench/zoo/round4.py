@@ -37,7 +37,7 @@ FOURTH: tuple[Entry, ...] = (
     ),
     Entry(
         name="followed-anew", file="compute_round4", program="followed_anew", layer="memory",
-        causes=("MEM-14",), also=("CMP-37", "CPU-43", "CMP-23"),
+        causes=("MEM-14",), also=("CMP-37", "CMP-23"),
         cure="lerp_ in place",
     ),
     Entry(

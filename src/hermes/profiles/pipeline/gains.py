@@ -10,7 +10,6 @@ from hermes.base.errors import InputError
 from hermes.model.finding import Cause, Finding
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepPath
-from hermes.profiles.advise.ranges import spread_of
 from hermes.profiles.advise.room import Room, of_host
 from hermes.profiles.load import Loaded
 from hermes.profiles.pipeline.job_outline import JobOutline
@@ -75,7 +74,7 @@ def _within(finding: Finding, room: Room) -> Finding:
     cost = finding.cost_ns
     if finding.gain.replayed and of_host(finding.replay):
         # A replay also sees what the host's loss did to other ranks, and what it kept from running beside other work.
-        seen = min(round(finding.gain.low_ns * spread_of(finding.replay).most), round(_BEYOND * cost), room.host_ns)
+        seen = min(finding.gain.low_ns, round(_BEYOND * cost), room.host_ns)
         cost = max(cost, seen)
     cost = min(cost, room.step_ns) if room.step_ns else cost
     high = min(finding.gain.high_ns, cost)

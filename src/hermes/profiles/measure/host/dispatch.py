@@ -214,7 +214,7 @@ def sync_calls(rows: StepRows) -> tuple[SyncCall, ...]:
                 names=tuple(sorted(own["name"].unique())),
                 operator=str(own["operator"][0]),
                 source=None if source is None else str(source)[:_SOURCE_LIMIT],
-                calls=own.height,
+                calls=_asked(own),
                 wait_ns=when.total,
                 compute_ns=compute,
                 comm_ns=comm,
@@ -225,6 +225,12 @@ def sync_calls(rows: StepRows) -> tuple[SyncCall, ...]:
             )
         )
     return tuple(sorted(found, key=lambda row: (-row.wait_ns, row.names, row.operator, row.source or "")))
+
+
+def _asked(own: pl.DataFrame) -> int:
+    """How often the program asked for a wait: the copy and the wait of one operator are one of them."""
+    around = own["around"]
+    return around.drop_nulls().n_unique() + around.null_count()
 
 
 def _refill(when: Intervals, busy: Intervals, tasks: pl.DataFrame, own: pl.DataFrame) -> int:
@@ -252,6 +258,7 @@ def _placed(waits: pl.DataFrame, rows: StepRows) -> pl.DataFrame:
     frames = _frames(rows.host_op, waits)
     named = waits["name"].to_list()
     return waits.with_columns(
+        at.alias("around"),
         pl.Series(
             "operator", [op if yes and op != name else "" for op, yes, name in zip(operator, known, named, strict=True)]
         ),
