@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.each import sampled
@@ -11,7 +13,10 @@ from tests.shared_jobs import FOUR, Jobs
 
 from hermes.model.finding import Finding
 from hermes.model.report import Report
-from hermes_testing import Fault, FaultKind, Format
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
+from hermes.store.cache import Cache
+from hermes_testing import Fault, FaultKind, Format, Job, generate
 
 FAMILIES = ("CMP", "COM", "PAR")
 Reports = Callable[..., Report]
@@ -109,3 +114,15 @@ def test_clocks_that_are_off_cost_nothing(report: Reports) -> None:
 
 def test_a_healthy_plan_with_a_pipeline_only_has_the_costs_of_the_plan(report: Reports) -> None:
     assert set(ours(report("ascend-text", None, pp=2, micro_batches=4, layers=8))) <= {"COM001", "PAR005"}
+
+
+def test_a_straggler_that_was_not_collected_is_the_first_cause_of_several_steps(tmp_path: Path) -> None:
+    fault = Fault(kind="slow_rank_compute", ranks=(3,))
+    job = generate(tmp_path / "job", Job(ranks=4, steps=4, layers=4, faults=(fault,)), formats=["ascend-text"])
+    truth = json.loads((job / "truth.json").read_text("utf-8"))
+    found = analyze(load(sorted(job.glob("*_ascend_pt"))[:3], Cache(tmp_path / "cache")))
+    first = found.findings[0]
+    assert (first.code, first.blames) == ("COM002", ("rank 3",))
+    assert "waits for rank 3" in found.verdict.sentence
+    lost = [one["ns"] for one in truth["faults"][0]["injected"]]
+    assert first.gain.low_ns <= sum(lost) / len(lost) <= first.gain.high_ns <= first.cost_ns

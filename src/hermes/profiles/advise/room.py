@@ -22,6 +22,8 @@ class Room:
 
     step_ns: int
     host_ns: int
+    waits_ns: int = 0
+    """What the ranks spend in communication with nothing beside it: more they cannot wait for another."""
 
     @staticmethod
     def of(steps: JobSteps) -> Room:
@@ -33,7 +35,8 @@ class Room:
         # Communication is shorter where another rank comes earlier; of one rank nobody knows that.
         alone = len({split.rank for split in steps.every}) == 1
         left = [_left_of(split, alone=alone) for split in alike]
-        return Room(step_ns=typical.whole_ns, host_ns=max(left, default=typical.whole_ns))
+        waits = max((split.exposed_comm_ns or 0 for split in alike), default=0)
+        return Room(step_ns=typical.whole_ns, host_ns=max(left, default=typical.whole_ns), waits_ns=waits)
 
 
 def _left_of(split: StepSplit, *, alone: bool) -> int:

@@ -76,10 +76,14 @@ def _within(finding: Finding, room: Room) -> Finding:
         # A replay also sees what the host's loss did to other ranks, and what it kept from running beside other work.
         seen = min(finding.gain.low_ns, round(_BEYOND * cost), room.host_ns)
         cost = max(cost, seen)
+    if finding.gain.replayed and finding.cause is Cause.STRAGGLER:
+        # A wait that names its peer is one of several: a replay sees all collectives that the rank holds up.
+        cost = max(cost, min(finding.gain.low_ns, room.waits_ns))
     cost = min(cost, room.step_ns) if room.step_ns else cost
     high = min(finding.gain.high_ns, cost)
     gain = replace(finding.gain, low_ns=min(finding.gain.low_ns, high), high_ns=high)
-    return replace(finding, cost_ns=cost, share=min(finding.share, 1.0), gain=gain)
+    share = finding.share * cost / finding.cost_ns if finding.cost_ns else finding.share
+    return replace(finding, cost_ns=cost, share=min(share, 1.0), gain=gain)
 
 
 def _said(specs: Sequence[str]) -> str:
