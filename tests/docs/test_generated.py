@@ -13,6 +13,7 @@ from hermes.cli.app import app
 from hermes.knowledge import cases
 from hermes.model.symptom import symptoms
 from hermes.model.tables import TABLES, Table
+from hermes.profiles.measure import load_all
 from hermes.profiles.rules import ALL
 
 
@@ -65,4 +66,5 @@ def test_every_case_has_a_section_on_the_page_of_its_layer_and_a_place_in_the_in
 
 def test_every_measure_is_on_the_page_of_measures(pages: dict[str, str]) -> None:
     named = re.findall(r"^\| `([a-z_.]+)", pages["docs/cases/measures.md"], re.M)
+    load_all()
     assert named == sorted(symptoms())
