@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from benchmarks.migrate import generated
 
 from hermes.migrate.model import Style, Target
 from hermes.migrate.tree import convert_tree, scan_tree
@@ -88,16 +89,3 @@ def test_a_thousand_files_take_less_than_a_minute_of_work(tmp_path: Path) -> Non
 def _work_s() -> float:
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-
-
-def generated(lines: int, chance: random.Random) -> str:
-    """A program of about so many lines with all that scan looks at."""
-    body = [
-        "    x = torch.ones(2, device=device).cuda()", "    torch.cuda.synchronize()", '    y = x.to("cuda:0")',
-        "    loss = self.net(x).float().sum()", "    loss.backward()", "    z = torch.nn.functional.relu(x)",
-        '    name = f"run {x.shape}"', "    for i in range(3): x = x + i", "    if x.is_cuda: pass",
-    ]  # fmt: skip
-    text = ["import os", "import torch", "from torch import nn", 'device = "cuda"']
-    while len(text) < lines:
-        text += [f"def f{len(text)}(self, x):", *(chance.choice(body) for _ in range(8))]
-    return "\n".join(text) + "\n"
