@@ -329,3 +329,63 @@ def test_a_package_of_the_job_called_hermes_is_not_shadowed(place: Place, train:
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert "capture is off: the job has another package called hermes" in err
+
+
+STALL = """
+import json, os, sys, threading, time
+from pathlib import Path
+import torch
+from torch import nn
+import hermes.inside
+from hermes.inside.profile.backends.torch import TorchBackend
+torch.set_num_threads(1)
+hermes.inside.start()
+model = nn.Linear(32, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+x, rows, held = torch.randn(16, 32), [], []
+save, writing = TorchBackend.save, threading.Event()
+def slow(self):
+    writing.set()
+    held.append(threading.current_thread() is threading.main_thread())
+    first = len(rows)
+    while len(rows) < first + 50:
+        time.sleep(0.01)
+    made = save(self)
+    writing.clear()
+    return made
+TorchBackend.save = slow
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+for step in range(200_000):
+    time.sleep(0.002)
+    before = time.thread_time_ns()
+    model(x).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    states = hermes.inside._agent._captures
+    rows.append((states._state, writing.is_set(), time.thread_time_ns() - before, resident()))
+    if step % 20 == 0 and Path("seen").exists():
+        break
+Path("told.json").write_text(json.dumps({"rows": rows, "held": held}))
+"""
+
+
+def test_a_light_capture_takes_no_memory_ahead_and_is_written_beside_the_steps(place: Place) -> None:
+    # What a step that hears of a capture did once: fill a quarter of a gigabyte of the heap, for a fifth of a second.
+    process = begin(place, sys.executable, "-c", STALL)
+    job = stepping(place)
+    asked = ask(job, wish(steps=1), now_ns=time.time_ns())
+    assert answered(asked) == {0: "finished"}
+    (place.folder / "seen").touch()
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    told = json.loads((place.folder / "told.json").read_text())
+    # The writing waits for fifty steps, which end meanwhile: on the thread that trains it would wait for ever.
+    assert told["held"] == [False]
+    states = [state for state, *_ in told["rows"]]
+    ahead = states.index("accepted")
+    bare = [row for row in told["rows"][:ahead]]
+    waiting = [row for row in told["rows"] if row[0] == "accepted"]
+    assert max(cpu_ns for _, _, cpu_ns, _ in waiting) < 30_000_000
+    assert max(resident for *_, resident in waiting) - bare[-1][-1] < 16_000_000
+    assert sum(writing for _, writing, *_ in told["rows"]) >= 50

@@ -94,6 +94,11 @@ def test_an_alarm_asks_for_a_capture_and_the_answer_is_followed(live_job: LiveJo
     acting.look(time.time_ns())
     assert live_job.said[-1] == "the capture is not whole: rank 0 refused: no room"
     assert [event["kind"] for event in events(live_job)] == ["alarm", "capture"]
+    # It cost nothing, and counts neither here nor for a later watcher.
+    assert automatic(live_job.job) == []
+    (aside,) = live_job.job.captures.iterdir()
+    assert events(live_job)[-1]["folder"] == str(aside)
+    assert aside.name.startswith("refused_profiling_dump_")
     acting.close(patience_s=0)
 
 

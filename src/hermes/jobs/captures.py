@@ -155,6 +155,16 @@ def automatic(job: Job) -> list[int]:
     return sorted(found)
 
 
+def set_aside(asked: Asked) -> Asked:
+    """An automatic capture that no rank took up, under a name by which `automatic` does not count it."""
+    aside = asked.folder.with_name(asked.folder.name.replace("auto_", "refused_", 1))
+    try:
+        asked.folder.rename(aside)
+    except OSError:
+        return asked
+    return replace(asked, folder=aside)
+
+
 def cancel(job: Job) -> None:
     """End the capture that is waited for or under way; what it has is dropped."""
     control = _control(job)

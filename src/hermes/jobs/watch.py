@@ -19,7 +19,7 @@ from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, rings
 from hermes.jobs import thresholds
 from hermes.jobs.aside import LONGEST_S, analysis, outcome, stop
-from hermes.jobs.captures import Asked, Wish, answers, ask, automatic, finished, write_manifest
+from hermes.jobs.captures import Asked, Wish, answers, ask, automatic, finished, set_aside, write_manifest
 from hermes.jobs.detect.alarm import Alarm, Detector, KSigmaSettings, Policy
 from hermes.jobs.detect.causes import Cause
 from hermes.jobs.detect.detect import detector_of
@@ -287,6 +287,9 @@ class Watcher:
         self._asked = None
         write_manifest(asked, said.values())
         states = {rank: slot.state for rank, slot in said.items()}
+        if set(states.values()) == {"refused"}:
+            asked = set_aside(asked)
+            self._policy.refused(time.time_ns())
         self._note("capture", folder=str(asked.folder), states={str(rank): state for rank, state in states.items()})
         bad = [f"rank {rank} {slot.state}: {slot.text}" for rank, slot in said.items() if slot.state != "finished"]
         if bad:

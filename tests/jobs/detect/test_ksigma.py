@@ -119,6 +119,16 @@ def test_two_hours_between_captures_and_three_in_all() -> None:
     assert policy.refusal(100 * HOUR) == "3 automatic captures were made"
 
 
+def test_a_capture_that_was_refused_spends_nothing_and_is_asked_for_again_after_five_minutes() -> None:
+    policy = Policy()
+    policy.started(0)
+    policy.started(2 * HOUR)
+    policy.refused(2 * HOUR)
+    assert policy.captures == 1
+    assert policy.refusal(2 * HOUR + 60 * 10**9) == "the last one was refused 1 minutes ago"
+    assert policy.refusal(2 * HOUR + 300 * 10**9) == ""
+
+
 def test_an_alarm_that_may_not_start_a_capture_lengthens_nothing() -> None:
     policy = Policy()
     policy.started(0)

@@ -31,6 +31,8 @@ _FLUSH_NS = 1_000_000_000
 _FLUSH_RECORDS = 512
 _STEPS_READ, _PAUSE_NS = 4, 50_000_000
 """Counters are read each so many steps, but for short ones each 10 ms, and for long ones each 50 ms."""
+_TOGETHER = 32
+"""Records that are written with one system call."""
 _CLOSE_S = 2.0
 """So long the end of the job waits for its disk."""
 _FOREIGN, _PROFILED = FLAGS["foreign_profiler"], FLAGS["profiled"]
@@ -59,8 +61,8 @@ class Monitor:
         self._probes = Probes()
         self._flushed = meter.count = ring.count
         self._noted: list[tuple[Any, ...]] = []
-        self._row = bytearray(SIZE)
-        self._body = memoryview(self._row)[:CHECK_AT]
+        self._rows = memoryview(bytearray(_TOGETHER * SIZE))
+        self._bodies = [self._rows[at : at + CHECK_AT] for at in range(0, _TOGETHER * SIZE, SIZE)]
         self._last_flush = _now()
         meter.full_at = meter.count + _FLUSH_RECORDS
         self.count_flops: FlopCount | None = None
@@ -187,11 +189,16 @@ class Monitor:
 
     def _write(self) -> None:
         """Put what was noted into the ring."""
-        row, ring = self._row, self._ring
+        rows, bodies, at = self._rows, self._bodies, 0
         for fields in self._noted:
-            _OFTEN.pack_into(row, 0, *fields)
-            _CHECK.pack_into(row, CHECK_AT, zlib.crc32(self._body))
-            ring.add(row)
+            if at == _TOGETHER * SIZE:
+                self._ring.add(rows)
+                at = 0
+            _OFTEN.pack_into(rows, at, *fields)
+            _CHECK.pack_into(rows, at + CHECK_AT, zlib.crc32(bodies[at // SIZE]))
+            at += SIZE
+        if at:
+            self._ring.add(rows[:at])
         self._noted.clear()
         self._meter.write_ns = self._meter.last_end + LATE_NS
 

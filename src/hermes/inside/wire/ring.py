@@ -40,10 +40,15 @@ class RingWriter:
         self.descriptor = segment.create(path, MAGIC, size, facts)
         segment.lock(self.descriptor, _ALIVE)
 
-    def add(self, record: bytes | bytearray) -> None:
-        """Append a packed record, over the oldest when the ring is full."""
-        os.pwrite(self.descriptor, record, ROWS_AT + self.count % self.capacity * SIZE)
-        self.count += 1
+    def add(self, records: bytes | bytearray | memoryview) -> None:
+        """Append packed records, at most as many as fit, over the oldest when the ring is full: one system call."""
+        place, many = self.count % self.capacity, len(records) // SIZE
+        if place + many > self.capacity:
+            cut = (self.capacity - place) * SIZE
+            os.pwrite(self.descriptor, records[cut:], ROWS_AT)
+            records = records[:cut]
+        os.pwrite(self.descriptor, records, ROWS_AT + place * SIZE)
+        self.count += many
 
     def since(self, count: int) -> tuple[bytes, int]:
         """The records after the first `count`, packed one after the other, and how many of them were overwritten."""

@@ -83,19 +83,24 @@ def _number(environment: Mapping[str, str], name: str, default: float, *, least:
 
 
 COOL_DOWN_NS = 2 * 3600 * 1_000_000_000
+RETRY_NS = 300 * 1_000_000_000
+"""After a capture that every rank refused: what was in the way, a full disk or another profiler, may be gone."""
 MOST_CAPTURES = 3
 
 
 class Policy:
     """Which alarms may start a capture by themselves: not within two hours of the last, and three in all.
 
-    Alarms that may not are dropped, and lengthen nothing. Captures asked for by hand are not counted.
+    Alarms that may not are dropped, and lengthen nothing. Captures asked for by hand are not counted, nor those that
+    every rank refused: they only put the next one off for some minutes.
     """
 
     def __init__(self, cool_down_ns: int = COOL_DOWN_NS, most: int = MOST_CAPTURES) -> None:
         self._cool_down_ns = cool_down_ns
         self._most = most
         self._last_ns: int | None = None
+        self._before: int | None = None
+        self._retry_ns = 0
         self.captures = 0
 
     def refusal(self, now_ns: int) -> str:
@@ -104,6 +109,8 @@ class Policy:
             return f"{self._most} automatic captures were made"
         if self._last_ns is not None and now_ns - self._last_ns < self._cool_down_ns:
             return f"the last automatic capture was {(now_ns - self._last_ns) / 60e9:.0f} minutes ago"
+        if now_ns < self._retry_ns:
+            return f"the last one was refused {(now_ns - self._retry_ns + RETRY_NS) / 60e9:.0f} minutes ago"
         return ""
 
     def restore(self, started_ns: Sequence[int]) -> None:
@@ -113,5 +120,11 @@ class Policy:
 
     def started(self, now_ns: int) -> None:
         """A capture was started at that time; the cool-down runs from here."""
-        self._last_ns = now_ns
+        self._before, self._last_ns = self._last_ns, now_ns
         self.captures += 1
+
+    def refused(self, now_ns: int) -> None:
+        """No rank took up the capture that was started last: it cost nothing, and the next may follow soon."""
+        self._last_ns = self._before
+        self.captures -= 1
+        self._retry_ns = now_ns + RETRY_NS
