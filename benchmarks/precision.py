@@ -1,9 +1,9 @@
 """Plants faults in training programs and counts how often the first culprit is right.
 
-    python benchmarks/precision.py [--second] [--what statistics tensors] [--only NAME] [--chips] [--out FOLDER]
+    python benchmarks/precision.py [--second | --third] [--what statistics tensors] [--only NAME] [--chips] [--out DIR]
 
 The five programs of `precision_programs.py` are those that the rules were tuned on; `--second` takes the four of
-`precision_second.py` instead.
+`precision_second.py` and `--third` the six of `precision_third.py` instead.
 
 Needs torch. A right answer is the line that bears the fault, or what `FAULTS` says where no line does.
 """
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import precision_programs as programs
 import precision_second
+import precision_third
 
 from hermes.precision.api import Comparison, compare
 
@@ -48,7 +49,7 @@ def record(folder: Path, program: str, fault: str, **options: Any) -> Path:
 
 
 def _home(program: str) -> Any:
-    return programs if program in programs.PROGRAMS else precision_second
+    return next(home for home in (programs, precision_second, precision_third) if program in home.PROGRAMS)
 
 
 def is_right(fault: programs.Fault, found: Comparison) -> str:
@@ -77,9 +78,10 @@ def main() -> None:
     asked.add_argument("--only", default="")
     asked.add_argument("--chips", action="store_true", help="the target's operators round as another chip's would")
     asked.add_argument("--second", action="store_true", help="the programs that nobody tuned on")
+    asked.add_argument("--third", action="store_true", help="the programs that were written after these")
     asked.add_argument("--out", type=Path, default=Path("out/precision"))
     given = asked.parse_args()
-    chosen: Any = precision_second if given.second else programs
+    chosen: Any = precision_third if given.third else precision_second if given.second else programs
     figures: dict[str, Any] = {}
     started = time.time()
     for what in given.what:

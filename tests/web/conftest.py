@@ -107,6 +107,7 @@ def serving(
     wait: bool = True,
     against: Sequence[Path] = (),
     source: Path | None = None,
+    precision: tuple[Path, Path] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
     listening = bound_anywhere()
@@ -117,7 +118,8 @@ def serving(
     # Tests see no jobs but their own.
     where = environment or {"HERMES_RUN_DIR": str(cache.root / "no-jobs")}
     others = [Study([path], cache) for path in against]
-    app = build(study, keys=keys, port=lambda: port, against=others, environment=where, source=source)
+    app = build(study, keys=keys, port=lambda: port, against=others, environment=where, source=source,
+                precision=precision)  # fmt: skip
     running = server(app, protocol)
     if wait:
         study.run()

@@ -36,7 +36,9 @@ def _lines(found: Detection, preset: str) -> list[str]:
 
     lines = [f"{ranks_text(found.ranks)}, preset {preset}"]
     lines += [f"rank {steps.rank}: {steps.damaged} records are damaged" for steps in found.ranks if steps.damaged]
-    lines += [_alarm(one) for one in found.alarms] or ["no alarm"]
+    lines += [*map(_alarm, found.alarms), *(f"{one.sentence}\n  To do: {one.do}" for one in found.wrong)] or [
+        "no alarm"
+    ]
     if found.causes:
         lines += ["", "throughout:"]
         lines += [f"  {_cause(cause)}" for cause in found.causes]
@@ -76,6 +78,10 @@ def _document(found: Detection) -> dict[str, object]:
                 "cause": one.cause.name if one.cause else None, "share": one.cause.share if one.cause else None,
             }
             for one in found.alarms
+        ],
+        "numbers": [
+            {"rank": one.rank, "step": one.step, "kind": one.kind, "text": one.text, "do": one.do}
+            for one in found.wrong
         ],
         "causes": [
             {"name": one.name, "rank": one.rank, "cost_ns": one.cost_ns, "share": round(one.share, 4), "note": one.note}

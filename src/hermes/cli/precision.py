@@ -115,9 +115,10 @@ def check(golden: Path, target: Path, form: str) -> None:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
 @click.option("--noise", type=_path, help="A repeated golden run: what differs there is noise.")
 @click.option("--rows", type=click.IntRange(0), default=12, help="Lines of the table to print.")
+@click.option("--columns", type=_path, help="Of dumps of msProbe, its own columns, as a table into this .csv or .xlsx.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes; one a core without it.")
 def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, level: str, out: Path | None,
-            form: str, noise: Path | None, rows: int, jobs: int | None) -> None:  # fmt: skip
+            form: str, noise: Path | None, rows: int, columns: Path | None, jobs: int | None) -> None:  # fmt: skip
     """Say where two recordings part, of what kind the difference is, and how sure that is.
 
     Takes recordings of Hermes and dumps of msProbe. Exit code 0: they agree; 1: they differ; 2: one cannot be read.
@@ -128,6 +129,11 @@ def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, l
     if len(sides) != 2:
         raise InputError("two recordings are compared", where="hermes precision compare", hint="name GOLDEN and TARGET")
     found = api.compare(sides[0], sides[1], noise=noise, jobs=jobs)
+    if columns is not None:
+        if (found.golden.kind, found.target.kind) != ("msprobe", "msprobe"):
+            raise InputError("msProbe's columns are those of its own dumps", where="--columns",
+                             hint="-o FOLDER writes the tables of any two recordings")  # fmt: skip
+        _say(f"written: {columns}, {api.write_columns(sides[0], sides[1], columns)} rows")
     if out is not None:
         for path in api.write(found, out):
             _say(f"written: {path}")

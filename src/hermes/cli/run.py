@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -21,9 +22,13 @@ _WATCHER = "from hermes.cli.run import watch; watch()"
 @click.option("--flops-per-step", type=click.IntRange(1), help="FLOPs of the model in a step of one rank, for MFU.")
 @click.option("--count-flops", is_flag=True, help="Count these FLOPs in two early steps, which take longer for it.")
 @click.option("--device-events", is_flag=True, help="Time steps on the device by its own events.")
+@click.option(
+    "--snapshot", metavar="OUT.zip", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write how the run is set up, for `hermes precision check`.",
+)  # fmt: skip
 @click.option("--transfers", is_flag=True, help="Time the calls that copy tensors from the processor to a device.")
 def run(
-    command: tuple[str, ...], name: str, preset: str, flops_per_step: int | None, *,
+    command: tuple[str, ...], name: str, preset: str, flops_per_step: int | None, snapshot: Path | None, *,
     no_capture: bool, no_watch: bool, collectives: bool, count_flops: bool, device_events: bool, transfers: bool,
 ) -> None:  # fmt: skip
     """Run a training, such as `python train.py …` or `torchrun --nproc-per-node 2 train.py …`, and watch its steps.
@@ -43,6 +48,8 @@ def run(
         environment["HERMES_COUNT_FLOPS"] = "1"
     if flops_per_step:
         environment["HERMES_FLOPS_PER_STEP"] = str(flops_per_step)
+    if snapshot is not None:
+        environment = _with_snapshot(environment, snapshot)
     job = launch.in_time(
         lambda: launch.make_job(command, name, environment), launch.DISK_S, "the job runs without Hermes", _say
     )
@@ -52,7 +59,18 @@ def run(
     code = launch.supervise(command, job, environment, watcher=None if no_watch else watcher, say=_say)
     if job is not None:
         _say(f"run directory: {job.folder}")
+    if snapshot is not None and not snapshot.exists():
+        _say("no snapshot was written: did the command load torch, and call a module?")
     sys.exit(code)
+
+
+def _with_snapshot(environment: dict[str, str], out: Path) -> dict[str, str]:
+    from hermes.base.errors import InputError
+    from hermes.precision.api import launch
+
+    if out.exists():
+        raise InputError("the file is there already", where=str(out), hint="give a new name: nothing is written over")
+    return launch.environment(environment, record=None, snapshot=out)
 
 
 def watch() -> None:
@@ -63,7 +81,6 @@ def watch() -> None:
     import select
     import signal
     import time
-    from pathlib import Path
 
     from hermes.base.errors import InputError
     from hermes.inside.wire.errors import LiveError

@@ -30,14 +30,17 @@ if TYPE_CHECKING:
               help="A run before this one, for the page Compare; may be given several times.")  # fmt: skip
 @click.option("--source", metavar="TREE", type=click.Path(path_type=Path, exists=True),
               help="A program's source, for the page Migration: can it move, and what stands in the way?")  # fmt: skip
+@click.option("--precision", nargs=2, metavar="GOLDEN TARGET", type=click.Path(path_type=Path, exists=True),
+              help="Two recordings, for the page Precision: where do they part?")  # fmt: skip
 @options.capture
 @click.option("--open", "opens", is_flag=True, help="Open the link in the browser of this machine.")
 def run(
-    paths: tuple[Path, ...], port: int | None, against: tuple[Path, ...], source: Path | None, capture: str, *,
-    opens: bool,
+    paths: tuple[Path, ...], port: int | None, against: tuple[Path, ...], source: Path | None,
+    precision: tuple[Path, Path] | None, capture: str, *, opens: bool,
 ) -> None:  # fmt: skip
     """Show the analysis, the tables and the timeline in a browser, from this machine alone."""
-    serve(paths or (Path(),), port=port, against=against, source=source, capture=capture, opens=opens)
+    serve(paths or (Path(),), port=port, against=against, source=source, precision=precision, capture=capture,
+          opens=opens)  # fmt: skip
 
 
 def serve(
@@ -46,11 +49,13 @@ def serve(
     port: int | None = None,
     against: Sequence[Path] = (),
     source: Path | None = None,
+    precision: tuple[Path, Path] | None = None,
     capture: str = "",
     opens: bool = False,
     known: tuple[Loaded, Report] | None = None,
 ) -> None:
-    """Serve until interrupted; `against` are runs to compare with, `source` is a tree to move to Ascend.
+    """Serve until interrupted; `against` are runs to compare with, `source` is a tree to move to Ascend, `precision`
+    are two recordings of `hermes precision record`.
 
     `known` is what was read and analysed already.
     """
@@ -75,7 +80,7 @@ def serve(
         others = [Study([path], open_cache(), capture=capture) for path in against]
         # One line a link: a link works once, so each use calls for the next.
         keys = Keys(lambda token: print(f"another browser: {_link(at, token)}", flush=True))
-        app = build(study, keys=keys, port=lambda: at, against=others, source=source)
+        app = build(study, keys=keys, port=lambda: at, against=others, source=source, precision=precision)
         study.start()
         print(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.", flush=True)
         if opens:

@@ -17,6 +17,7 @@ from hermes.inside.monitor.device import device_clock, initialised
 from hermes.inside.monitor.flops import FlopCount
 from hermes.inside.monitor.hooks import Hooks, ignore
 from hermes.inside.monitor.meter import Meter
+from hermes.inside.monitor.numerics import Numerics
 from hermes.inside.monitor.patches import Patches
 from hermes.inside.monitor.stacks import offer
 from hermes.inside.monitor.steps import LOOP, Monitor, Stepped
@@ -26,6 +27,7 @@ from hermes.inside.wire import process
 from hermes.inside.wire.beside import Beside
 from hermes.inside.wire.control import NO_STEP, Control
 from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.numerics import path_in
 from hermes.inside.wire.record import FLAGS, NULL
 from hermes.inside.wire.recovery import clean, open_ring, remove_memory
 from hermes.inside.wire.ring import RingWriter
@@ -70,6 +72,7 @@ class Agent:
         self._count_flops = count_flops or environment.get("HERMES_COUNT_FLOPS") == "1"
         self._device_events = device_events or environment.get("HERMES_DEVICE_EVENTS") == "1"
         self._collectives = collectives or environment.get("HERMES_COLLECTIVES") == "1"
+        self._numerics = environment.get("HERMES_NUMERICS") != "0"
         self._transfers = transfers or environment.get("HERMES_TRANSFERS") == "1"
         self._flops = flops or _number(environment.get("HERMES_FLOPS_PER_STEP", ""))
         self._hooks: Hooks | None = None
@@ -180,6 +183,8 @@ class Agent:
         if bandwidth is not None:
             bandwidth.wrap_ddp()
         self._monitor.bandwidth = bandwidth
+        if self._numerics:
+            self._monitor.numerics = Numerics(self._meter, path_in(job.folder, rank), say)
         self._patches.install(collectives=self._collectives, transfers=self._transfers, bandwidth=bandwidth)
         self._captures = Captures(joined.control, joined.number, rank, say, self._monitor.last)
         self._monitor.device = device_clock(sys.modules) if self._device_events else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,9 @@ _OF_RANK: tuple[tuple[str, str, str, Callable[[RankView], float | None]], ...] =
     ("tokens_per_second", "", "tokens a second", lambda rank: rank.tokens_per_s),
     ("mfu_ratio", "ratio", "FLOPs of the model by the peak of the device", lambda rank: rank.mfu),
     ("memory_bytes", "bytes", "resident memory", lambda rank: rank.memory_bytes),
+    ("loss", "", "loss of the last step that was looked at", lambda rank: rank.loss),
+    ("gradient_norm", "", "norm of its gradients", lambda rank: rank.gradient_norm),
+    ("update_ratio", "ratio", "what it changed of the parameters, by norm", lambda rank: rank.update_ratio),
 )
 
 
@@ -53,6 +57,9 @@ def _rank(rank: RankView) -> dict[str, object]:
         "tokens_per_s": rank.tokens_per_s,
         "mfu": rank.mfu,
         "memory_bytes": rank.memory_bytes,
+        "loss": _strict(rank.loss),
+        "gradient_norm": _strict(rank.gradient_norm),
+        "update_ratio": _strict(rank.update_ratio),
         "split_ns": {name: round(ns) for name, ns in rank.split},
         "bandwidth": [
             {"kind": one.kind, "group": one.group, "calls": one.calls, "bytes": one.size_bytes, "ns": one.ns,
@@ -142,6 +149,11 @@ def json_text(jobs: Sequence[JobView]) -> str:
 def _median(walls_ns: Sequence[int]) -> int | None:
     ordered = sorted(walls_ns)
     return ordered[len(ordered) // 2] if ordered else None
+
+
+def _strict(number: float | None) -> float | str | None:
+    """A number that JSON holds, or its name."""
+    return number if number is None or math.isfinite(number) else str(number)
 
 
 def _seconds(ns: int | None) -> float | None:

@@ -109,7 +109,10 @@ class Overview:
     def _view(self, job_id: str) -> JobView:
         watcher = self._watchers[job_id]
         scores = watcher.scores()
-        ranks = [replace(self._rank(steps, watcher.job), score=scores.get(steps.rank)) for steps in watcher.steps()]
+        ranks = [
+            _with_look(replace(self._rank(steps, watcher.job), score=scores.get(steps.rank)), watcher)
+            for steps in watcher.steps()
+        ]
         stalled = watcher.stall.text() if watcher.stall else None
         return JobView(
             id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]), state=watcher.state, stalled=stalled,
@@ -148,6 +151,13 @@ class Overview:
         """Let go of all jobs."""
         for watcher in self._watchers.values():
             watcher.close(patience_s=1)
+
+
+def _with_look(rank: RankView, watcher: Watcher) -> RankView:
+    look = watcher.numerics.last(rank.rank)
+    if look is None:
+        return rank
+    return replace(rank, loss=look.loss, gradient_norm=look.norm, update_ratio=look.update)
 
 
 def bandwidth_of(found: Mapping[str, object]) -> tuple[Bandwidth, ...]:

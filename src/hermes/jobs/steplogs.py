@@ -13,6 +13,8 @@ from hermes.jobs.detect.alarm import Alarm, Detector
 from hermes.jobs.detect.causes import Cause, what_costs
 from hermes.jobs.detect.detect import detector_of
 from hermes.jobs.detect.job import replay
+from hermes.jobs.detect.numerics import Wrong
+from hermes.jobs.detect.numerics import replay as replay_numbers
 from hermes.jobs.detect.steps import Steps, read_steps
 
 
@@ -33,6 +35,8 @@ class Detection:
     ranks: tuple[Steps, ...]
     alarms: tuple[Explained, ...]
     causes: tuple[Cause, ...]
+    wrong: tuple[Wrong, ...] = ()
+    """What went wrong with loss and gradients, where the run directory tells."""
 
 
 def detect_in(path: Path, *, preset: str, environment: Mapping[str, str]) -> Detection:
@@ -40,11 +44,13 @@ def detect_in(path: Path, *, preset: str, environment: Mapping[str, str]) -> Det
 
     Raises `HermesError`.
     """
-    ranks = read_steps(find(path, environment))
+    path = find(path, environment)
+    ranks = read_steps(path)
     if not any(len(steps) for steps in ranks):
         raise InputError("the log holds no steps", where=str(path))
     alarms = explained(ranks, lambda rank: detector_of(preset, rank, environment))
-    return Detection(ranks=tuple(ranks), alarms=alarms, causes=what_costs(ranks))
+    wrong = replay_numbers(path if path.is_dir() else path.parent, [steps.rank for steps in ranks])
+    return Detection(ranks=tuple(ranks), alarms=alarms, causes=what_costs(ranks), wrong=tuple(wrong))
 
 
 def explained(ranks: Sequence[Steps], make: Callable[[int], Detector]) -> tuple[Explained, ...]:

@@ -50,6 +50,10 @@ class RankView:
     """Of its last step, in deviations above the mean, where the preset `ksigma` looks on."""
     bandwidth: tuple[Bandwidth, ...] = ()
     """Of its collectives, where they are timed."""
+    loss: float | None = None
+    gradient_norm: float | None = None
+    update_ratio: float | None = None
+    """Of the last step that was looked at: what the optimizer changed of the parameters, by norm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +139,8 @@ def _table(job: JobView, *, wide: bool) -> Table:
         columns["goes to"] = [_shares(rank) for rank in job.ranks]
     # Where the terminal is narrow, what no rank has takes no room; a number is never cut.
     shown = [name for name, cells in columns.items() if wide or name not in _SPARE or set(cells) != {"-"}]
-    shown = [name for name in shown if name != "score" or set(columns[name]) != {"-"}]
+    optional = ("score", "loss", "gradients", "update")
+    shown = [name for name in shown if name not in optional or set(columns[name]) != {"-"}]
     for name in shown:
         table.add_column(
             name, justify="left" if name in ("latest steps", "goes to") else "right", no_wrap=name != "goes to"
@@ -156,6 +161,10 @@ def _shares(rank: RankView) -> str:
     return ", ".join(f"{name} {ns / total:.0%}" for name, ns in largest if total and ns / total >= 0.01)
 
 
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
 def _ms(value: int | None) -> str:
     return "-" if value is None else f"{value / 1e6:.2f}"
 
@@ -168,7 +177,7 @@ def _plain(text: str) -> str:
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
-_SPARE = frozenset({"samples/s", "tokens/s", "MFU", "GB"})
+_SPARE = frozenset({"samples/s", "tokens/s", "MFU", "GB", "loss", "gradients", "update"})
 _CELLS: Mapping[str, Callable[[RankView], str]] = {
     "rank": lambda rank: str(rank.rank),
     "step": lambda rank: str(rank.step),
@@ -180,4 +189,7 @@ _CELLS: Mapping[str, Callable[[RankView], str]] = {
     "tokens/s": lambda rank: _rate(rank.tokens_per_s),
     "MFU": lambda rank: "-" if rank.mfu is None else f"{rank.mfu:.1%}",
     "GB": lambda rank: "-" if rank.memory_bytes is None else f"{rank.memory_bytes / 1e9:.2f}",
+    "loss": lambda rank: _short(rank.loss),
+    "gradients": lambda rank: _short(rank.gradient_norm),
+    "update": lambda rank: _short(rank.update_ratio),
 }

@@ -25,6 +25,7 @@ from hermes.jobs.detect.causes import Cause
 from hermes.jobs.detect.detect import detector_of
 from hermes.jobs.detect.job import KEPT, JobDetector, Notice
 from hermes.jobs.detect.ksigma import KSigma
+from hermes.jobs.detect.numerics import Numerics
 from hermes.jobs.detect.steps import Steps, steps_of
 from hermes.jobs.events import note as _note
 from hermes.jobs.notices import facts_of, text_of
@@ -78,6 +79,7 @@ class Watcher:
         self._wish = wish or Wish(steps=2, level="light", automatic=True, options={})
         self._ranks: dict[int, _Rank] = {}
         self._detect = JobDetector(self._detector)
+        self.numerics = Numerics(job.folder)
         self.stall: Stall | None = None
         self._asked: Asked | None = None
         self._analyses: list[tuple[subprocess.Popen[bytes], Path, float]] = []
@@ -106,6 +108,7 @@ class Watcher:
             self._read(rank, known, now_ns)
         for notice in self._detect.notices(idle=self._idle(now_ns)):
             self._tell(notice, now_ns)
+        self._numbers()
         self._progress(now_ns)
         self._follow()
         self._collect()
@@ -257,6 +260,14 @@ class Watcher:
         if self._capture and self._asked is None and notice.kind in ("alarm", "again", "straggler"):
             self._start(text_of(notice), now_ns, quiet=notice.kind == "again")
 
+    def _numbers(self) -> None:
+        """Say what went wrong with loss and gradients: no profile tells why, so none is captured."""
+        for wrong in self.numerics.look(list(self._ranks)):
+            if not self._acts or self.acting:
+                self._say(wrong.sentence)
+            if self.acting:
+                self._note("numbers", step=wrong.step, rank=wrong.rank, fault=wrong.kind, text=wrong.text, do=wrong.do)
+
     def _start(self, reason: str, now_ns: int, *, quiet: bool = False) -> None:
         self._policy.restore(automatic(self.job))
         refusal = self._policy.refusal(now_ns)
@@ -336,6 +347,7 @@ class Watcher:
             self.look(time.time_ns())
             for notice in self._detect.notices(end=True):
                 self._tell(notice, time.time_ns())
+            self._numbers()
             while self._analyses and time.monotonic() < end:
                 time.sleep(0.1)
                 self._collect()

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from hermes.base.errors import InputError
 
-KINDS = frozenset({"alarm", "recovered", "straggler", "caught up", "no progress", "progress", "finding"})
+KINDS = frozenset({"alarm", "recovered", "straggler", "caught up", "no progress", "progress", "finding", "numbers"})
 """The events of a job that are handed on."""
 _WAITING = 64
 _TIMEOUT_S = 5.0

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from hermes.precision.compare import Comparison as Comparison
     from hermes.precision.compare import compare as compare
     from hermes.precision.document import document as document
+    from hermes.precision.document import overview as overview
+    from hermes.precision.document import rows as rows
     from hermes.precision.document import text as text
     from hermes.precision.replay import Replay as Replay
     from hermes.precision.replay import replay as replay
     from hermes.precision.write import write as write
+    from hermes.precision.write import write_columns as write_columns
 
 _HOMES = {
     "Comparison": "hermes.precision.compare",
@@ -33,9 +36,12 @@ _HOMES = {
     "document": "hermes.precision.document",
     "golden": "hermes.precision.golden",
     "launch": "hermes.precision.launch",
+    "overview": "hermes.precision.document",
     "replay": "hermes.precision.replay",
+    "rows": "hermes.precision.document",
     "text": "hermes.precision.document",
     "write": "hermes.precision.write",
+    "write_columns": "hermes.precision.write",
 }
 
 __getattr__ = names_of(__name__, _HOMES)

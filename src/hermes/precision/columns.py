@@ -28,6 +28,25 @@ STATISTICS = (
     "NormRelativeErr",
 )  # fmt: skip
 Row = dict[str, str | float]
+_PLAIN = ("Dtype", "Tensor Shape", "Requires_grad")
+_FOUND = ("max", "min", "mean", "l2norm")
+
+
+def table(golden: Path, target: Path) -> list[list[str | float]]:
+    """The rows as a table under msProbe's headings, in its order of columns.
+
+    Its columns `Result`, `Err_message` and `NPU_Stack_Info` are left out: what they say is what Hermes says otherwise.
+    """
+    found = list(rows(golden, target))
+    kinds = [names for names in (TENSOR, STATISTICS) if any(names[0] in row for row in found)]
+    marks = ["NPU MD5", "BENCH MD5"] if any("NPU MD5" in row for row in found) else []
+    head = [
+        "NPU Name", "Bench Name", *(f"{side} {name}" for name in _PLAIN for side in ("NPU", "Bench")),
+        *(name for names in kinds for name in names), *marks,
+        *([] if marks else [f"{side} {name}" for side in ("NPU", "Bench") for name in _FOUND]),
+        "Requires_grad Consistent",
+    ]  # fmt: skip
+    return [list(head), *([row.get(name, "") for name in head] for row in found)]
 
 
 def rows(golden: Path, target: Path) -> Iterator[Row]:
@@ -38,14 +57,32 @@ def rows(golden: Path, target: Path) -> Iterator[Row]:
         other = sides[0].get(name)
         if other is None:
             continue
-        row: Row = {"NPU Name": name, "Bench Name": name}
+        row: Row = {"NPU Name": name, "Bench Name": name, **_facts(one[0], other[0])}
         elements = [files.bits(value) for _, value in (one, other)]
         if elements[0] is not None and elements[1] is not None and one[1].shape == other[1].shape:
             row.update(zip(TENSOR, of_elements(numbers(elements[0], one[1].dtype), numbers(elements[1], other[1].dtype),
                                                scalar=len(one[1].shape) == 0), strict=True))  # fmt: skip
-        elif one[1].data is None and other[1].data is None:
+        elif "NPU MD5" not in row and one[1].data is None and other[1].data is None:
             row.update(zip(STATISTICS, _of_statistics(one[0], other[0]), strict=True))
         yield row
+
+
+def _facts(target: dict[str, Any], golden: dict[str, Any]) -> Row:
+    """What the dumps themselves say of a tensor on both sides."""
+    row: Row = {}
+    for side, one in (("NPU", target), ("Bench", golden)):
+        row[f"{side} Dtype"] = str(one.get("dtype", ""))
+        row[f"{side} Tensor Shape"] = str(one.get("shape", ""))
+        row[f"{side} Requires_grad"] = str(one.get("requires_grad", ""))
+        for name in ("Max", "Min", "Mean", "Norm"):
+            value = one.get(name)
+            number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+            key = f"{side} {'l2norm' if name == 'Norm' else name.lower()}"
+            row[key] = str(value) if number is None or not math.isfinite(number) else number
+        if one.get("md5"):
+            row["NPU MD5" if side == "NPU" else "BENCH MD5"] = str(one["md5"])[:64]
+    row["Requires_grad Consistent"] = str(target.get("requires_grad") == golden.get("requires_grad"))
+    return row
 
 
 def _tensors(path: Path) -> dict[str, tuple[dict[str, Any], Value]]:

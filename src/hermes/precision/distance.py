@@ -139,6 +139,18 @@ class Distances:
         return of_elements(first, second)
 
 
+def between(first: Value, second: Value) -> float | None:
+    """How far two values of one side are apart, by their statistics; None where these do not tell."""
+    if (
+        first.stats is None
+        or second.stats is None
+        or len(first.stats) != len(second.stats)
+        or first.shape != second.shape
+    ):
+        return None
+    return _of_statistics(*(_table((one,), [0]) for one in (first, second)))[0].apart
+
+
 def _table(values: tuple[Value, ...], places: list[int]) -> npt.NDArray[np.float64]:
     width = max((len(values[place].stats or ()) for place in places), default=STATS)
     rows = [values[place].stats for place in places]

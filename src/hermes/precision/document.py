@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from hermes.precision.compare import Comparison
 from hermes.precision.judgement import Judgement, Row
 from hermes.precision.model import Json
+from hermes.precision.tree import level, modules
 from hermes.precision.verdict import First, Link
 
 FORMAT = "hermes.precision/1"
+_MOST_MODULES = 5_000
 
 
 def document(found: Comparison, *, rows: int | None = None) -> dict[str, Json]:
     """All that a comparison says; `rows` limits the table."""
-    table = [row for one in found.judgements for row in _rows(one)]
+    table = [] if rows == 0 else [row for one in found.judgements for row in _rows(one)]
     return {
         "format": FORMAT,
         "verdict": found.verdict,
@@ -60,6 +62,33 @@ def _link(link: Link) -> dict[str, Json]:
         "operator": link.operator, "module": link.module or None, "line": link.line or None, "apart": link.apart,
         "amplification": link.amplification,
     }  # fmt: skip
+
+
+def overview(found: Comparison) -> dict[str, Json]:
+    """All but the table, with the module tree: what a page shows first."""
+    shown = document(found, rows=0)
+    shown.pop("rows")
+    shown["modules"] = [
+        {"path": path, "apart": apart, "level": level(apart)}
+        for path, apart in list(modules(found).items())[:_MOST_MODULES]
+    ]
+    shown["table"] = sum(len(one.rows) for one in found.judgements)
+    return shown
+
+
+def rows(found: Comparison, *, first: int, count: int, state: str = "", module: str = "") -> dict[str, Json]:
+    """A part of the table, and how many rows match: of one state, and of a module with all that is inside of it."""
+    matching = [
+        (one, row) for one in found.judgements for row in one.rows
+        if (not state or row.state == state) and (not module or _inside(one, row, module))
+    ]  # fmt: skip
+    return {"matching": len(matching), "first": first,
+            "rows": [row_of(one, row) for one, row in matching[first : first + count]]}  # fmt: skip
+
+
+def _inside(one: Judgement, row: Row, module: str) -> bool:
+    op = one.target.ops[row.target] if row.target is not None else one.golden.ops[row.golden or 0]
+    return op.module == module or op.module.startswith(f"{module}.")
 
 
 def _rows(one: Judgement) -> Iterator[dict[str, Json]]:

@@ -8,6 +8,7 @@ from html import escape
 
 from hermes.precision.compare import Comparison
 from hermes.precision.document import row_of
+from hermes.precision.tree import level, modules
 
 _MOST_ROWS = 4000
 _STYLE = """
@@ -55,17 +56,7 @@ def _chain(found: Comparison) -> str:
 
 
 def _tree(found: Comparison) -> str:
-    worst: dict[str, float] = defaultdict(float)
-    for one in found.judgements:
-        for row in one.rows:
-            op = one.target.ops[row.target] if row.target is not None else None
-            if op is None or not op.module or row.outputs is None:
-                continue
-            apart = min(row.outputs.relative, 1e9)
-            parts = op.module.split(".")
-            for depth in range(1, len(parts) + 1):
-                name = ".".join(parts[:depth])
-                worst[name] = max(worst[name], apart)
+    worst = modules(found)
     if not worst:
         return ""
     children: dict[str, list[str]] = defaultdict(list)
@@ -82,7 +73,7 @@ def _branch(name: str, children: dict[str, list[str]], worst: dict[str, float], 
     for child in children.get(name, []):
         label = escape(child.rpartition(".")[2])
         mark = " ← here the runs part" if child == blamed else ""
-        dot = f"<span class=dot style='background:{_colour(worst[child])}'></span>"
+        dot = f"<span class=dot style='background:var(--{_COLOURS[level(worst[child])]})'></span>"
         text = f"{dot}{label} <small>{worst[child]:.1e}</small>{mark}"
         inner = _branch(child, children, worst, blamed, depth + 1)
         on_the_way = " open" if depth < 2 or blamed.startswith(f"{child}.") or blamed == child else ""
@@ -92,9 +83,7 @@ def _branch(name: str, children: dict[str, list[str]], worst: dict[str, float], 
     return f"<ul>{''.join(items)}</ul>" if items else ""
 
 
-def _colour(apart: float) -> str:
-    limits = ((1e-2, "bad"), (1e-4, "mid"), (1e-6, "low"))
-    return f"var(--{next((name for limit, name in limits if apart > limit), 'ok')})"
+_COLOURS = {"high": "bad", "middle": "mid", "low": "low", "none": "ok"}
 
 
 def _table(found: Comparison) -> str:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from hermes.precision.arguments import difference
 from hermes.precision.distance import Distance, Distances
-from hermes.precision.judgement import Before, Judgement, Row, Suspect, badness, names_of
+from hermes.precision.inner import Inner, other_step
+from hermes.precision.judgement import Before, Judgement, Row, Suspect, badness, median_of, names_of
 from hermes.precision.match import align
 from hermes.precision.model import Op, Step, Value
 from hermes.precision.names import arithmetic, family, is_cast, is_collective, overwrites
@@ -57,6 +58,7 @@ class _Judge:
         self._exact = True
         self._collectives = 0
         self._seen: set[tuple[int, int]] = set()
+        self._inner = Inner(golden)
 
     def run(self) -> Judgement:
         """All rows, and who is to blame."""
@@ -72,9 +74,13 @@ class _Judge:
                 state = "only golden" if target is None else "only target"
                 self._found.rows.append(Row(golden=golden, target=target, state=state))
                 self._other_collective(at)
+        step = None if self._found.suspects else other_step(self._golden, self._target, self._mate, self._distances)
+        if step is not None:
+            row = next(at for at, (one, _) in enumerate(self._pairs) if one == step.golden)
+            self._found.suspects.append(replace(step, at=row))
+            self._found.rows[row] = replace(self._found.rows[row], state="blamed")
         self._found.distances = self._distances
-        known = sorted(self._found.updates.values())
-        self._found.drift = known[len(known) // 2] if known else self._before.drift
+        self._found.drift = median_of(self._found.updates) if self._found.updates else self._before.drift
         return self._found
 
     def _other_collective(self, at: int) -> None:
@@ -107,9 +113,11 @@ class _Judge:
         ratio, worst, tolerance = self._outputs_ratio(one, two, outputs, inputs)
         if suspect is None:
             suspect = self._operator_to_blame(at, one, two, inputs, worst, ratio)
-        agree = ratio <= 1 and not (worst and worst.what and worst.what != "dtype")
+        explained = worst is not None and self._inner.explains(one, worst)
+        agree = (ratio <= 1 or explained) and not (worst and worst.what and worst.what != "dtype")
         state = "blamed" if suspect and suspect.golden == one.number else "agree" if agree else "differ"
-        if state == "agree" and self._found.suspects and worst is not None and worst.relative > _CARRIED:
+        apart = worst.relative if worst is not None else 0.0
+        if state == "agree" and apart > _CARRIED and (self._found.suspects or ratio > 1):
             state = "carried"
         self._found.rows.append(
             Row(golden=one.number, target=two.number, inputs=worst_in, outputs=worst, tolerance=tolerance, ratio=ratio,
@@ -117,6 +125,7 @@ class _Judge:
         )  # fmt: skip
         if suspect is not None and len(self._found.suspects) < _MOST_BLAMED:
             self._found.suspects.append(replace(suspect, at=at, collectives=self._collectives))
+        self._inner.add(one, [*inputs, *outputs])
         if any(not one.equal and one.known != "none" for one in outputs):
             self._exact = False
         if one.phase == "update" and worst is not None:
@@ -158,9 +167,9 @@ class _Judge:
         if one.phase == "gradient" and len(one.outputs) != len(two.outputs):
             side = "target" if one.outputs else "golden run"
             return self._dropped(one, two, side)
-        different = self._other_arguments(one, two)
+        different = difference(one.args, two.args)
         inputs_fine = inputs_agree(inputs) or only_rounding(inputs, ratio)
-        if not inputs_fine or out is None:
+        if not inputs_fine or out is None or self._inner.explains(one, out):
             return None
         bad = ratio > 1
         if different and not out.equal and (bad or self._clear(different)) and arithmetic(one.name) != "moves":
@@ -169,7 +178,7 @@ class _Judge:
             kinds = [step.values[op.outputs[0]].dtype for step, op in ((self._golden, one), (self._target, two))]
             return suspect(one, two, "another dtype", f"{kinds[1]} instead of {kinds[0]}", inputs, out, ratio)
         if not bad or one.phase in ("gradient", "update"):
-            return None
+            return self._inner.gradient(one, two, out)
         if slight := difference(one.args, two.args, same=0.0):
             return suspect(one, two, "another argument", slight, inputs, out, ratio)
         block = self._unknown_source(one, two, inputs)
@@ -255,8 +264,9 @@ class _Judge:
         if distance.relative <= allowed and not bad:
             return None
         name = f"{value.role} {value.name}" if value.name else "a tensor from outside of the recorded operators"
-        kind = "another input"
-        why = f"{name} differs before {family(one.name)}"
+        kind, why = "another input", f"{name} differs before {family(one.name)}"
+        if code := self._inner.between(one, value):
+            kind, why = "another formula", code
         if value.role == "buffer":
             why = f"buffer {value.name} differs: it was changed elsewhere, or not changed"
         if distance.what == "dtype":
@@ -367,9 +377,6 @@ class _Judge:
         return max((one for one in found if math.isfinite(one)), default=0.0)
 
     # -- arguments and gradients
-
-    def _other_arguments(self, one: Op, two: Op) -> str:
-        return difference(one.args, two.args)
 
     def _clear(self, different: str) -> bool:
         return self._exact or "instead of" in different

@@ -67,11 +67,16 @@ class Before:
 
     def __init__(self, updates: dict[str, float] | None, *, first: bool, begins: bool) -> None:
         self.updates = updates or {}
-        known = sorted(self.updates.values())
-        self.drift = known[len(known) // 2] if known else 0.0
+        self.drift = median_of(self.updates)
         self.first = first
         self.begins = begins
         """Whether the job began with this step."""
+
+
+def median_of(updates: dict[str, float]) -> float:
+    """How far parameters are apart: the middle one; 0 where none is known."""
+    known = sorted(updates.values())
+    return known[len(known) // 2] if known else 0.0
 
 
 def badness(one: Distance) -> float:

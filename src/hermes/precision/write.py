@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from hermes.base.errors import InputError
+from hermes.precision.columns import table
 from hermes.precision.compare import Comparison
 from hermes.precision.document import document
 from hermes.precision.html import page
@@ -26,9 +27,9 @@ def write(found: Comparison, folder: Path) -> list[Path]:
     whole = document(found)
     rows = whole["rows"]
     assert isinstance(rows, list)
-    table = [row for row in rows if isinstance(row, dict)]
-    names = list(table[0]) if table else ["state"]
-    lines = [[_cell(row[name]) for name in names] for row in table]
+    shown = [row for row in rows if isinstance(row, dict)]
+    names = list(shown[0]) if shown else ["state"]
+    lines = [[_cell(row[name]) for name in names] for row in shown]
     summary = [["verdict", found.verdict], ["", found.sentence]]
     if found.first is not None:
         summary += [[name, str(getattr(found.first, name))] for name in ("operator", "module", "line", "kind", "why")]
@@ -45,6 +46,17 @@ def write(found: Comparison, folder: Path) -> list[Path]:
         path.write_bytes(content)
         written.append(path)
     return written
+
+
+def write_columns(golden: Path, target: Path, out: Path) -> int:
+    """The table under msProbe's headings, as `.csv` or `.xlsx`; how many rows. Raises `InputError`."""
+    if out.suffix not in (".csv", ".xlsx"):
+        raise InputError("the table is written as .csv or .xlsx", where=str(out))
+    if out.exists():
+        raise InputError("the file is there already", where=str(out), hint="give a new name: nothing is written over")
+    found = table(golden, target)
+    out.write_bytes(_csv(found) if out.suffix == ".csv" else workbook({"compare_result": found}))
+    return len(found) - 1
 
 
 def _cell(found: object) -> str | float | int:

@@ -34,6 +34,7 @@ from hermes.web.curves import curve
 from hermes.web.documents import Ask, safe, told_page
 from hermes.web.jobs import Jobs
 from hermes.web.migrations import Migration
+from hermes.web.precisions import Precision
 from hermes.web.replays import MOST_CHANGES, Replays
 from hermes.web.rows import ALL_RANKS, Browser
 from hermes.web.study import Study
@@ -127,7 +128,7 @@ class Site:
 
 def routes(
     study: Study, against: Sequence[Study], environment: Mapping[str, str], busy: Callable[[], bool],
-    source: Path | None = None,
+    source: Path | None = None, precision: tuple[Path, Path] | None = None,
 ) -> tuple[ASGIApp, Callable[[], None]]:  # fmt: skip
     """What `Front` does not answer itself; `against` are runs to compare with, read when first asked for.
 
@@ -141,6 +142,7 @@ def routes(
     _whatif(app, site)
     _compare(app, site)
     _migrate(app, Migration(source))
+    _precision(app, Precision(precision))
     _live(app, site.jobs)
     return app, partial(site.ahead, busy)
 
@@ -269,6 +271,19 @@ def _migrate(app: FastAPI, migration: Migration) -> None:
     @app.get("/api/migrate/file")
     def file(path: Annotated[str, Query(max_length=4_096)], style: str = "native") -> Response:
         return answer(migration.file(style, path))
+
+
+def _precision(app: FastAPI, precision: Precision) -> None:
+    @app.get("/api/precision")
+    def found() -> Response:
+        return answer(precision.found())
+
+    @app.get("/api/precision/rows")
+    def rows(
+        first: Annotated[int, Query(ge=0)] = 0, count: Annotated[int, Query(gt=0)] = 50,
+        state: Annotated[str, Query(max_length=20)] = "", module: Annotated[str, Query(max_length=4_096)] = "",
+    ) -> Response:  # fmt: skip
+        return answer(precision.rows(first, count, state, module))
 
 
 def _live(app: FastAPI, jobs: Jobs) -> None:

@@ -35,6 +35,7 @@ PAGES = (
     "whatif",
     "compare",
     "migrate",
+    "precision",
     "timeline",
     "data",
     "live",
@@ -51,18 +52,18 @@ def build(
     against: Sequence[Study] = (),
     environment: Mapping[str, str] = os.environ,
     source: Path | None = None,
+    precision: tuple[Path, Path] | None = None,
 ) -> Guard:
     """The whole app behind its guard; `port` is asked when the first request comes.
 
-    `against` are runs to compare with, read when first asked for; `source` is a program's tree to be moved to Ascend.
-    `environment` says where the run directories of jobs
-    are.
+    `against` are runs to compare with, read when first asked for; `source` is a program's tree to be moved to Ascend;
+    `precision` are two recordings to compare. `environment` says where the run directories of jobs are.
     """
 
     def rest(busy: Callable[[], bool]) -> _Made:
         from hermes.web.app import routes
 
-        return routes(study, against, environment, busy, source)
+        return routes(study, against, environment, busy, source, precision)
 
     return Guard(Front(study, rest), keys=keys, port=port)
 

@@ -58,7 +58,10 @@ def _chain() -> None:
     from importlib.machinery import PathFinder
     from types import ModuleType
 
-    others = [place for place in sys.path if os.path.abspath(place or ".") != _HERE]  # noqa: PTH100
+    # Each that was here is left out: a job may be watched and recorded, and each would load the other for ever.
+    gone = vars(sys).setdefault("_hermes_boots", [])
+    gone.append(_HERE)
+    others = [place for place in sys.path if os.path.abspath(place or ".") not in gone]  # noqa: PTH100
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
         module = ModuleType("sitecustomize")

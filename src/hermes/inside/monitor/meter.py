@@ -36,8 +36,8 @@ class Meter:
         "_alive", "_known", "_other_step", "_others", "ahead", "anchor", "backward_ns", "batches", "busy",
         "comm_bytes", "comm_ns", "count",
         "data_cpu_ns", "data_ns", "depth", "due_ns", "epoch_ns", "explicit", "flags", "forward_from",
-        "forward_ns", "full_at", "gc_count", "gc_from", "gc_ns", "last_end", "long", "moved_ns", "next_step",
-        "optimizer_from", "optimizer_ns", "overhead_ns", "rare", "samples", "save_ns", "split", "split_at",
+        "forward_ns", "full_at", "gc_count", "gc_from", "gc_ns", "last_end", "long", "look", "loss", "moved_ns",
+        "next_step", "optimizer_from", "optimizer_ns", "overhead_ns", "rare", "samples", "save_ns", "split", "split_at",
         "thread", "tokens", "transfer_ns", "unused", "uses_backward", "uses_collectives", "uses_loader",
         "uses_transfers", "write_ns",
     )  # fmt: skip
@@ -64,6 +64,9 @@ class Meter:
         self.next_step = self.count = self.last_end = self.due_ns = self.full_at = self.write_ns = 0
         self.busy = False
         self.epoch_ns = 0
+        # Whether the step that goes on is looked at by `Numerics`, and what its backward pass began at.
+        self.look = False
+        self.loss: object = None
         self.begin(0)
 
     def begin(self, now: int) -> None:

@@ -146,6 +146,8 @@ def _backward(meter: Meter) -> Callable[[Any], Callable[..., object]]:
                 return original(*args, **kwargs)
             m.uses_backward = True
             m.depth = 1
+            if m.look:
+                m.loss = args or tuple(kwargs.values())
             start = _now()
             # What lies between the last batch and the backward pass is the forward pass.
             if m.forward_from:

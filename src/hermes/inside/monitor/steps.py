@@ -20,6 +20,7 @@ from hermes.inside.monitor.before import RECORDS
 from hermes.inside.monitor.device import DeviceClock
 from hermes.inside.monitor.flops import FlopCount
 from hermes.inside.monitor.meter import Meter
+from hermes.inside.monitor.numerics import Numerics
 from hermes.inside.monitor.probes import NOTHING, READ_NS, Probes
 from hermes.inside.monitor.written import Written
 from hermes.inside.profile.captures import Captures
@@ -68,6 +69,7 @@ class Monitor:
         self.count_flops: FlopCount | None = None
         self.device: DeviceClock | None = None
         self.bandwidth: Bandwidth | None = None
+        self.numerics: Numerics | None = None
 
     def begin(self, step: int) -> None:
         """A step ended that began before the monitor did: it has no record. `step` is its number."""
@@ -145,10 +147,13 @@ class Monitor:
 
     def before_step(self) -> Stepped:
         """What torch calls before each step of an optimizer."""
-        meter = self._meter
+        meter, numerics = self._meter, self.numerics
 
-        def before_step(_optimizer: object, _args: object = None, _kwargs: object = None) -> None:
+        def before_step(optimizer: object, _args: object = None, _kwargs: object = None) -> None:
             meter.optimizer_from = _now()
+            if meter.look and numerics is not None:
+                numerics.before(optimizer)
+                meter.optimizer_from = _now()
 
         return before_step
 
@@ -160,6 +165,8 @@ class Monitor:
         counted = probes.read(now) if now - probes.read_ns >= READ_NS else NOTHING
         if self.bandwidth is not None:
             self.bandwidth.step_ended(now)
+        if self.numerics is not None:
+            self.numerics.step_ended(now, meter.next_step - 1)
         wide, moved = meter.uses_collectives, meter.transfer_ns
         if moved == NULL and meter.uses_transfers:
             moved, meter.moved_ns = meter.moved_ns, 0
@@ -170,7 +177,7 @@ class Monitor:
             NULL if device is None else device.step_ended(),
             moved,
         )
-        often = wide or device is not None or self.bandwidth is not None
+        often = wide or device is not None or self.bandwidth is not None or meter.look
         # Of long steps not each one is worth the system calls, but never fewer than a dozen readings in sixty steps.
         pause = min(max(READ_NS, _STEPS_READ * (now - meter.last_end)), _PAUSE_NS)
         meter.due_ns = 0 if often else probes.read_ns + pause
@@ -231,6 +238,8 @@ class Monitor:
             self.count_flops.close()
         if self.bandwidth is not None:
             self.bandwidth.write()
+        if self.numerics is not None:
+            self.numerics.close()
         try:
             self.flush()
             return self._log.close(_CLOSE_S)

@@ -67,10 +67,11 @@ class Modules:
             op = recorder.new_op(name, "forward", number)
             found = tensors(args, self._torch)
             op["in"] = [one for one in (recorder.values.of(tensor) for tensor in found) if one is not None]
-            for tensor in module._parameters.values():
-                value = None if tensor is None else recorder.values.of(tensor)
-                if value is not None:
-                    op["in"].append(value)
+            for own in (module._parameters, module._buffers):
+                for tensor in own.values():
+                    value = None if tensor is None else recorder.values.of(tensor)
+                    if value is not None:
+                        op["in"].append(value)
             self._on_gradient(found, op, "inputs")
         return op, op["in"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 from typing import Any
 
@@ -32,22 +33,29 @@ class Pack:
         self._step, self._part = step, 0
 
     def write(self, name: str, tensor: Any) -> list[Any] | None:
-        """Append the bytes of a tensor; gives part, begin and end, counted from the start of the data."""
-        kind = DTYPES.get(str(tensor.dtype).removeprefix("torch."))
-        if kind is None:
-            return None
-        size = tensor.numel() * kind[1]
-        if size + DATA_START > self._left:
+        """Append the bytes of a tensor of torch; gives part, begin and end, counted from the start of the data."""
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if not self.takes(dtype, tensor.numel()):
             return None
         host = tensor.detach().cpu().contiguous()
-        shape = list(tensor.shape)
+        return self.write_memory(name, dtype, list(tensor.shape), host.data_ptr())
+
+    def takes(self, dtype: str, count: int) -> bool:
+        """Whether so many elements are of a known type, and below the limit."""
+        kind = DTYPES.get(dtype)
+        return kind is not None and count * kind[1] + DATA_START <= self._left
+
+    def write_memory(self, name: str, dtype: str, shape: list[int], pointer: int) -> list[Any]:
+        """Append dense elements from an address, of what `takes` said yes to."""
+        kind = DTYPES[dtype]
+        size = math.prod(shape) * kind[1]
         if self._file is None or self._header_bytes + len(name) + 96 + 12 * len(shape) > LARGEST_HEADER:
             self._open()
         begin = self._at
         # Whole elements begin at multiples of eight, so that they can be mapped.
         end = begin + size
         if size:
-            self._append(host.data_ptr(), size)
+            self._append(pointer, size)
         self._at = end
         pad = -end % 8
         if pad:

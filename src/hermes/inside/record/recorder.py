@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import collections
-import json
 import os
 import sys
 import threading
@@ -11,7 +9,7 @@ from typing import Any
 
 from hermes.inside.record.arithmetic import Arithmetic
 from hermes.inside.record.frames import Frames
-from hermes.inside.record.layout import FORMAT, INDEX
+from hermes.inside.record.journal import Journal, encode, encode_all, say
 from hermes.inside.record.modules import Modules
 from hermes.inside.record.operators import Operators, make_mode
 from hermes.inside.record.options import Options
@@ -19,19 +17,6 @@ from hermes.inside.record.pack import Pack
 from hermes.inside.record.paths import Paths
 from hermes.inside.record.values import Values
 from hermes.inside.record.watch import Watch
-
-_MOST_ALARMS = 3
-"""Alarms after which a ring is not kept on: what went wrong first is in it."""
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
-
-
-def _encode_all(lines: list[dict[str, Any]]) -> list[str]:
-    """Many lines. The encoder of C that `encode` makes anew each time is made once, where this Python has one."""
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return [_encode(line) for line in lines]
-    encode = make(None, str, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
-    return ["".join(encode(line, 0)) for line in lines]
 
 
 class Recorder:
@@ -53,19 +38,16 @@ class Recorder:
             Arithmetic(torch, options.arithmetic, options.seed + rank) if options.arithmetic != "own" else None
         )
         self._frames = Frames()
-        self._folder = os.path.join(options.out, f"rank{rank}")  # noqa: PTH118
-        self._rank = rank, world
-        self._pack = Pack(self._folder, options.limit_bytes)
+        folder = os.path.join(options.out, f"rank{rank}")  # noqa: PTH118
+        self._journal = Journal(folder, options, "pytorch", str(torch.__version__), rank=rank, world=world)
+        self._pack = Pack(folder, options.limit_bytes)
         self.values = Values(torch, options, self._pack, self.paths)
         self._operators = Operators(self, torch)
         self._modules = Modules(self, torch)
         self._mode: Any = None
         self._ops: list[dict[str, Any]] = []
-        self._ring: collections.deque[list[str]] = collections.deque(maxlen=max(options.ring, 1))
         self._watch = Watch() if options.ring else None
-        self._alarms = 0
         self._lock = threading.RLock()
-        self._index: int | None = None
 
     # -- steps
 
@@ -73,14 +55,13 @@ class Recorder:
         """A step begins, recorded or not."""
         if self.recording or self.failed or not self.options.wants_step(self.step):
             return
-        if self._index is None:
-            self._index = self._open(*self._rank)  # not before: a launcher loads torch too, and has nothing to say
+        self._journal.open()  # not before: a launcher loads torch too, and has nothing to say
         self._ops = []
         self.values.begin()
         self._operators.begin()
         self.recording = True
         rng = self._operators.host_random_state()
-        self._write([_encode({"step": self.step, "rng": rng})], at_once=True)
+        self._journal.begin(encode({"step": self.step, "rng": rng}))
         self._pack.begin(self.step)
         self._modules.attach()
         if self.options.compiled == "eager":
@@ -106,7 +87,7 @@ class Recorder:
             self._leave()
             self._flush(whole=False)
         broken = getattr(sys, "last_value", None)
-        if self._ring and broken is not None:
+        if self._journal.holds and broken is not None:
             self.alarm(f"the program ended with {type(broken).__name__}")
         self._pack.end()
 
@@ -114,17 +95,11 @@ class Recorder:
     def over(self) -> bool:
         """Whether nothing more will be recorded."""
         last = self.options.last_step
-        return bool(self.failed) or self._alarms >= _MOST_ALARMS or (last is not None and self.step > last)
+        return bool(self.failed) or self._journal.over or (last is not None and self.step > last)
 
     def alarm(self, reason: str) -> None:
         """Write the steps that the ring holds: the watch saw something."""
-        held = list(self._ring)
-        self._ring.clear()
-        self._alarms += 1
-        say(f"step {self.step}: {reason[:500]}; the last {len(held)} steps were written")
-        for lines in held:
-            self._append(lines)
-        self._append([_encode({"alarm": reason[:500], "step_seen": self.step})])
+        self._journal.alarm(self.step, reason)
 
     # -- what happens inside of a step
 
@@ -165,7 +140,7 @@ class Recorder:
         if not self.failed:
             self.failed = f"{type(broken).__name__}: {broken}"[:500]
             say(f"recording stopped in step {self.step}: {self.failed}")
-            self._append([_encode({"failed": self.failed, "step": self.step})])
+            self._journal.append([encode({"failed": self.failed, "step": self.step})])
 
     def _of_parameters(self, optimizer: Any, phase: str, pick: Any) -> None:
         with self._lock, self._off():
@@ -215,50 +190,17 @@ class Recorder:
     def _flush(self, *, whole: bool = True) -> None:
         self.values.collect()
         lines = [*self.paths.new(), *self._frames.new()]
-        self._append(_encode_all(lines))
-        body = _encode_all(self.values.lines) + _encode_all(self._ops)
+        self._journal.append(encode_all(lines))
+        body = encode_all(self.values.lines) + encode_all(self._ops)
         if whole:
-            body.append(_encode({"end": self.step, "dropped": self.values.dropped}))
-        self._write(body)
+            body.append(encode({"end": self.step, "dropped": self.values.dropped}))
+        self._journal.write(body)
         self._pack.end()
         if self._watch is not None and whole and (reason := self._watch.look(self.values.lines, self._ops)):
             self.alarm(reason)
         self._ops = []
         self.values.begin()
         self.paths.forget() if self.over else None
-
-    def _write(self, lines: list[str], *, at_once: bool = False) -> None:
-        """Into the file, or into the ring, where the steps wait for an alarm."""
-        if not self.options.ring:
-            self._append(lines)
-        elif at_once:
-            self._ring.append(list(lines))
-        elif self._ring:
-            self._ring[-1].extend(lines)
-
-    def _append(self, lines: list[str]) -> None:
-        if not lines:
-            return
-        if self._index is None:
-            self._index = self._open(*self._rank)
-        data = ("\n".join(lines) + "\n").encode("utf-8", "replace")
-        while data:
-            data = data[os.write(self._index, data) :]
-
-    def _open(self, rank: int, world: int) -> int:
-        import time
-
-        os.makedirs(self._folder, exist_ok=True)  # noqa: PTH103
-        path = os.path.join(self._folder, INDEX)  # noqa: PTH118
-        index = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        head = {
-            "format": FORMAT, "framework": "pytorch", "version": self.torch.__version__, "rank": rank, "world": world,
-            "process": os.getpid(), "started_ns": time.time_ns(), "command": [str(one)[:200] for one in sys.argv[:50]],
-            "options": self.options.asked, "python": sys.version.split()[0],
-        }  # fmt: skip
-        line = (json.dumps(head, allow_nan=False) + "\n").encode()
-        os.write(index, line)
-        return index
 
 
 class _Off:
@@ -278,8 +220,3 @@ class _Off:
     def __exit__(self, *_: object) -> None:
         for part in reversed(self._parts):
             part.__exit__(None, None, None)
-
-
-def say(text: str) -> None:
-    """One line on the error stream."""
-    print(f"hermes: {text}", file=sys.stderr, flush=True)  # noqa: T201

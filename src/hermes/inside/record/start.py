@@ -77,18 +77,25 @@ def rank() -> tuple[int, int]:
     return numbers[0] or 0, numbers[1] or 1
 
 
-def start(torch: Any, options: Options) -> Any:
+def start(framework: Any, options: Options) -> Any:
     """A recorder that follows the job's optimizers from now on; None where this rank is not asked for."""
     number, world = rank()
     if options.ranks is not None and number not in options.ranks:
         return None
     if claimed("HERMES_RECORD"):
         return None
-    from hermes.inside.record.recorder import Recorder
+    if framework.__name__ == "mindspore":
+        from hermes.inside.record.cells import CellRecorder
 
-    recorder = Recorder(torch, options, rank=number, world=world)
-    steps = Steps(recorder)
-    steps.attach(torch)
+        recorder: Any = CellRecorder(framework, options, rank=number, world=world)
+        steps: Any = recorder
+        recorder.attach()
+    else:
+        from hermes.inside.record.recorder import Recorder
+
+        recorder = Recorder(framework, options, rank=number, world=world)
+        steps = Steps(recorder)
+        steps.attach(framework)
     _active.append((recorder, steps))
     atexit.register(recorder.close)
     return recorder
@@ -106,12 +113,12 @@ def claimed(what: str) -> bool:
     return bool(parent) and parent != own
 
 
-def boot() -> None:
+def boot(framework: str = "torch") -> None:
     """Start as the environment says. Whatever goes wrong, the job goes on."""
     try:
         options = from_environment()
         if options is not None:
-            start(sys.modules["torch"], options)
+            start(sys.modules[framework], options)
     except Exception as broken:  # noqa: BLE001 - the job must not see it
         print(f"hermes: not recorded: {type(broken).__name__}: {broken}", file=sys.stderr)  # noqa: T201
 

@@ -264,14 +264,23 @@ class Fingerprints:
     def _weight(self, like: Any) -> tuple[Any, Any]:
         key = str(like.device)
         if key not in self._weights:
-            self._weights[key] = (self._drawn(101).to(like.device), (self._drawn(102) | 1).to(like.device))
+            torch = self._torch
+            mask, weight = (
+                torch.frombuffer(bytearray(drawn_words(seed)), dtype=torch.int32) for seed in FINGERPRINT_SEEDS
+            )
+            self._weights[key] = (mask.to(like.device), (weight | 1).to(like.device))
         return self._weights[key]
 
-    def _drawn(self, number: int) -> Any:
-        import random
 
-        words = random.Random(number).getrandbits(32 * CHUNK).to_bytes(4 * CHUNK, "little")
-        return self._torch.frombuffer(bytearray(words), dtype=self._torch.int32)
+FINGERPRINT_SEEDS = (101, 102)
+"""Of the words that elements are mixed with, and of those that they are multiplied by."""
+
+
+def drawn_words(seed: int) -> bytes:
+    """Random 32-bit words for the elements of a chunk."""
+    import random
+
+    return random.Random(seed).getrandbits(32 * CHUNK).to_bytes(4 * CHUNK, "little")
 
 
 def state_print(data: bytes) -> str:

@@ -1,80 +1,33 @@
 """Looks at each recorded step for what goes wrong in a training: a ring is written while it still holds the cause.
 
 It computes nothing: the loss, the gradients' norms and the counts of NaN and infinities are in the step's lines.
-A number is compared with those of the last steps by their median and the median distance from it, which a single jump
-does not move. Nothing is said of the first steps, in which a training finds its way.
 """
 
 from __future__ import annotations
 
-import collections
 import math
-import statistics
 from collections.abc import Iterator
 from typing import Any
 
-_LAST = 50
-"""Steps that are looked back on."""
-_FIRST = 10
-"""Steps before the first alarm but for NaN."""
-_FAR = 10.0
-"""Median distances from the median that are an outlier: about seven standard deviations of a normal one."""
-_SPIKE = 0.5
-"""A loss jumps when it rises by this share of its median too: some losses hardly move at all."""
-_TIMES = 100.0
-"""A norm of gradients explodes or vanishes when it is so many times that of before."""
+from hermes.inside.wire.numerics import Look, Numbers
 
 
 class Watch:
     """One training. `look` gets the lines of a step and says what is wrong with it, or nothing."""
 
     def __init__(self) -> None:
-        self._losses: collections.deque[float] = collections.deque(maxlen=_LAST)
-        self._norms: collections.deque[float] = collections.deque(maxlen=_LAST)
-        self._broken = False
+        self._numbers = Numbers()
+        self._count = 0
 
     def look(self, values: list[dict[str, Any]], ops: list[dict[str, Any]]) -> str:
         """What is wrong with this step; empty where nothing is. A NaN is told of once, until it is gone."""
-        loss, norm, wrong = _loss(values, ops), _norm(values, ops), _not_finite(values, ops)
-        if loss is not None and not math.isfinite(loss):
-            wrong = wrong or f"the loss is {loss}"
-        reason = "" if self._broken else wrong
-        self._broken = bool(wrong)
-        if wrong:
-            return reason
-        return self.numbers(loss, norm)
+        return self.numbers(_loss(values, ops), _norm(values, ops), _not_finite(values, ops))
 
-    def numbers(self, loss: float | None, norm: float | None) -> str:
-        """The same of a loss and a norm that are finite."""
-        reason = ""
-        if loss is not None:
-            reason = _spike(self._losses, loss)
-            self._losses.append(loss)
-        if norm is not None:
-            reason = reason or _other_size(self._norms, norm)
-            self._norms.append(norm)
-        return reason
-
-
-def _spike(before: collections.deque[float], loss: float) -> str:
-    if len(before) < _FIRST:
-        return ""
-    middle = statistics.median(before)
-    spread = statistics.median(abs(one - middle) for one in before)
-    if loss - middle > max(_FAR * spread, _SPIKE * abs(middle)) and loss > max(before):
-        return f"the loss jumped to {loss:.4g} from about {middle:.4g}"
-    return ""
-
-
-def _other_size(before: collections.deque[float], norm: float) -> str:
-    if len(before) < _FIRST:
-        return ""
-    middle = statistics.median(before)
-    if middle > 0 and norm > _TIMES * middle and norm > _TIMES / 10 * max(before):
-        return f"gradients explode: their norm is {norm:.3g}, it was about {middle:.3g}"
-    if middle > 0 and norm < middle / _TIMES and norm < min(before) / (_TIMES / 10):
-        return f"gradients vanish: their norm is {norm:.3g}, it was about {middle:.3g}"
-    return ""
+    def numbers(self, loss: float | None, norm: float | None, because: str = "") -> str:
+        """The same of a loss and a norm."""
+        self._count += 1
+        found = self._numbers.wrong(Look(self._count, loss=loss, norm=norm), because)
+        return found[1] if found else ""
 
 
 def _loss(values: list[dict[str, Any]], ops: list[dict[str, Any]]) -> float | None:

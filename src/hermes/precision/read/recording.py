@@ -123,6 +123,7 @@ class Index:
         lines = self.spans[step]
         values: list[Value] = []
         ops: list[Op] = []
+        ends: dict[int, int] = {}
         complete, dropped, wrong = False, 0, 0
         for line in lines[1:]:
             try:
@@ -130,6 +131,8 @@ class Index:
                     values.append(self._value(line, len(values)))
                 elif "op" in line:
                     ops.append(self._op(line, len(ops), len(values)))
+                    if "done" in line:
+                        ends[len(ops) - 1] = _int(line["done"], len(ops))
                 elif "end" in line:
                     complete, dropped = True, _int(line.get("dropped"), 0)
             except (KeyError, TypeError, ValueError, IndexError, OverflowError):
@@ -137,16 +140,21 @@ class Index:
                 _stand_in(line, values, ops)
             if len(values) > _MOST_VALUES:
                 break
+        if ends:
+            values, ops = _by_end(values, ops, ends)
+        self._tell(step, wrong, dropped, complete=complete)
+        return Step(
+            rank=self.rank, step=step, rng=_text(lines[0].get("rng")), ops=tuple(ops), values=tuple(values),
+            complete=complete, dropped=dropped,
+        )  # fmt: skip
+
+    def _tell(self, step: int, wrong: int, dropped: int, *, complete: bool) -> None:
         if wrong:
             self._say(f"{wrong} entries of step {step} make no sense", "what they held")
         if not complete:
             self._say(f"step {step} does not end: the process was stopped", "the rest of this step")
         if dropped:
             self._say(f"{dropped} tensors of step {step} were over the limit", "their elements; statistics stand in")
-        return Step(
-            rank=self.rank, step=step, rng=_text(lines[0].get("rng")), ops=tuple(ops), values=tuple(values),
-            complete=complete, dropped=dropped,
-        )  # fmt: skip
 
     def _value(self, line: dict[str, Any], number: int) -> Value:
         if line["value"] != number:
@@ -193,6 +201,18 @@ class Index:
 
     def _say(self, what: str, lost: str) -> None:
         self._diagnostics.append(Diagnostic(level="degraded", message=what, where=str(self._folder / INDEX), lost=lost))
+
+
+def _by_end(values: list[Value], ops: list[Op], ends: dict[int, int]) -> tuple[list[Value], list[Op]]:
+    """In the order of the results: a module comes behind what runs in it, and is not to blame for that."""
+    order = sorted(range(len(ops)), key=lambda at: (ends[at] - 0.5, -at) if at in ends else (at, 0))
+    place = {before: now for now, before in enumerate(order)}
+    moved = [
+        ops[before]._replace(number=now, forward=place.get(forward) if forward is not None else None)
+        for now, before in enumerate(order)
+        for forward in (ops[before].forward,)
+    ]
+    return [one if one.by is None else one._replace(by=place.get(one.by)) for one in values], moved
 
 
 def _stand_in(line: dict[str, Any], values: list[Value], ops: list[Op]) -> None:

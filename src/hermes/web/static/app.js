@@ -20,12 +20,13 @@ const PAGES = [
   ["whatif", "whatif", () => import("./pages/whatif.js")],
   ["compare", "compare", () => import("./pages/compare.js")],
   ["migrate", "migrate", () => import("./pages/migrate.js")],
+  ["precision", "precision", () => import("./pages/precision.js")],
   ["timeline", "timeline", () => import("./pages/timeline.js")],
   ["data", "data", () => import("./pages/data.js")],
   ["live", "live", () => import("./pages/live.js")],
 ];
 /** Pages that show no input: they are there whatever becomes of it. */
-const ALONE = new Set(["live", "migrate"]);
+const ALONE = new Set(["live", "migrate", "precision"]);
 const root = document.documentElement;
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -217,7 +218,7 @@ function help() {
   dialog.showModal();
 }
 
-const GO = { o: "/", s: "/steps", r: "/ranks", p: "/path", k: "/operators", c: "/communication", h: "/host", m: "/memory", w: "/whatif", b: "/compare", n: "/migrate", t: "/timeline", d: "/data", l: "/live" };
+const GO = { o: "/", s: "/steps", r: "/ranks", p: "/path", k: "/operators", c: "/communication", h: "/host", m: "/memory", w: "/whatif", b: "/compare", n: "/migrate", x: "/precision", t: "/timeline", d: "/data", l: "/live" };
 let before = "";
 
 /** @param {KeyboardEvent} event */

@@ -1,6 +1,6 @@
-"""Loaded by every Python of a job that is recorded: waits until the job has loaded torch, then starts the recorder.
+"""Loaded by every Python of a job that is recorded: waits for torch or MindSpore, then starts the recorder.
 
-Its folder stands first on PYTHONPATH. Nothing else is imported before torch's optimizers are.
+Its folder stands first on PYTHONPATH. Nothing else is imported before that.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import os
 import sys
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib is not loaded yet
-_FRAMEWORKS = ("torch",)
+_FRAMEWORKS = ["torch", "mindspore"]
+"""Those that are waited for. A job that loads both is recorded where its optimizers step."""
 
 
 class _Waiting:
@@ -54,8 +55,10 @@ class _Loader:
 
 
 def _begin(framework: str) -> None:
+    _FRAMEWORKS.remove(framework)
     for finder in [one for one in sys.meta_path if type(one).__name__ == "_Waiting"]:
-        sys.meta_path.remove(finder)
+        if not _FRAMEWORKS:
+            sys.meta_path.remove(finder)
     home = os.environ.get("HERMES_HOME", "")
     from importlib.machinery import PathFinder
     from types import ModuleType
@@ -68,7 +71,7 @@ def _begin(framework: str) -> None:
         sys.modules["hermes"] = package
     from hermes.inside.record import start
 
-    start.boot()
+    start.boot(framework)
     if os.environ.get("HERMES_SNAPSHOT"):
         from hermes.inside import snapshot
 
@@ -80,7 +83,10 @@ def _chain() -> None:
     from importlib.machinery import PathFinder
     from types import ModuleType
 
-    others = [place for place in sys.path if os.path.abspath(place or ".") != _HERE]  # noqa: PTH100
+    # Each that was here is left out: a job may be watched and recorded, and each would load the other for ever.
+    gone = vars(sys).setdefault("_hermes_boots", [])
+    gone.append(_HERE)
+    others = [place for place in sys.path if os.path.abspath(place or ".") not in gone]  # noqa: PTH100
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is not None and spec.loader is not None:
         module = ModuleType("sitecustomize")

@@ -1,0 +1,33 @@
+"""How far apart two runs are in each module, and in all that is inside of it: what a tree is coloured by."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from hermes.precision.compare import Comparison
+
+_FARTHEST = 1e9
+LEVELS: Final = ((1e-2, "high"), (1e-4, "middle"), (1e-6, "low"))
+"""Relative distances above which a module has a colour; below all of them it has that of agreement."""
+
+
+def modules(found: Comparison) -> dict[str, float]:
+    """Path to the largest relative distance of an output, parents before what is inside of them."""
+    worst: dict[str, float] = defaultdict(float)
+    for one in found.judgements:
+        for row in one.rows:
+            op = one.target.ops[row.target] if row.target is not None else None
+            if op is None or not op.module or row.outputs is None:
+                continue
+            apart = min(row.outputs.relative, _FARTHEST)
+            parts = op.module.split(".")
+            for depth in range(1, len(parts) + 1):
+                name = ".".join(parts[:depth])
+                worst[name] = max(worst[name], apart)
+    return dict(worst)
+
+
+def level(apart: float) -> str:
+    """high, middle, low or none."""
+    return next((name for limit, name in LEVELS if apart > limit), "none")
