@@ -33,10 +33,6 @@ GPT = (
 TOY = "import numpy, os; os.makedirs('data/toy'); g = numpy.random.default_rng(0); " + "; ".join(
     f"g.integers(0, 60, 4000).astype(numpy.uint16).tofile('data/toy/{part}.bin')" for part in ("train", "val")
 )
-SEEDED = (
-    "import random, runpy, sys, torch; torch.manual_seed(0); random.seed(0); del sys.argv[0]; "
-    "sys.path.insert(0, ''); runpy.run_path(sys.argv[0], run_name='__main__')"
-)
 RANKS = "-m torch.distributed.run --standalone --nproc-per-node"
 # name, folder, what prepares it, command, devices
 PROGRAMS: list[tuple[str, str, str, str, int]] = [
@@ -139,7 +135,7 @@ def programs(projects: Path, only: str, timeout_s: float) -> None:
     for name, folder, prepare, command, devices in PROGRAMS:
         if only in name:
             cells = [_verified(projects / folder, prepare, command, devices, style, timeout_s) for style in Style]
-            cells.append(_alone(projects / folder, prepare, command, timeout_s))
+            cells.append(_alone(projects / folder, prepare, command, devices, timeout_s))
             print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
@@ -166,44 +162,38 @@ def _verified(source: Path, prepare: str, command: str, devices: int, style: Sty
 
 
 def _said(told: Verdict) -> str:
+    weights = sum(len(one) for one in told.converted.weights.values())
+    if told.same and told.differences and told.again:
+        return f"same, {told.again.steps} losses, with fresh memory filled; the program reads memory that nobody wrote"
     if told.same:
-        weights = sum(len(one) for one in told.converted.weights.values())
         return f"same, {told.steps} losses" + (f", {weights} sums of weights" if weights else "")
-    if told.steps and not any(one.what == "loss" for one in told.differences):
-        return f"same, {told.steps} losses; weights differ"
+    if not told.repeats:
+        parts = {one.what for one in told.differences}
+        which = "the original itself" if told.again and told.again.original else "the converted program"
+        shown = (
+            f"same, {told.steps} losses; weights differ"
+            if parts == {"weights"}
+            else f"{told.steps} losses, some differ"
+        )
+        return f"{shown}: {which} does not repeat"
     failed = told.converted if told.converted.failed else told.original
     last = (failed.output_tail.strip().splitlines() or [""])[-1] if failed and failed.failed else ""
     which = "converted" if told.converted.failed else "original" if failed and failed.failed else "differs"
     return f"{which}: {last[:90] or f'{told.steps} steps, {len(told.differences)} differences'}"
 
 
-def _alone(source: Path, prepare: str, command: str, timeout_s: float) -> str:
-    """Losses of the original and of the converted program on the CPU, each as it is."""
+def _alone(source: Path, prepare: str, command: str, devices: int, timeout_s: float) -> str:
+    """Losses of the original and of the natively converted program on the CPU, each as it is."""
     with tempfile.TemporaryDirectory() as folder:
         before = _prepared(source, prepare, None, Path(folder) / "before")
         after = _prepared(source, prepare, Style.NATIVE, Path(folder) / "after")
         on_cpu = command.replace("train.py --", "train.py --device=cpu --") if "nanoGPT" in str(source) else command
-        said = []
-        for where in (before, after):
-            words = [sys.executable, *shlex.split(on_cpu.replace(" --accel", ""))]
-            if not on_cpu.startswith("-m"):
-                words[1:1] = ["-c", SEEDED]
-            try:
-                ended = subprocess.run(
-                    words, cwd=where, capture_output=True, text=True, timeout=timeout_s, check=False,
-                    env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONHASHSEED": "0"},
-                )  # fmt: skip
-            except subprocess.TimeoutExpired:
-                return "not within the time"
-            said.append((ended.returncode, _numbers(ended.stdout)))
-    if said[0][0] and said[1][0]:
-        return "neither runs without an accelerator"
-    return "same output" if said[0] == said[1] else "differs"
-
-
-def _numbers(text: str) -> list[str]:
-    """The words of a program's output that are no times."""
-    return [word for word in text.split() if not any(mark in word for mark in ("ms", "Time", "time", "(", ")"))]
+        words = [sys.executable, *shlex.split(on_cpu.replace(" --accel", ""))]
+        told = verify(after, before, words, steps=4, devices=devices, timeout_s=timeout_s, as_is=True)
+    if told.converted.failed and told.original and told.original.failed:
+        last = [(run.output_tail.strip().splitlines() or [""])[-1] for run in (told.original, told.converted)]
+        return f"neither runs without an accelerator: {last[0][:70]} / {last[1][:70]}"
+    return _said(told)
 
 
 def main() -> None:

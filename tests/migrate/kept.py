@@ -168,4 +168,8 @@ KEPT: list[tuple[str, str, str]] = [
     ("the accelerator's device", "device-string", T + "d = torch.accelerator.current_accelerator()\n"),
     ("the module of a device", "cuda-call", T + "m = torch.get_device_module()\n"),
     ("amp by device", "cuda-amp", T + "with torch.amp.autocast(device_type=device.type):\n    pass\n"),
+    ("a label handed to another process", "device-string", 'import torch\nimport torch.multiprocessing as mp\ndef work(rank, name, device):\n    pass\nmp.spawn(work, args=("cuda", "cpu"), nprocs=2)\n'),
+    ("an argument behind others that are not counted", "device-string", 'import torch\nimport torch.multiprocessing as mp\ndef work(rank, device):\n    pass\nmp.spawn(work, args=(*more, "cuda"), nprocs=2)\n'),
+    ("a method that is handed over", "cuda-method", T + "class A:\n    def __init__(self, move):\n        self.cuda = move\nx = load().cuda()\n"),
+    ("a table of names by device", "device-string", T + 'title = {"cuda:0": "first"}\n'),
 ]  # fmt: skip

@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from hermes.migrate import facts
+from hermes.migrate.faces.verify import text
 from hermes.migrate.model import Style, Target
 from hermes.migrate.tree import convert_tree
-from hermes.migrate.verify import Verdict, verify
+from hermes.migrate.verify import STAND_IN, Run, Verdict, ask_again, compare, verify
 from hermes.migrate.write import beside
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
@@ -113,6 +115,30 @@ def test_a_program_whose_layers_are_split_over_ranks_gives_the_same_losses(tmp_p
     told = _ranks(tmp_path, PARALLEL)
     assert told.same, told
     assert told.steps == 6
+
+
+COMPLEX = """import torch
+from torch import nn
+
+values = torch.nn.Parameter(torch.randn(3, 4, 2, device="cuda"))
+turn = torch.polar(torch.ones(3, 4), torch.arange(12.0).view(3, 4)).to("cuda")
+optimizer = torch.optim.SGD([values], lr=0.1)
+for step in range(3):
+    turned = torch.view_as_complex(values) * turn
+    spectrum = torch.fft.fft(turned.conj() @ turn.transpose(0, 1).conj())
+    gate = nn.functional.silu(values).sum() + nn.functional.mish(values).sum()
+    (gate + torch.view_as_real(turned).sin().sum() + spectrum.imag.abs().sum() + turned.conj().imag.exp().sum()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_conjugates_and_gradients_of_gates_are_those_of_the_cpu(tmp_path: Path) -> None:
+    told = _verify(tmp_path, COMPLEX, compared=True)
+    assert told.same, told
+    assert told.steps == 3
 
 
 COPIES = """import os
@@ -252,6 +278,103 @@ def test_a_program_without_a_loss_is_not_verified(tmp_path: Path) -> None:
     told = _verify(tmp_path, "import torch\nprint(torch.ones(2).cuda().sum())\n")
     assert told.steps == 0
     assert not told.passed
+
+
+UNWRITTEN = """import os
+import torch
+from torch import nn
+
+net = nn.Embedding(7, 2).cuda()
+for step in range(3):
+    old = [torch.full((1000,), os.getpid() + i) for i in range(40)]
+    del old
+    x = torch.LongTensor(1000) % 7
+    net(x.cuda()).sum().backward()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_a_program_that_reads_memory_that_nobody_wrote_is_compared_with_such_memory_filled(tmp_path: Path) -> None:
+    told = _verify(tmp_path, UNWRITTEN, compared=True)
+    assert told.differences
+    assert told.passed, told
+    assert next(text(told)).startswith("PASSED, with fresh memory filled alike: 3 losses")
+
+
+RACING = """import os
+import torch
+from torch import nn
+
+net = nn.Linear(2, 1).cuda()
+for step in range(3):
+    net(torch.full((1, 2), float(os.getpid())).cuda()).sum().backward()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_an_original_that_does_not_repeat_is_said_to_be_so_and_the_conversion_is_not_blamed(tmp_path: Path) -> None:
+    told = _verify(tmp_path, RACING, compared=True)
+    assert not told.passed
+    assert next(text(told)).startswith("NOT COMPARED: the original itself does not repeat")
+
+
+COMPILED = """import torch
+from torch import nn
+
+net = torch.compile(nn.Linear(2, 1).cuda(), fullgraph=True)
+for step in range(3):
+    net(torch.ones(1, 2).cuda()).sum().backward()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+@pytest.mark.parametrize("style", list(Style))
+def test_a_program_that_compiles_its_model_is_compared_without(tmp_path: Path, style: Style) -> None:
+    told = _verify(tmp_path, COMPILED, style, compared=True)
+    assert told.passed, told
+
+
+def _of(*losses: float) -> Run:
+    return Run(command=("x",), where=STAND_IN, code=0, seconds=0.0, losses={"0": losses}, weights={}, output_tail="")
+
+
+def _runs(*runs: Run) -> Callable[[bool], Run]:
+    left: Iterator[Run] = iter(runs)
+    return lambda filled: next(left)
+
+
+def _judged(before: Run, after: Run, originals: tuple[Run, ...], converted: tuple[Run, ...]) -> Verdict:
+    again = ask_again(before, after, _runs(*originals), _runs(*converted))
+    differences, steps = compare(before, after)
+    return Verdict(converted=after, original=before, on_npu=False, differences=differences, steps=steps, again=again)
+
+
+def test_losses_that_differ_are_blamed_on_the_conversion_where_both_programs_repeat() -> None:
+    before, after = _of(1.0, 2.0), _of(1.0, 3.0)
+    told = _judged(before, after, (before, before), (after,))
+    assert not told.passed
+    assert next(text(told)) == (
+        "FAILED: losses on the stand-in for torch_npu differ from those of the original, which repeats its own"
+    )
+
+
+def test_a_converted_program_that_does_not_repeat_is_said_to_be_so() -> None:
+    before, after = _of(1.0, 2.0), _of(1.0, 3.0)
+    told = _judged(before, after, (before, before), (_of(1.0, 4.0),))
+    assert not told.passed
+    assert next(text(told)).startswith("NOT COMPARED: the converted program itself does not repeat")
+
+
+def test_an_original_that_repeats_but_reads_unwritten_memory_is_compared_with_memory_filled() -> None:
+    before, after, filled = _of(0.0), _of(3.0), _of(7.0)
+    assert _judged(before, after, (before, filled), (filled,)).passed
+    told = _judged(before, after, (before, filled), (_of(8.0),))
+    assert not told.passed
+    assert "The original reads memory that nobody wrote" in "\n".join(text(told))
+    assert next(text(told)).startswith("FAILED")
 
 
 def test_the_surface_is_that_of_the_wheel() -> None:

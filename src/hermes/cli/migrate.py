@@ -138,6 +138,11 @@ def convert(path: Path, version: str, chip: str, style: str, **wanted: Any) -> N
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
 @click.option("--original", type=_PATH, help="The tree before conversion, whose losses are compared.")
 @click.option("--original-command", help="How the original is run on the CPU; it then runs as it is.")
+@click.option(
+    "--as-is",
+    is_flag=True,
+    help="Run both on what this machine has, without the stand-in: native code still runs on CUDA and on the CPU.",
+)
 @click.option("--steps", default=5, help="How many steps to run.")
 @click.option("--devices", default=1, help="How many NPUs the stand-in has.")
 @click.option("--timeout", "timeout_s", default=600.0, help="Seconds until a run is ended.")
@@ -147,6 +152,7 @@ def verify(
     command: tuple[str, ...],
     original: Path | None,
     original_command: str | None,
+    as_is: bool,
     steps: int,
     devices: int,
     timeout_s: float,
@@ -167,6 +173,7 @@ def verify(
         devices=devices,
         timeout_s=timeout_s,
         original_command=shlex.split(original_command) if original_command else None,
+        as_is=as_is,
     )
     if as_json:
         print(api.dumps(api.verify_document(told)))

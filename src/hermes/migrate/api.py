@@ -96,9 +96,12 @@ def is_converted(change: TreeChange) -> bool:
 
 def verify(
     converted: Path, original: Path | None, command: Sequence[str], *, steps: int, devices: int, timeout_s: float,
-    original_command: Sequence[str] | None = None,
+    original_command: Sequence[str] | None = None, as_is: bool = False,
 ) -> Verdict:  # fmt: skip
-    """Run a converted program on an NPU or the stand-in for one, and compare its losses with the original's."""
+    """Run a converted program on an NPU or the stand-in for one, and compare its losses with the original's.
+
+    With `as_is` both run on what this machine has.
+    """
     return verification.verify(
         converted,
         original,
@@ -107,6 +110,7 @@ def verify(
         devices=devices,
         timeout_s=timeout_s,
         original_command=original_command,
+        as_is=as_is,
     )
 
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -19,6 +19,9 @@ from hermes.base.errors import InputError
 _METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
 _ENTRY = "[torch.backends]\n{name} = {module}:_autoload\n"
 _TAIL_LINES = 25
+STAND_IN = "stand-in for torch_npu"
+# What glibc writes into memory that a program takes is 255 less this: each number is then small, and none is NaN.
+_FILL = 254
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,19 +54,53 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """What further runs showed, where the losses of both programs differ.
+
+    `original` and `converted` are the first differences between two runs of that program alone. `memory` says whether
+    the original computes something else once fresh memory is filled, so that it reads what nobody wrote; then
+    `filled` compares both programs with fresh memory filled alike, over `steps` losses.
+    """
+
+    original: Sequence[Difference]
+    converted: Sequence[Difference] = ()
+    memory: bool = False
+    filled: Sequence[Difference] = ()
+    steps: int = 0
+
+    @property
+    def same(self) -> bool:
+        """Whether both programs give the same, with fresh memory filled alike."""
+        return self.steps > 0 and not self.filled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of it. `original` is None where it was not run."""
+    """What came of it. `original` is None where it was not run, `again` where nothing had to be asked again."""
 
     converted: Run
     original: Run | None
     on_npu: bool
     differences: Sequence[Difference]
     steps: int
+    again: Again | None = None
 
     @property
     def same(self) -> bool:
-        """Whether every loss is the same, bit by bit."""
-        return self.original is not None and self.steps > 0 and not self.differences
+        """Whether every loss is the same, bit by bit; with fresh memory filled alike, if the program reads it."""
+        if self.original is None or self.steps == 0:
+            return False
+        return not self.differences or (self.again is not None and self.again.same)
+
+    @property
+    def on_stand_in(self) -> bool:
+        """Whether the converted program ran on the stand-in for torch_npu."""
+        return self.converted.where == STAND_IN
+
+    @property
+    def repeats(self) -> bool:
+        """Whether two runs of the same program gave the same, as far as was asked."""
+        return self.again is None or not (self.again.original or self.again.converted)
 
     @property
     def passed(self) -> bool:
@@ -80,27 +117,56 @@ def has_npu() -> bool:
 
 def verify(
     converted: Path, original: Path | None, command: Sequence[str], *, steps: int, devices: int, timeout_s: float,
-    original_command: Sequence[str] | None = None,
+    original_command: Sequence[str] | None = None, as_is: bool = False,
 ) -> Verdict:  # fmt: skip
     """Run `command` in the converted tree and in the original one, and compare the losses of the first steps.
 
     Without an NPU the converted program runs on the stand-in. The original runs on the CPU, where `cuda` means the CPU;
-    with `original_command` it runs as it is, by that command.
+    with `original_command` it runs as it is, by that command. With `as_is` both run on what this machine has.
     """
     if not command:
         raise InputError("no command to run", hint="hermes migrate verify PATH -- python train.py …")
     _needs_torch(command)
-    npu = has_npu()
+    npu = has_npu() and not as_is
+    by = original_command or (command if as_is else [_for_cuda(word) for word in command])
+    how = None if original_command or as_is else "baseline"
+    stand_in = None if npu or as_is else "npu"
     with tempfile.TemporaryDirectory(prefix="hermes-verify-") as folder:
-        base = Path(folder)
-        after = _run(converted, command, base / "converted", None if npu else "npu", steps, devices, timeout_s)
-        before = None
-        if original is not None:
-            how = None if original_command else "baseline"
-            wanted = original_command or [_for_cuda(word) for word in command]
-            before = _run(original, wanted, base / "original", how, steps, devices, timeout_s)
-    differences, compared = compare(before, after)
-    return Verdict(converted=after, original=before, on_npu=npu, differences=differences, steps=compared)
+        limits = _Limits(
+            work=Path(folder), steps=steps, devices=devices, timeout_s=timeout_s, compiles=npu or as_is
+        )  # fmt: skip
+
+        def run_converted(filled: bool = False) -> Run:
+            return _run(converted, command, stand_in, limits, filled=filled)
+
+        def run_original(filled: bool = False) -> Run:
+            return _run(original or converted, by, how, limits, filled=filled)
+
+        after = run_converted()
+        before = run_original() if original is not None else None
+        differences, compared = compare(before, after)
+        again = None
+        if before is not None and differences and compared and not (npu or before.failed or after.failed):
+            again = ask_again(before, after, run_original, run_converted)
+    return Verdict(converted=after, original=before, on_npu=npu, differences=differences, steps=compared, again=again)
+
+
+def ask_again(before: Run, after: Run, run_original: Callable[[bool], Run],
+              run_converted: Callable[[bool], Run]) -> Again:  # fmt: skip
+    """Whether it is the conversion that made the losses differ: run each program again, and with fresh memory filled.
+
+    Threads that race, and reading memory that nobody wrote, make two runs of one program differ.
+    """
+    own, _ = compare(before, run_original(False))
+    filled_before = run_original(True)
+    memory = bool(compare(before, filled_before)[0]) and not own
+    if not own and not memory:
+        return Again(original=(), converted=compare(after, run_converted(False))[0])
+    filled_after = run_converted(True)
+    if filled_before.failed or filled_after.failed:
+        return Again(original=own, memory=memory)
+    differences, steps = compare(filled_before, filled_after)
+    return Again(original=own, memory=memory, filled=differences, steps=steps)
 
 
 def _for_cuda(word: str) -> str:
@@ -142,25 +208,41 @@ def _needs_torch(command: Sequence[str]) -> None:
         raise InputError(f"there is no program {command[0]!r}", hint="name the Python that has torch")
 
 
-def _run(tree: Path, command: Sequence[str], work: Path, stand_in: str | None, steps: int, devices: int,
-         timeout_s: float) -> Run:  # fmt: skip
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Limits:
+    """What holds for all runs: a folder for files, steps, devices, seconds, and whether torch.compile compiles."""
+
+    work: Path
+    steps: int
+    devices: int
+    timeout_s: float
+    compiles: bool
+
+
+def _run(tree: Path, command: Sequence[str], stand_in: str | None, limits: _Limits, *, filled: bool) -> Run:
+    work = Path(tempfile.mkdtemp(dir=limits.work))
     site, out = work / "site", work / "losses"
     out.mkdir(parents=True)
     _site(site, stand_in)
     environment = dict(os.environ)
     kept = environment.get("PYTHONPATH", "")
     environment |= {
-        "PYTHONPATH": f"{site}{os.pathsep}{kept}" if kept else str(site),
-        "HERMES_VERIFY_OUT": str(out), "HERMES_VERIFY_STEPS": str(steps), "HERMES_STANDIN_DEVICES": str(devices),
+        "PYTHONPATH": f"{site}{os.pathsep}{kept}" if kept else str(site), "HERMES_VERIFY_OUT": str(out),
+        "HERMES_VERIFY_STEPS": str(limits.steps), "HERMES_STANDIN_DEVICES": str(limits.devices),
         "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": environment.get("PYTHONHASHSEED", "0"),
     }  # fmt: skip
+    if stand_in is not None or not limits.compiles:
+        # What a compiler makes of a program rounds in its own way, and there is none for the stand-in.
+        environment["TORCH_COMPILE_DISABLE"] = "1"
+    if filled:
+        environment["GLIBC_TUNABLES"] = f"glibc.malloc.perturb={_FILL}:glibc.malloc.tcache_count=0"
     begin = time.monotonic()
-    code, told = _call(command, tree if tree.is_dir() else tree.parent, environment, timeout_s)
+    code, told = _call(command, tree if tree.is_dir() else tree.parent, environment, limits.timeout_s)
     if (out / "ended").exists():  # by the recorder, after all steps
         code = 0
     return Run(
         command=tuple(command),
-        where={"npu": "stand-in for torch_npu", "baseline": "CPU"}.get(stand_in or "", "as it is"),
+        where={"npu": STAND_IN, "baseline": "CPU"}.get(stand_in or "", "as it is"),
         code=code, seconds=time.monotonic() - begin, losses=_numbers(out, "loss"), weights=_numbers(out, "weights"),
         output_tail=told,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from io import StringIO
 from hermes.migrate.model import Sure
 from hermes.migrate.python.file import ACCELERATOR, COLLECTIVES, Change, File
 from hermes.migrate.python.flow import Flow
+from hermes.migrate.python.own import own_method
 
 _DEVICE = re.compile(r"cuda(:\d+)?$")
 _OPENING = re.compile(r"(?i)^([a-z]*)(\"\"\"|'''|\"|')")
@@ -255,7 +256,7 @@ def _cuda_method(file: File, call: ast.Call, func: ast.Attribute) -> None:
         if kind is None:
             file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=(), why="it is called with more than a device")
         return
-    if kind is None and _own_method(file, "cuda"):
+    if kind is None and own_method(file, "cuda"):
         file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=())
         return
     sure = kind.sure if kind is not None else Sure.LIKELY
@@ -282,21 +283,6 @@ def _takes_a_device(call: ast.Call) -> bool:
     names = {keyword.arg for keyword in call.keywords}
     starred = any(isinstance(one, ast.Starred) for one in call.args)
     return len(call.args) <= 2 and not starred and names <= {"device", "non_blocking", "memory_format"}
-
-
-def _own_method(file: File, name: str) -> bool:
-    """Whether a class of the file, or of a file of the project that it imports, has a method or attribute of a name."""
-    if name not in file.own:
-        functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [
-            *file.source.nodes(ast.FunctionDef),
-            *file.source.nodes(ast.AsyncFunctionDef),
-        ]
-        file.own[name] = (
-            any(node.name == name and isinstance(file.source.parents.get(node), ast.ClassDef) for node in functions)
-            or any(one.attr == name and isinstance(one.ctx, ast.Store) for one in file.source.nodes(ast.Attribute))
-            or file.project.defines(name, file.source.relative)
-        )
-    return file.own[name]
 
 
 def _calls_super(node: ast.expr) -> bool:
@@ -390,7 +376,7 @@ def _own_attribute(file: File, node: ast.Attribute) -> bool:
     """Whether classes of the program have an `is_cuda` of their own, so that a value that is not known may have it."""
     if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
         return True
-    return _own_method(file, "is_cuda")
+    return own_method(file, "is_cuda")
 
 
 def _shortened(text: str, limit: int = 80) -> str:

@@ -18,6 +18,13 @@ from hermes.migrate.python.project import Project
 from hermes.migrate.python.source import FunctionNode, Scope, Source
 
 Symbol = tuple[str, object, str]
+# Calls that hand a tuple of arguments to a function: where that stands, its keyword, how many arguments go before them.
+_CALLERS: dict[str, tuple[int, str, int]] = {
+    **{f"torch.distributed.rpc.{name}": (1, "func", 0) for name in ("remote", "rpc_async", "rpc_sync")},
+    "torch.multiprocessing.spawn": (0, "fn", 1), "torch.multiprocessing.start_processes": (0, "fn", 1),
+    **{f"{module}.Process": (1, "target", 0) for module in ("multiprocessing", "torch.multiprocessing")},
+    "threading.Thread": (1, "target", 0),
+}  # fmt: skip
 _GETTERS = {"get", "pop", "setdefault", "getenv", "getattr"}
 
 
@@ -229,7 +236,7 @@ class Flow:
         by_method = isinstance(call.func, ast.Attribute) and self.words.methods.get(call.func.attr) == index
         if by_method and isinstance(call.func, ast.Attribute) and self.names.full(call.func) is None:
             return self._of_method(call.func)
-        parameters = self._parameters(call, full)
+        parameters = self._parameters(call.func)
         if parameters and index < len(parameters) and self.words.habit.match(parameters[index]):
             return Sure.LIKELY
         return None
@@ -240,12 +247,13 @@ class Flow:
             return Sure.LIKELY
         return kind.sure if kind.name in ("tensor", "module") else None
 
-    def _parameters(self, call: ast.Call, full: str | None) -> list[str] | None:
+    def _parameters(self, func: ast.expr) -> list[str] | None:
+        full = self.names.full(func)
         if full is not None:
             return self.project.parameters(full, self.source.relative)
-        if not isinstance(call.func, ast.Name):
+        if not isinstance(func, ast.Name):
             return None
-        found = self.source.scope(call).find(call.func.id)
+        found = self.source.scope(func).find(func.id)
         for binding in found[1] if found else ():
             node = binding.node
             if isinstance(node, ast.ClassDef):
@@ -261,6 +269,8 @@ class Flow:
         if name is None:
             return None
         full = self.names.full(call.func) or ""
+        if name == "type" and full == "torch.device" and self.words.kind == "device":
+            return Sure.PROVEN
         if name in self.words.keywords:
             by_torch = full.startswith("torch.") and (self.words.kind == "device" or full in self.words.calls)
             if self.words.kind == "backend" and not by_torch:
@@ -324,7 +334,11 @@ class Flow:
             if isinstance(text, str) and self.words.habit.match(text):
                 return Sure.LIKELY
         found = self.role(parent)
-        return found if isinstance(self.source.parents.get(parent), (ast.keyword, ast.Call)) else None
+        above = self.source.parents.get(parent)
+        # Both sides of a `map_location` are devices; any other table that is assigned may be of something else.
+        target = above.targets[0] if isinstance(above, ast.Assign) else None
+        location = isinstance(target, ast.Name) and target.id.endswith("map_location")
+        return found if location or isinstance(above, (ast.keyword, ast.Call)) else None
 
     def _in_container(self, node: ast.AST, parent: ast.AST) -> Sure | None:
         above = self.source.parents.get(parent)
@@ -332,7 +346,31 @@ class Flow:
             return self.is_one(above.target)
         if isinstance(above, ast.Assign) and isinstance(above.targets[0], (ast.Tuple, ast.List)):
             return self._unpacked(node, parent, above.targets[0])
+        if self._is_arguments(parent):
+            return self._handed_on(node, parent)
         return self.role(parent) if isinstance(above, (ast.Compare, ast.keyword, ast.Assign)) else None
+
+    def _is_arguments(self, values: ast.AST) -> bool:
+        """Whether a tuple, or the sum that begins with it, is the keyword `args` of a call."""
+        above = self.source.parents.get(values)
+        while isinstance(above, ast.BinOp) and isinstance(above.op, ast.Add) and above.left is values:
+            values, above = above, self.source.parents.get(above)
+        return isinstance(above, ast.keyword) and above.arg == "args"
+
+    def _handed_on(self, node: ast.AST, values: ast.AST) -> Sure | None:
+        """`rpc.remote(worker, Model, args=("cuda:0",))`, `mp.spawn(work, args=("cuda",))`: by the parameter."""
+        call = next(one for one in self.source.ancestors(values) if isinstance(one, ast.Call))
+        place = _CALLERS.get(self.names.full(call.func) or "")
+        elements: list[ast.expr] = getattr(values, "elts", [])
+        before = elements[: next((number for number, one in enumerate(elements) if one is node), 0)]
+        if place is None or any(isinstance(one, ast.Starred) for one in before):
+            return None
+        index, keyword, first = place
+        by_name = [one.value for one in call.keywords if one.arg == keyword]
+        target = next(iter([*by_name, *call.args[index : index + 1]]), None)
+        parameters = (self._parameters(target) if target is not None else None) or []
+        name = parameters[first + len(before)] if first + len(before) < len(parameters) else ""
+        return Sure.LIKELY if self.words.habit.match(name) else None
 
     def _unpacked(self, node: ast.AST, values: ast.AST, targets: ast.Tuple | ast.List) -> Sure | None:
         pairs = zip(getattr(values, "elts", ()), targets.elts, strict=False)

@@ -7,6 +7,7 @@ of a run on the CPU bit by bit. What an NPU refuses is refused here too: operand
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.jit import _builtins
 from torch.utils._pytree import tree_map
 
 aten = torch.ops.aten
+core: Any = torch._C
 _MIXED_IS_FINE = (
     "aten::copy_", "aten::_to_copy", "aten::index", "aten::index_put", "aten::_index_put_impl", "aten::to",
     "aten::_index_put", "aten::equal", "c10d::",
@@ -140,7 +142,8 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
     index = _index(device, given)
     special = _SPECIAL.get(name)
     compute = special if special is not None else func
-    out = compute(*tree_map(_plain, args), **tree_map(_plain, kwargs))
+    with _views(given):
+        out = compute(*tree_map(_plain, args), **tree_map(_plain, kwargs))
     known = {id(one._raw) if isinstance(one, NpuTensor) else id(one): one for one in given}
 
     def wrapped(value: Any) -> Any:
@@ -153,6 +156,18 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
         )
 
     return tree_map(wrapped, out)
+
+
+def _views(given: list[torch.Tensor]) -> Any:
+    """Conjugates and negatives are views with a mark, which torch has passed by when an operator arrives here."""
+    for one in given:
+        raw = one._raw if isinstance(one, NpuTensor) else one
+        if raw.is_conj() or raw.is_neg() or raw._is_zerotensor():
+            excluded = core._dispatch_tls_local_exclude_set()
+            for name in ("Conjugate", "Negative", "ZeroTensor"):
+                excluded = excluded.remove(getattr(core.DispatchKey, name))
+            return core._ForceDispatchKeyGuard(core._dispatch_tls_local_include_set(), excluded)
+    return contextlib.nullcontext()
 
 
 def run_called(func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -207,7 +222,13 @@ def _convolution_backward(grad: Any, values: Any, weight: Any, stride: Any, padd
     )
 
 
+def _view_as_real(values: torch.Tensor) -> torch.Tensor:
+    # torch refuses a conjugate here, which it resolves before; the mark is on the CPU's tensor, where it does not look.
+    return aten.view_as_real(values.resolve_conj())  # type: ignore[no-any-return]
+
+
 _SPECIAL = {
+    "aten::view_as_real": _view_as_real,
     "aten::native_dropout": _dropout,
     "aten::native_dropout_backward": _dropout_backward,
     "aten::convolution_overrideable": _convolution,
@@ -321,7 +342,9 @@ def register() -> None:
     library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     # torch would make these from an empty tensor that grows, which a wrapper cannot.
     grown = torch.library.Library("aten", "IMPL")
-    for op in (aten.arange.default, aten.arange.start, aten.arange.start_step):
+    # These torch would take apart, in another order of rounding than the kernels of the CPU.
+    whole = (aten.silu_backward.default, aten.mish_backward.default, aten.native_channel_shuffle.default)
+    for op in (aten.arange.default, aten.arange.start, aten.arange.start_step, *whole):
         grown.impl(op, functools.partial(run_called, op), "PrivateUse1")
     state.update(library=library, grown=grown)  # type: ignore[call-overload]
     for name in ("tensor", "as_tensor", "asarray"):

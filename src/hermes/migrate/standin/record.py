@@ -89,6 +89,15 @@ def _counted(original: Any, of_call: Any, limit: int) -> Any:
     return backward
 
 
+def _uncompiled(original: Any) -> Any:
+    """`torch.compile` where compiling is turned off, which must not be asked for one whole graph."""
+
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **{**kwargs, "fullgraph": False})
+
+    return compile
+
+
 def _autoload() -> None:
     """What torch calls when it is imported."""
     import torch
@@ -97,6 +106,8 @@ def _autoload() -> None:
     if "HERMES_VERIFY_OUT" not in os.environ:
         return
     _seed(torch)
+    if os.environ.get("TORCH_COMPILE_DISABLE") == "1":
+        torch.compile = _uncompiled(torch.compile)
     limit = int(os.environ.get("HERMES_VERIFY_STEPS", "5"))
 
     def losses(tensors: Any, *args: Any, **kwargs: Any) -> Any:

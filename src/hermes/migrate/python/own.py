@@ -1,0 +1,32 @@
+"""Whether the program gives a name of torch's tensors, as `cuda`, a meaning of its own."""
+
+from __future__ import annotations
+
+import ast
+
+from hermes.migrate.python.file import File
+
+
+def own_method(file: File, name: str) -> bool:
+    """Whether a class of the file, or of a file of the project that it imports, has a method or attribute of a name."""
+    if name not in file.own:
+        functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [
+            *file.source.nodes(ast.FunctionDef),
+            *file.source.nodes(ast.AsyncFunctionDef),
+        ]
+        file.own[name] = (
+            any(node.name == name and isinstance(file.source.parents.get(node), ast.ClassDef) for node in functions)
+            or any(one.attr == name and _holds_it(file, one, name) for one in file.source.nodes(ast.Attribute))
+            or file.project.defines(name, file.source.relative)
+        )
+    return file.own[name]
+
+
+def _holds_it(file: File, node: ast.Attribute, name: str) -> bool:
+    """Whether an attribute is given a value that may be called, or read as the property of that name."""
+    if not isinstance(node.ctx, ast.Store):
+        return False
+    parent = file.source.parents.get(node)
+    # `args.cuda = torch.cuda.is_available()` is no method.
+    callable_ = not isinstance(parent, ast.Assign) or isinstance(parent.value, (ast.Name, ast.Attribute, ast.Lambda))
+    return callable_ or name != "cuda"
