@@ -99,7 +99,12 @@ def _same_bits(place: Place, script: str, *launcher: str) -> str:
     models = [{line for line in out.splitlines() if line.startswith("['")} for out in (bare, ours)]
     assert models[0] == models[1]
     assert len(models[0]) == 1
-    assert [line[:22] for line in said.splitlines() if line.startswith("hermes")] == ["hermes: run directory:"]
+    told = [line[:22] for line in said.splitlines() if line.startswith("hermes")]
+    # What a step is is said where a look, one a second, meets the training before it ends.
+    assert sorted(told, reverse=True) in (
+        ["hermes: run directory:"],
+        ["hermes: run directory:", "hermes: a step is each"],
+    )
     return ours
 
 

@@ -84,7 +84,7 @@ def test_time_spent_in_the_loader_is_told_apart_by_who_waits(place: Place, colum
         def __len__(self): return 30
         def __getitem__(self, i):
             if i < 15: time.sleep(0.005)
-            else: sum(range(200_000))
+            else: sum(range(600_000))
             return torch.zeros(64), 0
     loader = DataLoader(Slow(), batch_size=1)
     train()
@@ -93,8 +93,7 @@ def test_time_spent_in_the_loader_is_told_apart_by_who_waits(place: Place, colum
     wait, own = column(log, "data_ns"), column(log, "data_cpu_ns")
     assert median(wait[2:14]) > 5e6
     assert median(own[2:14]) < 1e6
-    # The shortest wait: in others the thread may have waited for a CPU too.
-    assert median(own[18:]) > 0.8 * min(wait[18:]) > 1e6
+    assert median(own[18:]) > 3e6
 
 
 def test_micro_batches_are_one_step(place: Place, column: Column) -> None:

@@ -123,8 +123,8 @@ class Advice:
 class Combined:
     """The first `actions` actions replayed together, in nanoseconds per step; and over the steps that were seen.
 
-    `share` is the part won of the step that was replayed, which took `step_ns` from the first of the host's work on it:
-    longer than the window on the device by what the host did before.
+    A range, as that of each of them, and never more than they give one by one; `share` is the least of it in the step,
+    which takes `step_ns`.
     """
 
     actions: int

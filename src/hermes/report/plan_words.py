@@ -106,5 +106,5 @@ def together_sentence(plan: Plan) -> str:
         if one.over_steps_ns and one.steps > 1
         else ""
     )
-    of = f"{fraction(one.share)} of the {duration(one.step_ns)} from its first host work on"
+    of = f"{fraction(one.share)} of it or more"
     return f"{many}: {between(one.low_ns, one.high_ns)} a step ({of}), replayed together{over}."

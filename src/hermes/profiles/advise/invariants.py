@@ -13,7 +13,7 @@ from hermes.model.finding import Cause
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.typical_step import JobSteps
-from hermes.profiles.advise.room import Room, of_host
+from hermes.profiles.advise.room import TOGETHER, Room, of_host
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
 _LOST_TO = re.compile(r"is lost to ([a-z -]+)", re.IGNORECASE)
@@ -81,6 +81,9 @@ def _actions(report: Report) -> Iterator[str]:
     together = report.plan.combined
     if together and together.low_ns > together.step_ns:
         yield "the first actions together gain more than the step"
+    highs = [one.gain.high_ns for one in report.plan.actions[:TOGETHER] if one.specs]
+    if together and together.high_ns > sum(highs):
+        yield f"the first actions gain {together.high_ns} ns together and {sum(highs)} one by one"
 
 
 def _words(report: Report) -> Iterator[str]:

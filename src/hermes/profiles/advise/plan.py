@@ -10,11 +10,10 @@ from hermes.knowledge.cases import Case
 from hermes.model.finding import Action, Finding
 from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
 from hermes.profiles.advise.fitting import Fit, effort
-from hermes.profiles.advise.ranges import ranged, with_ranges
+from hermes.profiles.advise.ranges import ranged, spread_of, with_ranges
 from hermes.profiles.advise.ranking import Ranking, Replay, awaited, untold
+from hermes.profiles.advise.room import TOGETHER
 
-TOGETHER = 5
-"""So many of the first actions are replayed together: a plan of more is made after measuring again."""
 _OTHERS = 3
 
 
@@ -37,7 +36,7 @@ def plan(
     return Plan(
         floor=floor,
         actions=actions,
-        combined=_combined(actions, replay, floor, steps),
+        combined=_combined(actions, replay, floor, steps, step_ns),
         captures=tuple(captures),
         minor=with_ranges(ranking.minor),
         unprofiled=ranking.unprofiled,
@@ -220,21 +219,27 @@ def _expected(one: Advice, gained: int | None) -> float:
     return (gained if trusted and gained is not None else one.gain.expected_ns) * one.confidence
 
 
-def _combined(actions: Sequence[Advice], replay: Replay, floor: NoiseFloor, steps: int) -> Combined | None:
+def _combined(
+    actions: Sequence[Advice], replay: Replay, floor: NoiseFloor, steps: int, step_ns: int
+) -> Combined | None:
+    """What the first actions give together, as the range of such cures: never more than all of them one by one."""
     first = [one for one in actions[:TOGETHER] if one.specs]
     specs = tuple(dict.fromkeys(spec for one in first for spec in one.specs))
     together = replay(specs) if first else None
     if together is None or together.low_ns <= 0:
         return None
+    spread = spread_of(specs)
+    high = min(round(together.low_ns * spread.most), sum(one.gain.high_ns for one in first), step_ns)
+    low = min(max(round(together.low_ns * spread.least), *(one.gain.low_ns for one in first)), high)
     return Combined(
         actions=len(first),
-        low_ns=together.low_ns,
-        high_ns=together.high_ns,
-        step_ns=together.step_ns,
-        share=together.share,
+        low_ns=low,
+        high_ns=high,
+        step_ns=step_ns,
+        share=low / step_ns,
         steps=steps,
         # One step stands for all only where they are alike.
-        over_steps_ns=together.low_ns * steps if _alike(floor, steps) else None,
+        over_steps_ns=min(together.low_ns, high) * steps if _alike(floor, steps) else None,
     )
 
 

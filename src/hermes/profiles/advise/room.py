@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from hermes.model.measures import StepSplit
 from hermes.model.typical_step import JobSteps
 
+TOGETHER = 5
+"""So many of the first actions are replayed together: a plan of more is made after measuring again."""
 _OF_HOST = ("host:", "launch:", "sync:")
 
 
