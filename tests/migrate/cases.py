@@ -146,6 +146,8 @@ CHANGED: list[tuple[str, str, str, str, str, str]] = [
     ("a table of places to load to", "device-string", T, "map_location = {'cuda:%d' % 0: 'cuda:%d' % rank}\n", "map_location = {(_ACCELERATOR + ':%d') % 0: (_ACCELERATOR + ':%d') % rank}\n", "A"),
     ("a device by the name of its parameter", "device-string", T, 'd = torch.device(type="cuda", index=0)\n', "d = torch.device(type=_ACCELERATOR, index=0)\n", "A"),
     ("an option that is called cuda", "cuda-method", T, "args.cuda = wanted()\nx = load().cuda()\n", "args.cuda = wanted()\nx = load().to(_ACCELERATOR)\n", "A"),
+    ("a scaler of torch itself", "device-string", T, 's = torch.GradScaler("cuda")\n', "s = torch.GradScaler(_ACCELERATOR)\n", "A"),
+    ("a choice between devices", "device-string", T, 'device_str = "cuda:0" if ok else "cpu"\n', 'device_str = f"{_ACCELERATOR}:0" if ok else "cpu"\n', "A"),
     ("a scaler by device", "device-string", T, 's = torch.amp.GradScaler("cuda")\n', "s = torch.amp.GradScaler(_ACCELERATOR)\n", "A"),
     ("a tensor type by name", "tensor-type-string", T, 'x = torch.ones(2).type("torch.cuda.FloatTensor")\n', 'x = torch.ones(2).type(f"torch.{_ACCELERATOR}.FloatTensor")\n', "A"),
     ("a device by number", "device-number", T, "x = torch.ones(2).to(0)\n", 'x = torch.ones(2).to(f"{_ACCELERATOR}:0")\n', "A"),

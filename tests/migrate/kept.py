@@ -172,4 +172,5 @@ KEPT: list[tuple[str, str, str]] = [
     ("an argument behind others that are not counted", "device-string", 'import torch\nimport torch.multiprocessing as mp\ndef work(rank, device):\n    pass\nmp.spawn(work, args=(*more, "cuda"), nprocs=2)\n'),
     ("a method that is handed over", "cuda-method", T + "class A:\n    def __init__(self, move):\n        self.cuda = move\nx = load().cuda()\n"),
     ("a table of names by device", "device-string", T + 'title = {"cuda:0": "first"}\n'),
+    ("a part of a name beside another", "device-string", T + 'device_str = "device" if new else "cuda"\nx = getattr(event, f"{device_str}_time")\n'),
 ]  # fmt: skip

@@ -25,6 +25,7 @@ _CALLERS: dict[str, tuple[int, str, int]] = {
     **{f"{module}.Process": (1, "target", 0) for module in ("multiprocessing", "torch.multiprocessing")},
     "threading.Thread": (1, "target", 0),
 }  # fmt: skip
+_DEVICES = re.compile(r"(cpu|cuda|npu|mps|xpu|hpu|mlu|musa|xla|tpu|gpu|meta|auto)\b")
 _GETTERS = {"get", "pop", "setdefault", "getenv", "getattr"}
 
 
@@ -44,6 +45,7 @@ class Words:
 DEVICE = Words(
     calls={
         "torch.device": 0, "torch.autocast": 0, "torch.amp.autocast": 0, "torch.amp.GradScaler": 0,
+        "torch.GradScaler": 0,
         "torch.Generator": 0, "torch.load": 1, "torch.set_default_device": 0, "torch.get_device_module": 0,
         "torch.distributed.init_device_mesh": 0, "torch.distributed.DeviceMesh": 0, "torch.get_autocast_dtype": 0,
         "torch.is_autocast_enabled": 0, "torch.set_autocast_enabled": 0, "torch.cuda.set_device": 0,
@@ -191,7 +193,12 @@ class Flow:
 
     def _in_choice(self, node: ast.AST, parent: ast.AST) -> Sure | None:
         assert isinstance(parent, ast.IfExp)
-        return None if node is parent.test else self.role(parent)
+        other = parent.orelse if node is parent.body else parent.body
+        named = other.value if isinstance(other, ast.Constant) and isinstance(other.value, str) else None
+        if node is parent.test or (self.words.kind == "device" and named and not _DEVICES.match(named)):
+            # `"device" if new else "cuda"` is part of another name.
+            return None
+        return self.role(parent)
 
     def _in_assignment(self, node: ast.AST, parent: ast.AST) -> Sure | None:
         assert isinstance(parent, (ast.NamedExpr, ast.Assign, ast.AnnAssign))
