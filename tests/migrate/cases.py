@@ -153,6 +153,7 @@ CHANGED: list[tuple[str, str, str, str, str, str]] = [
     ("a device by number", "device-number", T, "x = torch.ones(2).to(0)\n", 'x = torch.ones(2).to(f"{_ACCELERATOR}:0")\n', "A"),
     ("a device by a counted number", "device-number", T, "for i in range(2):\n    x = torch.ones(2).to(i)\n", "for i in range(2):\n    x = torch.ones(2).to(torch.device(_ACCELERATOR, i))\n", "A"),
     # comparisons
+    ("the type of a device in a variable", "device-test", T, 'where = x.device.type\nif where == "cuda":\n    pass\n', "where = x.device.type\nif where == _ACCELERATOR:\n    pass\n", "A"),
     ("the type of a device", "device-test", T, 'if x.device.type == "cuda":\n    pass\n', "if x.device.type == _ACCELERATOR:\n    pass\n", "A"),
     ("not the type of a device", "device-test", T, 'if device.type != "cuda":\n    pass\n', "if device.type != _ACCELERATOR:\n    pass\n", "A"),
     ("a device in a string", "device-test", T, 'if "cuda" in device:\n    pass\n', "if _ACCELERATOR in device:\n    pass\n", "A"),

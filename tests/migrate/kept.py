@@ -173,4 +173,6 @@ KEPT: list[tuple[str, str, str]] = [
     ("a method that is handed over", "cuda-method", T + "class A:\n    def __init__(self, move):\n        self.cuda = move\nx = load().cuda()\n"),
     ("a table of names by device", "device-string", T + 'title = {"cuda:0": "first"}\n'),
     ("a part of a name beside another", "device-string", T + 'device_str = "device" if new else "cuda"\nx = getattr(event, f"{device_str}_time")\n'),
+    ("a variable that is read into a name", "environment", 'import os\nimport torch\nif "CUDA_VISIBLE_DEVICES" in os.environ:\n    seen = os.environ["CUDA_VISIBLE_DEVICES"]\n'),
+    ("a type that is not always that of a device", "device-test", T + 'where = x.device.type if x else name()\nif where == "cuda":\n    pass\n'),
 ]  # fmt: skip

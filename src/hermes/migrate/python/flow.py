@@ -153,10 +153,20 @@ class Flow:
         symbol = self._symbol(node)
         if symbol is not None and symbol in self.known:
             return self.known[symbol]
+        if habit and isinstance(node, ast.Name) and self._is_type_of_one(node):
+            return Sure.LIKELY
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if habit and name and self.words.habit.match(name):
             return Sure.LIKELY
         return self._wrapped(node, habit)
+
+    def _is_type_of_one(self, node: ast.Name) -> bool:
+        """Whether a name holds `x.device.type` and nothing else."""
+        found = self.source.scope(node).find(node.id)
+        values = [binding.value for binding in found[1]] if found and self.words.kind == "device" else []
+        return bool(values) and all(
+            isinstance(one, ast.Attribute) and one.attr == "type" and self.is_one(one) for one in values
+        )
 
     def _by_kind(self, node: ast.expr) -> bool:
         kind = self.kinds.of(node)

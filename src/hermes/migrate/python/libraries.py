@@ -127,7 +127,7 @@ def _both(file: File, node: ast.Constant, counterpart: str) -> tuple[Change, ...
     parent = file.source.parents.get(node)
     statement = file.source.parents.get(parent) if parent else None
     quote = file.text(node)[0]
-    if isinstance(parent, ast.Subscript) and isinstance(statement, ast.Assign):
+    if isinstance(parent, ast.Subscript) and isinstance(statement, ast.Assign) and parent in statement.targets:
         others = [one for one in statement.targets if one is not parent]
         if any(counterpart in file.text(one) for one in others):
             return ()
