@@ -28,8 +28,8 @@ from hermes.inside.wire.record import FLAGS  # noqa: E402
 from hermes.jobs.detect.alarm import Detector  # noqa: E402
 from hermes.jobs.detect.job import replay  # noqa: E402
 from hermes.jobs.detect.ksigma import KSigma  # noqa: E402
+from hermes.jobs.detect.read_step_logs import Steps, from_walls  # noqa: E402
 from hermes.jobs.detect.robust import Robust  # noqa: E402
-from hermes.jobs.detect.steps import Steps, from_walls  # noqa: E402
 
 PAGE = ROOT / "docs" / "accuracy.md"
 STEPS, CHANGE, STEP_NS = 4000, 1500, 100e6

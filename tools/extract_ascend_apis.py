@@ -1,6 +1,6 @@
 """Reads facts out of the tables of torch APIs in the documentation of Ascend/pytorch, into one file of our own.
 
-    python tools/extract_ascend_apis.py FOLDER src/hermes/knowledge/migration/apis.csv
+    python tools/extract_ascend_apis.py FOLDER src/hermes/knowledge/migration/ascend_api_support.csv
 
 FOLDER holds one `VERSION.csv` for each torch version with the columns `module, api, A2, A3, 950DT, note_zh`, made from
 the pages https://gitcode.com/Ascend/pytorch/tree/master/docs/zh/api/native_api (CC-BY-4.0). Only facts are taken from

@@ -12,9 +12,9 @@ from bench.zoo.runner import Nursery, Variant, ZooError
 from bench.zoo.score import Named, Result, Times
 from hermes.base.errors import HermesError
 from hermes.inside.wire.rundir import Job, jobs
+from hermes.jobs.alarms_in_step_log import detect_in
 from hermes.jobs.captures import Asked, Wish, answers, ask, finished
 from hermes.jobs.detect.causes import Cause
-from hermes.jobs.steplogs import detect_in
 from hermes.model.report import Report
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze

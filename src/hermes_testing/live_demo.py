@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hermes.inside.wire.rundir import jobs
-from hermes.jobs.detect.steps import Steps, read_steps
+from hermes.jobs.detect.read_step_logs import Steps, read_steps
 
 STEPS = 900
 _COMMAND = "from hermes.cli import command; command()"

@@ -39,7 +39,7 @@ for rank in range(2):
     if pid == 0:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
         import hermes.inside as capture
-        import hermes.inside.monitor.steps as monitor
+        import hermes.inside.monitor.at_step_end as monitor
         monitor._FLUSH_RECORDS = 20
         told = os.open(f"told-{rank}-{os.getpid()}", os.O_CREAT | os.O_WRONLY)
         capture.start()

@@ -99,7 +99,9 @@ def test_files_that_vanish_under_a_running_job(place: Place) -> None:
 
 
 def test_a_closed_stderr_and_a_bug_of_our_own(place: Place) -> None:
-    script = "\n    import hermes.inside.monitor.steps as m\n    m._time_ns = lambda: 1 / 0\n" + loop(10, end=DONE)
+    script = "\n    import hermes.inside.monitor.at_step_end as m\n    m._time_ns = lambda: 1 / 0\n" + loop(
+        10, end=DONE
+    )
     survives(place, script, "ZeroDivisionError")
     assert place.python("import sys\nsys.stderr = None\n" + _flat(script)).returncode == 0
 

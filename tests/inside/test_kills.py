@@ -27,7 +27,7 @@ _SWEEP = """
     from pathlib import Path
     import hermes.inside as capture
     import hermes.inside.agent
-    import hermes.inside.monitor.steps as monitor
+    import hermes.inside.monitor.at_step_end as monitor
     import hermes.inside.wire.steplog as steplog
 
     # Steps are written at once, as those that take 10 ms are; three or so go into the log together, and a log is full

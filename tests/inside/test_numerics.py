@@ -21,7 +21,7 @@ _TRAINING = """
     torch.set_num_threads(1)
     import hermes.inside as capture
     import hermes.inside.monitor.numerics as numerics
-    import hermes.inside.monitor.steps as steps
+    import hermes.inside.monitor.at_step_end as steps
     numerics._EVERY_NS = numerics._SHARE = 0
     steps.READ_NS = steps._PAUSE_NS = 0
     capture.start()

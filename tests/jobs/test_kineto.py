@@ -23,11 +23,11 @@ import pytest
 from tests.patience import PATIENCE_S
 
 from hermes.base.errors import HermesError, InputError, QueryError
-from hermes.jobs.kineto import daemon as kineto
-from hermes.jobs.kineto.daemon import Ask, Capture, Daemon, Part, begin, configuration, endpoint
-from hermes.jobs.kineto.ipc import NAME, Question, encode
-from hermes.jobs.kineto.processes import KNOWN, Facts, facts
-from hermes.jobs.kineto.trace import Marked, finish, whole
+from hermes.jobs.kineto_daemon import daemon as kineto
+from hermes.jobs.kineto_daemon.daemon import Ask, Capture, Daemon, Part, begin, configuration, endpoint
+from hermes.jobs.kineto_daemon.ipc import NAME, Question, encode
+from hermes.jobs.kineto_daemon.processes import KNOWN, Facts, facts
+from hermes.jobs.kineto_daemon.trace import Marked, finish, whole
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = """

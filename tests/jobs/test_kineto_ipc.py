@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.inside.wire.errors import LiveError
-from hermes.jobs.kineto.ipc import LONGEST_FOLDER, NAME, Endpoint, Question, Registration, decode, encode
+from hermes.jobs.kineto_daemon.ipc import LONGEST_FOLDER, NAME, Endpoint, Question, Registration, decode, encode
 
 CLIENT = "dynoconfigclient01234567-89ab-4cde-8f01-23456789abcd"
 SAME_SOCKET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

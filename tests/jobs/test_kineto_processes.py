@@ -10,7 +10,7 @@ import pytest
 
 from hermes.base.errors import InputError, QueryError
 from hermes.inside.wire.process import me
-from hermes.jobs.kineto.processes import KNOWN, Facts, above, facts, of_job, of_ranks, refusal, trainings
+from hermes.jobs.kineto_daemon.processes import KNOWN, Facts, above, facts, of_job, of_ranks, refusal, trainings
 
 PLAIN = Facts(pid=10, started=1, parent=1, command="python train.py", torch="2.13.0+cpu")
 

@@ -22,11 +22,11 @@ from hermes.inside.wire.control import Slot
 from hermes.inside.wire.process import me
 from hermes.inside.wire.recovery import open_ring
 from hermes.inside.wire.ring import RingWriter
-from hermes.jobs import thresholds
+from hermes.jobs import change_alarm_thresholds as thresholds
 from hermes.jobs.aside import summary
 from hermes.jobs.captures import Wish, answers, ask, automatic, cancel
+from hermes.jobs.change_alarm_thresholds import FILE, Thresholds
 from hermes.jobs.overview import Overview
-from hermes.jobs.thresholds import FILE, Thresholds
 from hermes.jobs.view import draw
 from hermes.jobs.watch import Watcher
 

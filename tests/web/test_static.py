@@ -18,7 +18,7 @@ from hermes.web.sources import listed
 
 STATIC = Path(next(iter(hermes.web.__path__))) / "static"
 ASSETS = Path(next(iter(hermes.report.__path__))) / "assets"
-SHARED = ASSETS / "components"
+SHARED = (ASSETS / "components", ASSETS / "translations")
 FILES = [path for root in (STATIC, ASSETS) for path in sorted(root.rglob("*.*"))]
 SCRIPTS = [path for path in FILES if path.suffix == ".js"]
 CATALOGUE = components.catalogue()
@@ -79,7 +79,7 @@ def test_every_import_is_a_file_that_is_served(script: str) -> None:
 
 
 def test_no_file_of_the_app_hides_one_that_it_shares() -> None:
-    assert {path.name for path in STATIC.iterdir()} & {path.name for path in SHARED.iterdir()} == set()
+    assert {path.name for path in STATIC.iterdir()} & {path.name for root in SHARED for path in root.iterdir()} == set()
 
 
 @each([path for path in FILES if path.suffix in (".js", ".css")], lambda path: path.name)

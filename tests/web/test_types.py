@@ -59,7 +59,7 @@ def app(tmp_path: Path) -> Path:
 def report(tmp_path: Path) -> Path:
     """The report's scripts, where their imports find each other."""
     shutil.copytree(ASSETS / "components", tmp_path / "report")
-    for path in ASSETS.glob("*.js"):
+    for path in [*ASSETS.glob("*.js"), *(ASSETS / "translations").glob("*.js")]:
         shutil.copy(path, tmp_path / "report")
     return tmp_path / "report"
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.inside.monitor.at_step_end import LOOP, Monitor, Stepped
 from hermes.inside.monitor.bandwidth import Bandwidth
 from hermes.inside.monitor.device import device_clock, initialised
 from hermes.inside.monitor.flops import FlopCount
@@ -20,7 +21,6 @@ from hermes.inside.monitor.meter import Meter
 from hermes.inside.monitor.numerics import Numerics
 from hermes.inside.monitor.patches import Patches
 from hermes.inside.monitor.stacks import offer
-from hermes.inside.monitor.steps import LOOP, Monitor, Stepped
 from hermes.inside.profile.captures import Captures
 from hermes.inside.say import say
 from hermes.inside.wire import process

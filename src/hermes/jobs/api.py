@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from hermes.jobs import fitting as fitting
     from hermes.jobs import launch as launch
     from hermes.jobs import metrics as metrics
-    from hermes.jobs import thresholds as thresholds
+    from hermes.jobs.alarms_in_step_log import Detection as Detection
+    from hermes.jobs.alarms_in_step_log import Explained as Explained
+    from hermes.jobs.alarms_in_step_log import detect_in as detect_in
+    from hermes.jobs.alarms_in_step_log import ranks_text as ranks_text
     from hermes.jobs.captures import Asked as Asked
     from hermes.jobs.captures import Wish as Wish
     from hermes.jobs.captures import answers as answers
@@ -31,16 +34,12 @@ if TYPE_CHECKING:
     from hermes.jobs.history import Change as Change
     from hermes.jobs.history import changes as changes
     from hermes.jobs.history import logged as logged
-    from hermes.jobs.kineto import daemon as daemon
-    from hermes.jobs.kineto.daemon import Capture as Capture
-    from hermes.jobs.kineto.daemon import Part as Part
+    from hermes.jobs.kineto_daemon import daemon as daemon
+    from hermes.jobs.kineto_daemon.daemon import Capture as Capture
+    from hermes.jobs.kineto_daemon.daemon import Part as Part
     from hermes.jobs.notices import change as change
     from hermes.jobs.overview import Overview as Overview
     from hermes.jobs.prune import prune as prune
-    from hermes.jobs.steplogs import Detection as Detection
-    from hermes.jobs.steplogs import Explained as Explained
-    from hermes.jobs.steplogs import detect_in as detect_in
-    from hermes.jobs.steplogs import ranks_text as ranks_text
     from hermes.jobs.stuck import ranks_of as ranks_of
     from hermes.jobs.view import JobView as JobView
     from hermes.jobs.view import RankView as RankView
@@ -54,14 +53,14 @@ _HOMES = {
     "Alarm": "hermes.jobs.detect.alarm",
     "Ask": "hermes.jobs.dynamic_config",
     "Asked": "hermes.jobs.captures",
-    "Capture": "hermes.jobs.kineto.daemon",
+    "Capture": "hermes.jobs.kineto_daemon.daemon",
     "Cause": "hermes.jobs.detect.causes",
     "Change": "hermes.jobs.history",
-    "Detection": "hermes.jobs.steplogs",
-    "Explained": "hermes.jobs.steplogs",
+    "Detection": "hermes.jobs.alarms_in_step_log",
+    "Explained": "hermes.jobs.alarms_in_step_log",
     "JobView": "hermes.jobs.view",
     "Overview": "hermes.jobs.overview",
-    "Part": "hermes.jobs.kineto.daemon",
+    "Part": "hermes.jobs.kineto_daemon.daemon",
     "RankView": "hermes.jobs.view",
     "Watcher": "hermes.jobs.watch",
     "Webhook": "hermes.jobs.webhook",
@@ -74,8 +73,8 @@ _HOMES = {
     "cancel": "hermes.jobs.captures",
     "change": "hermes.jobs.notices",
     "changes": "hermes.jobs.history",
-    "daemon": "hermes.jobs.kineto.daemon",
-    "detect_in": "hermes.jobs.steplogs",
+    "daemon": "hermes.jobs.kineto_daemon.daemon",
+    "detect_in": "hermes.jobs.alarms_in_step_log",
     "draw": "hermes.jobs.view",
     "events": "hermes.jobs.events",
     "find_job": "hermes.jobs.captures",
@@ -89,8 +88,8 @@ _HOMES = {
     "progress": "hermes.jobs.captures",
     "prune": "hermes.jobs.prune",
     "ranks_of": "hermes.jobs.stuck",
-    "ranks_text": "hermes.jobs.steplogs",
-    "thresholds": "hermes.jobs.thresholds",
+    "ranks_text": "hermes.jobs.alarms_in_step_log",
+    "thresholds": "hermes.jobs.change_alarm_thresholds",
     "captures": "hermes.jobs.captures",
     "write": "hermes.jobs.dynamic_config",
 }

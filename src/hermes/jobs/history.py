@@ -10,11 +10,11 @@ import numpy as np
 
 from hermes.base.errors import HermesError
 from hermes.inside.wire.rundir import JOB_FILE
+from hermes.jobs.alarms_in_step_log import explained
 from hermes.jobs.detect.alarm import Alarm
 from hermes.jobs.detect.causes import Cause
 from hermes.jobs.detect.detect import detect, detector_of
-from hermes.jobs.detect.steps import Steps, from_walls, read_steps
-from hermes.jobs.steplogs import explained
+from hermes.jobs.detect.read_step_logs import Steps, from_walls, read_steps
 
 _PRESET = "robust"
 _ABOVE = 8

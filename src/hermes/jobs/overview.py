@@ -17,7 +17,7 @@ from hermes.jobs.current import Current, Files
 from hermes.jobs.detect.alarm import Alarm
 from hermes.jobs.detect.causes import Cause, split
 from hermes.jobs.detect.detect import detector_of
-from hermes.jobs.detect.steps import Steps
+from hermes.jobs.detect.read_step_logs import Steps
 from hermes.jobs.prune import prune
 from hermes.jobs.view import Bandwidth, JobView, RankView
 from hermes.jobs.watch import Watcher

@@ -17,16 +17,17 @@ from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, rings
-from hermes.jobs import thresholds
+from hermes.jobs import change_alarm_thresholds as thresholds
 from hermes.jobs.aside import LONGEST_S, analysis, outcome, stop
 from hermes.jobs.captures import Asked, Wish, answers, ask, automatic, finished, set_aside, write_manifest
-from hermes.jobs.detect.alarm import Alarm, Detector, KSigmaSettings, Policy
+from hermes.jobs.detect.alarm import Alarm, Detector, Policy
+from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 from hermes.jobs.detect.causes import Cause
 from hermes.jobs.detect.detect import detector_of
 from hermes.jobs.detect.job import KEPT, JobDetector, Notice
 from hermes.jobs.detect.ksigma import KSigma
 from hermes.jobs.detect.numerics import Numerics
-from hermes.jobs.detect.steps import Steps, steps_of
+from hermes.jobs.detect.read_step_logs import Steps, steps_of
 from hermes.jobs.events import note as _note
 from hermes.jobs.notices import facts_of, text_of
 from hermes.jobs.stuck import LEAST_NS, Progress, Stall, seen_ns, stacks, stall

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hermes.knowledge import migration
 from hermes.migrate.model import Effect, Effort, Place, Sure
 from hermes.migrate.python.file import Change, Found
-from hermes.migrate.python.libraries import _EFFECTS, _EFFORTS
+from hermes.migrate.python.find_libraries import _EFFECTS, _EFFORTS
 from hermes.migrate.rules import RULES
 
 _DEVICE_KEY = r"(?:[\w.]*[-_.])?(?:device|device[-_]?type|map_location|dev)"

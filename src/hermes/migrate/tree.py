@@ -31,7 +31,16 @@ from hermes.migrate.model import (
     TreeChange,
     TreeScan,
 )
-from hermes.migrate.python import branches, convert, cuda, devices, header, libraries, slow, support
+from hermes.migrate.python import (
+    branches,
+    convert,
+    find_cuda_calls,
+    find_devices,
+    find_libraries,
+    find_slow_calls,
+    find_unsupported_calls,
+    header,
+)  # fmt: skip
 from hermes.migrate.python.file import File, Found, apply, edits_of
 from hermes.migrate.python.project import Project
 from hermes.migrate.python.source import NotPythonError, Source
@@ -109,14 +118,14 @@ class Worker:
 
 def examine(file: File) -> None:
     """Find everything in a Python file."""
-    cuda.find(file)
-    devices.find(file)
-    support.find(file)
-    libraries.find(file)
-    slow.find(file)
+    find_cuda_calls.find(file)
+    find_devices.find(file)
+    find_unsupported_calls.find(file)
+    find_libraries.find(file)
+    find_slow_calls.find(file)
     header.reachable(file)
     branches.settle(file)
-    cuda.find_imports(file)
+    find_cuda_calls.find_imports(file)
 
 
 def scan_tree(root: Path, target: Target, workers: int | None = None) -> TreeScan:

@@ -11,7 +11,8 @@ from hermes.model.declare import declared, spread_out
 
 _ASSETS = Path(__file__).parent / "assets"
 _COMPONENTS = _ASSETS / "components"
-_CATALOGUE = "catalogue.json"
+_TRANSLATIONS = _ASSETS / "translations"
+_CATALOGUE = "english_chinese.json"
 # The report's own modules: `data.js` stands where the app has one that asks its server.
 _OWN = ("data.js", "report.js")
 
@@ -32,14 +33,14 @@ class BundleError(ValueError):
 @cache
 def files() -> dict[str, bytes]:
     """What a page that loads files is served: each shared file by its name."""
-    served = {path.name: path.read_bytes() for path in sorted(_COMPONENTS.iterdir())}
+    served = {path.name: path.read_bytes() for path in sorted([*_COMPONENTS.iterdir(), *_TRANSLATIONS.iterdir()])}
     return served | {_CATALOGUE: json.dumps(catalogue(), ensure_ascii=False).encode()}
 
 
 @cache
 def catalogue() -> dict[str, list[str]]:
     """Every word of the pages in English and Chinese by its key; those of measures are where they are declared."""
-    words: dict[str, list[str]] = json.loads((_COMPONENTS / _CATALOGUE).read_bytes())
+    words: dict[str, list[str]] = json.loads((_TRANSLATIONS / _CATALOGUE).read_bytes())
     for about in declared().values():
         words.setdefault(f"table.{about.path}", [about.title, about.zh])
         for column, prefix in spread_out(about.columns):

@@ -14,7 +14,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from hermes.model.report import Report
-from hermes.report import cells, charts, comm_text, components, format, palette, plan_words, shape, tables
+from hermes.report import cells, charts, comm_text, components, format, palette, plan_words, shape, table_columns
 from hermes.report.inlined import inlined
 
 _TEMPLATE = "report.html.j2"
@@ -45,11 +45,11 @@ def render_html(report: Report) -> str:
     css = Markup(palette.style() + components.style() + _asset("report.css"))
     script = Markup(components.script())
     degraded = [note for note in report.diagnostics if note.level == "degraded"]
-    every = tables.tables(report)
+    every = table_columns.tables(report)
     communication = [table for table in every if table.rows and _part(table.key) == "communication"]
     structure = [table for table in every if table.rows and _part(table.key) == "structure"]
     shown = [table for table in every if table.rows and not _part(table.key)]
-    ascend, inputs = tables.ascend_table(report), tables.inputs_table(report)
+    ascend, inputs = table_columns.ascend_table(report), table_columns.inputs_table(report)
     split, path = charts.step_chart(report), charts.path_chart(report)
     held = [table for table in (ascend, *communication, *structure, *shown, inputs) if table.rows]
     return template().render(

@@ -11,8 +11,8 @@ import pytest
 from hermes.inside.wire.record import FLAGS, NULL
 from hermes.jobs.detect.causes import split, what_costs
 from hermes.jobs.detect.job import JobDetector, Notice, replay
+from hermes.jobs.detect.read_step_logs import Steps, from_walls
 from hermes.jobs.detect.robust import Robust
-from hermes.jobs.detect.steps import Steps, from_walls
 
 MS = 1_000_000
 Floats = npt.NDArray[np.float64]

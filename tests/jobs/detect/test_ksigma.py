@@ -6,7 +6,8 @@ import pytest
 
 from hermes.base.errors import InputError
 from hermes.inside.wire.record import FLAGS
-from hermes.jobs.detect.alarm import Alarm, KSigmaSettings, Policy
+from hermes.jobs.detect.alarm import Alarm, Policy
+from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 from hermes.jobs.detect.ksigma import KSigma
 
 HOUR = 3600 * 10**9

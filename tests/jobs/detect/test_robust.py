@@ -14,8 +14,8 @@ from hermes.inside.wire.record import FLAGS
 from hermes.jobs.detect.alarm import Alarm
 from hermes.jobs.detect.detect import detect
 from hermes.jobs.detect.ranksum import autocorrelation_time, rank_sum_z
+from hermes.jobs.detect.read_step_logs import from_walls
 from hermes.jobs.detect.robust import Robust
-from hermes.jobs.detect.steps import from_walls
 
 Floats = npt.NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hermes.inside.wire.record import NULL
-from hermes.jobs.detect.steps import from_walls
+from hermes.jobs.detect.read_step_logs import from_walls
 
 
 @pytest.mark.parametrize(

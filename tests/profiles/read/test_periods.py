@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hermes.model.tables.step import FOUND
+from hermes.model.tables.unmarked_steps import FOUND
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.profiles.read.kineto.periods import boundaries

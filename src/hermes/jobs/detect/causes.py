@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hermes.jobs.detect.periodic import periodic
-from hermes.jobs.detect.steps import Steps
+from hermes.jobs.detect.read_step_logs import Steps
 from hermes.jobs.detect.straggler import lasting_straggler
 from hermes.model.limit import Limit
 

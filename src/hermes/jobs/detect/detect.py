@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hermes.base.errors import QueryError
-from hermes.jobs.detect.alarm import Alarm, Detector, KSigmaSettings
+from hermes.jobs.detect.alarm import Alarm, Detector
+from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 from hermes.jobs.detect.job import replay
 from hermes.jobs.detect.ksigma import KSigma
+from hermes.jobs.detect.read_step_logs import Steps
 from hermes.jobs.detect.robust import Robust
-from hermes.jobs.detect.steps import Steps
 
 PRESETS = ("robust", "ksigma")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hermes.jobs.detect.alarm import Alarm
 from hermes.jobs.detect.causes import Cause, why_slower
-from hermes.jobs.detect.steps import Steps
+from hermes.jobs.detect.read_step_logs import Steps
 from hermes.jobs.detect.straggler import straggler
 
 _AROUND = 200

@@ -14,7 +14,7 @@ from hermes.inside.wire.record import AT, FLAGS
 from hermes.jobs.detect.alarm import Alarm, Detector
 from hermes.jobs.detect.causes import Cause
 from hermes.jobs.detect.explain import cause_of_alarms
-from hermes.jobs.detect.steps import Steps, steps_of
+from hermes.jobs.detect.read_step_logs import Steps, steps_of
 from hermes.jobs.detect.straggler import Straggler, straggler
 from hermes.jobs.detect.unit import DECIDED_AFTER, Row, Unit
 

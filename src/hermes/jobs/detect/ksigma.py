@@ -6,7 +6,8 @@ What the public description leaves open is decided here, and said in `docs/captu
 from __future__ import annotations
 
 from hermes.inside.wire.record import FLAGS
-from hermes.jobs.detect.alarm import Alarm, KSigmaSettings
+from hermes.jobs.detect.alarm import Alarm
+from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 
 _SKIPPED = FLAGS["first"] | FLAGS["profiled"] | FLAGS["foreign_profiler"]
 _FLOOR = 0.001

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hermes.jobs.detect.steps import Steps
+from hermes.jobs.detect.read_step_logs import Steps
 
 _LEAST = 4
 _DEVIATIONS = 6.0

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from hermes.inside.wire.record import FLAGS
 from hermes.jobs.detect.alarm import Alarm
+from hermes.jobs.detect.alarm_thresholds import RobustSettings
 from hermes.jobs.detect.ranksum import Floats, autocorrelation_time, mean, middle, rank_sum_z
 from hermes.jobs.detect.turns import by_turns
 from hermes.jobs.detect.warmup import Aside
@@ -33,25 +34,6 @@ _LONG = 80
 _EARLY = 20
 _EARLY_RATIO = 1.15
 _LEFT_OUT = sum(FLAGS[name] for name in ("first", "profiled", "checkpoint", "evaluation", "foreign_profiler"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RobustSettings:
-    """Sizes are in steps; see `docs/evidence/detection.md`."""
-
-    skip: int = 20
-    least_reference: int = 60
-    most_reference: int = 1000
-    windows: tuple[int, ...] = (40, 80, 160, 320, 640)
-    every: int = 5
-    z: float = 5.0
-    effect: float = 0.04
-    row: int = 4
-    spike_deviations: float = 5.0
-    spike_over_p99: float = 1.15
-    cusum_slack: float = 0.5
-    cusum_limit: float = 12.0
-    work_change: float = 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

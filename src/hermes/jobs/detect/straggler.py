@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 
-from hermes.jobs.detect.steps import Steps
+from hermes.jobs.detect.read_step_logs import Steps
 
 _LEAST_STEPS = 20
 _MORE = 1.15

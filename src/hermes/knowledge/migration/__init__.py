@@ -1,6 +1,6 @@
 """What of CUDA's world has a counterpart on Ascend: libraries, environment variables, torch APIs; each with its source.
 
-The facts are tables beside this module: `libraries.csv`, `settings.csv`, `apis.csv` (made by
+The facts are tables beside this module: `libraries.csv`, `settings.csv`, `ascend_api_support.csv` (made by
 `tools/extract_ascend_apis.py`) and `sources.csv`, which says what a source's key stands for.
 """
 
@@ -105,7 +105,7 @@ def support(version: str) -> Mapping[str, Support]:
     """The support table for a torch version: each API that the documentation lists, by full name."""
     if version not in VERSIONS:
         raise ValueError(f"no support table for torch {version}; there are {', '.join(VERSIONS)}")
-    return {row["api"]: _support(row) for row in _rows("apis.csv") if version in row["versions"].split()}
+    return {row["api"]: _support(row) for row in _rows("ascend_api_support.csv") if version in row["versions"].split()}
 
 
 def _support(row: Mapping[str, str]) -> Support:

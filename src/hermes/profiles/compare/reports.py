@@ -11,7 +11,7 @@ from hermes.model.measures import StepSplit
 from hermes.model.report import Report
 from hermes.profiles.compare.changes import Found, Run, compare
 from hermes.profiles.load import Loaded, RankData
-from hermes.profiles.pipeline.steps import splits_of
+from hermes.profiles.pipeline.steps_of_one_rank import splits_of
 
 _KEYS = ["kind", "name", "step"]
 _KERNEL = ("name", "type", "component", "dur_ns", "step")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from hermes.base.errors import Diagnostic
-from hermes.model.tables.step import FOUND
+from hermes.model.tables.unmarked_steps import FOUND
 
 _SHOWN = 4
 # Doubles keep microseconds since 1970 to a quarter of one: marks that touch may seem to overlap by it.

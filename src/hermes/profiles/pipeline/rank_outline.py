@@ -18,7 +18,7 @@ from hermes.profiles.measure.communication.arrivals import by_peer, identified, 
 from hermes.profiles.measure.communication.collectives import group_info
 from hermes.profiles.measure.steps.breakdown import ascend_splits, reported_splits, step_splits, summed_splits
 from hermes.profiles.pipeline.doubtful_steps import step_doubts
-from hermes.profiles.pipeline.step_file import contradictions
+from hermes.profiles.pipeline.profilers_own_split import contradictions
 from hermes.store.rank_data import RankData
 
 MOST_OPERATIONS = 16_384

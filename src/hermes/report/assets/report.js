@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { roofline } from "./roofline.js";
 import { table } from "./table.js";
-import { speak } from "./words.js";
+import { speak } from "./translate.js";
 
 const VIEW = 16; // rows of a table before one scrolls
 

@@ -5,7 +5,7 @@ import { ask, doc, open, to } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { clean, clip, duration } from "./format.js";
 import { load, turn } from "./language.js";
-import { current, t } from "./words.js";
+import { current, t } from "./translate.js";
 
 /** @type {[string, string, () => Promise<{render: (main: HTMLElement) => void | Promise<void>}>][]} */
 const PAGES = [

@@ -1,6 +1,6 @@
 // The language of the pages: English or Chinese, as the browser has it until it is turned.
 
-import { current, speak } from "./words.js";
+import { current, speak } from "./translate.js";
 
 /** @type {Record<string, [string, string]>} */
 let catalogue = {};
@@ -14,7 +14,7 @@ function use(language) {
 }
 
 export async function load() {
-  const answer = await fetch("/static/catalogue.json");
+  const answer = await fetch("/static/english_chinese.json");
   catalogue = await answer.json();
   use(localStorage.getItem("hermes-language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
 }

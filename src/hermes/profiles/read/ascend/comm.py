@@ -19,8 +19,8 @@ from hermes.base.units import bytes_of, ns_of_ms, ns_of_us
 from hermes.knowledge.ascend import BYTES_OF_DTYPE, op_of_hccl
 from hermes.profiles.read.ascend.folder import load_json
 from hermes.profiles.read.ascend.info import Job, Member
+from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.steps import own_device
 
 _MB = 1_000_000
 _POINT_TO_POINT = ("send", "recv", "send_recv")

@@ -15,10 +15,10 @@ import polars as pl
 
 from hermes.knowledge.ascend import COMPONENT_OF_UNIT, COPY_DIRECTION, NONE_32, UNIT_OF_TASK
 from hermes.profiles.read import csvfile
+from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.csvfile import Csv, whole
 from hermes.profiles.read.query import ns_sql, one
 from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.steps import own_device
 
 # Counters of the cube (aic) and vector (aiv) cores; chips of older kinds write them without the prefix.
 _PMU = re.compile(

@@ -17,11 +17,11 @@ from hermes.profiles.read.ascend.folder import Capture
 from hermes.profiles.read.ascend.info import Job, read_info
 from hermes.profiles.read.ascend.kernel import read_kernels
 from hermes.profiles.read.ascend.trace import Trace, read_trace
+from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.query import one
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import legible
-from hermes.profiles.read.steps import own_host
 
 # The profiler's default name of a worker is {host}_{pid}.
 _WORKER = re.compile(r"^(.+)_\d+_\d{14,17}_ascend_(?:pt|ms)$")

@@ -13,11 +13,11 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
+from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.chrome import Scan, scan
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.query import one
 from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.steps import own_host
 
 _SERIES = (
     "MHz",

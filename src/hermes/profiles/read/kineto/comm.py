@@ -8,12 +8,12 @@ import duckdb
 import polars as pl
 
 from hermes.knowledge.collectives import BACKENDS, dtypes, op_of_words
+from hermes.profiles.read.assign_rows_to_steps import own_device, own_host
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.comm_calls import with_calls
 from hermes.profiles.read.kineto.device import STREAM
 from hermes.profiles.read.query import one
 from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.steps import own_device, own_host
 
 _FACTS = (
     "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Process Group Name",

@@ -10,10 +10,10 @@ import polars as pl
 
 from hermes.knowledge.blocking import OF_GRAPH
 from hermes.knowledge.collectives import is_local, of_kernel
+from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.signature import with_signatures
 from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.steps import own_device
 
 _GRID = re.compile(r"\[\s*[0-9]{1,10}\s*(,\s*[0-9]{1,10}\s*){2}\]")
 _NUMBER = re.compile("[0-9]+")

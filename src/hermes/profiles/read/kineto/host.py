@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 
 from hermes.knowledge.blocking import BLOCKS, TO_PAGEABLE
+from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.kineto.periods import found_steps
 from hermes.profiles.read.kineto.signature import with_signatures
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.steps import own_host
 
 _STEP_NAME = "^ProfilerStep#(\\d+)$"
 IS_STEP = f"starts_with(name, 'ProfilerStep#') AND regexp_matches(name, '{_STEP_NAME}')"

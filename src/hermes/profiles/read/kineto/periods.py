@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hermes.base.intervals import Ints
-from hermes.model.tables.step import FOUND
+from hermes.model.tables.unmarked_steps import FOUND
 
 # vLLM marks `execute_context_1(888_788544)_generation_0(0)` (requests and tokens), SGLang `step[DECODE bs=32]`.
 _MARK = r"^execute_(\d+_)?context_\d+\(.*_generation_\d+\(|^step\[[A-Z_]+"

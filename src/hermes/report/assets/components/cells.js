@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { bandwidth, bytes, clean, clip, duration, number, percent, runs, since } from "./format.js";
-import { has, t } from "./words.js";
+import { has, t } from "./translate.js";
 
 const MOMENT = /^(start|ts|alloc|release|launch|src|dst|longest_at|.*_at)_ns$/;
 const SHARE = /(^|_)(share|usage|mfu|overlap|fragmentation|empty|full|busiest|roof_share|coverage)$/;

@@ -2,7 +2,7 @@
 
 import { h, s, say } from "./dom.js";
 import { bytes, duration, share } from "./format.js";
-import { t } from "./words.js";
+import { t } from "./translate.js";
 
 export const PARTS = /** @type {const} */ (["compute", "comm", "copy", "free"]);
 

@@ -3,7 +3,7 @@
 import { measureText, title } from "./cells.js";
 import { heat } from "./charts.js";
 import { duration } from "./format.js";
-import { t } from "./words.js";
+import { t } from "./translate.js";
 
 /**
  * @typedef {{least: number, median: number, most: number, most_rank: number}} Spread

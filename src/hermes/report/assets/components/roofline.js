@@ -3,7 +3,7 @@
 import { h, s } from "./dom.js";
 import { clean, duration, number } from "./format.js";
 import { doc } from "./data.js";
-import { t } from "./words.js";
+import { t } from "./translate.js";
 
 const WIDE = 1000;
 const TALL = 320;

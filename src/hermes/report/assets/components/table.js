@@ -5,7 +5,7 @@ import { copy, csv, markdown } from "./copying.js";
 import { ask, keep, param, short, timelineAt } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { number } from "./format.js";
-import { t } from "./words.js";
+import { t } from "./translate.js";
 
 const ROW = 27; // px, as in the style
 const STRETCH = 100;

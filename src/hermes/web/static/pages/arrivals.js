@@ -3,7 +3,7 @@
 import { button, h, s } from "../dom.js";
 import { clean, clip, duration, number } from "../format.js";
 import { doc, keep, param, to } from "../data.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { section } from "./parts.js";
 
 const FIRST = 12;

@@ -6,7 +6,7 @@ import { doc, param, rowsOf, tables, ask } from "../data.js";
 import { heat } from "../charts.js";
 import { groupName } from "../cells.js";
 import { table } from "../table.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { arrivals } from "./arrivals.js";
 import { empty, facts, heading, picker, rankPicker, rest, section } from "./parts.js";
 

@@ -5,7 +5,7 @@ import { PARTS, legend, stack } from "../charts.js";
 import { h } from "../dom.js";
 import { clean, clip, duration, ns, percent } from "../format.js";
 import { table } from "../table.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { empty, heading, picker, section } from "./parts.js";
 
 /**

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { number } from "../format.js";
 import { chiefRank, once, param, tables, to } from "../data.js";
 import { table } from "../table.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { generic, heading, rankPicker, tableTitle } from "./parts.js";
 
 /** @param {HTMLElement} main */

@@ -3,7 +3,7 @@
 import { h, say } from "../dom.js";
 import { clean, clip, duration, number, percent } from "../format.js";
 import { ask, keep, param, timelineAt } from "../data.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { picker, section } from "./parts.js";
 
 const ROW = 19; // px, as in the style

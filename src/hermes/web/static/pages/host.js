@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { clean } from "../format.js";
 import { param, rowsOf, tables, to } from "../data.js";
 import { table } from "../table.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { flame } from "./flame.js";
 import { facts, generic, heading, rankPicker, rest } from "./parts.js";
 

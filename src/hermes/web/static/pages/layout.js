@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { duration, runs } from "../format.js";
 import { keep, once } from "../data.js";
 import { PARTS, heat } from "../charts.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { section } from "./parts.js";
 
 const DIMENSIONS = ["pp", "dp", "ep", "cp", "tp"]; // from what lies furthest apart to neighbours

@@ -3,7 +3,7 @@
 import { act, keep, param } from "../data.js";
 import { button, h, s, say } from "../dom.js";
 import { bytes, clean, clip, duration, number, percent, runs } from "../format.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { empty, heading } from "./parts.js";
 
 /**

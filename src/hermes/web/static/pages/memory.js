@@ -6,7 +6,7 @@ import { ask, keep, param, splits } from "../data.js";
 import { curves } from "../charts.js";
 import { table } from "../table.js";
 import { moment } from "../cells.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { empty, facts, heading, picker, rankPicker, rest, section } from "./parts.js";
 
 /** @type {Record<string, string>} */

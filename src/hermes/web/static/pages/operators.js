@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { clean, number, percent } from "../format.js";
 import { ask, doc, param, rowsOf, to } from "../data.js";
 import { table } from "../table.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { facts, heading, picker, rankPicker, rest, section } from "./parts.js";
 import { roofline } from "../roofline.js";
 

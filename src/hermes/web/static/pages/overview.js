@@ -5,7 +5,7 @@ import { clean, clip, duration, percent, runs } from "../format.js";
 import { doc, rowsOf, splits, timelineAt, to, typical } from "../data.js";
 import { PARTS, legend, partsOf, stack } from "../charts.js";
 import { colour, key, table } from "../table.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { section } from "./parts.js";
 
 const BARS = 12;

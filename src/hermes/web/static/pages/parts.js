@@ -5,7 +5,7 @@ import { clean } from "../format.js";
 import { chiefRank, doc, keep, param, tables } from "../data.js";
 import { table } from "../table.js";
 import { text, title } from "../cells.js";
-import { has, t } from "../words.js";
+import { has, t } from "../translate.js";
 
 /** @param {string} name @param {string} [about] */
 export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(about ? [h("p", { class: "lead" }, prose(about))] : [])];

@@ -5,7 +5,7 @@ import { clean, duration, percent, since } from "../format.js";
 import { doc, param, rowsOf, splits, timelineAt } from "../data.js";
 import { stack, strips } from "../charts.js";
 import { colour, key, table } from "../table.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
 
 /** @param {HTMLElement} main */

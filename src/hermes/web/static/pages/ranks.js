@@ -6,7 +6,7 @@ import { doc, keep, param, rowsOf, splits, timelineAt, to, typical } from "../da
 import { PARTS, heat, partsOf, stack } from "../charts.js";
 import { table } from "../table.js";
 import { matrix } from "../matrix.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { layout } from "./layout.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
 

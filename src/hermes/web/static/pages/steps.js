@@ -5,7 +5,7 @@ import { clean, clip, duration, number } from "../format.js";
 import { doc, keep, once, param, rowsOf, splits, timelineAt } from "../data.js";
 import { PARTS, legend, lines, partsOf, stack } from "../charts.js";
 import { table } from "../table.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
 
 const FEW = 8;

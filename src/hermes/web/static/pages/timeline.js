@@ -4,7 +4,7 @@ import { h, say } from "../dom.js";
 import { clean, duration } from "../format.js";
 import { chiefRank, doc, keep, once, param, splits, to } from "../data.js";
 import { moment } from "../cells.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { empty, heading } from "./parts.js";
 
 const AROUND = 50e6; // ns before and after a moment of a capture without steps

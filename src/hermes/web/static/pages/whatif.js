@@ -4,7 +4,7 @@ import { ask, doc, keep, param, splits } from "../data.js";
 import { PARTS, legend, partsOf, stack, strips } from "../charts.js";
 import { button, h, prose, say } from "../dom.js";
 import { clean, clip, duration, percent } from "../format.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { empty, heading, picker, section } from "./parts.js";
 
 /**

@@ -17,7 +17,7 @@ from hermes.profiles.read.ascend.db.device import Tasks
 from hermes.profiles.read.ascend.db.host import Host
 from hermes.profiles.read.ascend.db.links import Launches
 from hermes.profiles.read.ascend.db.profile import Profile, Wanted, known, some
-from hermes.profiles.read.steps import own_device
+from hermes.profiles.read.assign_rows_to_steps import own_device
 
 _OPERATION = Wanted(
     table="COMMUNICATION_OP",

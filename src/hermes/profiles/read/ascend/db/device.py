@@ -22,7 +22,7 @@ from hermes.knowledge.ascend import (
 from hermes.profiles.read.ascend.db.host import Host
 from hermes.profiles.read.ascend.db.links import Launches
 from hermes.profiles.read.ascend.db.profile import Profile, Wanted, known, shapes, some
-from hermes.profiles.read.steps import own_device
+from hermes.profiles.read.assign_rows_to_steps import own_device
 
 _TASK = Wanted(
     table="TASK",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from hermes.profiles.read.ascend.db.profile import Profile, Wanted, shapes, some, thread
+from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.nest import nest
-from hermes.profiles.read.steps import own_host
 
 _API_TYPES = {
     20000: "acl",

@@ -9,9 +9,9 @@ import polars as pl
 from hermes.profiles.read.ascend.folder import Capture
 from hermes.profiles.read.ascend.raw.reader import write_records
 from hermes.profiles.read.ascend.text import read_text
+from hermes.profiles.read.assign_rows_to_steps import own_device, own_host
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.steps import own_device, own_host
 
 _OF_RECORDS = ("setting", "step", "stack", "gc", "memory", "allocation")
 _ADDED = ("host_op", "flow")

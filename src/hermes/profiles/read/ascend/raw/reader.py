@@ -19,9 +19,9 @@ from hermes.profiles.read.ascend.raw.clock import Clock, clock_of, host_facts
 from hermes.profiles.read.ascend.raw.memory import write_memory
 from hermes.profiles.read.ascend.raw.python_calls import python_calls
 from hermes.profiles.read.ascend.raw.tools import what_to_run
+from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.steps import own_host
 
 _DAY_NS = 86_400 * 10**9
 _STEP_MARK = r"^ProfilerStep#(\d{1,18})$"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from hermes.base.errors import HermesError, InputError
 from hermes.inside.wire.rundir import Job
-from hermes.jobs.detect.alarm import KSigmaSettings
+from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 
 FILE = "thresholds.json"
 _LEAST = {"k": 0.1, "consecutive": 1.0}

@@ -20,9 +20,9 @@ from hermes.inside.wire.control import FINAL
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.levels import TORCH, CaptureError, room
 from hermes.jobs.captures import MANIFEST
-from hermes.jobs.kineto.ipc import Endpoint, Question, Sender
-from hermes.jobs.kineto.processes import Facts, above, facts, of_job, of_ranks, refusal, trainings
-from hermes.jobs.kineto.trace import Marked, finish, whole
+from hermes.jobs.kineto_daemon.ipc import Endpoint, Question, Sender
+from hermes.jobs.kineto_daemon.processes import Facts, above, facts, of_job, of_ranks, refusal, trainings
+from hermes.jobs.kineto_daemon.trace import Marked, finish, whole
 
 POLL_S = 5.0
 """How often libkineto asks, unless its KINETO_CONFIG says otherwise."""

@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.profiles.read.steps import own_device, own_host
+from hermes.profiles.read.assign_rows_to_steps import own_device, own_host
 
 STEP = {"step": pl.Int64, "start_ns": pl.Int64, "dur_ns": pl.Int64}
 ROW = {"start_ns": pl.Int64, "dur_ns": pl.Int64, "launch_ns": pl.Int64}

@@ -15,7 +15,7 @@ from hermes.jobs.detect.detect import detector_of
 from hermes.jobs.detect.job import replay
 from hermes.jobs.detect.numerics import Wrong
 from hermes.jobs.detect.numerics import replay as replay_numbers
-from hermes.jobs.detect.steps import Steps, read_steps
+from hermes.jobs.detect.read_step_logs import Steps, read_steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import pytest
 from hermes.model.measures import AscendSplit
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
-from hermes.profiles.pipeline.step_file import contradictions
+from hermes.profiles.pipeline.profilers_own_split import contradictions
 from hermes.store.cache import Cache
 
 MS = 1_000_000

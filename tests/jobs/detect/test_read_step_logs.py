@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from hermes.base.errors import HermesError
 from hermes.inside.wire.record import FLAGS
+from hermes.jobs.alarms_in_step_log import detect_in
 from hermes.jobs.detect.causes import split, what_costs, why_slower
 from hermes.jobs.detect.periodic import periodic
-from hermes.jobs.detect.steps import Steps, from_walls, read_steps
+from hermes.jobs.detect.read_step_logs import Steps, from_walls, read_steps
 from hermes.jobs.detect.straggler import straggler
-from hermes.jobs.steplogs import detect_in
 
 MS = 1_000_000
 

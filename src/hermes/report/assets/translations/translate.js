@@ -1,4 +1,4 @@
-// The page's own words from one catalogue; sentences of the analysis come as they are.
+// The pages' own words, from english_chinese.json; sentences of the analysis come as they are.
 
 /** @type {Record<string, string>} */
 let words = {};

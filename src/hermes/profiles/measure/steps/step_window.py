@@ -1,0 +1,96 @@
+"""What a step is: where the window of each begins and ends, and which of the device's work it holds.
+
+docs/decisions/0003 says why. Which of the steps stands for a rank is said in `model/typical_step.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from hermes.knowledge.vendors import traits
+from hermes.model.tables.unmarked_steps import FOUND
+from hermes.profiles.measure.steps.device_work import Work, work_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWindow:
+    """The window of one step, half-open; without a number it is the whole capture.
+
+    `mark` is the host's mark, `first_ns` the first task that counts for the step; `work` is None where no device was
+    recorded.
+    """
+
+    step: int | None
+    kind: Literal["device", "host", "found", "capture"]
+    start_ns: int
+    end_ns: int
+    work: Work | None
+    mark: tuple[int, int] | None = None
+    first_ns: int | None = None
+
+
+def step_windows(vendor: str, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
+    """The steps of one rank, in order; one for the whole capture when no step was marked.
+
+    On Ascend a step's window is the device's, and holds the work that the step launched. Elsewhere it is the host's
+    mark, and holds what the device did in that time.
+    """
+    if not step.height and tasks["step"].null_count() == tasks.height:
+        return _capture(work_of(tasks)) if tasks.height else iter(())
+    return _of_device(step, tasks) if traits(vendor).window == "device" else _of_host(step, tasks)
+
+
+def tasks_by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
+    """Each step's rows, in step order; the rows of no step, as None, only where there is no step at all."""
+    parts = tasks.partition_by("step", as_dict=True)
+    numbers = sorted(number for (number,) in parts if number is not None)
+    for number in numbers or ([None] if tasks.height else []):
+        yield number, parts[(number,)]
+
+
+def _capture(work: Work) -> Iterator[StepWindow]:
+    span = (work.compute | work.comm | work.copy).span
+    if span:
+        yield StepWindow(step=None, kind="capture", start_ns=span[0], end_ns=span[1], work=work)
+
+
+def _of_device(step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
+    marks = {
+        number: (start, start + length)
+        for number, start, length in step.select("step", "start_ns", "dur_ns").iter_rows()
+    }
+    owned = dict(tasks_by_step(tasks))
+    for number in sorted({*marks, *(number for number in owned if number is not None)}):
+        mark = marks.get(number)
+        work = work_of(owned[number]) if number in owned else Work()
+        if work.span:
+            start, end = work.span
+            yield StepWindow(
+                step=number, kind="device", start_ns=start, end_ns=end, work=work, mark=mark, first_ns=start
+            )
+        elif mark:
+            told = work if tasks.height else None
+            yield StepWindow(step=number, kind="host", start_ns=mark[0], end_ns=mark[1], work=told, mark=mark)
+
+
+def _of_host(step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
+    work = work_of(tasks)
+    busy = work.compute | work.comm | work.copy
+    rows = step.sort("start_ns").select("step", "start_ns", "dur_ns", pl.col("name").str.starts_with(FOUND))
+    for number, start, length, found in rows.iter_rows():
+        mark = (start, start + length)
+        # What the device still does for the step before counts in the window, and so does not make it prepare.
+        inside = busy.clip(*mark).span
+        yield StepWindow(
+            step=number,
+            kind="found" if found else "host",
+            start_ns=mark[0],
+            end_ns=mark[1],
+            work=work if tasks.height else None,
+            mark=mark,
+            first_ns=inside[0] if inside else None,
+        )
