@@ -17,7 +17,8 @@ def run(job: str, ksigma: float | None, min_consec: int | None) -> None:
     JOB is its name or a part of it; not needed when only one job runs. Who watches the job takes them up at its next
     look: the count of spikes in a row begins anew, the baseline stays.
     """
-    from hermes.jobs.api import captures, thresholds
+    from hermes.jobs.api import captures
+    from hermes.jobs.api import change_alarm_thresholds as thresholds
 
     found = captures.find_job(job, os.environ)
     wanted = thresholds.Thresholds(k=ksigma, consecutive=min_consec)

@@ -9,6 +9,7 @@ from hermes.base.lazy import names_of
 if TYPE_CHECKING:
     from hermes.jobs import aside as aside
     from hermes.jobs import captures as captures
+    from hermes.jobs import change_alarm_thresholds as change_alarm_thresholds
     from hermes.jobs import fitting as fitting
     from hermes.jobs import launch as launch
     from hermes.jobs import metrics as metrics
@@ -89,7 +90,7 @@ _HOMES = {
     "prune": "hermes.jobs.prune",
     "ranks_of": "hermes.jobs.stuck",
     "ranks_text": "hermes.jobs.alarms_in_step_log",
-    "thresholds": "hermes.jobs.change_alarm_thresholds",
+    "change_alarm_thresholds": "hermes.jobs.change_alarm_thresholds",
     "captures": "hermes.jobs.captures",
     "write": "hermes.jobs.dynamic_config",
 }

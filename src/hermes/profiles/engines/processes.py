@@ -40,12 +40,14 @@ class Processes(Engine):
 
     def __init__(self, jobs: int | None = None) -> None:
         self._jobs = jobs or max(1, min(cores(), _room()))
+        # Whoever says how many processes may run says how much of the machine to take.
+        self._threads = 1 if jobs else max(1, cores() // self._jobs)
         self._workers: list[_Worker] = []
 
     @property
     def threads(self) -> int:
-        """The cores are shared out among the processes."""
-        return max(1, cores() // self._jobs)
+        """One for each process that was asked for; without a number the cores are shared out among the processes."""
+        return self._threads
 
     def map(self, function: Callable[[Given], Made], given: Mapping[int, Given]) -> dict[int, Made | Lost]:
         """Ranks go to whichever process is free; memory holds one rank a process, and what was made."""

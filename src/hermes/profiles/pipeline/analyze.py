@@ -141,7 +141,7 @@ def _second_round(loaded: Loaded, job: JobOutline, engine: Engine) -> tuple[list
 
 def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     job = outlined(loaded, engine)
-    rows = StepLoader(loaded, job.vendors)
+    rows = StepLoader(loaded, job.vendors, engine)
     with ThreadPoolExecutor(max_workers=1) as beside:
         # The critical path needs the steps of all ranks, and nothing that is measured of them.
         followed = beside.submit(paths_of, job, rows, stretches)

@@ -11,7 +11,7 @@ from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepFree, StepPath
 from hermes.profiles.engines.engine import Engine, Lost
 from hermes.profiles.load import Loaded, present
-from hermes.profiles.measure.path.step_path import RankRows, step_free, step_path
+from hermes.profiles.measure.path.step_path import RankRows, host_reasons, step_free, step_path
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.store.rank_data import RankData
 
@@ -49,16 +49,21 @@ class StepLoader:
         """The rows that overlap `[first_ns, last_ns)`."""
         key = (rank, first_ns, last_ns)
         if key not in self._known:
-            wanted = Stretch(data=self._ranks[rank], vendor=self._vendors[rank], first_ns=first_ns, last_ns=last_ns)
-            self._known[key] = self._there(wanted) if self._engine else rows_in(wanted)
+            self._known[key] = rows_in(self._stretch(*key))
         return self._known[key]
 
-    def _there(self, wanted: Stretch) -> RankRows:
-        """The rows, read by the engine where the tables are."""
-        found = self._engine.map(rows_in, {wanted.data.rank: wanted})[wanted.data.rank] if self._engine else None
-        if isinstance(found, Lost):
-            raise found.error
-        return found or rows_in(wanted)
+    def ahead(self, wanted: Mapping[int, tuple[int, int]]) -> None:
+        """Load stretches by rank at once, by the engine where the tables are; what it loses is read when asked for."""
+        missing = {rank: span for rank, span in wanted.items() if (rank, *span) not in self._known}
+        if self._engine is None or not missing:
+            return
+        found = self._engine.map(prepared_rows, {rank: self._stretch(rank, *span) for rank, span in missing.items()})
+        for rank, rows in found.items():
+            if not isinstance(rows, Lost):
+                self._known[(rank, *missing[rank])] = rows
+
+    def _stretch(self, rank: int, first_ns: int, last_ns: int) -> Stretch:
+        return Stretch(data=self._ranks[rank], vendor=self._vendors[rank], first_ns=first_ns, last_ns=last_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,14 @@ def rows_in(wanted: Stretch) -> RankRows:
         flow=flow.filter(pl.col("kind").is_in(["queue", "launch", "event"])),
         gc=data.between("gc", _GC, first_ns, last_ns),
     )
+
+
+def prepared_rows(wanted: Stretch) -> RankRows:
+    """The rows of a rank in a stretch, with what a replay works out of each rank: its graph, and its host's reasons."""
+    rows = rows_in(wanted)
+    for pid, tid in rows.graph.threads:
+        host_reasons(rows, pid, tid)
+    return rows
 
 
 def paths_of(job: JobOutline, rows: StepLoader, most: int) -> tuple[tuple[StepPath, ...], tuple[StepFree, ...]]:

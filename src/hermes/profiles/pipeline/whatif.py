@@ -41,6 +41,11 @@ class _Stretch:
         return self.split.start_ns + self.split.window_ns
 
     @property
+    def read(self) -> tuple[int, int]:
+        """From when to when rows are read."""
+        return self.begin_ns - BEFORE_NS, self.end_ns + max(AFTER_NS, _FURTHEST * (self.end_ns - self.begin_ns))
+
+    @property
     def done(self) -> tuple[Done, ...]:
         """Where each of them is done."""
         of = [one for one in (self.before, self.split) if one is not None]
@@ -60,9 +65,11 @@ def step_of(loaded: Loaded, job: JobOutline, load: StepLoader | None = None) -> 
     offsets = {clock.rank: clock.offset_ns for clock in job.clocks}
     parts: list[Part] = []
     rows: dict[int, RankRows] = {}
-    for one in _stretches(job.steps, slowest):
-        rank, length = one.split.rank, one.end_ns - one.begin_ns
-        rows[rank] = load(rank, one.begin_ns - BEFORE_NS, one.end_ns + max(AFTER_NS, _FURTHEST * length))
+    stretches = _stretches(job.steps, slowest)
+    load.ahead({one.split.rank: one.read for one in stretches})
+    for one in stretches:
+        rank = one.split.rank
+        rows[rank] = load(rank, *one.read)
         parts.append(
             Part(
                 rank=rank,

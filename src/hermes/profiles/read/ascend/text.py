@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import polars as pl
 
+from hermes.base.cores import beside
 from hermes.base.errors import TraceFormatError
 from hermes.model.tables import TABLES, empty
 from hermes.profiles.read.ascend.comm import read_operations, read_sums
@@ -34,7 +34,7 @@ def read_text(capture: Capture, rank: int, sink: Sink) -> None:
     job = read_info(capture, sink)
     aside = Sink(sink.folder, rank)
     # The CSV files have nothing to do with the trace: they are read beside it.
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    with beside() as pool:
         reading = pool.submit(read_csvs, capture.csvs, aside, mindspore=capture.mindspore)
         trace = _trace(capture, sink)
         extra = reading.result()

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
 import duckdb
 import polars as pl
 
+from hermes.base.cores import beside
 from hermes.base.errors import TraceFormatError
 from hermes.profiles.read.chrome import Scan, scan
 from hermes.profiles.read.kineto.about import write_about
@@ -111,7 +111,7 @@ class KinetoReader:
             _sort_out(events.con, events)
             _note_strangers(events.con, path, sink)
             step = write_steps(events.con, sink)
-            with ThreadPoolExecutor(max_workers=1) as pool:
+            with beside() as pool:
                 # Half of the work each: host calls over a connection of their own, the rest here.
                 calls = pool.submit(_host_rows, events, step, sink)
                 written = pool.submit(lambda: sink.frame("host_op", calls.result()))
