@@ -3,7 +3,7 @@
 import { ask, keep, param } from "../data.js";
 import { button, h, prose } from "../dom.js";
 import { clean, clip } from "../format.js";
-import { t } from "../words.js";
+import { t } from "../translate.js";
 import { empty, heading, picker, section } from "./parts.js";
 
 /**
