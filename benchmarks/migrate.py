@@ -33,6 +33,10 @@ GPT = (
 TOY = "import numpy, os; os.makedirs('data/toy'); g = numpy.random.default_rng(0); " + "; ".join(
     f"g.integers(0, 60, 4000).astype(numpy.uint16).tofile('data/toy/{part}.bin')" for part in ("train", "val")
 )
+SMALL_BATCH = (
+    "from pathlib import Path; main = Path('main.py'); text = main.read_text(); assert 'batch_size = 120' in text; "
+    "main.write_text(text.replace('batch_size = 120', 'batch_size = 8'))"
+)
 RANKS = "-m torch.distributed.run --standalone --nproc-per-node"
 # name, folder, what prepares it, command, devices
 PROGRAMS: list[tuple[str, str, str, str, int]] = [
@@ -55,7 +59,7 @@ PROGRAMS: list[tuple[str, str, str, str, int]] = [
     ("rpc batch reinforce", "pytorch-examples/distributed/rpc/batch", "", "reinforce.py --num-episode 2", 1),
     ("rpc batch parameter_server", "pytorch-examples/distributed/rpc/batch", "", "parameter_server.py", 1),
     ("rpc ddp_rpc", "pytorch-examples/distributed/rpc/ddp_rpc", "", "main.py", 4),
-    ("rpc pipeline", "pytorch-examples/distributed/rpc/pipeline", "", "main.py", 2),
+    ("rpc pipeline", "pytorch-examples/distributed/rpc/pipeline", SMALL_BATCH, "main.py", 2),
     ("rpc rl", "pytorch-examples/distributed/rpc/rl", "", "main.py --world-size 2", 1),
     ("rpc rnn", "pytorch-examples/distributed/rpc/rnn", "", "main.py", 1),
     ("time_sequence_prediction", "pytorch-examples/time_sequence_prediction", "import runpy; runpy.run_path('generate_sine_wave.py')", "train.py --steps 1", 1),
