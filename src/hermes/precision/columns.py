@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hermes.base.errors import InputError
 from hermes.precision.model import Value
-from hermes.precision.read import msprobe, torchfile
+from hermes.precision.read import msprobe
 from hermes.precision.read.tensors import Files, numbers
 
 _TINY = 2.220446049250313e-16
@@ -73,7 +73,7 @@ def _facts(target: dict[str, Any], golden: dict[str, Any]) -> Row:
     for side, one in (("NPU", target), ("Bench", golden)):
         row[f"{side} Dtype"] = str(one.get("dtype", ""))
         row[f"{side} Tensor Shape"] = str(one.get("shape", ""))
-        row[f"{side} Requires_grad"] = str(one.get("requires_grad", ""))
+        row[f"{side} Requires_grad"] = str(one.get("requires_grad", "N/A"))
         for name in ("Max", "Min", "Mean", "Norm"):
             value = one.get(name)
             number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
@@ -86,22 +86,43 @@ def _facts(target: dict[str, Any], golden: dict[str, Any]) -> Row:
 
 
 def _tensors(path: Path) -> dict[str, tuple[dict[str, Any], Value]]:
-    folder = path if (path / "dump.json").is_file() else next(iter(sorted(path.glob("*/"))), path)
+    files = [file for _, _, file in msprobe.folders(path)]
+    if len(files) != 1:
+        raise InputError(
+            "this is no dump of one rank and one step" if files else "there is no dump.json", where=str(path),
+            hint="give the folder of one, such as step0/rank0",
+        )  # fmt: skip
+    folder = files[0].parent
     try:
-        document = msprobe.document(folder / "dump.json")
+        document = msprobe.document(files[0])
     except (OSError, ValueError, RecursionError) as broken:
-        raise InputError(f"cannot be read: {broken}", where=str(folder / "dump.json")) from broken
+        raise InputError(f"cannot be read: {broken}", where=str(files[0])) from broken
     found: dict[str, tuple[dict[str, Any], Value]] = {}
     for name, entry in document["data"].items():
         if not isinstance(entry, dict):
             continue
-        for part, side in (("input_args", "input"), ("input", "input"), ("output", "output")):
-            for place, tensor in _named(entry.get(part), ""):
-                value = msprobe.value(tensor, 0, None, folder)
-                if value.data is not None:
-                    value = torchfile.place(value.data.path, value)
-                found[f"{name}.{side}{place}"] = (tensor, value)
+        for place, tensor in _parts(entry):
+            value = msprobe.value(tensor, 0, None, folder)
+            if value.data is not None:
+                value = msprobe.placed(value)
+            found[f"{name}{place}"] = (tensor, value)
     return found
+
+
+def _parts(entry: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Tensors of an entry with the ends of their names. Entries of gradients hold a list for each parameter."""
+    for part, side in (("input_args", "input"), ("input", "input"), ("output", "output")):
+        for place, tensor in _named(entry.get(part), ""):
+            yield f".{side}{place}", tensor
+    parameters = entry.get("parameters")
+    for name, tensor in parameters.items() if isinstance(parameters, dict) else ():
+        for place, one in _named(tensor, ""):
+            yield f".parameters.{name}{place}", one
+    if not {"input_args", "input", "output", "parameters"} & set(entry):
+        for name, tensors in entry.items():
+            for one in tensors if isinstance(tensors, list) else ():
+                for _, tensor in _named(one, ""):
+                    yield f".{name}", tensor
 
 
 def _named(found: Any, place: str, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -105,9 +105,9 @@ class Distances:
 
     def _by_record(self, one: Value, two: Value) -> Distance:
         if one.view and two.view:
-            base = self.of(one.view.base, two.view.base)
-            same = one.view[1:] == two.view[1:]
-            return base._replace(what="" if same or base.what == "fingerprint" else base.what)
+            if one.view[1:] != two.view[1:]:
+                return NONE  # other elements, or in another order: the base does not tell
+            return self.of(one.view.base, two.view.base)
         first, second = self._resolved(self._golden, one), self._resolved(self._target, two)
         if first.mark and second.mark:
             if first.mark == second.mark:

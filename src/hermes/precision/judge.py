@@ -18,10 +18,14 @@ from hermes.precision.signs import (
     birth,
     casts,
     inputs_agree,
-    narrow,
+    kind_of,
     only_casts,
     only_rounding,
+    other_module,
+    other_place,
+    other_result,
     root_maker,
+    rounds,
     same_names,
     sources,
     suspect,
@@ -177,12 +181,14 @@ class _Judge:
         if out.what == "dtype" and not any(one.what == "dtype" for one in inputs):
             kinds = [step.values[op.outputs[0]].dtype for step, op in ((self._golden, one), (self._target, two))]
             return suspect(one, two, "another dtype", f"{kinds[1]} instead of {kinds[0]}", inputs, out, ratio)
+        if different and (moved := other_place(self._golden, self._target, one, two)) and inputs_agree(inputs):
+            return suspect(one, two, "another argument", f"{moved} {different}", inputs, out, math.inf)
         if not bad or one.phase in ("gradient", "update"):
             return self._inner.gradient(one, two, out)
         if slight := difference(one.args, two.args, same=0.0):
             return suspect(one, two, "another argument", slight, inputs, out, ratio)
         block = self._unknown_source(one, two, inputs)
-        return block or suspect(one, two, *self._kind(one, two, out, different), inputs, out, ratio)
+        return block or suspect(one, two, *kind_of(one, two, out, different), inputs, out, ratio)
 
     def _unknown_source(self, one: Op, two: Op, inputs: list[Distance]) -> Suspect | None:
         """A block before an input whose distance was not recorded, such as that of a slice."""
@@ -191,31 +197,12 @@ class _Judge:
             if makers[0] is not None and self._mate.get(makers[0]) == makers[1]:
                 makers = root_maker(self._golden, pair[0]), root_maker(self._target, pair[1])
             paired = makers[0] is not None and self._mate.get(makers[0]) == makers[1]
-            if distance.known == "none" and makers != (None, None) and not paired:
+            if distance.known in ("none", "order-free statistics") and makers != (None, None) and not paired:
                 steps = sources(self._golden, makers[0], self._mate)[1]
                 more = sources(self._target, makers[1], self._other)[1]
                 if steps or more:
                     return self._blame_block(one, two, makers, (steps, more), distance)
         return None
-
-    def _kind(self, one: Op, two: Op, out: Distance, different: str) -> tuple[str, str]:
-        if one.random is not None or two.random is not None:
-            same = one.random == two.random
-            why = "the random generator was in the same state" if same else "the random generator was in another state"
-            return "another order of randomness", why
-        if out.nan_golden != out.nan_target:
-            side = "target" if out.nan_target > out.nan_golden else "golden run"
-            return "NaN or inf born here", f"{abs(out.nan_target - out.nan_golden):,.0f} elements of the {side}"
-        if is_collective(one.name):
-            return "another reduction over ranks", different or "its inputs agree on this rank and its result does not"
-        if out.what == "shape":
-            return "another shape", "its outputs have another shape"
-        if out.scale is not None:
-            return "scale", f"the target is {out.scale:.6g} times the golden run"
-        fewer = narrow(out)
-        if fewer:
-            return "another dtype", f"apart by the roundoff of {fewer}: computed in fewer digits"
-        return "another formula", different or "inputs and arguments agree, results do not"
 
     # -- its inputs
 
@@ -239,7 +226,7 @@ class _Judge:
         first, second = self._golden.values[pair[0]], self._target.values[pair[1]]
         makers = first.by, second.by
         if makers[0] is not None and makers[1] is not None and self._mate.get(makers[0]) == makers[1]:
-            return None
+            return other_result(self._golden, self._target, one, two, pair, self._exact)
         if makers[0] is None and makers[1] is None:
             return self._outside(one, two, first, distance)
         return self._block(one, two, makers, distance)
@@ -284,8 +271,8 @@ class _Judge:
         second, more = sources(self._target, makers[1], self._other)
         passed = self._passed(first, second)
         unit = max(roundoff(self._golden.values[one.inputs[0]].dtype) if one.inputs else 0.0, 2.0**-24)
-        names = [self._golden.ops[at].name for at in steps] + [self._target.ops[at].name for at in more]
-        rounding = 2 + sum(arithmetic(name) != "moves" for name in names)
+        made = [(self._golden, at) for at in steps] + [(self._target, at) for at in more]
+        rounding = 2 + sum(rounds(step, at, unit) for step, at in made)
         # Sums of short types are kept in float32: their order shows in no more than the last digits.
         tolerated = (16 if unit < _SHORT else 4) * unit * rounding + 40 * passed
         bad = distance.what not in ("", "dtype") or distance.nan_golden != distance.nan_target
@@ -317,7 +304,9 @@ class _Judge:
             why = f"{names_of(self._target, extra)} in {cast[0] or 'full digits'} instead of {cast[1] or 'full digits'}"
         elif extra and missing:
             kind = "another formula"
-            why = f"{names_of(self._target, extra)} in the place of {names_of(self._golden, missing)}"
+            why = other_module(self._golden, missing, self._target, extra) or (
+                f"{names_of(self._target, extra)} in the place of {names_of(self._golden, missing)}"
+            )
         elif swapped := self._swapped(one, makers, extra, missing):
             return Suspect(golden=one.number, target=two.number, kind="another formula", why=swapped, confidence=sure,
                            inputs=distance, ratio=math.inf)  # fmt: skip

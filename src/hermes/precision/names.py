@@ -269,6 +269,11 @@ def arithmetic(name: str) -> str:
     return "elementwise"
 
 
+def is_equality(name: str) -> bool:
+    """Whether its result says that numbers are equal in every bit: where those are close that says nothing."""
+    return family(name) in ("eq", "ne", "equal", "isclose")
+
+
 def is_collective(name: str) -> bool:
     """Whether ranks take part in it together."""
     return name.startswith(("c10d.", "_c10d_functional.", "c10d_functional.", "Distributed."))

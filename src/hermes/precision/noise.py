@@ -20,7 +20,7 @@ from typing import Final
 
 from hermes.precision.distance import Distance
 from hermes.precision.model import Op, Step
-from hermes.precision.names import arithmetic, family
+from hermes.precision.names import arithmetic, family, is_equality
 
 ROUNDOFF: Final = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4,
@@ -116,6 +116,8 @@ class Noise:
             "addcdiv",
         ):
             passed += GAIN * worst * math.sqrt(max(self._count(op), 1))
+        if is_equality(op.name):
+            passed += math.sqrt(max(self._count(op), 1))
         if kind == "breaks":
             # A tie may fall to either side: a tenth of the elements, each as large as there are.
             passed += 0.35 * max(out.size, max((one.size for one in inputs), default=0.0))

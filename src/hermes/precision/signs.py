@@ -5,7 +5,7 @@ from __future__ import annotations
 from hermes.precision.distance import Distance
 from hermes.precision.judgement import Suspect, badness, not_finite
 from hermes.precision.model import Op, Step
-from hermes.precision.names import arithmetic, family, is_cast, is_empty
+from hermes.precision.names import arithmetic, family, is_cast, is_collective, is_empty
 from hermes.precision.noise import roundoff
 
 _SOURCES = 64
@@ -19,6 +19,27 @@ def narrow(out: Distance) -> str:
         if 0.25 * unit <= out.relative <= 1.2 * unit:
             return dtype
     return ""
+
+
+def kind_of(one: Op, two: Op, out: Distance, different: str) -> tuple[str, str]:
+    """Of what kind a difference is that an operator added, and why."""
+    if one.random != two.random:
+        return "another order of randomness", "the random generator was in another state"
+    if one.random == "":
+        return "another order of randomness", "the state of the device's generator is not known"
+    if out.nan_golden != out.nan_target:
+        side = "target" if out.nan_target > out.nan_golden else "golden run"
+        return "NaN or inf born here", f"{abs(out.nan_target - out.nan_golden):,.0f} elements of the {side}"
+    if is_collective(one.name):
+        return "another reduction over ranks", different or "its inputs agree on this rank and its result does not"
+    if out.what == "shape":
+        return "another shape", "its outputs have another shape"
+    if out.scale is not None:
+        return "scale", f"the target is {out.scale:.6g} times the golden run"
+    fewer = narrow(out)
+    if fewer:
+        return "another dtype", f"apart by the roundoff of {fewer}: computed in fewer digits"
+    return "another formula", different or "inputs and arguments agree, results do not"
 
 
 def suspect(one: Op, two: Op, kind: str, why: str, inputs: list[Distance], out: Distance, ratio: float) -> Suspect:
@@ -117,3 +138,47 @@ def same_names(golden: Step, missing: list[int], target: Step, extra: list[int])
         for step, places in ((golden, missing), (target, extra))
     )
     return bool(names) and names == others
+
+
+def rounds(step: Step, at: int, unit: float) -> float:
+    """How often an operator of a block rounds, in roundings of the block's result."""
+    op = step.ops[at]
+    if arithmetic(op.name) == "moves" or not op.outputs:
+        return 0.0
+    return min(roundoff(step.values[op.outputs[0]].dtype) / unit, 1.0) if unit else 1.0
+
+
+def other_result(golden: Step, target: Step, one: Op, two: Op, pair: tuple[int, int], exact: bool) -> Suspect | None:
+    """An operator that takes the results of another one in other places, such as parts in another order."""
+    maker, other = golden.values[pair[0]].by, target.values[pair[1]].by
+    assert maker is not None
+    assert other is not None
+    places = golden.ops[maker].outputs, target.ops[other].outputs
+    if pair[0] not in places[0] or pair[1] not in places[1]:
+        return None
+    at = places[0].index(pair[0]), places[1].index(pair[1])
+    if at[0] == at[1] or len(places[0]) != len(places[1]):
+        return None
+    why = f"{family(one.name)} takes result {at[1]} of {family(golden.ops[maker].name)} in the place of result {at[0]}"
+    return Suspect(golden=one.number, target=two.number, kind="another formula", why=why,
+                   confidence="certain" if exact else "likely", ratio=float("inf"))  # fmt: skip
+
+
+def other_place(golden: Step, target: Step, one: Op, two: Op) -> str:
+    """Words for a view that shows other elements of the same memory; empty where it does not."""
+    if len(one.outputs) != 1 or len(two.outputs) != 1:
+        return ""
+    first, second = golden.values[one.outputs[0]], target.values[two.outputs[0]]
+    if first.view is None or second.view is None or first.shape != second.shape:
+        return ""
+    if first.view.strides != second.view.strides or first.view.offset == second.view.offset:
+        return ""
+    return "it shows other elements:"
+
+
+def other_module(golden: Step, missing: list[int], target: Step, extra: list[int]) -> str:
+    """Words for a module that stands in the place of another one and computes the same; empty where none does."""
+    modules = golden.ops[missing[0]].module, target.ops[extra[0]].module
+    if not all(modules) or modules[0] == modules[1] or not same_names(golden, missing, target, extra):
+        return ""
+    return f"{modules[1]} runs in the place of {modules[0]}"

@@ -10,6 +10,10 @@ _DEEPEST = 6
 """Frames kept of one call; the innermost is the line that a finding names."""
 
 
+_ENGINE = "_engine_run_backward"
+"""What torch calls its engine from: frames beyond it are those of whoever asked for the backward pass."""
+
+
 class Frames:
     """Numbers stacks. `new` hands out those that have not been written yet."""
 
@@ -33,6 +37,24 @@ class Frames:
                 found.append(code)
                 found.append(at.f_lineno)
             at = at.f_back
+        return self._number(found)
+
+    def inside_backward(self, depth: int) -> int | None:
+        """The same of what a function of autograd that the user wrote, or a recomputation, runs in the backward pass;
+        None where torch alone runs there."""
+        found: list[Any] = []
+        at: Any = sys._getframe(depth)
+        while at is not None and at.f_code.co_name != _ENGINE:
+            code = at.f_code
+            skip = self._inner.get(code)
+            if skip is None:
+                skip = self._inner[code] = _is_inner(code.co_filename)
+            if not skip and len(found) < 2 * _DEEPEST:
+                found += [code, at.f_lineno]
+            at = at.f_back
+        return self._number(found) if found else None
+
+    def _number(self, found: list[Any]) -> int:
         key = tuple(found)
         number = self._known.get(key)
         if number is None:

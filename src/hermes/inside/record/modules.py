@@ -46,7 +46,9 @@ class Modules:
         except Exception as broken:  # noqa: BLE001 - the job must not see it
             recorder.give_up(broken)
 
-    def _after(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def _after(self, module: Any, args: Any, *rest: Any) -> None:
+        # Where a module raised, torch calls without keyword arguments: recomputation ends so as soon as it has enough.
+        kwargs, result = rest if len(rest) == 2 else ({}, rest[0])
         recorder = self._recorder
         if not recorder.recording or not self._stack or self._torch.compiler.is_compiling():
             return

@@ -119,6 +119,8 @@ class Recorder:
                 op["stack"] = self._ops[forward]["stack"]
         elif phase in ("forward", "optimizer"):
             op["stack"] = self._frames.here(2)
+        if phase == "backward" and (own := self._frames.inside_backward(2)) is not None:
+            op["stack"] = own
         op["in"], op["out"] = [], []
         self._ops.append(op)
         return op

@@ -16,7 +16,7 @@ from typing import Any
 
 from hermes.base.errors import Diagnostic, InputError
 from hermes.precision.model import Frame, Op, Place, Run, Step, Value
-from hermes.precision.read import torchfile
+from hermes.precision.read import npyfile, torchfile
 
 _STEP = re.compile(r"step(\d{1,9})")
 _RANK = re.compile(r"(?:rank|proc)(\d{0,9})")
@@ -26,16 +26,18 @@ _GRADS = re.compile(r"(?P<head>(?:Module|Cell)\..+)\.parameters_grad(?:\.\d+)?")
 _FRAME = re.compile(r'File "?(?P<file>.*?)"?, line (?P<line>\d+), in (?P<function>[^,\n]*),?\s*(?P<text>.*)', re.S)
 _LARGEST = 2 << 30
 _FILES = ("dump.json", "debug.json")
+_INNER = ("/torch/", "/mindspore/", "/msprobe/")
+"""Parts of paths of frames that are not the user's."""
 _IGNORED = frozenset(["empty", "empty_like", "numpy", "__setitem__", "new_empty", "empty_strided", "new_empty_strided"])
 
 
 def is_dump(path: Path) -> bool:
     """Whether this is a dump folder, a step or rank of one, or its dump.json."""
-    return bool(_folders(path))
+    return bool(folders(path))
 
 
-def _folders(path: Path) -> list[tuple[int, str, Path]]:
-    """Step, name of the rank and file of each part."""
+def folders(path: Path) -> list[tuple[int, str, Path]]:
+    """Step, name of the rank and file of each part of a dump, of a step or of a rank; empty where there is none."""
     if path.is_file():
         return [(_step_of(path.parent), path.parent.name, path)] if path.name in _FILES else []
     found = []
@@ -65,8 +67,8 @@ def read(path: Path) -> Run:
     """The dump; raises `InputError` where none of its files can be read."""
     diagnostics: list[Diagnostic] = []
     parts: dict[tuple[int, int], Path] = {}
-    for step in sorted({one for one, _, _ in _folders(path)}):
-        here = [(name, file) for one, name, file in _folders(path) if one == step]
+    for step in sorted({one for one, _, _ in folders(path)}):
+        here = [(name, file) for one, name, file in folders(path) if one == step]
         for at, (name, file) in enumerate(here):
             # Processes are numbered by what the system gave them: their order is all that two runs have in common.
             rank = _rank_number(name) if name.startswith("rank") else at
@@ -194,7 +196,7 @@ class _Builder:
         number = len(self._values)
         found = value(tensor, number, maker, self._folder)
         if found.data is not None:
-            found = torchfile.place(found.data.path, found)
+            found = placed(found)
             self.unread += found.data is None
         key = (found.mark or found.stats, found.shape, found.dtype)
         if maker is None and key[0] is not None:
@@ -214,9 +216,16 @@ def value(tensor: dict[str, Any], number: int, maker: int | None, folder: Path) 
     mark = tensor.get("md5") or tensor.get("xor") or ""
     name = tensor.get("data_name")
     place = None
-    if isinstance(name, str) and re.fullmatch(r"[\w.\-]{1,250}\.pt", name):
+    if isinstance(name, str) and re.fullmatch(r"[\w.\-]{1,250}\.(?:pt|npy)", name):
         place = Place(folder / "dump_tensor_data" / name, 0, -1)
     return Value(number, dtype, shape, _stats(tensor), str(mark)[:64], place, maker)
+
+
+def placed(found: Value) -> Value:
+    """The value with the place of its elements in the file that it names, of torch or numpy; or without a place."""
+    assert found.data is not None
+    path = found.data.path
+    return npyfile.place(path, found) if path.suffix == ".npy" else torchfile.place(path, found)
 
 
 def _stats(tensor: dict[str, Any]) -> tuple[float, ...] | None:
@@ -262,7 +271,7 @@ def _stacks(path: Path) -> dict[str, tuple[Frame, ...]]:
     for entry in document.values() if isinstance(document, dict) else ():
         if isinstance(entry, list) and len(entry) == 2 and all(isinstance(one, list) for one in entry):
             frames = tuple(frame for text in entry[1][:40] if (frame := _frame(text)) is not None)
-            users = tuple(one for one in frames if "/torch/" not in one.file and "/msprobe/" not in one.file)
+            users = tuple(one for one in frames if not any(part in one.file for part in _INNER))
             for name in entry[0]:
                 found[str(name)] = users[:6] or frames[:1]
     return found
