@@ -390,8 +390,9 @@ class Towers(nn.Module):
         logits = heat.exp() * a @ every.T
         if fault == "float16 logits on rank 1" and odd:
             logits = logits.half().float()  # fault: float16 logits on rank 1
-        labels = torch.arange(len(a)) + (0 if fault == "labels of rank 0" else dist.get_rank() * len(a))
-        return F.cross_entropy(logits, labels)  # fault: labels of rank 0
+        first = 0 if fault == "labels of rank 0" else dist.get_rank() * len(a)
+        labels = torch.arange(len(a)) + first  # fault: labels of rank 0
+        return F.cross_entropy(logits, labels)
 
 
 def towers(fault: str) -> None:
@@ -418,16 +419,17 @@ RANKS = {"towers": 2}
 HEALTHY = tuple((name, "") for name in PROGRAMS)
 FAULTS = (
     Fault("decoder", "rotation by one more"), Fault("decoder", "rotation the other way"),
-    Fault("decoder", "heads interleaved"), Fault("decoder", "norm behind", ("another formula",), "layers.1.q"), Fault("decoder", "gelu gate"),
-    Fault("decoder", "head of its own", ("another input",), "head"), Fault("decoder", "soft cap"),
-    Fault("decoder", "epsilon of Adam", ("another argument",), "add _foreach"), Fault("decoder", "entropy added"),
-    Fault("graph", "sum by source"), Fault("graph", "mean of messages"),
+    Fault("decoder", "heads interleaved"), Fault("decoder", "norm behind", ("another formula",), "layers.1.q"),
+    Fault("decoder", "gelu gate"), Fault("decoder", "head of its own", ("another input",), "head"),
+    Fault("decoder", "soft cap"), Fault("decoder", "epsilon of Adam", ("another argument",), "add _foreach"),
+    Fault("decoder", "entropy added"), Fault("graph", "sum by source"), Fault("graph", "mean of messages"),
     Fault("graph", "own node left out", ("missing operator", "another formula"), "linear addmm add"),
     Fault("graph", "alpha of elu", ("another argument",)), Fault("graph", "no nesterov", (), "add _foreach"),
     Fault("graph", "edges turned", ("another input",), "unbind"),
     Fault("graph", "all nodes", (), "index cross_entropy log_softmax nll"),
-    Fault("graph", "largest of all", ("another formula",), "max"), Fault("scan", "sign of a gradient", ("missing operator",), "neg"),
-    Fault("scan", "looks ahead"), Fault("scan", "state rounded", ("another dtype",)),
+    Fault("graph", "largest of all", ("another formula",), "max"),
+    Fault("scan", "sign of a gradient", ("missing operator",), "neg"), Fault("scan", "looks ahead"),
+    Fault("scan", "state rounded", ("another dtype",)),
     Fault("scan", "gate before sum", ("missing operator",), "silu"),
     Fault("scan", "decay of momentum", (), "mul add pow addcdiv _foreach"),
     Fault("scan", "scaled input", ("another input",), "Sequential.0"), Fault("scan", "delta", ("another argument",)),
@@ -438,7 +440,8 @@ FAULTS = (
     Fault("variational", "spread not halved", ("missing operator", "another argument"), "mul"),
     Fault("variational", "mean alone"), Fault("variational", "softsign"), Fault("variational", "pixels shuffled"),
     Fault("variational", "scale of frequencies"), Fault("variational", "divergence the other way"),
-    Fault("towers", "gathered in another order", ranks=2), Fault("towers", "gradients not summed", ranks=2),
+    Fault("towers", "gathered in another order", ranks=2),
+    Fault("towers", "gradients not summed", ("missing operator",), "allreduce", ranks=2),
     Fault("towers", "half normalized on rank 1", ranks=2), Fault("towers", "heat clamped", ranks=2),
     Fault("towers", "float16 logits on rank 1", ("another dtype",), ranks=2),
     Fault("towers", "labels of rank 0", ranks=2),

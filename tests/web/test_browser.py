@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.precision.test_compare import network
 from tests.shared_jobs import Jobs
 
 from hermes.inside.wire.record import FIELDS, FLAGS, NULL, pack
@@ -418,6 +420,28 @@ def test_migration_shows_a_files_places_beside_its_diff_when_it_is_opened(
         page.locator("details.sourcefile summary").click()
         assert "+x = torch.ones(2).to(_ACCELERATOR)" in page.locator(".diff").inner_text()
         assert "library apex" in page.locator(".places").inner_text()
+
+
+@pytest.mark.parametrize(("width", "scheme", "locale"), [(1440, "light", "en-US"), (390, "dark", "zh-CN")])
+def test_precision_shows_the_first_difference_the_tree_and_the_rows_of_a_module(
+    job: Path, cache: Cache, serve: Any, visit: Any, tmp_path: Path, width: int, scheme: str, locale: str
+) -> None:
+    pair = network(tmp_path / "golden"), network(tmp_path / "<i>target", mm1=lambda array: array * np.float32(1.01))
+    with serve([job], cache, precision=pair) as running:
+        seen = visit(running, width=width, scheme=scheme, locale=locale)
+        page = seen.open("precision")
+        page.locator(".moduletree").first.wait_for()
+        assert "aten.mm.default" in page.locator(".verdict").inner_text()
+        assert page.locator(".moduletree strong").count() == 1
+        page.locator("tr.blamed").wait_for()
+        page.get_by_role("button", name="Net.1").click()
+        page.wait_for_url("**/precision?*module=Net.1*")
+        page.locator(".wide tbody tr th, .wide tbody tr td code").first.wait_for()
+        assert "aten.mm.default" in page.locator("section.block").last.inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if locale.startswith("zh"):
+            assert "从哪里开始不同" in page.locator("main").inner_text()
+        assert seen.faults == seen.outside == []
 
 
 def test_changes_are_switched_on_together_and_the_address_restores_them(served: Any, visit: Any) -> None:

@@ -8,6 +8,8 @@ _SAME_NUMBER = 1e-5
 
 def difference(one: object, two: object, *, same: float = _SAME_NUMBER) -> str:
     """What differs between two calls' arguments, as text; empty where they agree. Numbers agree within `same`."""
+    if one == two:
+        return ""
     if isinstance(one, dict) and isinstance(two, dict):
         for name in sorted((set(one) | set(two)) - _IGNORED_ARGS):
             if found := difference(one.get(name), two.get(name), same=same):

@@ -73,7 +73,18 @@ def overview(found: Comparison) -> dict[str, Json]:
         for path, apart in list(modules(found).items())[:_MOST_MODULES]
     ]
     shown["table"] = sum(len(one.rows) for one in found.judgements)
+    shown["blamed"] = _first_row(found)
     return shown
+
+
+def _first_row(found: Comparison) -> int:
+    """The place in the table where the runs part; 0 where they do not."""
+    place, first = 0, found.first
+    for one in found.judgements:
+        if first is not None and (one.rank, one.step) == (first.rank, first.step) and one.suspects:
+            return place + min(suspect.at for suspect in one.suspects)
+        place += len(one.rows)
+    return 0
 
 
 def rows(found: Comparison, *, first: int, count: int, state: str = "", module: str = "") -> dict[str, Json]:

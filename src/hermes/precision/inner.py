@@ -25,11 +25,15 @@ class Inner:
         self._all_known = False
         self._operators = any(op.phase == "backward" and not op.name.startswith("gradient of ") for op in step.ops)
         """Whether operators of the backward pass were recorded, which tell more than gradients of modules."""
-        modules = [op for op in step.ops if op.name.startswith("module.") and "." not in op.module]
+        called = [op for op in step.ops if op.name.startswith(("module.", "gradient of "))]
+        self._any = bool(called)
+        modules = [op for op in called if op.name.startswith("module.") and "." not in op.module]
         self._given = {number for op in modules for number in op.inputs}
 
     def explains(self, op: Op, out: Distance) -> bool:
         """Whether it differs no more than what ran in the module, or came before the gradient, makes it differ."""
+        if not self._any:
+            return False
         if op.name.startswith("gradient of "):
             # Nobody knows what a hook of a gradient got it from: all that came before may be in it.
             return self._operators or out.relative <= GAIN * self._all
@@ -53,6 +57,8 @@ class Inner:
 
     def add(self, op: Op, seen: list[Distance]) -> None:
         """A call was compared: its distances count for all modules around it."""
+        if not self._any:
+            return
         apart = max((one.relative for one in seen if math.isfinite(one.relative)), default=0.0)
         if any(one.nan_golden != one.nan_target or one.what for one in seen):
             apart = math.inf

@@ -16,6 +16,7 @@ from hermes.precision.noise import Noise, roundoff
 from hermes.precision.read.tensors import Files
 from hermes.precision.signs import (
     birth,
+    born,
     casts,
     inputs_agree,
     kind_of,
@@ -63,6 +64,7 @@ class _Judge:
         self._collectives = 0
         self._seen: set[tuple[int, int]] = set()
         self._inner = Inner(golden)
+        self._unfilled = unfilled(golden), unfilled(target)
 
     def run(self) -> Judgement:
         """All rows, and who is to blame."""
@@ -108,7 +110,7 @@ class _Judge:
 
     def _pair(self, at: int, one: Op, two: Op) -> None:
         inputs = [self._distances.of(*pair) for pair in self._read(one, two)]
-        made = [pair for pair in zip(one.outputs, two.outputs, strict=False) if not self._unfilled(pair)]
+        made = self._filled(list(zip(one.outputs, two.outputs, strict=False)))
         outputs = [self._distances.of(*pair) for pair in made]
         worst_in = max(inputs, key=badness, default=None)
         collective = is_collective(one.name)
@@ -140,10 +142,13 @@ class _Judge:
         pairs = list(zip(one.inputs, two.inputs, strict=False))
         if overwrites(one.name):
             pairs = pairs[1:]
-        return [pair for pair in pairs if not self._unfilled(pair)]
+        return self._filled(pairs)
 
-    def _unfilled(self, pair: tuple[int, int]) -> bool:
-        return unfilled(self._golden, pair[0]) and unfilled(self._target, pair[1])
+    def _filled(self, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        first, second = self._unfilled
+        if not first or not second:
+            return pairs
+        return [pair for pair in pairs if not (pair[0] in first and pair[1] in second)]
 
     def _outputs_ratio(
         self, one: Op, two: Op, outputs: list[Distance], inputs: list[Distance]
@@ -173,6 +178,8 @@ class _Judge:
             return self._dropped(one, two, side)
         different = difference(one.args, two.args)
         inputs_fine = inputs_agree(inputs) or only_rounding(inputs, ratio)
+        if not self._found.suspects and out is not None and born(inputs, out):
+            inputs_fine = True
         if not inputs_fine or out is None or self._inner.explains(one, out):
             return None
         bad = ratio > 1

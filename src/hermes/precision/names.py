@@ -269,9 +269,9 @@ def arithmetic(name: str) -> str:
     return "elementwise"
 
 
-def is_equality(name: str) -> bool:
-    """Whether its result says that numbers are equal in every bit: where those are close that says nothing."""
-    return family(name) in ("eq", "ne", "equal", "isclose")
+def is_comparison(name: str) -> bool:
+    """Whether its result says which of two numbers is larger, or that they are equal in every bit."""
+    return family(name) in ("eq", "ne", "lt", "gt", "le", "ge", "equal", "isclose")
 
 
 def is_collective(name: str) -> bool:

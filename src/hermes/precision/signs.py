@@ -67,6 +67,11 @@ def only_rounding(inputs: list[Distance], ratio: float) -> bool:
     )
 
 
+def born(inputs: list[Distance], out: Distance) -> bool:
+    """Whether NaN or infinity comes out on one side alone, and went in on none: however far apart the inputs are."""
+    return out.nan_golden != out.nan_target and not any(one.nan_golden or one.nan_target for one in inputs)
+
+
 def casts(step: Step, places: list[int]) -> str:
     """The type of fewest digits that these operators change a tensor to; empty where they change none."""
     found = []
@@ -78,11 +83,14 @@ def casts(step: Step, places: list[int]) -> str:
     return max(found, key=roundoff, default="")
 
 
-def unfilled(step: Step, number: int) -> bool:
-    """Whether a value shows memory that no operator has filled, or scratch that a recurrent layer keeps for itself."""
-    at = root_maker(step, number)
-    maker = step.ops[at].name if at is not None else ""
-    return bool(maker) and (is_empty(maker) or (step.values[number].dtype == "uint8" and "rnn" in maker))
+def unfilled(step: Step) -> frozenset[int]:
+    """Values that show memory that no operator has filled, or scratch that a recurrent layer keeps for itself."""
+    empty = {op.number for op in step.ops if is_empty(op.name)}
+    scratch = {op.number for op in step.ops if "rnn" in op.name}
+    if not empty and not scratch:
+        return frozenset()
+    made = ((value, root_maker(step, value.number)) for value in step.values)
+    return frozenset(value.number for value, at in made if at in empty or (at in scratch and value.dtype == "uint8"))
 
 
 def root_maker(step: Step, number: int) -> int | None:

@@ -13,9 +13,15 @@ LEVELS: Final = ((1e-2, "high"), (1e-4, "middle"), (1e-6, "low"))
 
 
 def modules(found: Comparison) -> dict[str, float]:
-    """Path to the largest relative distance of an output, parents before what is inside of them."""
+    """Path to the largest relative distance of an output, parents before what is inside of them.
+
+    Of the step in which the runs part, since behind it everything differs; of all where they do not.
+    """
     worst: dict[str, float] = defaultdict(float)
+    first = found.first
     for one in found.judgements:
+        if first is not None and (one.rank, one.step) != (first.rank, first.step):
+            continue
         for row in one.rows:
             op = one.target.ops[row.target] if row.target is not None else None
             if op is None or not op.module or row.outputs is None:

@@ -21,6 +21,8 @@ _MOST_VALUES = 20_000_000
 _LARGEST = 1 << 50
 _TEXT = 400
 _NUMBERS = frozenset([int])
+_FLOATS = {float}
+_PLAIN = frozenset(["value", "dtype", "shape", "device", "stats", "by"])
 
 
 def is_recording(path: Path) -> bool:
@@ -160,11 +162,17 @@ class Index:
         if line["value"] != number:
             raise ValueError("out of order")
         dtype = line["dtype"]
-        if dtype not in DTYPES and not isinstance(dtype, str):
+        if type(dtype) is not str:
             raise ValueError("no dtype")
-        shape = _shape(line["shape"])
-        view = line.get("view")
+        shape = _possible(tuple(line["shape"]))
         stats = line.get("stats")
+        if line.keys() <= _PLAIN:
+            # Nine of ten are no more than this.
+            by = line.get("by")
+            return Value(
+                number, dtype[:_TEXT], shape, _stats(stats) if stats is not None else None, "", None, _maybe(by)
+            )
+        view = line.get("view")
         return Value(
             number, _text(dtype), shape, _stats(stats) if stats is not None else None, _text(line.get("print")),
             self._place(line, dtype, shape), _maybe(line.get("by")),
@@ -189,14 +197,16 @@ class Index:
         return Place(self._folder / part, begin + DATA_START, end + DATA_START, sample)
 
     def _op(self, line: dict[str, Any], number: int, values: int) -> Op:
-        inputs, outputs = tuple(_ints(line["in"])), tuple(_ints(line["out"]))
-        if any(one >= values or one < 0 for one in (*inputs, *outputs)):
-            raise ValueError("a value that is not there")
-        module = line.get("module")
+        get = line.get
+        inputs, outputs = tuple(line["in"]), tuple(line["out"])
+        for one in (*inputs, *outputs):
+            if type(one) is not int or not 0 <= one < values:
+                raise ValueError("a value that is not there")
+        module = get("module")
         return Op(
             _text(line["op"]), number, _text(line["phase"]), self.modules.get(module, "") if module is not None else "",
-            self.stacks.get(line.get("stack", -1), ()), inputs, outputs, line.get("args"), _maybe(line.get("for")),
-            line.get("random"), _text(line.get("parameter")),
+            self.stacks.get(get("stack", -1), ()), inputs, outputs, get("args"), _maybe(get("for")), get("random"),
+            _text(get("parameter")) if "parameter" in line else "",
         )  # fmt: skip
 
     def _say(self, what: str, lost: str) -> None:
@@ -235,7 +245,7 @@ def _all_at_once(text: bytes) -> list[dict[str, Any]] | None:
 def _stats(row: list[Any]) -> tuple[float, ...]:
     if len(row) != len(STATISTICS):
         raise ValueError("another number of statistics")
-    return tuple(map(float, row))
+    return tuple(row) if set(map(type, row)) == _FLOATS else tuple(map(float, row))
 
 
 def _frames(frames: Any) -> tuple[Frame, ...]:
@@ -245,13 +255,9 @@ def _frames(frames: Any) -> tuple[Frame, ...]:
         return ()
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
-    return _possible(tuple(_ints(shape)))
-
-
 @functools.lru_cache(maxsize=10_000)
 def _possible(found: tuple[int, ...]) -> tuple[int, ...]:
-    if len(found) > 64 or any(one < 0 for one in found) or math.prod(found) > _LARGEST:
+    if len(found) > 64 or any(type(one) is not int or one < 0 for one in found) or math.prod(found) > _LARGEST:
         raise ValueError("no shape")
     return found
 

@@ -10,12 +10,13 @@ import { empty, heading, picker, section } from "./parts.js";
  * @typedef {{operator: string, module: string | null, line: string | null, rank: number, step: number, phase: string, kind: string, confidence: string, why: string, code: string | null}} First
  * @typedef {{operator: string, module: string | null, line: string | null, apart: number, amplification: number | null}} Link
  * @typedef {{path: string, apart: number, level: string}} Module
- * @typedef {{verdict: string, sentence: string, first: First | null, chain: Link[], counts: Record<string, number>, modules: Module[], table: number, diagnostics: {message: string, where: string, lost: string}[]}} Found
+ * @typedef {{verdict: string, sentence: string, first: First | null, chain: Link[], counts: Record<string, number>, modules: Module[], table: number, blamed: number, diagnostics: {message: string, where: string, lost: string}[]}} Found
  * @typedef {{state: string, rank: number, step: number, phase: string, operator: string, module: string | null, line: string | null, inputs_apart: number | string | null, outputs_apart: number | string | null, of_tolerance: number | string | null}} Row
  */
 
 const AGAIN_MS = 300;
 const PART = 50;
+const BEFORE = 5;
 const LINKS = 12;
 const OPEN_DEPTH = 1;
 const NAMES = ["state", "rank", "step", "phase", "operator", "module", "line", "inputs_apart", "outputs_apart", "of_tolerance"];
@@ -121,11 +122,13 @@ function tree(found) {
 function table(found) {
   const state = param("state", "");
   const module = param("module", "");
-  const first = Math.max(0, Number(param("first", "0")) || 0);
+  // Without a choice the table begins shortly before the first operator to blame.
+  const start = state || module ? 0 : Math.max(0, found.blamed - BEFORE);
+  const first = Math.max(0, Number(param("first", String(start))) || 0);
   const holder = h("div", { class: "wide" }, h("p", { class: "wait" }, "…"));
   const pages = h("div", { class: "controls" });
   const states = [/** @type {[string, string]} */ (["", t("precision.all")]), ...Object.keys(found.counts).map((one) => /** @type {[string, string]} */ ([one, word("state", one)]))];
-  const step = (/** @type {number} */ to) => { keep({ first: to ? String(to) : null }); window.dispatchEvent(new Event("hermes:show")); };
+  const step = (/** @type {number} */ to) => { keep({ first: String(to) }); window.dispatchEvent(new Event("hermes:show")); };
   const load = async () => {
     try {
       const part = await ask("precision/rows", { first, count: PART, state, module });
@@ -148,7 +151,7 @@ const lines = (rows) => h("table", { class: "plain" },
   h("thead", {}, h("tr", {}, NAMES.map((name) => h("th", { scope: "col", class: NUMBERS.has(name) ? "n" : null }, t(name === "rank" ? "rank" : `precision.${name}`))))),
   h("tbody", {}, rows.map((row) => h("tr", { class: row.state.split(" ")[0] }, NAMES.map((name) => {
     const value = /** @type {Record<string, unknown>} */ (row)[name];
-    if (name === "state" || name === "phase") return h("td", {}, word(name, String(value)));
+    if (name === "state" || name === "phase") return h("td", { class: "short" }, word(name, String(value)));
     if (NUMBERS.has(name)) return h("td", { class: "n" }, name === "rank" || name === "step" ? String(value) : typeof value === "number" ? small(value) : clean(String(value ?? "")));
     return h("td", {}, name === "operator" ? h("code", {}, clip(clean(String(value ?? "")), 160)) : clip(clean(String(value ?? "")), 160));
   })))));
