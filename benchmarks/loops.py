@@ -3,7 +3,7 @@
     python benchmarks/loops.py [NAME…]
 
 Prints a row of a table for each: the line that says what a step is, records against steps, other lines of Hermes, equal
-bits, and the mean of what the monitor measured of itself at the end of a step, the largest twentieth left out. What is
+bits, and the median of what the monitor measured of itself at the end of a step. What is
 not installed is left out. HERMES_MINDSPORE_PYTHON names the Python that has MindSpore.
 """
 
@@ -243,15 +243,13 @@ def _row(name: str, script: str, steps: int, folder: Path, needs: str) -> tuple[
     logs = sorted(log for job in jobs(folder / "jobs") for log in job.folder.glob("steps-rank*.log"))
     rows = [[row for row in read_rows(log) if row] for log in logs]
     cost = sorted(row[AT["overhead_ns"]] for of_rank in rows for row in of_rank[5:])
-    # Other work on the machine makes single ones as long as its turns.
-    cost = cost[: len(cost) - len(cost) // 20]
     bits = _bits(bare.stdout) == _bits(ours.stdout) != ""
     others = "; ".join(line for line in said if line != what) or "nothing"
     counted = ", ".join(str(len(of_rank)) for of_rank in rows) or "0"
     good = "yes" if bits and bare.returncode == ours.returncode == 0 else f"NO ({bare.returncode}, {ours.returncode})"
     return (
         name, what.removeprefix("a step is "), f"{counted} of {max(steps - 1, 0)}", others, good,
-        f"{sum(cost) / len(cost) / 1e3:.0f} us" if cost else "",
+        f"{cost[len(cost) // 2] / 1e3:.0f} us" if cost else "",
     )  # fmt: skip
 
 
