@@ -60,7 +60,7 @@ def _slow_training(python: str, folder: Path) -> tuple[Path, list[dict[str, Any]
         slow = _train(python, folder / attempt)
         events, alarms = _noticed(slow)
         events = [event for event in events if alarms and event["time_ns"] > alarms[0]["time_ns"]]
-        if any(event["kind"] == "capture" for event in events):
+        if any(event["kind"] == "capture" and "finished" in event["states"].values() for event in events):
             break
         what = "and the one capture of these two hours went to that" if alarms else "and it was not noticed"
         _say(f"other work on this machine slowed the steps before the slow input did, {what}")

@@ -102,6 +102,12 @@ def test_an_alarm_asks_for_a_capture_and_the_answer_is_followed(live_job: LiveJo
     acting.close(patience_s=0)
 
 
+def test_a_capture_begins_half_a_second_from_now_however_fast_steps_were_before(live_job: LiveJob) -> None:
+    live_job.steps([*[1.0] * 60, *[50.0] * 3])
+    asked = ask(live_job.job, WISH, now_ns=NOW)
+    assert asked.request.start_step == 63 + 3 + 10
+
+
 def test_of_two_watchers_the_first_acts(live_job: LiveJob, watching: Watcher) -> None:
     live_job.steps([*ARMED, *[11.0] * 4])
     watching.look(NOW)

@@ -25,6 +25,8 @@ QUOTA_BYTES = 10_000_000_000
 MANIFEST = "capture.json"
 _LEAD_NS = 500_000_000
 _LEAD_STEPS = 3
+_LATELY = 3
+"""Steps that tell how long the next ones take: after an alarm those before it are of another length."""
 _SLACK = 20
 _DUMP = "profiling_dump_"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -73,7 +75,7 @@ def find_job(name: str, environment: Mapping[str, str], *, user: str = "", actio
 
 
 def progress(job: Job) -> dict[int, tuple[int, int]]:
-    """Rank to its last step and the typical time of one, of all living ranks that have ended a step."""
+    """Rank to its last step and the median time of the last three, of all living ranks that have ended a step."""
     control = _control(job)
     owners = {(slot.rank, slot.pid) for slot in control.slots() if slot.alive}
     control.close()
@@ -85,7 +87,7 @@ def progress(job: Job) -> dict[int, tuple[int, int]]:
             reader = RingReader(path)
         except LiveError:
             continue
-        rows = reader.new()[-50:]
+        rows = reader.new()[-_LATELY:]
         reader.close()
         if rows:
             walls = sorted(row[AT["wall_ns"]] for row in rows)
