@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.web.visits import Visit
 
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
@@ -24,6 +26,8 @@ from hermes.web.guard import Keys
 from hermes.web.server import Patient, bound, server
 from hermes.web.study import Study
 from hermes_testing import Fault, Job, generate
+
+CHROMIUM = "/usr/bin/chromium"
 
 
 @dataclass
@@ -257,3 +261,26 @@ def stranger(served: Served) -> Client:
 @pytest.fixture(scope="session")
 def serve() -> Callable[..., object]:
     return serving
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for all; each visit has a window of its own."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
+    visits: list[Visit] = []
+
+    def begin(served: Any, **how: Any) -> Visit:
+        visits.append(Visit(chromium, served, **how))
+        return visits[-1]
+
+    yield begin
+    for each in visits:
+        each.context.close()

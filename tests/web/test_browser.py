@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from tests.precision.test_compare import network
 from tests.shared_jobs import Jobs
+from tests.web.visits import Visit
 
 from hermes.inside.wire.record import FIELDS, FLAGS, NULL, pack
 from hermes.inside.wire.rundir import JOB_FILE
@@ -26,12 +26,6 @@ from hermes_testing import Fault, Job, generate
 CHROMIUM = Path("/usr/bin/chromium")
 # The timeline is another app in a frame, and has tests of its own below.
 CLICKED = (*(page for page in PAGES if page != "timeline"), "data?table=kernel", "compare?by=kernels")
-WORST = {"serious", "critical"}
-# Of rows that are alike axe looks at the first ones.
-SAMPLE = "{exclude: [['tbody tr:nth-child(n+7)'], ['svg a:nth-of-type(n+7)'], ['li:nth-child(n+14)']]}"
-# Nothing waits, and every table has its rows.
-COMPLETE = """() => !document.querySelector("main :is(p, li).wait")
-  && [...document.querySelectorAll("section.data")].every((one) => one.dataset.ready || one.querySelector(".wrong"))"""
 # The Perfetto UI asks for these two, and says so when the policy stops it.
 PERFETTO_ASKS = ("storage.cloud.google.com", "127.0.0.1:9001", "navigate-to", "unsupported syscall", "Loading trace")
 
@@ -39,84 +33,7 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not CHROMIUM.exists(), reason="no chromium at /usr/bin/chromium"),
 ]
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
-
-
-class Visit:
-    """A browser with a key, and everything it did that it should not."""
-
-    def __init__(
-        self, chromium: Any, served: Any, *, width: int = 1280, scheme: str = "light", locale: str = "en-US"
-    ) -> None:
-        self.served = served
-        self.context = chromium.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale, bypass_csp=False
-        )
-        self.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        self.faults: list[str] = []
-        self.outside: list[str] = []
-        self.blocked: list[str] = []
-        self.page = self.context.new_page()
-        self.page.on(
-            "console",
-            lambda message: self.faults.append(message.text) if message.type in ("error", "warning") else None,
-        )
-        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
-        # The console does not say which address was not found.
-        self.page.on(
-            "response", lambda got: self.faults.append(f"{got.status} {got.url}") if got.status >= 400 else None
-        )
-        self.page.on("dialog", self._dialog)
-        self.page.on("request", self._request)
-        self.page.on("requestfailed", lambda request: self.blocked.append(f"{request.url} {request.failure}"))
-        self.page.goto(served.link())
-        self.page.wait_for_selector(".verdict h1, .failure", timeout=60_000)
-
-    def _dialog(self, dialog: Any) -> None:
-        self.faults.append("a dialog opened")
-        dialog.dismiss()
-
-    def _request(self, request: Any) -> None:
-        if not request.url.startswith((self.served.base, "data:", "blob:")):
-            self.outside.append(request.url)
-
-    def open(self, path: str) -> Any:
-        self.page.goto(f"{self.served.base}/{path}")
-        name = re.split(r"[?#]", path)[0] or "overview"
-        self.page.wait_for_selector(f'main[data-page="{name}"] .page', timeout=60_000)
-        self.page.wait_for_function(COMPLETE, timeout=60_000)
-        assert self.page.locator(".failure").count() == 0
-        return self.page
-
-    def overflow(self) -> int:
-        return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
-
-    def barriers(self, axe: str) -> list[tuple[str, str]]:
-        """What keeps people out, by axe-core: serious and critical violations, with an element that shows each."""
-        self.page.evaluate(axe)
-        found = self.page.evaluate(f"axe.run({SAMPLE}, {{resultTypes: ['violations']}})")["violations"]
-        return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in WORST]
-
-
-@pytest.fixture
-def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
-    visits: list[Visit] = []
-
-    def begin(served: Any, **how: Any) -> Visit:
-        visits.append(Visit(chromium, served, **how))
-        return visits[-1]
-
-    yield begin
-    for each in visits:
-        each.context.close()
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 
 def click_through(seen: Visit, axe: str = "", looks: tuple[str, ...] = ("light", "dark")) -> None:
@@ -289,12 +206,13 @@ def test_the_keyboard_is_enough(served: Any, visit: Any) -> None:
 def test_a_matrix_is_read_and_entered_by_arrow_keys(served: Any, visit: Any) -> None:
     seen = visit(served)
     page = seen.open("ranks")
-    box = page.locator(".heatbox").first
-    box.focus()
+    chart = page.locator(".heatmap", has=page.get_by_label("Ranks by measure"))
+    chart.locator(".heatbox").focus()
     page.keyboard.press("ArrowDown")
-    assert "rank 1, window" in page.locator(".readout").first.inner_text()
+    # The worst is above it.
+    assert "rank 0, held the others up" in chart.locator(".readout").inner_text()
     page.keyboard.press("Enter")
-    page.wait_for_url("**/ranks?rank=1")
+    page.wait_for_url("**/ranks?rank=0")
 
 
 @pytest.mark.slow

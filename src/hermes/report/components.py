@@ -33,14 +33,17 @@ class BundleError(ValueError):
 @cache
 def files() -> dict[str, bytes]:
     """What a page that loads files is served: each shared file by its name."""
-    served = {path.name: path.read_bytes() for path in sorted([*_COMPONENTS.iterdir(), *_TRANSLATIONS.iterdir()])}
-    return served | {_CATALOGUE: json.dumps(catalogue(), ensure_ascii=False).encode()}
+    return {path.name: path.read_bytes() for path in sorted([*_COMPONENTS.iterdir(), *_TRANSLATIONS.iterdir()])}
 
 
-@cache
 def catalogue() -> dict[str, list[str]]:
-    """Every word of the pages in English and Chinese by its key; those of measures are where they are declared."""
-    words: dict[str, list[str]] = json.loads((_TRANSLATIONS / _CATALOGUE).read_bytes())
+    """Every word of the pages in English and Chinese by its key, with those of the measures declared so far."""
+    return declared_words() | json.loads((_TRANSLATIONS / _CATALOGUE).read_bytes())
+
+
+def declared_words() -> dict[str, list[str]]:
+    """The titles of measures and their columns by their keys: a page that did not load them gets them with its data."""
+    words: dict[str, list[str]] = {}
     for about in declared().values():
         words.setdefault(f"table.{about.path}", [about.title, about.zh])
         for column, prefix in spread_out(about.columns):

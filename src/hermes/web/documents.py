@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes.base.errors import InputError
+from hermes.report.components import declared_words
 from hermes.web.sources import Listed, listed
 
 LONGEST_PAGE = 1_000
@@ -155,6 +156,7 @@ def told_page(page: Page) -> dict[str, object]:
 def summary(document: Mapping[str, object]) -> bytes:
     """The answer with the document, what tables there are, and the short ones whole, as pages would ask for them.
 
+    The words of the measures come with it: the next server over the same input shows it without loading their code.
     In the document most tables are cut to their first row; lists of plain values are whole.
     """
     every = listed(document).values()
@@ -165,7 +167,8 @@ def summary(document: Mapping[str, object]) -> bytes:
         if len(table.rows) <= _AT_ONCE_ROWS
         and len(told(page := told_page(listed_page(table, Ask(table=table.key))))) <= _AT_ONCE_BYTES
     }
-    return told({"document": _shortened(document, ""), "tables": tables, "pages": short})
+    words = declared_words()
+    return told({"document": _shortened(document, ""), "tables": tables, "pages": short, "words": words})
 
 
 def _shortened(value: Mapping[str, object], prefix: str) -> dict[str, object]:

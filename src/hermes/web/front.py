@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermes.base.errors import HermesError, InputError
+from hermes.inside.wire.rundir import JOB_FILE
 from hermes.report import components, palette
 from hermes.web import perfetto
 from hermes.web.answers import KINDS, answer, refusal, spelt
@@ -202,6 +203,7 @@ def _state(study: Study) -> dict[str, object]:
         "paths": [str(path) for path in study.paths],
         "error": spelt(now.error) if now.error else None,
         "timeline": folder.name if folder else None,
+        "job": any((path / JOB_FILE).is_file() for path in study.paths),
     }
 
 

@@ -1,10 +1,10 @@
 // The shell: header, pages by address, search, help, theme, language, and what is shown while nothing is there yet.
 
 import { setOrigin } from "./cells.js";
-import { ask, doc, open, to } from "./data.js";
+import { ask, doc, open, titles, to } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { clean, clip, duration } from "./format.js";
-import { load, turn } from "./language.js";
+import { learn, load, turn } from "./language.js";
 import { current, t } from "./translate.js";
 
 /** @type {[string, string, () => Promise<{render: (main: HTMLElement) => void | Promise<void>}>][]} */
@@ -30,6 +30,7 @@ const ALONE = new Set(["live", "migrate", "precision"]);
 const root = document.documentElement;
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const system = matchMedia("(prefers-color-scheme: dark)");
+const narrow = matchMedia("(max-width: 640px)");
 let ready = false;
 let broken = /** @type {unknown} */ (null);
 let turnNumber = 0;
@@ -253,6 +254,8 @@ async function begin() {
   window.addEventListener("popstate", () => show());
   window.addEventListener("hermes:show", () => show());
   system.addEventListener("change", () => shell());
+  // Charts are drawn as wide as they are seen; the viewer of the timeline does so itself.
+  narrow.addEventListener("change", () => { if (ready && own() !== "timeline" && !ALONE.has(own())) show(); });
   // All at once: words, document and page wait for no one of them.
   const opened = open();
   opened.catch(() => {});
@@ -265,6 +268,7 @@ async function begin() {
       await wait();
       await open();
     }
+    learn(titles());
     const first = doc().steps[0]?.start_ns ?? doc().critical_path_stretches?.[0]?.start_ns ?? null;
     setOrigin(first);
     ready = true;
@@ -273,7 +277,9 @@ async function begin() {
     setTimeout(() => PAGES.forEach(([, , page]) => page().catch(() => {})), AFTER_MS);
   } catch (error) {
     broken = error;
-    if (!ALONE.has(own())) main.replaceChildren(failure(error));
+    // A job that was not captured yet has no profile to show, but can be followed.
+    if (own() === "" && (await ask("state").catch(() => ({}))).job) { history.replaceState(null, "", "/live"); await show(); }
+    else if (!ALONE.has(own())) main.replaceChildren(failure(error));
   }
 }
 

@@ -64,7 +64,7 @@ export function once(path, values = {}) {
   return found;
 }
 
-/** @type {{document: Document, tables: Listed[], pages: Record<string, Page>}} */
+/** @type {{document: Document, tables: Listed[], pages: Record<string, Page>, words: Record<string, [string, string]>}} */
 let study;
 
 /** Whether the study is there; if not, it is still being read. */
@@ -76,6 +76,8 @@ export async function open() {
 
 export const doc = () => study.document;
 export const tables = () => study.tables;
+/** Titles of its tables and columns in both languages, by their keys. */
+export const titles = () => study.words;
 /** A short table, whole as the server would give it. @param {string} key @returns {Page | undefined} */
 export const short = (key) => (Object.hasOwn(study?.pages ?? {}, key) ? study.pages[key] : undefined);
 /** @param {string} key */
@@ -112,6 +114,26 @@ export function typical(all) {
     return ordered[(ordered.length - 1) >> 1];
   });
 }
+
+const HELD = "held the others up";
+
+/** How long each rank held the others up in its typical step, in ns, as the analysis has it: with it those who cause a wait stand out, and not those who wait. */
+export function heldUp() {
+  /** @type {{metrics: {name: string, unit: string}[], rows: {cells: ({most: number, most_rank: number} | null)[]}[]} | undefined} */
+  const matrix = doc().rank_matrix;
+  const at = (matrix?.metrics ?? []).findIndex((metric) => metric.name === HELD && metric.unit === "ms");
+  const cells = at < 0 ? [] : (matrix?.rows ?? []).map((row) => row.cells[at]);
+  return new Map(cells.flatMap((cell) => (cell ? [/** @type {[number, number]} */ ([cell.most_rank, Math.round(cell.most * 1e6)])] : [])));
+}
+
+/** What the pages of ranks show of a rank: its typical step, and how long it held the others up. @param {Split[]} all */
+export function withHeld(all) {
+  const held = heldUp();
+  return typical(all).map((row) => ({ ...row, held: held.size ? held.get(row.rank) ?? 0 : null }));
+}
+
+/** Ranks that a finding blames. */
+export const blamedRanks = () => new Set(doc().findings.flatMap((one) => one.blames).map((text) => /^rank (\d+)$/.exec(text)?.[1]).filter(Boolean).map(Number));
 
 /** The rank whose tables are shown first. */
 export function chiefRank() {

@@ -19,6 +19,12 @@ export async function load() {
   use(localStorage.getItem("hermes-language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
 }
 
+/** Words that came with the data; the page's own stay. @param {Record<string, [string, string]>} more */
+export function learn(more) {
+  catalogue = { ...more, ...catalogue };
+  use(current());
+}
+
 export function turn() {
   const language = current() === "en" ? "zh" : "en";
   localStorage.setItem("hermes-language", language);

@@ -273,4 +273,12 @@ def _named(piece: Piece, rows: RankRows, graph: Graph) -> tuple[str, str]:
     if rows.collections.most(piece)[1] > half:
         return GC, f"thread {tid}"
     name, ns = rows.calls_of(*thread, below=True).most(piece)
-    return (name if ns > half else rows.calls_of(*thread, below=False).most(piece)[0]), f"thread {tid}"
+    name = name if ns > half else rows.calls_of(*thread, below=False).most(piece)[0]
+    return name or _reason(piece, rows, thread), f"thread {tid}"
+
+
+def _reason(piece: Piece, rows: RankRows, thread: tuple[int | None, int | None]) -> str:
+    """What the host did for most of a piece in which many calls share the time, and none has a name for it."""
+    own = window(piece.start_ns, piece.end_ns)
+    parts = {reason: (own & when).total for reason, when in host_reasons(rows, *thread).items()}
+    return max(parts, key=lambda reason: parts[reason]) if any(parts.values()) else OUTSIDE

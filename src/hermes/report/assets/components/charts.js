@@ -35,8 +35,14 @@ export function partsOf(row) {
 const ASIDE = { ArrowLeft: -1, ArrowRight: 1 };
 /** @type {Record<string, [number, number]>} */
 const AROUND = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-const WIDE = 1000;
+const DESK = 1000;
 const TALL = 220;
+
+/** How wide charts are drawn: on a phone as wide as it is, so that their text keeps its size. */
+export const drawnWide = () => Math.max(300, Math.min(DESK, innerWidth - 30));
+
+/** How strong a value is beside the others of its scale: what differs by less than a twentieth stays faint. @param {number} value @param {number} least @param {number} most */
+export const contrast = (value, least, most) => (most > 0 ? (value - least) / Math.max(most - least, most / 20) : 0);
 
 /** Ticks at round numbers. @param {number} most @param {number} [count] */
 function ticks(most, count = 4) {
@@ -66,6 +72,7 @@ const FLATTENS = 4; // times the others, from which on they would lie in the low
 export function lines({ label, lines, band = [], unit = duration, xName, marks = [], stretches = [], changes = [], pick }) {
   const every = [...lines.flatMap((line) => line.points), ...band.flatMap(([x, low, high]) => [[x, low], [x, high]])];
   if (!every.length) return h("p", { class: "none" }, t("not_measured"));
+  const WIDE = drawnWide();
   const xs = every.map(([x]) => x);
   const least = Math.min(...xs);
   const most = Math.max(...xs);
@@ -156,7 +163,7 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
   const every = Math.max(1, Math.ceil(columns.length / 12));
   const grid = h(
     "table", {
-      class: `heat${wide ? " wide" : ""}${wide && rows.length > MANY_ROWS ? " many" : ""}`, "aria-label": label,
+      class: `heat${wide ? " wide" : ""}${rows.length > MANY_ROWS ? (wide ? " many" : " tall") : ""}`, "aria-label": label,
       onpointermove: (event) => { const at = place(event); if (at) mark(at[0], at[1]); },
       onclick: (event) => { const at = place(event); if (at) pick?.(at[0], at[1]); },
     },
@@ -180,6 +187,7 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
  * @param {{label: string, first: string, last: string, bucket: number, curves: {name: string, kind: string, points: [number, number, number][]}[], unit?: (value: number) => string | null, pick?: (at: bigint) => void, picked?: bigint | null, upTo?: number, marks?: {at: string | number, name: string}[]}} options `upTo` is the least height, so that charts can share one; `marks` are moments
  */
 export function curves({ label, first, last, bucket, curves, unit = bytes, pick, picked = null, upTo = 1e-9, marks = [] }) {
+  const WIDE = drawnWide();
   const span = Number(BigInt(last) - BigInt(first)) || 1;
   const top = Math.max(upTo, ...curves.flatMap((curve) => curve.points.map(([, , most]) => most))) * 1.05;
   const inside = marks.filter(({ at }) => BigInt(at) >= BigInt(first) && BigInt(at) <= BigInt(last));
@@ -232,6 +240,7 @@ export function curves({ label, first, last, bucket, curves, unit = bytes, pick,
  * @param {{label: string, rows: {name: string, pieces: {kind: string, from: number, to: number, text: string, href?: string}[]}[], span: number}} options
  */
 export function strips({ label, rows, span }) {
+  const WIDE = drawnWide();
   const height = 22;
   const px = (/** @type {number} */ ns) => 90 + (ns / (span || 1)) * (WIDE - 100);
   const read = h("p", { class: "readout", "aria-live": "polite" }, t("strip_hint"));

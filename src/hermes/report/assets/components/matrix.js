@@ -1,7 +1,7 @@
 // The matrix that the analysis made: metrics of ranks, with least, median and most where ranks share a row.
 
 import { measureText, title } from "./cells.js";
-import { heat } from "./charts.js";
+import { contrast, heat } from "./charts.js";
 import { duration } from "./format.js";
 import { t } from "./translate.js";
 
@@ -26,8 +26,7 @@ export function matrix(made, into) {
     shade: (r, c) => {
       const own = cell(r, c);
       const { least, most } = made.metrics[c];
-      // What differs by less than a twentieth stays faint.
-      return own === null ? null : most > 0 ? (own.most - least) / Math.max(most - least, most / 20) : 0;
+      return own === null ? null : contrast(own.most, least, most);
     },
     show: (r, c) => {
       const own = cell(r, c);

@@ -1,11 +1,12 @@
 // Roofline: operators by the work of a byte and the rate they reach, where the analysis has both.
 
+import { drawnWide } from "./charts.js";
 import { h, s } from "./dom.js";
 import { clean, duration, number } from "./format.js";
 import { doc } from "./data.js";
 import { t } from "./translate.js";
 
-const WIDE = 1000;
+const TELLING = 0.001; // of the time: what takes less would stretch the axes by decades
 const TALL = 320;
 
 /**
@@ -16,8 +17,11 @@ const TALL = 320;
 /** A chart, or null where no operator has its work, its bytes and its time. */
 export function roofline() {
   const compute = doc().compute;
-  const rows = (/** @type {Operator[]} */ (compute?.operators ?? [])).filter((row) => row.flops > 0 && row.bytes > 0 && row.tflops > 0);
+  const known = (/** @type {Operator[]} */ (compute?.operators ?? [])).filter((row) => row.flops > 0 && row.bytes > 0 && row.tflops > 0);
+  const total = known.reduce((sum, row) => sum + row.total_ms, 0);
+  const rows = known.filter((row) => row.total_ms >= TELLING * total);
   if (!rows.length) return null;
+  const WIDE = drawnWide();
   const points = rows.map((row) => ({ x: row.flops / row.bytes, y: row.tflops, row }));
   const chips = (/** @type {Chip[]} */ (compute.chips ?? [])).filter((chip) => chip.gb_per_s && chip.rates?.length);
   const roofs = chips.slice(0, 1).flatMap((chip) => chip.rates.map((rate) => ({ name: rate.precision, top: rate.tflops, slope: (chip.gb_per_s ?? 0) / 1000 })));
@@ -33,7 +37,7 @@ export function roofline() {
   const tell = (/** @type {Operator} */ row) => `${clean(row.operator)} ${clean(row.shapes)}: ${row.tflops.toPrecision(3)} TFLOP/s, ${(row.flops / row.bytes).toPrecision(3)} FLOP/B, ${duration(row.total_ms * 1e6)}${row.bound ? `, ${row.bound}` : ""}`.slice(0, 300);
   const chart = s("svg", { class: "chart roof", viewBox: `0 0 ${WIDE} ${TALL}`, role: "group", tabindex: 0, "aria-label": t("roofline") },
     decades(low, high).map((y) => s("g", { class: "tick" }, s("line", { x1: 60, x2: WIDE - 16, y1: py(y), y2: py(y) }), s("text", { x: 54, y: py(y) + 4, "text-anchor": "end" }, y))),
-    decades(left, right).map((x) => s("text", { class: "foot", x: px(x), y: TALL - 10, "text-anchor": x === 10 ** right ? "end" : "middle" }, x === 10 ** right ? `${x} FLOP/B` : x)),
+    decades(left, right).filter((_, at) => (right - left - at) % Math.ceil((60 * (right - left)) / WIDE) === 0).map((x) => s("text", { class: "foot", x: px(x), y: TALL - 10, "text-anchor": x === 10 ** right ? "end" : "middle" }, x === 10 ** right ? `${x} FLOP/B` : x)),
     roofs.map((roof) => {
       const knee = roof.top / roof.slope;
       const start = Math.max(10 ** left, 10 ** low / roof.slope);

@@ -89,7 +89,7 @@ class JobView {
     this.body.replaceChildren(
       ...(job.ranks.length ? [ranks(job.ranks)] : [h("p", { class: "none" }, t("live.no_step"))]),
       ...(job.bandwidth?.length ? [h("section", {}, h("h3", {}, t("live.bandwidth")), h("ul", { class: "states" }, job.bandwidth.map((line) => h("li", {}, clip(clean(line), 200)))))] : []),
-      ...(job.capture ? [capture(job.capture)] : []),
+      ...(job.capture ? [capture(job.capture, job)] : []),
       ...alarms(job.alarms), ...events(job),
       h("p", { class: "about" }, `${t("live.folder")} `, h("code", {}, clean(job.folder))),
     );
@@ -179,8 +179,9 @@ function split({ split, walls_ns: walls }) {
   return h("span", { class: "goes" }, parts.map(([name, ns]) => h("span", { class: "part" }, h("span", { class: `key ${KINDS[/** @type {keyof typeof KINDS} */ (name)] ?? "host"}`, "aria-hidden": "true" }), `${t(`live.part.${name}`)} ${percent(ns / total)}`)));
 }
 
-/** @param {Capture} one */
-function capture(one) {
+/** @param {Capture} one @param {Job} job */
+function capture(one, job) {
+  const seen = job.events.find((event) => event.kind === "finding" && named(event) === baseName(one.folder));
   /** @type {Map<string, number[]>} */
   const states = new Map();
   const bad = new Set();
@@ -194,16 +195,18 @@ function capture(one) {
     h("h3", {}, t("live.last_capture")),
     h("p", {}, t("live.capture_is", { level: t(`live.level.${one.level}`), first: one.first, last: one.first + one.steps - 1 }), ` · ${clip(clean(one.reason), 300)}`),
     h("ul", { class: "states" }, [...states].slice(0, 16).map(([said, own]) => h("li", { class: bad.has(said) ? "bad" : "" }, `${said}: rank ${runs(own, t("to"))}`))),
-    h("p", { class: "about" }, good ? [`${t("live.next")} `, h("code", {}, `hermes analyze ${clean(one.folder)}`)] : h("code", {}, clean(one.folder))));
+    h("p", { class: "about" }, good ? [`${t("live.next")} `, h("code", {}, `hermes analyze ${clean(one.folder)}`)] : h("code", {}, clean(one.folder)), seen ? report(job.job, seen) : null));
 }
 
 /** How many times as long, or by how much longer. @param {number} ratio */
 const times = (ratio) => (ratio >= 2 ? `×${number(Number(ratio.toPrecision(2)))}` : `+${percent(ratio - 1)}`);
 
 /** What is wrong and what to do: what was noticed last, and the finding that came after it. @param {Job} job */
-function first({ job, alarms: [alarm], events }) {
+function first({ job, alarms: [alarm], events, capture: last }) {
   const told = events.find((one) => one.kind === "alarm" && alarm && one.rank === String(alarm.rank) && one.since === String(alarm.since));
-  const after = (/** @type {Record<string, string>} */ one) => !told || Number(one.time_ns) >= Number(told.time_ns);
+  // Of an alarm that nobody wrote down, the capture that was made of its steps tells.
+  const its = (/** @type {Record<string, string>} */ one) => Boolean(alarm && last && last.first >= alarm.since && named(one) === baseName(last.folder));
+  const after = (/** @type {Record<string, string>} */ one) => (told ? Number(one.time_ns) >= Number(told.time_ns) : !alarm || its(one));
   const found = events.find((one) => one.kind === "finding" && after(one));
   const spent = told && !found && !events.some((one) => one.kind === "capture" && after(one)) && events.some((one) => one.kind === "capture");
   if (!alarm && !found) return [];
@@ -214,9 +217,15 @@ function first({ job, alarms: [alarm], events }) {
     found ? h("p", {}, h("b", {}, `${t("live.event.finding")} `), clip(clean(found.text ?? ""), 400), report(job, found)) : null)];
 }
 
+/** The capture that a finding is of. @param {Record<string, string>} event */
+const named = (event) => /\/reports\/([\w.-]+)\/report\.html$/.exec(event.report ?? "")?.[1];
+
+/** @param {string} folder */
+const baseName = (folder) => folder.split("/").filter(Boolean).at(-1) ?? "";
+
 /** The way to the report of a finding. @param {string} job @param {Record<string, string>} event */
 function report(job, event) {
-  const name = /\/reports\/([\w.-]+)\/report\.html$/.exec(event.report ?? "")?.[1];
+  const name = named(event);
   return name ? h("span", {}, " · ", h("a", { href: `/live/reports/${encodeURIComponent(job)}/${name}`, target: "_blank", rel: "noopener" }, t("live.report"))) : null;
 }
 

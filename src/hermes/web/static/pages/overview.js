@@ -4,9 +4,10 @@ import { h } from "../dom.js";
 import { clean, clip, duration, percent, runs } from "../format.js";
 import { doc, rowsOf, splits, timelineAt, to, typical } from "../data.js";
 import { PARTS, legend, partsOf, stack } from "../charts.js";
-import { colour, key, table } from "../table.js";
+import { key, table } from "../table.js";
 import { t } from "../translate.js";
-import { section } from "./parts.js";
+import { span, glance } from "./glance.js";
+import { copied, section } from "./parts.js";
 
 const BARS = 12;
 const GAPS = 4;
@@ -21,13 +22,15 @@ export async function render(main) {
   const document = doc();
   main.append(warning(document), verdict(document));
   const split = h("div", { class: "splits" }, h("p", { class: "wait" }, t("loading")));
+  const look = h("div", { class: "glance" }, h("p", { class: "wait" }, t("loading")));
   main.append(
+    look,
     plan(document),
     section(t("overview.split"), legend(PARTS), split),
-    path(document),
     section(t("overview.findings"), findings(document)),
     coverage(document),
   );
+  splits().then(async (all) => look.replaceChildren(...await glance(all)), (error) => look.replaceChildren(h("p", { class: "wrong" }, error.message)));
   splits().then((all) => split.replaceChildren(...bars(all)), (error) => split.replaceChildren(h("p", { class: "wrong" }, error.message)));
 }
 
@@ -69,19 +72,12 @@ function plan(/** @type {Document} */ document) {
     actions.length
       ? h("ol", { class: "actions plan" }, actions.slice(0, ACTIONS).map((/** @type {Row} */ one) => h("li", {},
         h("strong", {}, clean(one.title)), ` · ${one.gain.low ? span(one.gain) : gain(one)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""}${one.effort ? ` · ${clean(one.effort)}` : ""}`,
-        one.after ? h("pre", {}, one.after.split("\n").map(clean).join("\n")) : null)))
+        one.after ? copied(one.after) : null)))
       : h("p", { class: "none" }, t("overview.no_findings")),
     together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: [...new Set([together.low_ms, together.high_ms].map((ms) => duration(ms * 1e6)))].join(" – "), share: percent(together.share) })) : null,
     bare ? h("p", { class: "about" }, t("overview.bare", { step: duration(bare.step_ms * 1e6), steps: bare.steps, captured: duration(bare.captured_ms * 1e6) })) : null,
-    collect.map((/** @type {Row} */ one) => h("div", {}, h("p", { class: "about" }, clean(one.why)), h("pre", {}, clean(one.command)))),
+    collect.map((/** @type {Row} */ one) => h("div", {}, h("p", { class: "about" }, clean(one.why)), copied(one.command))),
   );
-}
-
-/** From what the replay gives to the bound. @param {{low: number, high: number}} gain */
-function span({ low, high }) {
-  const [least, most] = [duration(low * 1e6) ?? "", duration(high * 1e6) ?? ""];
-  // One unit is enough for both.
-  return least === most ? most : `${least.split(" ")[1] === most.split(" ")[1] ? least.split(" ")[0] : least} – ${most}`;
 }
 
 /** @param {Row} finding */
@@ -118,25 +114,6 @@ function bars(all) {
 
 /** @param {import("../data.js").Split} row */
 const label = (row) => `rank ${row.rank}${row.step === null ? "" : `, ${t("step")} ${row.step}`}`;
-
-/** @param {Document} document */
-function path(document) {
-  const rows = document.critical_path;
-  if (!rows?.length) return h("span");
-  const first = rows.filter((row) => row.rank === rows[0].rank && row.step === rows[0].step && row.stretch === "window" && row.across === rows[0].across);
-  const shown = first.slice(0, 8);
-  const total = first.reduce((sum, row) => sum + row.ms, 0);
-  return section(
-    t("overview.path"),
-    h("p", { class: "about" }, t("overview.path_is", { rank: first[0].rank, step: first[0].step ?? "–" })),
-    stack(first.map((row) => ({ kind: colour(row.component), name: partName(row), ns: row.ms * 1e6 })), total, total),
-    h("ul", { class: "pathparts" }, shown.map((row) => h("li", {}, key(row.component), `${partName(row)} `, h("b", {}, duration(row.ms * 1e6)), ` ${percent(row.share)}`))),
-    h("p", {}, h("a", { href: "/path" }, t("overview.path_more"))),
-  );
-}
-
-/** @param {Row} row */
-const partName = (row) => (row.component === "wait" ? t("waits_for", { who: row.reason }) : `${t(`component.${row.component}`)}${row.reason ? ` (${clean(row.reason)})` : ""}${row.across && row.of_rank !== row.rank ? `, rank ${row.of_rank}` : ""}`);
 
 /** @param {Document} document */
 function findings(document) {

@@ -1,6 +1,7 @@
 // Pieces that several pages have: headings, pickers, links to the timeline, and tables that nobody described.
 
-import { h, prose } from "../dom.js";
+import { copy } from "../copying.js";
+import { button, h, prose, say } from "../dom.js";
 import { clean } from "../format.js";
 import { chiefRank, doc, keep, param, tables } from "../data.js";
 import { table } from "../table.js";
@@ -73,3 +74,13 @@ export function facts(blocks) {
 
 /** @param {string} name @param {...(Node | null | (Node | null)[])} children */
 export const section = (name, ...children) => h("section", { class: "block" }, h("h2", {}, name), ...children);
+
+/** Lines of code or a command, with what copies them. @param {string} text */
+export function copied(text) {
+  const go = button(t("copy"), async () => {
+    const done = await copy(text);
+    go.textContent = t(done ? "copied_it" : "not_copied");
+    say(go.textContent);
+  }, { class: "copyit" });
+  return h("div", { class: "copied" }, h("pre", {}, text.split("\n").map(clean).join("\n")), go);
+}

@@ -66,7 +66,7 @@ function strip(stretches, all) {
       name: `rank ${rank}`,
       pieces: stretches.filter((row) => row.of_rank === rank).map((row) => {
         const from = since(row.start_ns, first);
-        return { kind: colour(row.component), from, to: from + row.ms * 1e6, text: `${t(`component.${row.component}`)} ${clean(row.name || t("path.unnamed"))} ${duration(row.ms * 1e6)} ${clean(row.where)}`.slice(0, 400), href: timelineAt({ rank, step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) };
+        return { kind: colour(row.component), from, to: from + row.ms * 1e6, text: `${t(`component.${row.component}`)} ${clean(row.name)} ${duration(row.ms * 1e6)} ${clean(row.where)}`.slice(0, 400), href: timelineAt({ rank, step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) };
       }),
     })),
   });

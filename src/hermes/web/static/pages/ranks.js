@@ -2,32 +2,35 @@
 
 import { h } from "../dom.js";
 import { duration, percent } from "../format.js";
-import { doc, keep, param, rowsOf, splits, timelineAt, to, typical } from "../data.js";
-import { PARTS, heat, partsOf, stack } from "../charts.js";
+import { blamedRanks, doc, keep, param, rowsOf, splits, timelineAt, to, withHeld } from "../data.js";
+import { PARTS, contrast, heat, partsOf, stack } from "../charts.js";
 import { table } from "../table.js";
 import { matrix } from "../matrix.js";
 import { t } from "../translate.js";
-import { layout } from "./layout.js";
+import { MEASURES, layout, measured } from "./layout.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
 
 const MOST = 64; // rows of a matrix; more ranks share rows
-const METRICS = ["window", ...PARTS];
+const METRICS = ["held", "window", "preparing", ...PARTS];
+const STEPS = ["window", "preparing", ...PARTS]; // what each step has
 
 /** @param {HTMLElement} main */
 export async function render(main) {
   const all = await splits();
   main.append(...heading("ranks", t("ranks.lead")));
   if (!all.length) { main.append(empty(t("steps.none"))); return; }
-  const usual = typical(all);
-  const blamed = new Set(doc().findings.flatMap((one) => one.blames).map((text) => /^rank (\d+)$/.exec(text)?.[1]).filter(Boolean).map(Number));
+  const usual = withHeld(all);
+  const blamed = blamedRanks();
   const rank = param("rank");
   if (rank) main.append(own(usual, all, Number(rank), blamed));
   const missing = absent();
   if (usual.length === 1) main.append(empty(t("ranks.one", { rank: usual[0].rank }), missing));
   else if (missing) main.append(h("p", { class: "about" }, missing));
   if (usual.length > 1) {
-    const placed = await layout(usual, blamed, param("of", "window"));
-    main.append(section(t("ranks.by_metric"), byMetric(usual, blamed)), placed ?? "", section(t("ranks.by_step"), byStep(all, blamed)));
+    const of = measured(usual, param("of"));
+    main.append(
+      h("div", { class: "controls" }, picker("of", t("measure"), MEASURES.map((name) => [name, t(`part.${name}`)]), of)),
+      await layout(usual, blamed, of), section(t("ranks.by_metric"), byMetric(usual, blamed)), section(t("ranks.by_step"), byStep(all, blamed)));
   }
   if (doc().rank_matrix?.rows?.length) main.append(section(t("ranks.matrix"), matrix(doc().rank_matrix, into)));
   main.append(
@@ -72,14 +75,19 @@ function byMetric(usual, blamed) {
   const of = new Map(usual.map((row) => [row.rank, row]));
   const { groups, size, whole } = shared(usual.map((row) => row.rank));
   const value = (/** @type {number[]} */ group, /** @type {string} */ name) => group.map((rank) => of.get(rank)?.[name]).filter((one) => one !== null && one !== undefined).reduce((most, one) => Math.max(most, one), -1);
+  // The worst first: who holds the others up, and no rank that is as the others.
+  const telling = 0.01 * Math.max(0, ...usual.map((row) => row.held ?? 0));
+  const worst = (/** @type {number[]} */ group) => { const held = value(group, "held"); return held > telling ? held : 0; };
+  groups.sort((a, b) => worst(b) - worst(a) || a[0] - b[0]);
   const most = METRICS.map((name) => Math.max(...usual.map((row) => row[name] ?? 0)));
+  const least = METRICS.map((name) => Math.min(...usual.map((row) => row[name] ?? Infinity)));
   const cells = groups.map((group) => METRICS.map((name) => value(group, name))).map((row) => row.map((one) => (one < 0 ? null : one)));
   return h("div", {}, h("p", { class: "about" }, size > 1 ? t("ranks.shared", { size }) : t("ranks.each")), back(whole), heat({
     label: t("ranks.by_metric"), rowTitle: t("rank"),
     rows: groups.map((group) => ({ name: named(group), outlined: group.some((rank) => blamed.has(rank)), note: group.some((rank) => blamed.has(rank)) ? t("ranks.blamed") : undefined })),
     columns: METRICS.map((name) => t(`part.${name}`)),
     kind: (c) => METRICS[c], cells,
-    shade: (r, c) => (cells[r][c] === null ? null : most[c] ? cells[r][c] / most[c] : 0),
+    shade: (r, c) => { const one = cells[r][c]; return one === null ? null : contrast(one, least[c], most[c]); },
     show: (r, c) => (cells[r][c] === null ? "" : duration(cells[r][c]) ?? ""),
     tell: (r, c) => `rank ${named(groups[r])}, ${t(`part.${METRICS[c]}`)}: ${cells[r][c] === null ? t("not_measured") : duration(cells[r][c])}`,
     pick: (r) => into(groups[r]),
@@ -88,7 +96,7 @@ function byMetric(usual, blamed) {
 
 /** @param {import("../data.js").Split[]} all @param {Set<number>} blamed */
 function byStep(all, blamed) {
-  const measure = param("of", "window");
+  const measure = STEPS.includes(param("of")) ? param("of") : "window";
   const steps = [...new Set(all.map((row) => row.step))].sort((a, b) => (a ?? -1) - (b ?? -1));
   const wide = Math.ceil(steps.length / 96);
   /** @type {(number | null)[][]} */
@@ -109,14 +117,13 @@ function byStep(all, blamed) {
   const most = Math.max(...flat);
   const stepName = (/** @type {number} */ c) => (columns[c].length === 1 ? `${columns[c][0] ?? "–"}` : `${columns[c][0]}–${columns[c].at(-1)}`);
   return h("div", {},
-    h("div", { class: "controls" }, picker("of", t("measure"), METRICS.map((name) => [name, t(`part.${name}`)]), measure)), back(whole),
-    h("p", { class: "about" }, t("ranks.scale", { least: duration(least), most: duration(most), gap: duration(most - least) })),
+    back(whole),
+    h("p", { class: "about" }, `${t(`part.${measure}`)}. `, t("ranks.scale", { least: duration(least), most: duration(most), gap: duration(most - least) })),
     heat({
       label: t("ranks.by_step"), rowTitle: t("rank"),
       rows: groups.map((group) => ({ name: named(group), outlined: group.some((rank) => blamed.has(rank)) })),
       columns: columns.map((_, c) => stepName(c)), kind: () => measure, cells,
-      // What differs by less than a twentieth stays faint.
-      shade: (r, c) => (cells[r][c] === null ? null : most > 0 ? (cells[r][c] - least) / Math.max(most - least, most / 20) : 0),
+      shade: (r, c) => { const one = cells[r][c]; return one === null ? null : contrast(one, least, most); },
       show: (r, c) => (cells[r][c] === null ? "" : duration(cells[r][c]) ?? ""),
       tell: (r, c) => `rank ${named(groups[r])}, ${t("step")} ${stepName(c)}: ${cells[r][c] === null ? t("not_measured") : duration(cells[r][c])}`,
       pick: (r) => into(groups[r]),

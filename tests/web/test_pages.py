@@ -1,0 +1,156 @@
+"""What pages show of what they have: at a glance, on a phone, of running jobs, in words and not in keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shared_jobs import Jobs
+
+from hermes.inside.wire.rundir import JOB_FILE
+from hermes.report.components import declared_words
+from hermes.store.cache import Cache
+from hermes.web.documents import summary
+from hermes_testing import Fault, Job
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium"),
+]
+PAGES = ("", "steps", "ranks", "path", "operators", "communication", "host", "memory", "whatif", "data")
+KEYS = (
+    """() => document.querySelector("main").innerText.match(/\\b(col|table|part|component|about)\\.[a-z_.]+/g) ?? []"""
+)
+# What text in charts measures on the screen, in pixels.
+SMALL = """() => [...document.querySelectorAll("main svg text")].filter((one) => one.textContent.trim())
+  .map((one) => parseFloat(getComputedStyle(one).fontSize) * one.ownerSVGElement.getScreenCTM().a)
+  .filter((size) => size < 11)"""
+
+
+def test_the_words_of_measures_come_with_the_document_that_has_them(served: Any) -> None:
+    words = json.loads(served.study.summary())["words"]
+    assert words["table.critical_path"] == declared_words()["table.critical_path"]
+    assert json.loads(summary({}))["words"] == declared_words()
+
+
+def test_no_page_shows_the_key_of_a_word_for_the_word(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    for path in PAGES:
+        assert seen.open(path).evaluate(KEYS) == [], path
+
+
+def test_text_in_charts_is_readable_on_a_phone(served: Any, visit: Any) -> None:
+    seen = visit(served, width=390)
+    for path in PAGES:
+        assert seen.open(path).evaluate(SMALL) == [], path
+        assert seen.overflow() <= 0, path
+
+
+def test_the_overview_shows_step_path_causes_and_ranks_before_one_scrolls(served: Any, visit: Any) -> None:
+    page = visit(served, width=1440).page
+    page.wait_for_selector(".glance .heat")
+    assert page.locator(".lookrow").count() == 2
+    causes = page.locator(".causes li")
+    titles = [one["title"] for one in served.study.document["findings"] if one["state"] == "stable"][:3]
+    assert [one.inner_text() for one in causes.locator("h3").all()] == titles
+    assert "rank 2 is behind it" in causes.first.inner_text()
+    assert "in all 3 steps" in causes.first.inner_text()
+    bottom = page.locator(".glance .heat").evaluate("(one) => one.getBoundingClientRect().bottom")
+    assert bottom < 900
+
+
+def test_who_holds_the_others_up_is_the_strongest_cell_and_the_first_row(served: Any, visit: Any) -> None:
+    page = visit(served).open("ranks")
+    assert page.locator(".picker select").first.input_value() == "held"
+    shade = "all => all.map(one => [one.innerText, parseInt(one.style.getPropertyValue('--much'))])"
+    cells = page.locator(".heat").first.locator(".cell").evaluate_all(shade)
+    assert max(cells, key=lambda cell: cell[1])[0] == "▸ 2"
+    assert page.locator(".heat").nth(1).locator("tbody th").first.inner_text() == "2"
+
+
+def test_times_that_hardly_differ_are_painted_alike(served: Any, visit: Any) -> None:
+    page = visit(served).page
+    shades = page.evaluate(
+        """async () => { const { contrast } = await import("/static/charts.js");
+        return [1000, 1000.3, 999.9].map((one) => contrast(one, 999.9, 1000.3)); }"""
+    )
+    assert max(shades) < 0.01
+
+
+@pytest.mark.slow
+def test_a_matrix_of_64_ranks_is_whole(jobs: Jobs, serve: Any, visit: Any) -> None:
+    job = Job(ranks=64, steps=2, layers=1, faults=(Fault(kind="gc_pause", ranks=(13,)),))
+    with serve([jobs.folder(job, "kineto")], jobs.cache) as running:
+        page = visit(running).open("ranks")
+        for box in page.locator(".heatbox").all():
+            assert box.evaluate("(one) => one.scrollHeight - one.clientHeight") <= 1
+        assert page.locator(".heat").first.locator(".cell").count() == 64
+        assert page.locator(".heat").nth(1).locator("tbody th").first.inner_text() == "13"
+
+
+def test_every_long_stretch_of_the_critical_path_has_a_name(served: Any) -> None:
+    for row in sorted(served.study.document["critical_path_stretches"], key=lambda row: -row["ms"])[:10]:
+        assert row["name"], row
+
+
+ALARM = {
+    "rank": 3, "kind": "slow", "since": 500, "step": 510, "before_ns": 10**7, "after_ns": 2 * 10**7,
+    "cause": None, "share": None, "do": None,
+}  # fmt: skip
+
+
+def live(visit: Any, served: Any, events: list[dict[str, str]], **more: Any) -> Any:
+    """The page Live, told of one job."""
+    job = {
+        "job": "one", "running": True, "command": "train.py", "folder": "/jobs/one", "created_ns": "0", "ranks": [],
+        "alarms": [ALARM], "capture": None, "events": events, **more,
+    }  # fmt: skip
+    seen = visit(served)
+    told = f"data: {json.dumps({'jobs': [job], 'levels': ['standard']})}\n\n"
+    seen.page.route("**/api/live", lambda route: route.fulfill(body=told, content_type="text/event-stream"))
+    seen.page.goto(f"{served.base}/live")
+    notice = seen.page.locator("aside.notice")
+    notice.wait_for()
+    return notice
+
+
+def finding(name: str, at: int) -> dict[str, str]:
+    return {"kind": "finding", "text": f"of {name}", "report": f"/j/reports/{name}/report.html", "time_ns": str(at)}
+
+
+TOLD = {"kind": "alarm", "rank": "3", "since": "500", "time_ns": "2000"}
+
+
+def test_an_alarm_shows_the_finding_of_its_own_capture_alone(served: Any, visit: Any) -> None:
+    assert "of later" in live(visit, served, [finding("later", 3000), TOLD, finding("earlier", 1000)]).inner_text()
+    assert "of earlier" not in live(visit, served, [TOLD, finding("earlier", 1000)]).inner_text()
+    # What this page noticed itself stands in no list of events.
+    assert "of earlier" not in live(visit, served, [finding("earlier", 1000)]).inner_text()
+    capture = {
+        "level": "standard", "first": 520, "steps": 2, "reason": "", "folder": "/j/captures/own", "done": True,
+        "ranks": [],
+    }  # fmt: skip
+    assert "of own" in live(visit, served, [finding("own", 3000)], capture=capture).inner_text()
+
+
+def test_an_alarm_without_capture_says_that_an_earlier_one_used_up_the_interval(served: Any, visit: Any) -> None:
+    before = {"kind": "capture", "folder": "/j/captures/before", "time_ns": "1000"}
+    assert "used up this interval" in live(visit, served, [TOLD, before]).inner_text()
+
+
+def test_findings_lead_to_their_report(served: Any, visit: Any) -> None:
+    notice = live(visit, served, [finding("later", 3000), TOLD])
+    assert notice.get_by_role("link").get_attribute("href") == "/live/reports/one/later"
+
+
+def test_a_job_without_captures_opens_on_its_live_page(tmp_path: Path, serve: Any, chromium: Any) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / JOB_FILE).write_text("{}")
+    with serve([folder], Cache(tmp_path / "cache")) as running:
+        page = chromium.new_page()
+        page.goto(running.link())
+        page.wait_for_selector('main[data-page="live"]')
+        page.close()

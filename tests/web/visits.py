@@ -1,0 +1,69 @@
+"""A browser that looks at a served job, and keeps all that it did and said."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+WORST = {"serious", "critical"}
+# Of rows that are alike axe looks at the first ones.
+SAMPLE = "{exclude: [['tbody tr:nth-child(n+7)'], ['svg a:nth-of-type(n+7)'], ['li:nth-child(n+14)']]}"
+# Nothing waits, and every table has its rows.
+COMPLETE = """() => !document.querySelector("main :is(p, li).wait")
+  && [...document.querySelectorAll("section.data")].every((one) => one.dataset.ready || one.querySelector(".wrong"))"""
+
+
+class Visit:
+    """A browser with a key, and everything it did that it should not."""
+
+    def __init__(
+        self, chromium: Any, served: Any, *, width: int = 1280, scheme: str = "light", locale: str = "en-US"
+    ) -> None:
+        self.served = served
+        self.context = chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, locale=locale, bypass_csp=False
+        )
+        self.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        self.faults: list[str] = []
+        self.outside: list[str] = []
+        self.blocked: list[str] = []
+        self.page = self.context.new_page()
+        self.page.on(
+            "console",
+            lambda message: self.faults.append(message.text) if message.type in ("error", "warning") else None,
+        )
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        # The console does not say which address was not found.
+        self.page.on(
+            "response", lambda got: self.faults.append(f"{got.status} {got.url}") if got.status >= 400 else None
+        )
+        self.page.on("dialog", self._dialog)
+        self.page.on("request", self._request)
+        self.page.on("requestfailed", lambda request: self.blocked.append(f"{request.url} {request.failure}"))
+        self.page.goto(served.link())
+        self.page.wait_for_selector(".verdict h1, .failure", timeout=60_000)
+
+    def _dialog(self, dialog: Any) -> None:
+        self.faults.append("a dialog opened")
+        dialog.dismiss()
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith((self.served.base, "data:", "blob:")):
+            self.outside.append(request.url)
+
+    def open(self, path: str) -> Any:
+        self.page.goto(f"{self.served.base}/{path}")
+        name = re.split(r"[?#]", path)[0] or "overview"
+        self.page.wait_for_selector(f'main[data-page="{name}"] .page', timeout=60_000)
+        self.page.wait_for_function(COMPLETE, timeout=60_000)
+        assert self.page.locator(".failure").count() == 0
+        return self.page
+
+    def overflow(self) -> int:
+        return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+
+    def barriers(self, axe: str) -> list[tuple[str, str]]:
+        """What keeps people out, by axe-core: serious and critical violations, with an element that shows each."""
+        self.page.evaluate(axe)
+        found = self.page.evaluate(f"axe.run({SAMPLE}, {{resultTypes: ['violations']}})")["violations"]
+        return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in WORST]
