@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,13 +36,23 @@ def database(loaded: Loaded) -> Iterator[duckdb.DuckDBPyConnection]:
         con.close()
 
 
-def query(loaded: Loaded, sql: str) -> pl.DataFrame:
-    """The result of one query; raises `QueryError` with the database's own words."""
-    with database(loaded) as con:
+def query(loaded: Loaded, sql: str, *, most: int | None = None, seconds: float | None = None) -> pl.DataFrame:
+    """The result of one query; raises `QueryError` with the database's own words.
+
+    With `most`, at most so many of its rows; with `seconds`, what takes longer is ended.
+    """
+    with database(loaded) as con, _ended(con, seconds):
         try:
             _refuse_writing(con, sql)
             relation = con.sql(sql)
+            if relation is not None and most is not None:
+                relation = relation.limit(most)
             rows: pl.DataFrame = relation.pl() if relation is not None else pl.DataFrame()
+        except duckdb.InterruptException as late:
+            raise QueryError(
+                f"the query took longer than {seconds} seconds and was ended", where="the query",
+                hint="ask for less: a rank, a step, or fewer rows; `hermes sql` has no such limit",
+            ) from late  # fmt: skip
         except duckdb.Error as wrong:
             raise QueryError(
                 str(wrong).strip(),
@@ -49,6 +60,20 @@ def query(loaded: Loaded, sql: str) -> pl.DataFrame:
                 hint='`hermes schema` lists tables and columns; "group" needs quotes',
             ) from wrong
     return rows
+
+
+@contextmanager
+def _ended(con: duckdb.DuckDBPyConnection, seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, con.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _refuse_writing(con: duckdb.DuckDBPyConnection, sql: str) -> None:

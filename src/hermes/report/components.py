@@ -38,7 +38,8 @@ def files() -> dict[str, bytes]:
 
 def catalogue() -> dict[str, list[str]]:
     """Every word of the pages in English and Chinese by its key, with those of the measures declared so far."""
-    return declared_words() | json.loads((_TRANSLATIONS / _CATALOGUE).read_bytes())
+    own: dict[str, list[str]] = json.loads((_TRANSLATIONS / _CATALOGUE).read_bytes())
+    return declared_words() | own
 
 
 def declared_words() -> dict[str, list[str]]:

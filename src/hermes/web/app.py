@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -32,6 +33,7 @@ from hermes.web.cached_columns import Room
 from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
 from hermes.web.documents import Ask, safe, told_page
+from hermes.web.downloads import Reports, asked, described, table_csv
 from hermes.web.jobs import Jobs
 from hermes.web.migrations import Migration
 from hermes.web.precisions import Precision
@@ -138,6 +140,7 @@ def routes(
     site = Site(study, against, Jobs(environment), environment)
     _errors(app)
     _data(app, site)
+    _downloads(app, site)
     _timelines(app, site)
     _whatif(app, site)
     _compare(app, site)
@@ -223,6 +226,46 @@ def _data(app: FastAPI, site: Site) -> None:
     @app.get("/api/flame")
     def flames(rank: int, step: int | None = None, whole: bool = False) -> Response:
         return answer(site.browser.flame(rank, step, whole=whole))
+
+
+def _downloads(app: FastAPI, site: Site) -> None:
+    reports = Reports(site.study)
+
+    def file(body: bytes, name: str, kind: str) -> Response:
+        # Kept by the browser, never shown as a page of this server.
+        return Response(body, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
+
+    @app.get("/api/download/report.json")
+    def document() -> Response:
+        return file(reports.json(), "hermes-report.json", "application/json")
+
+    @app.get("/api/download/report.html")
+    def page() -> Response:
+        return file(reports.html(), "hermes-report.html", KINDS[".html"])
+
+    @app.get("/api/download/table.csv")
+    def table(
+        table: Annotated[str, Query(max_length=100)], rank: int | None = None, sort: str = "", desc: bool = False,
+        filter: Annotated[str, Query(max_length=500)] = "",
+        only: Annotated[list[str] | None, Query(max_length=8)] = None, before: int = 0,
+    ) -> Response:  # fmt: skip
+        ask = Ask(
+            table=table, rank=rank, sort=sort, descending=desc, words=tuple(filter.split()), only=_pairs(only or [])
+        )
+        rows = table_csv(partial(site.compares.page, before) if table.startswith(PREFIX) else site.browser.page, ask)
+        # The first stretch is made here: what is wrong with the question is said as such.
+        first = next(rows)
+        name = "".join(one for one in table if one.isalnum() or one in "._-")
+        said = {"content-disposition": f'attachment; filename="{name}.csv"'}
+        return StreamingResponse(chain([first], rows), media_type="text/csv; charset=utf-8", headers=said)
+
+    @app.get("/api/sql")
+    def sql(q: Annotated[str, Query(min_length=1, max_length=4_000)]) -> Response:
+        return answer(asked(site.study, q))
+
+    @app.get("/api/tables")
+    def tables() -> Response:
+        return answer(described())
 
 
 def _timelines(app: FastAPI, site: Site) -> None:

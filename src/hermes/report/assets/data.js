@@ -91,3 +91,6 @@ export const keep = (_) => {};
 
 /** A file has no timeline: no table of it asks for this. @param {Record<string, unknown>} _ @returns {never} */
 export const timelineAt = (_) => { throw new Error("a report has no timeline"); };
+
+/** The page has no server that gives tables as files. @param {Record<string, unknown>} _asked @returns {string | null} */
+export const wholeTable = (_asked) => null;

@@ -161,6 +161,17 @@ export function to(path, values = {}) {
   return `${path}${query.size ? `?${query}` : ""}`;
 }
 
+/** Where a table is to be had whole, as CSV; null where only a part of it can be asked for. @param {Record<string, unknown>} asked @returns {string | null} */
+export function wholeTable(asked) {
+  if ("first_ns" in asked || "last_ns" in asked) return null;
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(asked)) {
+    if (Array.isArray(value)) value.forEach((one) => query.append(name, one));
+    else if (value !== null && value !== undefined && value !== "" && value !== false) query.set(name, String(value));
+  }
+  return `/api/download/table.csv?${query}`;
+}
+
 /** The timeline at a moment. @param {{rank?: number, step?: number | null, at?: string | number | null, dur?: number | null, name?: string}} place */
 export function timelineAt({ rank, step, at, dur, name }) {
   return to("/timeline", { ranks: rank, steps: step, at, dur: dur ? Math.round(dur) : null, name: name ? name.slice(0, 300) : null });

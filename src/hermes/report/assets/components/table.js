@@ -2,7 +2,7 @@
 
 import { Written, exact, exactTitle, numeric, spelt, text, title } from "./cells.js";
 import { copy, csv, markdown } from "./copying.js";
-import { ask, keep, param, short, timelineAt } from "./data.js";
+import { ask, keep, param, short, timelineAt, wholeTable } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { number } from "./format.js";
 import { t } from "./translate.js";
@@ -186,10 +186,20 @@ class Table {
       }, 40);
     });
     const copier = (/** @type {string} */ kind) => button(t(`copy_${kind}`), () => this.copied(kind), { "aria-label": t(`copy_${kind}_of`, { title: this.title }) });
-    this.tools.replaceChildren(
+    this.tools.replaceChildren(.../** @type {Node[]} */ ([
       ...(total >= FILTER_FROM || this.filter ? [h("label", {}, t("filter"), input)] : []),
-      copier("markdown"), copier("csv"), this.status,
-    );
+      copier("markdown"), copier("csv"), this.whole(), this.status,
+    ].filter(Boolean)));
+  }
+
+  /** All rows that match as a file, where there is a server to give it; its address is that of the moment it is followed. */
+  whole() {
+    const { table, rank, only, more } = this.options;
+    const address = () => wholeTable({ table, rank, only, sort: this.sort, desc: this.descending ? 1 : "", filter: this.filter, ...more });
+    const first = address();
+    if (first === null) return null;
+    const link = h("a", { class: "whole", href: first, download: "", target: "_blank", "aria-label": t("download_csv_of", { title: this.title }), onclick: () => link.setAttribute("href", address() ?? first) }, t("download_csv"));
+    return link;
   }
 
   /** @param {number} place of the scroller, in px */

@@ -1,11 +1,12 @@
 // Data: every table there is, those of the document and those in the cache, with nothing left out.
 
-import { h } from "../dom.js";
-import { number } from "../format.js";
-import { chiefRank, once, param, tables, to } from "../data.js";
+import { copy, csv } from "../copying.js";
+import { button, h, say } from "../dom.js";
+import { clean, clip, number } from "../format.js";
+import { ask, chiefRank, keep, once, param, tables, to } from "../data.js";
 import { table } from "../table.js";
 import { t } from "../translate.js";
-import { generic, heading, rankPicker, tableTitle } from "./parts.js";
+import { generic, heading, rankPicker, section, tableTitle } from "./parts.js";
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -25,5 +26,50 @@ export async function render(main) {
       h("h2", {}, t("data.analysis")), h("ul", {}, tables().map((one) => item(one.key, one.rows, ""))),
       h("h2", {}, t("data.cached")), h("ul", {}, Object.entries(sizes).filter(([, [rows]]) => rows).map(([key, [rows]]) => item(key, rows, "`"))),
       h("p", { class: "about" }, t("data.absent"), " ", Object.entries(sizes).filter(([, [rows]]) => !rows).map(([key]) => key).join(", ") || t("none"))),
-    h("div", { class: "tableshown" }, shown)));
+    h("div", { class: "tableshown" }, shown, asking())));
 }
+
+const FIRST = "select name, count(*) as calls, sum(dur_ns) / 1e6 as ms\nfrom kernel group by name order by ms desc limit 20";
+
+/** A box for questions in SQL, what they find, and what the tables hold. */
+function asking() {
+  const box = /** @type {HTMLTextAreaElement} */ (h("textarea", { rows: 4, spellcheck: "false", maxlength: 4000, "aria-label": t("sql") }));
+  box.value = param("sql", FIRST);
+  const found = h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("sql.found"), "aria-live": "polite" });
+  const go = async () => {
+    keep({ sql: box.value });
+    found.replaceChildren(h("p", { class: "about" }, t("loading")));
+    try {
+      found.replaceChildren(...result(await ask("sql", { q: box.value })));
+    } catch (error) {
+      const { wrong } = /** @type {import("../data.js").Refused} */ (error);
+      found.replaceChildren(h("p", { class: "wrong", role: "alert" }, clean(/** @type {Error} */ (error).message), wrong?.hint ? h("small", {}, ` ${clean(wrong.hint)}`) : null));
+    }
+  };
+  box.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); go(); } });
+  const words = h("div");
+  const about = /** @type {HTMLDetailsElement} */ (h("details", {}, h("summary", {}, t("sql.tables")), words));
+  about.addEventListener("toggle", async () => { if (about.open && !words.childElementCount) words.replaceChildren(...described(await once("tables"))); });
+  if (param("sql")) go();
+  return section(t("sql"), h("p", { class: "about" }, t("sql.is")), h("div", { class: "asked" }, box, button(t("sql.go"), go, { class: "act" })), about, found);
+}
+
+/** @param {{columns: {name: string, number: boolean}[], rows: unknown[][], more: boolean}} found */
+function result({ columns, rows, more }) {
+  if (!rows.length) return [h("p", { class: "none" }, t("no_rows"))];
+  const exact = (/** @type {unknown} */ value) => (value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value));
+  const take = button(t("copy_csv"), async () => {
+    const cells = rows.map((row) => row.map((value, at) => ({ text: exact(value), number: columns[at].number })));
+    say(t(await copy(csv(columns.map((one) => one.name), cells)) ? "copied" : "not_copied", { count: rows.length }));
+  });
+  return [
+    h("p", { class: "about" }, t(more ? "sql.more" : "sql.rows", { count: number(rows.length) }), " ", take),
+    h("table", { class: "plain" },
+      h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col", class: one.number ? "n" : "" }, clean(one.name))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value, at) => h("td", { class: columns[at].number ? "n" : "" }, value === null ? "–" : clip(clean(typeof value === "number" ? number(value) ?? "" : exact(value)), 300))))))),
+  ];
+}
+
+/** @param {Record<string, {row: string, columns: [string, string, string, string, string][]}>} all */
+const described = (all) => Object.entries(all).map(([name, { row, columns }]) => h("details", {}, h("summary", {}, h("code", {}, name), ` ${t("data.row_is", { row })}`),
+  h("dl", { class: "facts" }, columns.flatMap(([column, kind, unit, doc]) => [h("dt", {}, h("code", {}, column), h("small", {}, ` ${kind}${unit ? `, ${unit}` : ""}`)), h("dd", {}, doc)]))));
