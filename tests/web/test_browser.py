@@ -85,7 +85,7 @@ def test_every_page_of_64_ranks_opens_and_is_clicked(tmp_path: Path, serve: Any,
         seen = visit(running)
         click_through(seen, axe, ("light",))
         page = seen.open("ranks")
-        assert page.locator(".heat").first.locator("tbody tr").count() == 64
+        assert page.get_by_role("table", name="Ranks by measure").locator("tbody tr").count() == 64
 
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script><script>alert(2)</script>\"'`${1}{{7*7}}" + "A" * 10_000
