@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+_Place = tuple[str, Any, int, int]
+"""What a gradient's line says: its name, the module, the number of the module's call, and which tensor of it."""
+
 
 class Modules:
     """Tells the recorder in which module the job is and, where modules are recorded, their values and gradients."""
@@ -13,11 +16,13 @@ class Modules:
         self._torch = torch
         self._handles: list[Any] = []
         self._stack: list[tuple[int, dict[str, Any] | None, list[int]]] = []
+        self._waiting: dict[int, list[_Place]] = {}
 
     def attach(self) -> None:
         """A recorded step begins."""
         module = self._torch.nn.modules.module
         self._stack = []
+        self._waiting = {}
         self._handles = [
             module.register_module_forward_pre_hook(self._before),
             module.register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
@@ -68,13 +73,14 @@ class Modules:
         with recorder._off():
             op = recorder.new_op(name, "forward", number)
             found = tensors(args, self._torch)
-            op["in"] = [one for one in (recorder.values.of(tensor) for tensor in found) if one is not None]
+            numbers = [recorder.values.of(tensor) for tensor in found]
+            op["in"] = [one for one in numbers if one is not None]
             for own in (module._parameters, module._buffers):
                 for tensor in own.values():
                     value = None if tensor is None else recorder.values.of(tensor)
                     if value is not None:
                         op["in"].append(value)
-            self._on_gradient(found, op, "inputs")
+            self._on_gradient(found, numbers, op, "inputs")
         return op, op["in"]
 
     def _end(self, module: Any, number: int, op: dict[str, Any], kwargs: Any, result: Any) -> None:
@@ -87,30 +93,43 @@ class Modules:
             op["done"] = len(recorder._ops)
             outputs = [recorder.values.of(tensor) for tensor in found]
             op["out"] = [one for one in outputs if one is not None]
-            self._on_gradient(found, op, "outputs")
+            self._on_gradient(found, outputs, op, "outputs")
 
-    def _on_gradient(self, found: list[Any], op: dict[str, Any], of: str) -> None:
-        """Record the gradient of a module's tensors. A tensor's own hook adds nothing to the graph."""
+    def _on_gradient(self, found: list[Any], numbers: list[int | None], op: dict[str, Any], of: str) -> None:
+        """Record the gradient of a module's tensors. A tensor's own hook adds nothing to the graph.
+
+        What one module gives and the next one takes has one gradient, which is looked at once.
+        """
         recorder = self._recorder
         if "backward" not in recorder.options.phases:
             return
-        step, number, module = recorder.step, op["n"], op.get("module")
+        for at, (tensor, number) in enumerate(zip(found, numbers, strict=True)):
+            if number is None or not tensor.requires_grad or not tensor.is_floating_point():
+                continue
+            waiting = self._waiting.get(number)
+            if waiting is None:
+                waiting = self._waiting[number] = []
+                tensor.register_hook(self._arriving(recorder.step, waiting))
+            waiting.append((f"gradient of {of}", op.get("module"), op["n"], at))
 
-        def arrived(at: int, gradient: Any) -> None:
+    def _arriving(self, step: int, waiting: list[_Place]) -> Any:
+        recorder = self._recorder
+
+        def arrived(gradient: Any) -> None:
             if not recorder.recording or recorder.step != step or recorder.failed:
                 return
             try:
                 with recorder._lock, recorder._off():
-                    line = recorder.new_op(f"gradient of {of}", "backward", module, number)
-                    line["place"] = at
                     value = recorder.values.of(gradient)
-                    line["out"] = [] if value is None else [value]
+                    # Whoever took the tensor last is the first on the way back.
+                    for name, module, number, at in reversed(waiting):
+                        line = recorder.new_op(name, "backward", module, number)
+                        line["place"] = at
+                        line["out"] = [] if value is None else [value]
             except Exception as broken:  # noqa: BLE001 - the job must not see it
                 recorder.give_up(broken)
 
-        for at, tensor in enumerate(found):
-            if tensor.requires_grad and tensor.is_floating_point():
-                tensor.register_hook(lambda gradient, at=at: arrived(at, gradient))
+        return arrived
 
 
 def tensors(found: Any, torch: Any, depth: int = 0) -> list[Any]:
