@@ -116,9 +116,13 @@ def check(golden: Path, target: Path, form: str) -> None:
 @click.option("--noise", type=_path, help="A repeated golden run: what differs there is noise.")
 @click.option("--rows", type=click.IntRange(0), default=12, help="Lines of the table to print.")
 @click.option("--columns", type=_path, help="Of dumps of msProbe, its own columns, as a table into this .csv or .xlsx.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes; one a core without it.")
+@click.option("--jobs", type=click.IntRange(1), help="Ranks compared at once; one a core without it.")
+@click.option(
+    "--memory", type=click.FloatRange(0.001), help="Gigabytes: fewer ranks are compared at once, down to one."
+)
 def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, level: str, out: Path | None,
-            form: str, noise: Path | None, rows: int, columns: Path | None, jobs: int | None) -> None:  # fmt: skip
+            form: str, noise: Path | None, rows: int, columns: Path | None, jobs: int | None,
+            memory: float | None) -> None:  # fmt: skip
     """Say where two recordings part, of what kind the difference is, and how sure that is.
 
     Takes recordings of Hermes and dumps of msProbe. Exit code 0: they agree; 1: they differ; 2: one cannot be read.
@@ -128,7 +132,8 @@ def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, l
     sides = [*filter(None, (golden, target)), *paths]
     if len(sides) != 2:
         raise InputError("two recordings are compared", where="hermes precision compare", hint="name GOLDEN and TARGET")
-    found = api.compare(sides[0], sides[1], noise=noise, jobs=jobs)
+    bound = int(memory * 1e9) if memory else None
+    found = api.compare(sides[0], sides[1], noise=noise, jobs=jobs, memory_bytes=bound)
     if columns is not None:
         if (found.golden.kind, found.target.kind) != ("msprobe", "msprobe"):
             raise InputError("msProbe's columns are those of its own dumps", where="--columns",

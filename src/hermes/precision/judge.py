@@ -85,7 +85,6 @@ class _Judge:
             row = next(at for at, (one, _) in enumerate(self._pairs) if one == step.golden)
             self._found.suspects.append(replace(step, at=row))
             self._found.rows[row] = replace(self._found.rows[row], state="blamed")
-        self._found.distances = self._distances
         self._found.drift = median_of(self._found.updates) if self._found.updates else self._before.drift
         return self._found
 

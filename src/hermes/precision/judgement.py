@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from hermes.precision.distance import Distance, Distances
+from hermes.precision.distance import Distance
 from hermes.precision.model import Step, Value
 from hermes.precision.names import family
 
@@ -55,7 +55,6 @@ class Judgement:
     target: Step
     rows: list[Row] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
-    distances: Distances | None = None
     drift: float = 0.0
     """How far parameters are apart at the end of the step: the median."""
     updates: dict[str, float] = field(default_factory=dict)

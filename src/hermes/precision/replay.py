@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,10 @@ from hermes.base.errors import InputError
 from hermes.precision.compare import Comparison
 from hermes.precision.judgement import Judgement
 from hermes.precision.model import Op, Step
+from hermes.precision.names import arithmetic
 from hermes.precision.noise import roundoff
 from hermes.precision.read.tensors import Files, numbers
+from hermes.precision.verdict import first_of
 
 _NAME = re.compile(r"aten\.[A-Za-z_0-9]{1,80}\.[A-Za-z_0-9]{1,80}")
 _SECONDS = 600
@@ -88,7 +91,7 @@ class Replay:
         shown = ", ".join(f"{one.name} {one.apart:.1e} ({one.roundoffs:.3g} roundoffs)" for one in self.sides)
         where = f"{self.operator}{' in ' + self.module if self.module else ''}"
         if len(self.sides) < 2:
-            return f"{where}, from float64: {shown}."
+            return f"{where}: only the {self.sides[0].name} runs it; from float64: {shown}."
         near, far = sorted(self.sides, key=lambda one: one.roundoffs)
         if far.roundoffs <= 8 or far.roundoffs < 4 * near.roundoffs:
             return f"{where}: both sides are as near to float64 as rounding allows: {shown}."
@@ -105,24 +108,40 @@ def replay(found: Comparison, operator: str = "", *, python: str = sys.executabl
             sides.append(_side(name, step, op, files, python))
     one = target or golden
     assert one is not None
-    return Replay(operator=one.name, module=one.module, sides=tuple(sides))
+    name = one.name
+    if golden is not None and target is not None and golden.name != target.name:
+        name = f"{golden.name} of the golden run and {target.name} of the target"
+    return Replay(operator=name, module=one.module, sides=tuple(sides))
 
 
 def _chosen(found: Comparison, operator: str) -> tuple[Judgement, Op | None, Op | None]:
-    for judgement in found.judgements:
-        start = min((suspect.at for suspect in judgement.suspects), default=len(judgement.rows))
-        for row in judgement.rows if operator else judgement.rows[start:]:
-            golden = judgement.golden.ops[row.golden] if row.golden is not None else None
-            target = judgement.target.ops[row.target] if row.target is not None else None
-            one = target or golden
-            assert one is not None
-            wanted = operator in f"{one.module}.{one.name}" if operator else golden is not None and target is not None
-            if wanted and _NAME.fullmatch(one.name):
-                return judgement, golden, target
+    guilty = None if operator else first_of(list(found.judgements))
+    if guilty is not None:
+        judgement, suspect = guilty
+        golden = judgement.golden.ops[suspect.golden] if suspect.golden is not None else None
+        target = judgement.target.ops[suspect.target] if suspect.target is not None else None
+        return judgement, golden, target
+    matching = list(_matching(found, operator)) if operator else []
+    if matching:
+        # What computes comes before what only moves, and what differs before what agrees.
+        return min(matching, key=lambda chosen: chosen[0])[1]
     raise InputError(
         "no such operator was recorded" if operator else "no operator is to blame", where="hermes precision replay",
         hint="name one, or a module, with --operator",
     )  # fmt: skip
+
+
+def _matching(
+    found: Comparison, operator: str
+) -> Iterator[tuple[tuple[bool, bool], tuple[Judgement, Op | None, Op | None]]]:
+    for judgement in found.judgements:
+        for row in judgement.rows:
+            golden = judgement.golden.ops[row.golden] if row.golden is not None else None
+            target = judgement.target.ops[row.target] if row.target is not None else None
+            one = target or golden
+            assert one is not None
+            if operator in f"{one.module}.{one.name}" and _NAME.fullmatch(one.name):
+                yield (arithmetic(one.name) == "moves", row.state == "agree"), (judgement, golden, target)
 
 
 def _side(name: str, step: Step, op: Op, files: Files, python: str) -> Side:

@@ -44,7 +44,7 @@ class Numerics:
         self._moved: list[tuple[Any, int]] = []
         self._before: list[Any] = []
         self._made: list[Any] | None = None
-        self._began = self._spent = 0
+        self._spent = self._cost = 0
         self._pending: tuple[int, Any, int] | None = None
         self._host: Any = None
         self._lines: list[bytes] = []
@@ -77,8 +77,10 @@ class Numerics:
                     with self._torch.no_grad():
                         self._finish(step)
                 self._meter.loss = None
-                spent = self._spent + _now() - now
-                self._due = now + max(_EVERY_NS, _SHARE * spent)
+                # The first look loads and allocates, and any other may be held up: of two the quicker one counts.
+                spent, before = self._spent + _now() - now, self._cost
+                self._cost = spent
+                self._due = now + max(_EVERY_NS, _SHARE * min(spent, before))
             elif now >= self._due:
                 self._read()
                 self._meter.look = self._pending is None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from hermes.precision.model import Frame, Op, Place, Run, Step, Value, View
 
 _RANK = re.compile(r"rank(\d{1,6})")
 _PART = re.compile(r"step\d{1,12}\.\d{3,9}\.safetensors")
+_SHARED = re.compile(rb'^\{\s*"(?:format|module|stack|step)"', re.M)
+"""Lines that are known by their first key, and belong to more than one step or begin one."""
 _LONGEST_LINE = 64 << 20
 _MOST_VALUES = 20_000_000
 _LARGEST = 1 << 50
@@ -60,6 +62,11 @@ class _Loader:
         """One step of one rank."""
         return self._ranks[rank].load(step)
 
+    def largest(self) -> int:
+        """Bytes of the index that the largest step takes."""
+        spans = [spans for index in self._ranks.values() for spans in index.spans.values()]
+        return max((sum(end - begin for begin, end in one) for one in spans), default=0)
+
 
 class Index:
     """The index of one rank: where its steps begin, and the modules and stacks that they share."""
@@ -71,14 +78,18 @@ class Index:
         self.rank = _rank_of(folder)
         self.modules: dict[int, str] = {}
         self.stacks: dict[int, tuple[Frame, ...]] = {}
-        self.spans: dict[int, list[dict[str, Any]]] = {}
-        self._damaged = 0
+        self.spans: dict[int, list[tuple[int, int]]] = {}
+        """Steps with the bytes of the file that hold their lines: nothing of them is read before it is asked for."""
         self._scan()
 
     def _scan(self) -> None:
-        current: list[dict[str, Any]] | None = None
-        held: list[dict[str, Any]] = []
-        for line in self._lines():
+        text = (self._folder / INDEX).read_bytes()
+        begins: list[tuple[int, int]] = []
+        for match in _SHARED.finditer(text):
+            end = text.find(b"\n", match.start())
+            line = _line(text[match.start() : end if end >= 0 else len(text)])
+            if line is None:
+                continue  # `load` counts what is damaged
             if "format" in line:
                 if line["format"] != FORMAT:
                     self._say(f"of another format: {_text(line['format'])}", "this rank")
@@ -90,39 +101,36 @@ class Index:
             elif "frames" in line:
                 self.stacks[_int(line.get("stack"), -1)] = _frames(line["frames"])
             elif "step" in line and "rng" in line:
-                current = self.spans.setdefault(_int(line["step"], -1), [])
-                current.append(line)
-            elif current is not None:
-                current.append(line)
-            else:
-                held.append(line)
-        if self._damaged:
-            self._say(f"{self._damaged} lines cannot be read", "what they held")
+                begins.append((_int(line["step"], -1), match.start()))
+        for (step, begin), (_, end) in itertools.pairwise([*begins, (-1, len(text))]):
+            self.spans.setdefault(step, []).append((begin, end))
         if not self.head and (self.spans or self.modules):
             self._say("the head is missing", "this rank")
 
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        path = self._folder / INDEX
-        text = path.read_bytes()
-        found = _all_at_once(text)
-        if found is not None:
-            yield from found
-            return
-        for raw in text.split(b"\n"):
-            if not raw.strip():
-                continue
-            try:
-                line = json.loads(raw) if len(raw) < _LONGEST_LINE else None
-            except (ValueError, RecursionError):
-                line = None
-            if isinstance(line, dict):
-                yield line
-            else:
-                self._damaged += 1
+    def _lines(self, step: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        damaged = 0
+        with (self._folder / INDEX).open("rb") as file:
+            for begin, end in self.spans[step]:
+                file.seek(begin)
+                text = file.read(end - begin)
+                whole = _all_at_once(text)
+                if whole is not None:
+                    found += whole
+                    continue
+                for raw in filter(bytes.strip, text.split(b"\n")):
+                    line = _line(raw)
+                    if line is not None:
+                        found.append(line)
+                    else:
+                        damaged += 1
+        if damaged:
+            self._say(f"{damaged} lines cannot be read", "what they held")
+        return found
 
     def load(self, step: int) -> Step:
         """One step, as far as it can be read."""
-        lines = self.spans[step]
+        lines = self._lines(step)
         values: list[Value] = []
         ops: list[Op] = []
         ends: dict[int, int] = {}
@@ -231,6 +239,14 @@ def _stand_in(line: dict[str, Any], values: list[Value], ops: list[Op]) -> None:
         values.append(Value(len(values), "unknown", ()))
     elif "op" in line:
         ops.append(Op("unknown", len(ops), "", "", (), (), (), None))
+
+
+def _line(raw: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(raw) if len(raw) < _LONGEST_LINE else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _all_at_once(text: bytes) -> list[dict[str, Any]] | None:
