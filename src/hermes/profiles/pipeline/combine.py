@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -123,8 +123,8 @@ def _by_kind(measured: Sequence[RankMeasures]) -> dict[type, list[object]]:
     return found
 
 
-def _computed(by_kind: dict[type, list[object]]) -> list[RankCompute]:
-    return [row for row in by_kind.pop(RankCompute, []) if isinstance(row, RankCompute)]
+def _computed(by_kind: dict[type, list[object]]) -> Iterator[RankCompute]:
+    return (row for row in by_kind.pop(RankCompute, []) if isinstance(row, RankCompute))
 
 
 def _filled(container: type[T], of_ranks: dict[type, Rows[object]]) -> T:

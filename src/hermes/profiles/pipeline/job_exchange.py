@@ -12,7 +12,7 @@ from hermes.model.comm_measures import Communication, LinkPair
 from hermes.model.structure_measures import Balance, RankMatrix, Structure
 from hermes.profiles.measure.communication import contention, group_ops, lateness, slow_ranks, transfers
 from hermes.profiles.measure.communication.collectives import Operations
-from hermes.profiles.measure.stacked import stacked
+from hermes.profiles.measure.stacked import beside, stacked
 from hermes.profiles.measure.structure import balance, matrix, pipeline
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.profiles.pipeline.rank_exchange import RankExchange
@@ -31,7 +31,9 @@ class JobExchange:
         parts = [(one.rank, one.hidden) for one in self._ranks if one.hidden is not None]
         if not parts:
             return None
-        return self._job.made.rows.join(stacked(parts), on=["rank", "comm_id"], how="inner", maintain_order="left")
+        rows, own = self._job.made.rows, [one.rank for one in self._ranks if one.hidden is not None]
+        rows = rows if len(own) == len(self._job.collected) else rows.filter(pl.col("rank").is_in(own))
+        return beside(rows, stacked(parts), ["rank", "comm_id"])
 
     @cached_property
     def _sums(self) -> pl.DataFrame:

@@ -65,7 +65,10 @@ def by_starts(every: pl.DataFrame, clocks: Mapping[int, tuple[int, int]]) -> pl.
     and its receive are a collective of two. `every` is as `gathered` gives it; `clocks` holds by rank what to add to
     its times and the error of that, in nanoseconds. A lead that is within the errors of both clocks is none.
     """
-    rows = joined(every, clocks).filter(pl.col("manner") != "rooted").sort("aligned_ns", "rank")
+    # As codes: the texts are on every row, and the rows of all ranks are copied more than once here.
+    codes = (pl.col(name).cast(pl.Categorical).to_physical() for name in ("group", "key"))
+    rows = joined(every, clocks).filter(pl.col("manner") != "rooted").drop("manner").with_columns(codes)
+    rows = rows.sort("aligned_ns", "rank")
     last = rows.group_by("group", "key", maintain_order=True).agg(
         pl.len().alias("members"),
         pl.col("rank").last().alias("last"),

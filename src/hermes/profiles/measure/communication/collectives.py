@@ -18,6 +18,7 @@ from hermes.base.intervals import Intervals, covered, flat
 from hermes.knowledge.links import PART_OF_HCCL
 from hermes.knowledge.vendors import SHOWN_AS_OPERATIONS
 from hermes.profiles.measure.communication.arrivals import identity, joined
+from hermes.profiles.measure.stacked import beside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +93,6 @@ def operations(
     split = split.select(
         "rank",
         "comm_id",
-        "manner",
-        "key",
         "error_ns",
         "matched",
         "last",
@@ -101,7 +100,7 @@ def operations(
         pl.when(good).then(pl.min_horizontal(wait, "dur_ns").clip(0)).alias("wait_ns"),
         pl.when(good).then(pl.col("dur_ns") - pl.min_horizontal(likely, "dur_ns").clip(0)).alias("time_ns"),
     )
-    made = base.join(split, on=["rank", "comm_id"], how="left", maintain_order="left").with_columns(
+    made = beside(base, split, ["rank", "comm_id"]).with_columns(
         pl.col("split").fill_null(value=False),
         (pl.col("start_ns") + pl.col("wait_ns")).alias("arrival_ns"),
     )
@@ -114,7 +113,8 @@ def _base(every: pl.DataFrame, groups: Mapping[str, GroupInfo]) -> pl.DataFrame:
     size = pl.col("group").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     part = (pl.col("library") == SHOWN_AS_OPERATIONS) & pl.col("name").str.contains(PART_OF_HCCL)
     return (
-        every.select("rank", *_ROWS)
+        every.select("rank", *_ROWS, "manner", "key")
+        .with_columns(pl.when(pl.col("key").is_not_null()).then("manner").alias("manner"))
         .with_columns(size.alias("size"), pl.col("bytes").alias("own_bytes"))
         .with_columns(
             pl.when(part.fill_null(value=False))

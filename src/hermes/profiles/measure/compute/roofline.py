@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any, Literal
 
@@ -30,17 +31,20 @@ from hermes.profiles.measure.stacked import stacked
 
 _PEERS = 3
 """Ranks from which on a median means something."""
+_AT_ONCE = 256
+"""So many ranks are summed by step at once: their rows with all that is known of them are much of the memory else."""
 _SUMS = ("clocked_ns", "told_ns", "piped_ns", "frequency", "blocks", "pipes")
 
 Told = Literal["name", "counters", "other ranks", "nothing"]
 Frame = pl.DataFrame
+_NO_ROWS = pl.DataFrame()
 
 
-def compute_of(ranks: Sequence[RankCompute], splits: Iterable[StepSplit]) -> Compute:
-    """The compute part of a report, of ranks in any order."""
+def compute_of(told: Iterable[RankCompute], splits: Iterable[StepSplit]) -> Compute:
+    """The compute part of a report, of ranks in any order; their frames are let go of where nobody else has them."""
+    ranks = sorted(told, key=lambda one: one.rank)
     if not ranks:
         return NO_COMPUTE
-    ranks = sorted(ranks, key=lambda one: one.rank)
     chips = _chips(ranks)
     fastest = _fastest(ranks)
     names = {one.rank: chip.name for one in ranks if (chip := chips[one.rank][0]) is not None}
@@ -48,6 +52,7 @@ def compute_of(ranks: Sequence[RankCompute], splits: Iterable[StepSplit]) -> Com
     of_chip = pl.col("rank").replace_strict(names, default=None, return_dtype=pl.String).alias("chip")
     signatures = stacked((one.rank, _signatures(one, chips[one.rank][0])) for one in ranks).with_columns(of_chip)
     rows = _with_losses(stacked((one.rank, one.steps) for one in ranks), rated).with_columns(of_chip)
+    ranks = [replace(one, signatures=_NO_ROWS, steps=_NO_ROWS) for one in ranks]
     operators = _operators(ranks, signatures, rows)
     return Compute(
         chips=_used(ranks, chips),
@@ -146,17 +151,29 @@ def _steps(
     )
     # Without marks of steps the capture is one; else work of no step of the capture is left out.
     whole = pl.col("rank").is_in(sorted({split.rank for split in splits if split.step is None}))
+    rows = rows.with_columns(pl.when(whole).then(None).otherwise("step").alias("step"))
     of_key = signatures.select("rank", "key", "kind", "flops", "unit", "aligned", "roof_peak", _FITS.alias("fits"))
-    every = (
-        rows.with_columns(pl.when(whole).then(None).otherwise("step").alias("step"))
-        .join(known, on=["rank", "step"], how="inner", nulls_equal=True, maintain_order="left")
-        .join(of_key, on=["rank", "key"], how="left", maintain_order="left")
-        .join(_typical(signatures), on="key", how="left", maintain_order="left")
-    )
+    typical = _typical(signatures)
+    by_rank = {one.rank: one for one in ranks}
+    found: list[StepCompute] = []
+    for first in range(0, len(ranks), _AT_ONCE):
+        here = pl.col("rank").is_between(ranks[first].rank, ranks[first : first + _AT_ONCE][-1].rank)
+        every = (
+            rows.filter(here)
+            .join(known, on=["rank", "step"], how="inner", nulls_equal=True, maintain_order="left")
+            .join(of_key.filter(here), on=["rank", "key"], how="left", maintain_order="left")
+            .join(typical, on="key", how="left", maintain_order="left")
+        )
+        found += [_step(by_rank[row["rank"]], row) for row in _summed(every).iter_rows(named=True)]
+    return tuple(found)
+
+
+def _summed(every: Frame) -> Frame:
+    """The rows of some ranks by step, in order."""
     ns, kind, calls = pl.col("ns"), pl.col("kind"), pl.col("calls")
     product, matrix = pl.col("unit").eq_missing("matrix"), kind.is_in(MATRIX)
     best = (calls - pl.col("again_calls")).cast(pl.Int64) * pl.col("flops") / pl.col("roof_peak") * 1e9
-    summed = (
+    return (
         every.group_by("rank", "step", maintain_order=True)
         .agg(
             ns.filter("fits").sum().alias("roofed_ns"),
@@ -177,8 +194,6 @@ def _steps(
         .with_columns(pl.col("cycles", *_SUMS).list.sum())
         .sort("rank", "step", nulls_last=False)
     )
-    by_rank = {one.rank: one for one in ranks}
-    return tuple(_step(by_rank[row["rank"]], row) for row in summed.iter_rows(named=True))
 
 
 def _step(one: RankCompute, row: Mapping[str, Any]) -> StepCompute:
