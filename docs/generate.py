@@ -210,7 +210,29 @@ def _report() -> str:
     for about in declared().values():
         tops.setdefault(about.path.partition(".")[0], []).extend(_sections(about))
     listed = "\n\n".join(section for sections in tops.values() for section in dict.fromkeys(sections))
-    return f"{before}{listed}{after}"
+    page = f"{before}{listed}{after}"
+    for about in declared().values():
+        if about.path:
+            page = _named_above(page, about)
+    return page
+
+
+def _named_above(page: str, about: Declared) -> str:
+    """The page with a kind of row named in the section of what holds it, as the last where the frame does not."""
+    where, _, key = about.path.rpartition(".")
+    begin = page.find(f"\n## {f'`{where}`' if where else 'Top level'}\n")
+    if begin < 0:
+        return page
+    end = page.find("\n## ", begin + 1)
+    end = end if end >= 0 else len(page)
+    section = page[begin:end]
+    last = section.rfind("\n| `")
+    if f"\n| `{key}` |" in section or last < 0:
+        return page
+    after = section.index("\n", last + 1) if "\n" in section[last + 1 :] else len(section)
+    kind = "object or null" if about.one else "list"
+    row = f"\n| `{key}` | {kind} | {_cell(about.title[0].lower() + about.title[1:])} |"
+    return page[:begin] + section[:after] + row + section[after:] + page[end:]
 
 
 def _schema(page: str) -> dict[str, object]:

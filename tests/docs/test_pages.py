@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass, replace
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
 from hermes.cli.app import app
 from hermes.model.code_measures import CodeLine, NamedLine
+from hermes.model.declare import declared
 from hermes.model.host_measures import HostSide
 from hermes.model.plan import Unprofiled
 from hermes.profiles.load import load
-from hermes.profiles.measure.memory.oom import FailedRequest
-from hermes.profiles.measure.structure.sequences import Repeated
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.report.report_json import document
 from hermes.store.cache import Cache
 from hermes_testing import Fault, Job, generate
 
+_OF_ONE_FILE = "hermes.profiles.measure."
+"""Where a measure is one file: its row is declared beside its function."""
 _LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 
 
@@ -115,19 +118,16 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
     generate(folder / "wide", Job(ranks=8, tp=2, pp=2, hosts=2, steps=3, layers=4, faults=faults), formats=["kineto"])
     planted = (Fault(kind="unfused_conv_bn_relu"), Fault(kind="vector_on_cube"))
     generate(folder / "fused", Job(ranks=2, tp=2, steps=1, fused=True, faults=planted), formats=["ascend-text"])
-    row = Repeated(
-        rank=0, operators="Mul Add Sqrt", length=3, calls=6, ns=9, wall_ns=9, saved_ns=1, bound="memory",
-    )  # fmt: skip
-    failed = FailedRequest(
-        rank=0, device_id=0, at_ns=1, asked_bytes=9, left_bytes=1, allocated_bytes=8, idle_bytes=0, place="a",
-        holders="b",
-    )  # fmt: skip
     found: dict[str, set[str]] = {}
     for name in ("job", "wide", "fused"):
         report = analyze(load([folder / name], Cache(folder / "cache")))
         step = Unprofiled(rank=0, steps=9, step_ns=8, captured_ns=9, calls=2, each_ns=0.5)
         small = replace(report.plan, minor=report.findings[:1], unprofiled=step)
-        report = replace(report, more=(*report.more, row, failed, *CODE))
+        report = replace(report, more=(*report.more, *CODE))
+        there = {type(one) for one in report.more}
+        # Of a measure that none of these jobs has, a row made of its declaration.
+        absent = (about.row for about in declared().values() if about.row.__module__.startswith(_OF_ONE_FILE))
+        report = replace(report, more=(*report.more, *(_row(kind) for kind in absent if kind not in there)))
         for one in (report, replace(report, host=host_side("x"), plan=small)):
             _merge(found, _sections("", document(one)))
     return found
@@ -139,6 +139,21 @@ def test_the_json_page_names_exactly_the_fields_of_a_report(fields: dict[str, se
         title = section.splitlines()[0].strip("`").replace("Top level", "")
         described[title] = set(re.findall(r"^\| `(\w+)` \|", section, re.M))
     assert described == fields
+
+
+def _row(kind: Any) -> Any:
+    """A row of a declared kind: any values of the types of its fields."""
+    hints = get_type_hints(kind)
+    return kind(**{one.name: _any_value(hints[one.name]) for one in dataclass_fields(kind)})
+
+
+def _any_value(hint: Any) -> Any:
+    inner = [one for one in get_args(hint) if one not in (type(None), Ellipsis)]
+    if get_origin(hint) is tuple:
+        return tuple(_any_value(one) for one in inner)
+    if inner:
+        return inner[0] if get_origin(hint) is Literal else _any_value(inner[0])
+    return _row(hint) if is_dataclass(hint) else hint("1")
 
 
 def _sections(where: str, value: object) -> dict[str, set[str]]:

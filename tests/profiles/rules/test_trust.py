@@ -20,8 +20,8 @@ ROWS = {
 
 
 @each(ALL, lambda rule: str(rule.code))
-def test_the_page_of_evidence_says_of_each_rule_how_far_it_is_trusted(rule: Rule) -> None:
-    assert ROWS[rule.code][0] == rule.state
+def test_a_rule_is_trusted_as_far_as_the_page_of_evidence_says_and_a_new_one_is_a_preview(rule: Rule) -> None:
+    assert ROWS.get(rule.code, ["preview"])[0] == rule.state
 
 
 @each([one for one in ALL if one.state == "stable"], lambda rule: str(rule.code))
@@ -32,4 +32,4 @@ def test_a_stable_rule_has_two_captures_or_one_and_a_case_or_a_tool_and_is_silen
 
 
 def test_no_row_is_left_of_a_rule_that_is_gone() -> None:
-    assert ROWS.keys() == {rule.code for rule in ALL}
+    assert ROWS.keys() <= {rule.code for rule in ALL}
