@@ -39,7 +39,11 @@ class Format(str, enum.Enum):
     metavar="NAME",
     help="Who works on the ranks: serial, processes (from four ranks on), ray, or ray://HOST:PORT.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="How many processes, or threads of this one; the cores else.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="How many processes of one thread, or threads of this one; the cores else.",
+)
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser, as `hermes serve` does.")
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
 def run(
