@@ -33,7 +33,7 @@ from hermes.web.cached_columns import Room
 from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
 from hermes.web.documents import Ask, safe, told_page
-from hermes.web.downloads import Reports, asked, described, table_csv
+from hermes.web.downloads import Reports, asked, attached, described, table_csv
 from hermes.web.jobs import Jobs
 from hermes.web.migrations import Migration
 from hermes.web.precisions import Precision
@@ -231,17 +231,13 @@ def _data(app: FastAPI, site: Site) -> None:
 def _downloads(app: FastAPI, site: Site) -> None:
     reports = Reports(site.study)
 
-    def file(body: bytes, name: str, kind: str) -> Response:
-        # Kept by the browser, never shown as a page of this server.
-        return Response(body, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
-
     @app.get("/api/download/report.json")
     def document() -> Response:
-        return file(reports.json(), "hermes-report.json", "application/json")
+        return attached(reports.json(), "hermes-report.json", "application/json")
 
     @app.get("/api/download/report.html")
     def page() -> Response:
-        return file(reports.html(), "hermes-report.html", KINDS[".html"])
+        return attached(reports.html(), "hermes-report.html", KINDS[".html"])
 
     @app.get("/api/download/table.csv")
     def table(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from starlette.responses import Response
+
 from hermes.model.tables import TABLES
 from hermes.web.documents import LONGEST_PAGE, Ask, Page, safe
 from hermes.web.study import Study
@@ -23,6 +25,11 @@ MOST_ROWS = 1_000
 SECONDS = 20.0
 """For one question in SQL."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def attached(body: bytes, name: str, kind: str) -> Response:
+    """A file that the browser keeps, and never shows as a page of this server."""
+    return Response(body, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
 def table_csv(page: Callable[[Ask], Page], ask: Ask) -> Iterator[bytes]:
