@@ -134,7 +134,7 @@ def reduced(ranks: int, kept: Path) -> dict[str, float]:
         "cpu_seconds": met + time.process_time() - busy,
         "of_it_meeting": met,
         "before_mb": before,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
         "largest_kb": max(len(a) + len(b) + len(c) for a, b, c in zip(*[iter(told)] * 3, strict=True)) / 1e3,
     }
 
