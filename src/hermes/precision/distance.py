@@ -107,7 +107,8 @@ class Distances:
         if one.view and two.view:
             if one.view[1:] != two.view[1:]:
                 return NONE  # other elements, or in another order: the base does not tell
-            return self.of(one.view.base, two.view.base)
+            base = self.of(one.view.base, two.view.base)
+            return base if base.what == "fingerprint" else base._replace(what="")
         first, second = self._resolved(self._golden, one), self._resolved(self._target, two)
         if first.mark and second.mark:
             if first.mark == second.mark:

@@ -11,7 +11,7 @@ from hermes.precision.inner import Inner, other_step
 from hermes.precision.judgement import Before, Judgement, Row, Suspect, badness, median_of, names_of
 from hermes.precision.match import align
 from hermes.precision.model import Op, Step, Value
-from hermes.precision.names import arithmetic, family, is_cast, is_collective, overwrites
+from hermes.precision.names import arithmetic, family, is_cast, is_collective, keeps_order, overwrites
 from hermes.precision.noise import Noise, roundoff
 from hermes.precision.read.tensors import Files
 from hermes.precision.signs import (
@@ -206,7 +206,8 @@ class _Judge:
             if distance.known in ("none", "order-free statistics") and makers != (None, None) and not paired:
                 steps = sources(self._golden, makers[0], self._mate)[1]
                 more = sources(self._target, makers[1], self._other)[1]
-                if steps or more:
+                names = [self._golden.ops[at].name for at in steps] + [self._target.ops[at].name for at in more]
+                if names and (distance.known == "none" or not all(map(keeps_order, names))):
                     return self._blame_block(one, two, makers, (steps, more), distance)
         return None
 

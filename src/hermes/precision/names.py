@@ -269,6 +269,11 @@ def arithmetic(name: str) -> str:
     return "elementwise"
 
 
+def keeps_order(name: str) -> bool:
+    """Whether its result holds the elements of its input in their order."""
+    return family(name) in ("detach", "alias", "view", "_unsafe_view", "reshape", "clone", "contiguous", "lift_fresh")
+
+
 def is_comparison(name: str) -> bool:
     """Whether its result says which of two numbers is larger, or that they are equal in every bit."""
     return family(name) in ("eq", "ne", "lt", "gt", "le", "ge", "equal", "isclose")
