@@ -243,7 +243,7 @@ def test_a_launcher_leaves_the_recording_to_its_ranks(
 def test_a_model_that_is_sharded_over_two_ranks_is_recorded_by_one_command(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SHARDED)
     given = {**environment(os.environ, record={"out": str(tmp_path / "r")}, snapshot=None), "OMP_NUM_THREADS": "1"}
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
         [*torchrun, str(tmp_path / "train.py")], env=given, capture_output=True, text=True, timeout=500
     )

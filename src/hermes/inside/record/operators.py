@@ -121,6 +121,7 @@ class Operators:
         autograd = torch._C._autograd
         self._sequence = getattr(autograd, "_get_sequence_nr", None)
         self._node = getattr(torch._C, "_current_autograd_node", None)
+        self._written = torch.autograd.function.BackwardCFunction
         self._by_sequence: dict[int, tuple[int, int | None]] = {}
         self._arithmetic = recorder.arithmetic
 
@@ -172,6 +173,7 @@ class Operators:
         node = self._node() if self._node else None
         if node is None:
             return "forward", recorder.module, None
+        recorder.in_function = isinstance(node, self._written)
         try:
             found = self._by_sequence.get(node._sequence_nr())
         except (AttributeError, RuntimeError):

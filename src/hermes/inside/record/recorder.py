@@ -31,7 +31,7 @@ class Recorder:
         self.step = 0
         self.recording = False
         self.failed = ""
-        self.in_optimizer = False
+        self.in_optimizer = self.in_function = False
         self.module: int | None = None
         self.paths = Paths()
         self.arithmetic = (
@@ -119,8 +119,10 @@ class Recorder:
                 op["stack"] = self._ops[forward]["stack"]
         elif phase in ("forward", "optimizer"):
             op["stack"] = self._frames.here(2)
-        if phase == "backward" and (own := self._frames.inside_backward(2)) is not None:
-            op["stack"] = own
+        if phase == "backward" and (self.in_function or self.module is not None):
+            # A function of autograd that the user wrote, or a recomputation, has lines of its own.
+            own = self._frames.inside_backward(2)
+            op.update({} if own is None else {"stack": own})
         op["in"], op["out"] = [], []
         self._ops.append(op)
         return op
