@@ -317,3 +317,12 @@ HOLD_LESS = Action(
     risk="Recomputation costs time, sharding communication; more accumulation leaves the sum of gradients as it is.",
     source="PyTorch, Understanding CUDA Memory Usage; Megatron-LM, recompute and distributed optimizer",
 )
+
+MIXED = Action(
+    title="Compute in a type of 16 bits",
+    do="with torch.autocast(device, dtype=torch.bfloat16): loss = model(x); model.to(torch.bfloat16) once where no "
+    "weight learns; float16 with a GradScaler on chips without bfloat16.",
+    verify="Inputs of the longest products are 16 bits wide in the next profile, and they take less time.",
+    risk="Check that the loss follows the one in float32.",
+    source="PyTorch documentation of automatic mixed precision",
+)

@@ -24,6 +24,7 @@ from hermes.profiles.rules.compute import cmp013_decomposed_layer as cmp013
 from hermes.profiles.rules.compute import cmp014_padding as cmp014
 from hermes.profiles.rules.compute import cmp015_gather_scatter as cmp015
 from hermes.profiles.rules.compute import cmp016_dense_embedding_gradient as cmp016
+from hermes.profiles.rules.compute import cmp032_long_floats_of_a_processor as cmp032
 from hermes.profiles.rules.environment import env004_anomaly_checks as env004
 from hermes.profiles.rules.host import cpu006_garbage_collection as cpu006
 from hermes.profiles.rules.host import cpu009_small_operators as cpu009
@@ -142,9 +143,9 @@ def test_float32_is_slow_on_a_processor_that_is_recorded_to_have_a_shorter_type(
     row = operator("aten::mm", "matmul", 600_000, median_ns=200_000, **PLAIN)
     host = HostSide(settings=set_to(cpu__bf16=short))
     given = judged([blind(host=1_000_000)], host=host, compute=computing(row))
-    assert silent(cmp009.wide_floats, given) is not bool(won)
+    assert silent(cmp032.long_floats_of_a_processor, given) is not bool(won)
     if won:
-        finding = only(cmp009.wide_floats, given)
+        finding = only(cmp032.long_floats_of_a_processor, given)
         # What it wins is known, whether the model bears it is not.
         assert (finding.cost_ns, finding.gain.low_ns, finding.confidence) == (won, won, 0.25)
 
@@ -160,7 +161,7 @@ def test_a_sparse_product_wins_nothing_in_a_shorter_type(
     row = replace(operator(name, "matmul", 600_000, median_ns=200_000, **PLAIN), flops=flops, calls=3)
     host = HostSide(settings=set_to(cpu__bf16="avx512", cpu__cores="4"))
     given = judged([blind(host=1_000_000)], host=host, compute=computing(row))
-    assert silent(cmp009.wide_floats, given) is silently
+    assert silent(cmp032.long_floats_of_a_processor, given) is silently
 
 
 def test_float64_on_a_processor_costs_half_of_all_its_operators(judged: Make, blind: Make) -> None:
@@ -181,7 +182,8 @@ def test_float64_beside_float32_that_could_be_shorter_is_a_finding_of_its_own(ju
         operator("aten::mm", "matmul", 600_000, median_ns=200_000, **PLAIN),
     )
     host = HostSide(settings=set_to(cpu__bf16="avx512"))
-    found = list(cmp009.wide_floats.find(judged([blind(host=1_000_000)], host=host, compute=rows)))
+    given = judged([blind(host=1_000_000)], host=host, compute=rows)
+    found = only(cmp009.wide_floats, given), only(cmp032.long_floats_of_a_processor, given)
     assert [(one.cost_ns, one.confidence) for one in found] == [(200_000, 0.7), (300_000, 0.25)]
 
 
