@@ -8,11 +8,13 @@ from functools import cache
 from pathlib import Path
 
 from hermes.model.declare import declared, spread_out
+from hermes.model.finding import Cause
 
 _ASSETS = Path(__file__).parent / "assets"
 _COMPONENTS = _ASSETS / "components"
 _TRANSLATIONS = _ASSETS / "translations"
 _CATALOGUE = "english_chinese.json"
+_SENTENCES = "sentences.json"
 # The report's own modules: `data.js` stands where the app has one that asks its server.
 _OWN = ("data.js", "report.js")
 
@@ -33,7 +35,14 @@ class BundleError(ValueError):
 @cache
 def files() -> dict[str, bytes]:
     """What a page that loads files is served: each shared file by its name."""
-    return {path.name: path.read_bytes() for path in sorted([*_COMPONENTS.iterdir(), *_TRANSLATIONS.iterdir()])}
+    found = {path.name: path.read_bytes() for path in sorted([*_COMPONENTS.iterdir(), *_TRANSLATIONS.iterdir()])}
+    return found | {_SENTENCES: json.dumps(sentences(), ensure_ascii=False).encode()}
+
+
+def sentences() -> dict[str, str]:
+    """Sentences of the analysis in Chinese by the English ones, with `{}` for gaps; causes say their own."""
+    own: dict[str, str] = json.loads((_TRANSLATIONS / _SENTENCES).read_bytes())
+    return {str(cause): cause.zh for cause in Cause if cause.zh} | own
 
 
 def catalogue() -> dict[str, list[str]]:

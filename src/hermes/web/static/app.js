@@ -51,7 +51,7 @@ function shell() {
     localStorage.setItem("hermes-theme", root.dataset.theme);
     shell();
   }, { "aria-label": t(dark() ? "to_light" : "to_dark"), title: t(dark() ? "to_light" : "to_dark") });
-  const language = button(current() === "en" ? "中文" : "English", () => { turn(); show(); }, { lang: current() === "en" ? "zh-CN" : "en" });
+  const language = button(current() === "en" ? "中文" : "English", async () => { await turn(); show(); }, { lang: current() === "en" ? "zh-CN" : "en" });
   document.getElementById("top")?.replaceChildren(
     h("a", { class: "mark", href: "/" }, "Hermes"),
     h("span", { class: "subject", title: clip(name, 500) }, clip(name, 200)),
@@ -268,7 +268,7 @@ async function begin() {
       await wait();
       await open();
     }
-    learn(titles());
+    await learn(titles());
     const first = doc().steps[0]?.start_ns ?? doc().critical_path_stretches?.[0]?.start_ns ?? null;
     setOrigin(first);
     ready = true;

@@ -1,13 +1,20 @@
 // The language of the pages: English or Chinese, as the browser has it until it is turned.
 
+import { teach } from "./sentences.js";
 import { current, speak } from "./translate.js";
 
 /** @type {Record<string, [string, string]>} */
 let catalogue = {};
 const LANGUAGES = ["en", "zh"];
 
+/** @type {Promise<Record<string, string>> | undefined} */
+let sentences;
+
 /** @param {string} language */
-function use(language) {
+async function use(language) {
+  // The analysis speaks English; in other languages its sentences are asked for once.
+  if (language === "zh") teach(await (sentences ??= fetch("/static/sentences.json").then((answer) => answer.json())));
+  else teach({});
   const place = LANGUAGES.indexOf(language);
   speak(Object.fromEntries(Object.entries(catalogue).map(([key, both]) => [key, both[place]])), language);
   document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
@@ -16,17 +23,17 @@ function use(language) {
 export async function load() {
   const answer = await fetch("/static/english_chinese.json");
   catalogue = await answer.json();
-  use(localStorage.getItem("hermes-language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
+  await use(localStorage.getItem("hermes-language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
 }
 
 /** Words that came with the data; the page's own stay. @param {Record<string, [string, string]>} more */
-export function learn(more) {
+export async function learn(more) {
   catalogue = { ...more, ...catalogue };
-  use(current());
+  await use(current());
 }
 
-export function turn() {
+export async function turn() {
   const language = current() === "en" ? "zh" : "en";
   localStorage.setItem("hermes-language", language);
-  use(language);
+  await use(language);
 }

@@ -1,10 +1,14 @@
 // Elements from text, never from markup: nothing that a trace holds can become a tag.
 
+import { LITERAL, told } from "./sentences.js";
+
 /**
  * @typedef {Node | string | number | null | undefined | false} Child
  * @typedef {{[name: string]: unknown, onclick?: (event: MouseEvent) => void, onkeydown?: (event: KeyboardEvent) => void, onpointermove?: (event: PointerEvent) => void, onsubmit?: (event: SubmitEvent) => void}} Attributes
  */
 
+/** Attributes that are read by people. */
+const TOLD = new Set(["title", "aria-label", "placeholder"]);
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @param {Element} element @param {Attributes} attributes */
@@ -17,22 +21,25 @@ function put(element, attributes) {
       for (const [key, text] of Object.entries(/** @type {Record<string, string>} */ (value))) {
         /** @type {HTMLElement} */ (element).style.setProperty(key, text);
       }
-    } else element.setAttribute(name, value === true ? "" : String(value));
+    } else element.setAttribute(name, value === true ? "" : TOLD.has(name) ? told(String(value)) : String(value));
   }
 }
 
-/** @param {Child | Child[]} child @returns {(Node | string)[]} */
-function nodes(child) {
-  if (Array.isArray(child)) return child.flatMap(nodes);
+/** @param {Child | Child[]} child @param {Element} within @returns {(Node | string)[]} */
+function nodes(child, within) {
+  if (Array.isArray(child)) return child.flatMap((one) => nodes(one, within));
   if (child === null || child === undefined || child === false) return [];
-  return [child instanceof Node ? child : String(child)];
+  if (child instanceof Node) return [child];
+  const text = String(child);
+  // A name of one word stays itself.
+  return [LITERAL.has(within.tagName) || (within.tagName === "BDI" && !text.includes(" ")) ? text : told(text)];
 }
 
 /** An HTML element. @param {string} tag @param {Attributes} [attributes] @param {(Child | Child[])[]} children */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   put(element, attributes);
-  element.append(...children.flatMap(nodes));
+  element.append(...children.flatMap((one) => nodes(one, element)));
   return element;
 }
 
@@ -40,7 +47,7 @@ export function h(tag, attributes = {}, ...children) {
 export function s(tag, attributes = {}, ...children) {
   const element = document.createElementNS(SVG, tag);
   put(element, attributes);
-  element.append(...children.flatMap(nodes));
+  element.append(...children.flatMap((one) => nodes(one, element)));
   return element;
 }
 

@@ -1,5 +1,7 @@
 // The pages' own words, from english_chinese.json; sentences of the analysis come as they are.
 
+import { told } from "./sentences.js";
+
 /** @type {Record<string, string>} */
 let words = {};
 let language = "en";
@@ -17,5 +19,5 @@ export const has = (key) => key in words;
 
 /** A word or sentence; `{name}` in it is filled in. @param {string} key @param {Record<string, unknown>} [values] */
 export function t(key, values = {}) {
-  return (words[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
+  return (words[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => told(String(values[name] ?? "")));
 }

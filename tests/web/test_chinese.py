@@ -1,0 +1,69 @@
+"""Chinese throughout: every page of the demo's job is walked in Chinese, and no English sentence is left on it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shared_jobs import Jobs
+
+from hermes.report.components import sentences
+from hermes.web.front import PAGES
+from hermes_testing import Fault, Job
+
+DEMO = Job(faults=(Fault(kind="recompilation", ranks=(5,)), Fault(kind="gc_pause", ranks=(5,))))
+# Four English words in a row, in what people read: not in code, and not parts of a path or a call.
+ENGLISH = r"""() => {
+  const found = new Set();
+  const words = /(?<![\w./:=(\-])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']+){3,}(?![\w/(=_])/g;
+  const look = (text) => { for (const [one] of text.matchAll(words)) found.add(one); };
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const literal = "code, pre, kbd, script, style, textarea, option, .subject";
+  while (walk.nextNode()) if (!walk.currentNode.parentElement.closest(literal)) look(walk.currentNode.data);
+  for (const one of document.querySelectorAll("[title], [aria-label], [placeholder]")) {
+    for (const name of ["title", "aria-label", "placeholder"]) look(one.getAttribute(name) ?? "");
+  }
+  return [...found];
+}"""
+
+
+def walked(seen: Any, paths: tuple[str, ...]) -> dict[str, list[str]]:
+    found = {}
+    for path in paths:
+        page = seen.open(path)
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        page.wait_for_timeout(300)
+        found[path] = page.evaluate(ENGLISH)
+    return {path: left for path, left in found.items() if left}
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
+def test_no_english_sentence_is_left_on_a_chinese_page_of_the_demo(jobs: Jobs, serve: Any, visit: Any) -> None:
+    with serve([jobs.folder(DEMO, "ascend-text")], jobs.cache) as running:
+        paths = (*(page for page in PAGES if page != "timeline"), "ranks?rank=5", "data?table=kernel")
+        assert walked(visit(running, locale="zh-CN", width=1440), paths) == {}
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
+def test_sentences_of_the_analysis_are_told_in_chinese_and_names_stay(served: Any, visit: Any) -> None:
+    page = visit(served, locale="zh-CN").page
+    assert "卡 2" in page.locator(".verdict h1").inner_text()
+    page.get_by_role("button", name="English").click()
+    page.get_by_text(served.study.document["verdict"]["sentence"]).wait_for()
+    told = """async (text) => { const { told } = await import("/static/sentences.js");
+      const { teach } = await import("/static/sentences.js");
+      teach({"{} of the step is {}": "步的 {1} 为{2}", "copying": "拷贝"});
+      return [told(text), told("aten::copy_ of MatMul"), told(" copying ")]; }"""
+    assert page.evaluate(told, "52% of the step is copying") == ["步的 52% 为拷贝", "aten::copy_ of MatMul", " 拷贝 "]
+
+
+def test_each_gap_of_a_sentence_stands_in_what_it_means() -> None:
+    for sentence, said in sentences().items():
+        used = {int(number) for number in re.findall(r"\{(\d)\}", said)}
+        assert used == set(range(1, sentence.count("{}") + 1)), sentence
+        assert re.search(r"[一-鿿]", said), sentence
