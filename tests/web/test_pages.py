@@ -54,7 +54,7 @@ def test_the_overview_shows_step_path_causes_and_ranks_before_one_scrolls(served
     assert page.locator(".lookrow").count() == 2
     causes = page.locator(".causes li")
     titles = [one["title"] for one in served.study.document["findings"] if one["state"] == "stable"][:3]
-    assert [one.inner_text() for one in causes.locator("h3").all()] == titles
+    assert [one.inner_text() for one in causes.locator("h2").all()] == titles
     assert "rank 2 is behind it" in causes.first.inner_text()
     assert "in all 3 steps" in causes.first.inner_text()
     bottom = page.locator(".glance .heat").evaluate("(one) => one.getBoundingClientRect().bottom")

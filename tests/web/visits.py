@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-WORST = {"serious", "critical"}
 # Of rows that are alike axe looks at the first ones.
 SAMPLE = "{exclude: [['tbody tr:nth-child(n+7)'], ['svg a:nth-of-type(n+7)'], ['li:nth-child(n+14)']]}"
 # Nothing waits, and every table has its rows.
@@ -63,7 +62,7 @@ class Visit:
         return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
     def barriers(self, axe: str) -> list[tuple[str, str]]:
-        """What keeps people out, by axe-core: serious and critical violations, with an element that shows each."""
+        """What keeps people out, by axe-core: every violation, with an element that shows it."""
         self.page.evaluate(axe)
         found = self.page.evaluate(f"axe.run({SAMPLE}, {{resultTypes: ['violations']}})")["violations"]
-        return [(one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in WORST]
+        return [(one["id"], one["nodes"][0]["html"][:200]) for one in found]

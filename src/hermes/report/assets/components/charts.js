@@ -159,7 +159,7 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
     const cell = event.target instanceof Element ? event.target.closest("[data-r]") : null;
     return cell instanceof HTMLElement ? [Number(cell.dataset.r), Number(cell.dataset.c)] : null;
   };
-  const body = rows.map((row, r) => h("tr", { class: row.outlined ? "outlined" : "" }, h("th", { scope: "row", title: row.note ?? null }, row.name), boxes[r]));
+  const body = rows.map((row, r) => h("tr", { class: row.outlined ? "outlined" : "" }, row.name ? h("th", { scope: "row", title: row.note ?? null }, row.name) : h("td"), boxes[r]));
   const every = Math.max(1, Math.ceil(columns.length / 12));
   const grid = h(
     "table", {
@@ -167,7 +167,7 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
       onpointermove: (event) => { const at = place(event); if (at) mark(at[0], at[1]); },
       onclick: (event) => { const at = place(event); if (at) pick?.(at[0], at[1]); },
     },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, rowTitle), columns.map((name, c) => h("th", { scope: "col" }, wide && c % every ? "" : h("span", {}, name))))),
+    h("thead", {}, h("tr", {}, rowTitle ? h("th", { scope: "col" }, rowTitle) : h("td"), columns.map((name, c) => (wide && c % every ? h("td") : h("th", { scope: "col" }, h("span", {}, name)))))),
     h("tbody", {}, body),
   );
   const holder = h("div", {

@@ -66,11 +66,11 @@ class Table {
     this.body = h("tbody");
     this.above = h("td");
     this.below = h("td");
-    this.scroller = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.title, onscroll: () => { this.moved = true; this.draw(this.scroller.scrollTop); } });
+    this.scroller = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("rows_in", { title: this.title }), onscroll: () => { this.moved = true; this.draw(this.scroller.scrollTop); } });
     this.tools = h("div", { class: "tools" });
     this.element = h(
       "section", { class: "data", "aria-label": this.title },
-      h("div", { class: "head" }, h("h3", {}, this.title), this.tools),
+      h("div", { class: "head" }, h("h3", { role: "heading", "aria-level": 2 }, this.title), this.tools),
       options.about && h("p", { class: "about" }, options.about),
       this.scroller,
     );

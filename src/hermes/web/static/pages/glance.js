@@ -51,7 +51,7 @@ function causes(all) {
   const top = doc().findings.filter((one) => one.state === "stable").slice(0, CAUSES);
   if (!top.length) return null;
   return h("ol", { class: "causes", "aria-label": t("glance.causes") }, top.map((one) => h("li", {},
-    h("h3", {}, key(one.layer === "communication" ? "comm" : one.layer), h("a", { href: `/#${one.code}` }, clip(clean(one.title), 200))),
+    h("h2", { class: "cause" }, key(one.layer === "communication" ? "comm" : one.layer), h("a", { href: `/#${one.code}` }, clip(clean(one.title), 200))),
     h("p", { class: "meta" }, who(one)),
     since(one, all),
     h("p", {}, h("b", {}, span(one.gain)), ` ${t("overview.won")}`))));
