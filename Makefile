@@ -17,7 +17,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live zoo contact judge test test-all test-torch test-cluster check lint format docs docs-check bench accuracy fuzz clean chromium tsc
+.PHONY: help demo demo-live zoo contact contact-sheet judge test test-all test-torch test-cluster check lint format docs docs-check bench accuracy fuzz clean chromium tsc
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -41,6 +41,11 @@ zoo: $(VENV)/.dev ## train programs with planted causes, compare what Hermes nam
 contact: $(VENV)/.dev ## capture programs as people write them, and say whether the first answer is right
 	@$(torch_here)
 	@$(bin)/python -m bench.contact
+
+SHEET ?= demo=$(demo)/job
+
+contact-sheet: $(VENV)/.dev chromium $(demo)/job/truth.json ## draw all pages of the inputs in SHEET in all their looks, as one sheet
+	@$(bin)/python benchmarks/contact_sheet.py out/sheet $(SHEET)
 
 judge: $(VENV)/.dev ## compare what Hermes says of real profiles with what an expert says; needs the profiles
 	@$(bin)/python -m bench.real --page docs/judgement.md

@@ -4,6 +4,7 @@ import { h, s } from "../dom.js";
 import { clean, clip, duration, percent, runs } from "../format.js";
 import { blamedRanks, doc, timelineAt, withHeld } from "../data.js";
 import { partsOf, stack } from "../charts.js";
+import { told } from "../sentences.js";
 import { colour, key } from "../table.js";
 import { t } from "../translate.js";
 import { layout, measured } from "./layout.js";
@@ -44,7 +45,7 @@ const line = (name, ns, bar, parts) => h("div", { class: "lookrow" }, h("span", 
 const named = (kind, name, share) => h("span", { class: "part" }, key(kind), `${name} ${percent(share)}`);
 
 /** @param {Row} row */
-const partName = (row) => (row.component === "wait" ? t("waits_for", { who: row.reason }) : `${t(`component.${row.component}`)}${row.reason ? ` (${clean(row.reason)})` : ""}${row.across && row.of_rank !== row.rank ? `, rank ${row.of_rank}` : ""}`);
+const partName = (row) => (row.component === "wait" ? t("waits_for", { who: row.reason }) : `${t(`component.${row.component}`)}${row.reason ? ` (${told(clean(row.reason))})` : ""}${row.across && row.of_rank !== row.rank ? `, rank ${row.of_rank}` : ""}`);
 
 /** @param {Split[]} all */
 function causes(all) {

@@ -10,7 +10,8 @@ import { section } from "./parts.js";
 const DIMENSIONS = ["pp", "dp", "ep", "cp", "tp"]; // from what lies furthest apart to neighbours
 export const MEASURES = ["held", "window", "preparing", ...PARTS];
 const WIDE = 24; // cells in a row: each has room for its number
-const LINE = 16; // ranks in a row where nothing tells their coordinates
+const WRAPPED = 16; // ranks in a row where nothing tells their coordinates
+const ON_A_PHONE = 5;
 const TELLING = 0.01; // of the window: who holds the others up for less does not
 
 /** @typedef {{rank: number, [name: string]: number | null}} Place */
@@ -36,7 +37,9 @@ export async function layout(usual, blamed, own, open = (rank) => { keep({ rank 
   // Coordinates that leave ranks in one place are not those of a layout: experts lie within the data-parallel ranks.
   const key = (/** @type {string[]} */ names) => (/** @type {Place} */ place) => names.map((name) => place[name]).join(".");
   const names = used.includes("ep") && new Set(all.map(key(used.filter((name) => name !== "ep")))).size === all.length ? used.filter((name) => name !== "ep") : used;
-  const line = names.length === 1 && all.length > WIDE;
+  const phone = innerWidth <= 640;
+  const LINE = phone ? ON_A_PHONE : WRAPPED;
+  const line = names.length === 1 && all.length > (phone ? ON_A_PHONE : WIDE);
   if (!names.length || line || new Set(all.map(key(names))).size !== all.length) return drawn({ usual, blamed, own, open, rows: Array.from({ length: Math.ceil(seen.length / LINE) }, (_, at) => (seen.length > LINE ? `${seen[at * LINE]}` : "")), columns: seen.slice(0, LINE).map((_, at) => (seen.length > LINE ? `+${at}` : `${seen[at]}`)), rankAt: (r, c) => seen[r * LINE + c], about: line ? t("layout.line", { name: names[0], count: all.length }) : "", tell: (rank) => told(usual, rank, own) });
   const size = (/** @type {string[]} */ some) => new Set(all.map(key(some))).size;
   // As many dimensions side by side as fit in a row, but for the outermost, which goes down where there are several.

@@ -144,7 +144,7 @@ function finding(one, at) {
       h("ol", { class: "actions" }, one.actions.slice(0, 3).map((/** @type {Row} */ action) => h("li", {}, h("strong", {}, clean(action.title)), " ", clean(action.do),
         h("dl", { class: "facts" }, [["verify", action.verify], ["risk", action.risk], ["source", action.source]].flatMap(([name, text]) => (text ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, clean(text))] : [])))))),
       h("details", {}, h("summary", {}, t("evidence", { count: one.evidence.length })),
-        h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("evidence", { count: one.evidence.length }) }, h("table", { class: "evidence" },
+        h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `${document_id(one, at)}: ${t("evidence", { count: one.evidence.length })}` }, h("table", { class: "evidence" },
           h("thead", {}, h("tr", {}, ["what", "value", "limit", "where"].map((name) => h("th", { scope: "col", class: name === "value" || name === "limit" ? "n" : "" }, t(`evidence.${name}`))))),
           h("tbody", {}, one.evidence.map((/** @type {Row} */ item) => h("tr", {}, h("th", { scope: "row" }, clip(clean(item.what), 600)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600))))))),
         h("p", { class: "about" }, clean(one.gain.method)))),

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { clean, duration, percent, since } from "../format.js";
 import { doc, param, rowsOf, splits, timelineAt } from "../data.js";
 import { stack, strips } from "../charts.js";
+import { told } from "../sentences.js";
 import { colour, key, table } from "../table.js";
 import { t } from "../translate.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
@@ -45,7 +46,7 @@ function byComponent(rows) {
 /** @param {import("../data.js").Row[]} rows */
 function parts(rows) {
   return h("div", { class: "barlist narrow" }, rows.slice(0, 14).map((row) => h("div", { class: "barrow" },
-    h("span", { class: "barname" }, key(row.component), row.component === "wait" ? t("waits_for", { who: clean(row.reason) }) : `${t(`component.${row.component}`)}${row.reason ? ` (${clean(row.reason)})` : ""}`, row.across ? h("small", {}, ` rank ${row.of_rank}`) : null),
+    h("span", { class: "barname" }, key(row.component), row.component === "wait" ? t("waits_for", { who: clean(row.reason) }) : `${t(`component.${row.component}`)}${row.reason ? ` (${told(clean(row.reason))})` : ""}`, row.across ? h("small", {}, ` rank ${row.of_rank}`) : null),
     h("span", { class: "bartotal" }, duration(row.ms * 1e6)),
     h("span", { class: "bar" }, h("span", { class: "stack", "aria-hidden": "true", style: { width: `${Math.max(0.3, 100 * row.share)}%` } }, h("span", { class: `seg ${colour(row.component)}`, style: { "flex-grow": "1" } }))),
     h("span", { class: "barparts" }, percent(row.share)))));
