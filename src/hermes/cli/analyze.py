@@ -44,6 +44,7 @@ class Format(str, enum.Enum):
     type=click.IntRange(min=1),
     help="How many processes of one thread, or threads of this one; the cores else.",
 )
+@click.option("--lang", type=click.Choice(["en", "zh"]), help="Language of the text; that of the locale without it.")
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser, as `hermes serve` does.")
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
 def run(
@@ -54,6 +55,7 @@ def run(
     ranks: str,
     engine: str,
     jobs: int | None,
+    lang: str | None,
     *,
     opens: bool,
     strict: bool,
@@ -80,9 +82,11 @@ def run(
     if form is Format.TEXT:
         from rich.console import Console
 
+        from hermes.report.chinese import language, told
         from hermes.report.text import render_text
 
-        render_text(report, Console(), written=written)
+        tell = told if (lang or language()) == "zh" else str
+        render_text(report, Console(), written=written, tell=tell)
     elif form is Format.JSON:
         from hermes.report.report_json import to_json
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -20,15 +20,17 @@ Piece = str | tuple[str, str]
 class Screen:
     """A console that gets harmless single lines, in ASCII when it can show no more."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, tell: Callable[[str], str] = str) -> None:
+        """`tell` puts texts into the reader's language, where the console can show it."""
         self._console = console
         self.width = max(console.width, 40)
         self.ascii = console.options.ascii_only
         self.glyphs = _ASCII_GLYPHS if self.ascii else _GLYPHS
+        self._tell = str if self.ascii else tell
 
     def say(self, text: str) -> str:
         """The text as this console may show it."""
-        harmless = clean(text)
+        harmless = self._tell(clean(text))
         if self.ascii:
             harmless = harmless.replace("…", "...").replace("–", "-").encode("ascii", "replace").decode("ascii")
         return harmless
@@ -60,7 +62,7 @@ class Screen:
 
     def raw(self, text: str, *, indent: int) -> None:
         """Print one line whole, however long: it is there to be copied."""
-        self._print(self.text(text), indent)
+        self._print(Text(clean(text) if not self.ascii else self.say(text)), indent)
 
     def items(self, items: Iterable[Sequence[Piece]], *, indent: int, style: str = "") -> None:
         """Print items side by side, as many to a line as fit; none is broken that fits a line."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -65,9 +65,14 @@ _NAME_AT_LEAST = 24
 _STYLES = {"compute": "blue", "comm": "yellow", "copy": "cyan", "free": "bright_black"}
 
 
-def render_text(report: Report, console: Console, *, written: Sequence[str] = ()) -> None:
-    """Draw the report on `console`; `written` names the files that hold all of it, if any were written."""
-    screen = Screen(console)
+def render_text(
+    report: Report, console: Console, *, written: Sequence[str] = (), tell: Callable[[str], str] = str
+) -> None:
+    """Draw the report on `console`; `written` names the files that hold all of it, if any were written.
+
+    `tell` puts its texts into another language.
+    """
+    screen = Screen(console, tell=tell)
     if not _on_host(report):
         _coverage(screen, report)
     screen.line(report.verdict.sentence, style="bold", hang=0)

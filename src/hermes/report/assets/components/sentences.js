@@ -23,7 +23,7 @@ export function teach(known) {
     if (!sentence.includes("{}")) { whole.set(sentence, said); continue; }
     // A gap that begins a sentence is a number or a code: any words would be too many.
     const parts = sentence.split("{}");
-    const source = parts.map((part, at) => (at === 0 ? escaped(part) : `${at === 1 && parts[0] === "" ? "(\\S+)" : "(.+?)"}${escaped(part)}`)).join("");
+    const source = parts.map((part, at) => (at === 0 ? escaped(part) : `${at === 1 && parts[0] === "" ? "(\\S+(?: (?:[num]?s|[kMGT]?B))?)" : "(.+?)"}${escaped(part)}`)).join("");
     const first = parts[0].includes(" ") ? parts[0].split(" ")[0] : "";
     shapes.set(first, [...(shapes.get(first) ?? []), { of: new RegExp(`^${source}$`, "s"), said, words: sentence.length }]);
   }

@@ -1,7 +1,7 @@
 // Data: every table there is, those of the document and those in the cache, with nothing left out.
 
 import { copy, csv } from "../copying.js";
-import { button, h, say } from "../dom.js";
+import { button, h, prose, say } from "../dom.js";
 import { clean, clip, number } from "../format.js";
 import { ask, chiefRank, keep, once, param, tables, to } from "../data.js";
 import { table } from "../table.js";
@@ -51,7 +51,7 @@ function asking() {
   const about = /** @type {HTMLDetailsElement} */ (h("details", {}, h("summary", {}, t("sql.tables")), words));
   about.addEventListener("toggle", async () => { if (about.open && !words.childElementCount) words.replaceChildren(...described(await once("tables"))); });
   if (param("sql")) go();
-  return section(t("sql"), h("p", { class: "about" }, t("sql.is")), h("div", { class: "asked" }, box, button(t("sql.go"), go, { class: "act" })), about, found);
+  return section(t("sql"), h("p", { class: "about" }, prose(t("sql.is"))), h("div", { class: "asked" }, box, button(t("sql.go"), go, { class: "act" })), about, found);
 }
 
 /** @param {{columns: {name: string, number: boolean}[], rows: unknown[][], more: boolean}} found */

@@ -1,0 +1,37 @@
+"""The terminal's text in Chinese: sentences are told, names, numbers and code stay."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from rich.console import Console
+from tests.shared_jobs import Jobs
+
+from hermes.report.chinese import language, told
+from hermes.report.text import render_text
+from hermes_testing import Fault, Job
+
+DEMO = Job(faults=(Fault(kind="recompilation", ranks=(5,)), Fault(kind="gc_pause", ranks=(5,))))
+
+
+def test_the_text_of_a_job_leaves_no_english_sentence(jobs: Jobs) -> None:
+    out = io.StringIO()
+    render_text(jobs.report(DEMO, "ascend-text"), Console(file=out, width=160), tell=told)
+    text = out.getvalue()
+    assert "算子编译" in text
+    lines = [line for line in text.splitlines() if "gc.collect()" not in line and "hermes profile" not in line]
+    left = re.findall(r"(?<![\w./:=(\-])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']+){3,}", "\n".join(lines))
+    assert left == []
+
+
+def test_names_numbers_and_space_around_stay() -> None:
+    assert told("  aten::copy_  ") == "  aten::copy_  "
+    assert told("52% of the step is communication with nothing computed beside it") == "步的 52% 为未被掩盖的通信"
+    assert told("12.3 ms") == "12.3 ms"
+
+
+def test_the_language_is_that_of_the_locale() -> None:
+    assert language({"LANG": "zh_CN.UTF-8"}) == "zh"
+    assert language({"LC_ALL": "C", "LANG": "zh_CN.UTF-8"}) == "en"
+    assert language({}) == "en"
