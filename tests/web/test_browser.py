@@ -464,7 +464,8 @@ def test_a_job_shows_where_its_ranks_stand_and_who_waits_in_each_group(
         page.keyboard.press("ArrowRight")
         # Two ranks of a group each: by tensor, by data, by pipeline.
         assert re.search(
-            r"rank 1: window .* ms; pp 0 \(1, 5\), dp 0 \(1, 3\), tp 1 \(0, 1\)", place.locator(".readout").inner_text()
+            r"rank 1: held the others up .* ms; pp 0 \(1, 5\), dp 0 \(1, 3\), tp 1 \(0, 1\)",
+            place.locator(".readout").inner_text(),
         )
         page = seen.open("communication")
         panels = page.locator(".multiple")
