@@ -30,8 +30,10 @@ export async function render(main) {
     section(t("overview.findings"), findings(document)),
     coverage(document),
   );
-  splits().then(async (all) => look.replaceChildren(...await glance(all)), (error) => look.replaceChildren(h("p", { class: "wrong" }, error.message)));
+  const drawn = splits().then(async (all) => look.replaceChildren(...await glance(all)), (error) => look.replaceChildren(h("p", { class: "wrong" }, error.message)));
   splits().then((all) => split.replaceChildren(...bars(all)), (error) => split.replaceChildren(h("p", { class: "wrong" }, error.message)));
+  // What an address names is brought into sight once what stands above it has its height.
+  if (location.hash) await drawn;
 }
 
 /** @param {Document} document */
