@@ -67,6 +67,15 @@ def test_a_look_tells_loss_norm_and_update_of_its_step(place: Place) -> None:
         assert look.broken == 0
 
 
+def test_a_model_of_float64_is_looked_at_too(place: Place) -> None:
+    done = place.python(training(before="model.double()").replace("torch.randn(8, 16)", "torch.randn(8, 16).double()"))
+    assert (done.returncode, done.stderr) == (0, "")
+    own, looks = printed(done.stdout), seen(place)
+    assert len(looks) > 10
+    for step, look in looks.items():
+        assert (look.loss, look.norm, look.update) == pytest.approx(own[step], rel=1e-4)
+
+
 def test_results_are_the_same_in_every_bit(place: Place) -> None:
     ends = {place.python(training(), HERMES_NUMERICS=on).stdout.splitlines()[-1] for on in ("0", "1")}
     assert len(ends) == 1

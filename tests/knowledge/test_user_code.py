@@ -28,6 +28,8 @@ def test_files_of_a_program_are_its_own(text: str) -> None:
         "nn.Module: Linear_0",
         "torch/nn/modules/linear.py(130): forward",
         "/workspace/pytorch/torch/nn/functional.py(5): linear",
+        "torchinductor_me/v2/cv2ksrryayr45rw4j5.py(1010): call",
+        "/tmp/torchinductor_me/v2/cv2ksrryayr45rw4j5.py(1010): call",
         "threading.py(1016): run",
         "numpy/lib/function_base.py(9): histogram",
         "/usr/lib/python3.10/json/encoder.py(5): encode",

@@ -94,8 +94,8 @@ HOST_ONLY = "cpu"
 """The vendor of ranks that computed on the processor alone."""
 SHOWN_AS_OPERATIONS = "hccl"
 """The library whose collectives profilers show as operations of the device, even where no kernel was recorded."""
-FRAMEWORK_FRAMES = r"(^|/)torch(_npu)?/"
-"""Files of Python frames that are a framework's, as a regular expression."""
+FRAMEWORK_FRAMES = r"(^|/)torch(_npu|inductor_[^/]*)?/"
+"""Files of Python frames that are a framework's, or that its compiler wrote, as a regular expression."""
 
 
 _BY_WORD: tuple[tuple[str, str, str | None], ...] = (

@@ -215,6 +215,9 @@ def _part(tensor: Any, count: int) -> Any:
 
 
 def _norms(torch: Any, parts: list[Any]) -> list[Any]:
+    if parts[0].dtype is torch.float64:
+        # No wider type may be narrowed within a norm.
+        return [one.float() for one in torch._foreach_norm(parts, 2)]
     try:
         return list(torch._foreach_norm(parts, 2, dtype=torch.float32))
     except TypeError:

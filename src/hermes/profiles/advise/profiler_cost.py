@@ -19,6 +19,16 @@ MOST_NS = Limit(
     value=3_000, unit="ns a recorded call: more is no profiler's doing", source="docs/evidence/profiler-cost.md"
 )
 
+LEAST_BEFORE = Limit(
+    value=3, unit="steps before a capture, below which they are warm-up", source="docs/evidence/noise.md"
+)
+UNLIKE = Limit(
+    value=3.0,
+    unit="times the captured step: up to here steps before it that took longer are said to be other steps, since no "
+    "profiler makes one shorter; beyond, the report says that they are unlike",
+    source="docs/evidence/profiler-cost.md",
+)
+
 
 def unprofiled_gain(step: Unprofiled, gain: Gain) -> Gain:
     """The gain in such a step: from what shrinks as the whole step does, to all that the capture shows."""
@@ -40,7 +50,7 @@ def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Unprofiled | None:
         return None
     # As rules of the host count: the window of a device begins only with its first task.
     captured = sum(split.whole_ns for split in splits) // len(splits)
-    if not captured:
+    if not captured or row.steps < LEAST_BEFORE.value or captured < row.step_ns < UNLIKE.value * captured:
         return None
     added = max(0.0, min(captured - row.step_ns, MOST_NS.value * row.calls))
     return Unprofiled(

@@ -130,7 +130,7 @@ _VECTORISE = Action(
     do="Replace loops over elements by operators over whole tensors or arrays; take out of the step what gives the "
     "same each time; do every hundred steps what need not be done in each; give the rest to workers or to a thread.",
     verify="The line no longer stands among those where the time goes.",
-    risk="none",
+    risk="What training rests on must stay: gradients, their exchange between ranks, the optimizer.",
     source="PyTorch performance tuning guide",
 )
 _ANEW = Action(
