@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ from hermes.model.overlap_measures import OverlapPart, OverlapState, StepOverlap
 settings.register_profile("hermes", deadline=None)
 settings.load_profile("hermes")
 
+
+CHROMIUM = "/usr/bin/chromium"
 
 _LONGEST = (
     "web/test_browser", "profiles/pipeline/test_communication", "profiles/pipeline/test_findings",
@@ -173,3 +175,13 @@ def _host_side(text: str) -> HostSide:
         recompute=(Recompute(rank=0, step=50, ops=3, host_ns=7, device_ns=None, compute_ns=None),),
         holders=(Holder(rank=0, module=text, operator=text, blocks=1, bytes=150_995_456, share=0.26),),
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests of a process, which cannot have two; each visit has a window of its own."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()

@@ -27,8 +27,6 @@ from hermes.web.server import Patient, bound, server
 from hermes.web.study import Study
 from hermes_testing import Fault, Job, generate
 
-CHROMIUM = "/usr/bin/chromium"
-
 
 @dataclass
 class Served:
@@ -261,16 +259,6 @@ def stranger(served: Served) -> Client:
 @pytest.fixture(scope="session")
 def serve() -> Callable[..., object]:
     return serving
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """One browser for all; each visit has a window of its own."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -95,12 +95,15 @@ def combine(job: JobOutline, measured: list[RankMeasures], exchanged: list[RankE
     if meets:
         by_kind[FusedOperator] = list(fused_operators(meets, _members(job)))
     of_ranks = {kind: Rows(rows) for kind, rows in by_kind.items()}
+    communication, structure = talk.communication, talk.structure()
+    # What the ranks sent of their communication is no longer needed, and waits take much room.
+    del talk
     return Combined(
         of_ranks=of_ranks,
         host=replace(_filled(HostSide, of_ranks), settings=settings(told)),
         compute=compute,
-        communication=talk.communication,
-        structure=talk.structure(),
+        communication=communication,
+        structure=structure,
         rank_waits=rank_waits(job.every, job.held_up, collected),
     )
 

@@ -126,10 +126,14 @@ def _sums(rows: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _timed(rows: pl.DataFrame) -> pl.DataFrame:
+def _timed(rows: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
     """One row an operation whose last arrival is known: its size, and the time from that to its end, ranks' median."""
+    # No more columns than are needed: the rows are those of all ranks.
     return (
-        rows.filter(pl.col("split"))
+        rows.lazy()
+        .filter("split")
+        .select("group", "op", "manner", "key", "bytes", "time_ns")
+        .collect()
         .group_by("group", "op", "manner", "key", maintain_order=True)
         .agg(
             pl.col("bytes").max(),
@@ -306,12 +310,12 @@ def latency_fits(rows: pl.DataFrame, groups: Mapping[str, GroupInfo]) -> tuple[L
     of sizes (Theil and Sen), weighted by their distance; the fixed part the weighted median of what is left, so that
     one stalled operation changes neither.
     """
-    timed = _timed(rows.filter(pl.col("bytes") > 0))
+    timed = _timed(rows.lazy().filter(pl.col("bytes") > 0)).select("group", "op", "bytes", "time_ns")
     if not timed.height:
         return ()
     parts: dict[tuple[str, object], list[pl.DataFrame]] = {}
     names: dict[tuple[str, object], set[str]] = {}
-    for (group, op), part in timed.partition_by("group", "op", as_dict=True).items():
+    for (group, op), part in timed.partition_by("group", "op", as_dict=True, include_key=False).items():
         info = groups.get(group, GroupInfo(label=group or "", members=None, size=None))
         key = (op, info.members or group)
         parts.setdefault(key, []).append(part)

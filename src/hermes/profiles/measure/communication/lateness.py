@@ -17,7 +17,8 @@ def group_arrivals(rows: pl.DataFrame, groups: Mapping[str, GroupInfo], world: i
     Groups with the longest waits come first. `rows` are those of `collectives.operations`; operations in which nobody
     waits for all others (broadcasts, sends) and those whose last arrival is not known are left out.
     """
-    judged = rows.filter(pl.col("split") & (pl.col("manner") == "all"))
+    found_in = rows.lazy().filter(pl.col("split") & (pl.col("manner") == "all"))
+    judged = found_in.select("group", "rank", "last", "op", "wait_ns").collect()
     if not judged.height:
         return ()
     wait = pl.col("wait_ns")
