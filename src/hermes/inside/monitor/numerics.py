@@ -27,6 +27,8 @@ _MOVED = 8
 _MOVED_ELEMENTS = 1 << 14
 """Parameters of which updates are measured, and elements of each: they are copied for the time of one step."""
 _FRAMES = 10
+_SCALERS = ("_maybe_opt_step", "step")
+"""Methods by which a scaler of torch, or an optimizer of DeepSpeed that scales, steps the optimizer inside."""
 _now = time.perf_counter_ns
 
 
@@ -231,11 +233,17 @@ def _capturing(torch: Any, device: Any) -> bool:
 
 
 def _scale_of(frame: Any) -> Any:
-    """What a scaler of mixed precision has multiplied the loss by: it is the one that steps the optimizer."""
+    """What a scaler of mixed precision has multiplied the loss by: it is the one that steps the optimizer.
+
+    Locals are asked of methods that end with the step alone: a frame keeps what it was asked for as long as it lives,
+    and that of a training loop would keep an old optimizer, and tensors, that the job has let go of.
+    """
     for _ in range(_FRAMES):
         if frame is None:
             return None
-        owner = frame.f_locals.get("self")
+        code = frame.f_code
+        method = code.co_name in _SCALERS and code.co_varnames[:1] == ("self",)
+        owner = frame.f_locals.get("self") if method else None
         if owner is not None and hasattr(owner, "_growth_factor"):
             return getattr(owner, "_scale", None)
         if owner is not None and isinstance(getattr(owner, "cur_scale", None), (int, float)):
