@@ -33,9 +33,9 @@ class JobExchange:
             return None
         rows, own = self._job.made.rows, [one.rank for one in self._ranks if one.hidden is not None]
         rows = rows if len(own) == len(self._job.collected) else rows.filter(pl.col("rank").is_in(own))
-        hidden = stacked(parts)
         self._ranks = [replace(one, hidden=None) for one in self._ranks]
-        del parts
+        hidden = stacked(parts)
+        parts.clear()
         return beside(rows, hidden, ["rank", "comm_id"])
 
     @cached_property

@@ -43,7 +43,8 @@ class JobOutline:
         self.world = max(len(ordered), max(self.worlds, default=0), max(sizes, default=0))
         hosts = {rank: place.host for rank, place in self.places.items()}
         by_order = matched(gathered({one.rank: one.operations for one in ordered}), hosts, self.world)
-        self.every, self.match_notes = by_order.every, by_order.notes
+        self.every = by_order.every.drop("stream", strict=False)
+        self.match_notes = by_order.notes
         self.groups |= by_order.groups
         self._late = _late(ordered, self.collected)
         self.clocks: tuple[ClockOffset, ...] = clock_offsets(hosts, self.every) if len(hosts) > 1 else ()
