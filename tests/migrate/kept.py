@@ -174,5 +174,11 @@ KEPT: list[tuple[str, str, str]] = [
     ("a table of names by device", "device-string", T + 'title = {"cuda:0": "first"}\n'),
     ("a part of a name beside another", "device-string", T + 'device_str = "device" if new else "cuda"\nx = getattr(event, f"{device_str}_time")\n'),
     ("a variable that is read into a name", "environment", 'import os\nimport torch\nif "CUDA_VISIBLE_DEVICES" in os.environ:\n    seen = os.environ["CUDA_VISIBLE_DEVICES"]\n'),
+    ("a variable that is removed and kept", "environment", O + 'seen = os.environ.pop("CUDA_VISIBLE_DEVICES", None)\n'),
+    ("a removed variable without counterpart", "environment", O + 'os.environ.pop("NCCL_P2P_DISABLE", None)\n'),
+    ("a test of what only Triton can", "device-test", T + 'triton_supported = x.device.type == "cuda"\n'),
+    ("a test beside CuPy", "device-test", T + 'cp, has_cp = optional_import("cupy")\nuse_cp = has_cp and x.device.type == "cuda"\n'),
+    ("a test beside a CUDA graph", "device-test", T + 'if cudagraph and x.device.type != "cuda":\n    raise ValueError\n'),
+    ("a device without CUDA where a backend is named", "device-test", T + 'if backend == "triton" and x.device.type != "cuda":\n    run()\n'),
     ("a type that is not always that of a device", "device-test", T + 'where = x.device.type if x else name()\nif where == "cuda":\n    pass\n'),
 ]  # fmt: skip

@@ -169,6 +169,30 @@ def test_moving_to_the_device_copies_in_both_runs_once(tmp_path: Path, style: St
     assert told.steps == 1
 
 
+ASKING = """import threading
+
+import torch
+
+weight = torch.ones(3, device="cuda", requires_grad=True)
+seen = []
+weight.register_hook(lambda grad: seen.append(threading.current_thread()))
+(weight * 2).sum().backward()
+other = threading.Thread(target=lambda: (weight * 3).sum().backward())
+other.start()
+other.join()
+assert seen == [threading.main_thread(), other], seen
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_gradients_are_computed_by_the_thread_that_asks_so_that_none_of_the_device_is_busy_when_python_ends(
+    tmp_path: Path,
+) -> None:
+    told = _verify(tmp_path, ASKING)
+    assert told.passed, told
+
+
 REMOTE = """import os
 import sys
 

@@ -39,6 +39,7 @@ from hermes.migrate.python import (
     find_libraries,
     find_slow_calls,
     find_unsupported_calls,
+    find_variables,
     header,
 )  # fmt: skip
 from hermes.migrate.python.file import File, Found, apply, edits_of
@@ -122,6 +123,7 @@ def examine(file: File) -> None:
     find_devices.find(file)
     find_unsupported_calls.find(file)
     find_libraries.find(file)
+    find_variables.find(file)
     find_slow_calls.find(file)
     header.reachable(file)
     branches.settle(file)

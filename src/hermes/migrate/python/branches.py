@@ -16,6 +16,10 @@ from hermes.migrate.model import Effect, Effort, Sure
 from hermes.migrate.python.file import File, Found
 
 _NPU = re.compile(r"(?i)(^|_|\b)(npu|hccl)(_|\b|$)")
+_ONLY_FOR_CUDA = re.compile(
+    r"(?i)(^|[_\W])(triton|cupy|cucim|cudf|cuml|cuda_?graphs?|flash_?attn|flash_?infer|xformers|bitsandbytes|tensorrt"
+    r"|nvtx|dali|megablocks|transformer_engine)([_\W]|$)"
+)
 _CUDA_ONLY = {"cuda-only", "cuda-graph", "capability", "extension-operator", "cuda-version"}
 _CALLS = {"cuda-call", "cuda-method", "cuda-amp"}
 _TESTS = {"device-test", "is-cuda", "device-string", "backend-string"}
@@ -33,9 +37,7 @@ def settle(file: File) -> None:
     only_cuda = {id(one.node) for one in kept if one.place.rule in _CUDA_ONLY and one.node is not None}
     only_cuda |= {id(one.node) for one in kept if one.place.rule in _CALLS and one.native is None and not _noted(one)}
     only_cuda |= set(_of_cuda_libraries(file))
-    if only_cuda:
-        kept = [_guarded(file, one, changing, only_cuda) for one in kept]
-    file.found[:] = kept
+    file.found[:] = [_guarded(file, one, changing, only_cuda) for one in kept]
 
 
 def _asks(file: File, node: ast.AST) -> bool:
@@ -179,7 +181,8 @@ def _guarded(file: File, one: Found, changing: set[int], only_cuda: set[int]) ->
     beside, below = _reach(file, node)
     inside = {id(inner) for part in beside for inner in ast.walk(part)}
     under = {id(inner) for part in below for inner in ast.walk(part)}
-    if not (inside & only_cuda) and (not (under & only_cuda) or under & changing):
+    by_code = inside & only_cuda or (under & only_cuda and not under & changing)
+    if not by_code and not any(_only_for_cuda(file, name) for name in _named_beside(file, node)):
         return one
     place = replace(
         one.place, effect=Effect.DIFFERS, effort=Effort.NONE, converts=False,
@@ -187,6 +190,42 @@ def _guarded(file: File, one: Found, changing: set[int], only_cuda: set[int]) ->
         todo="write a branch for the NPU if that code matters",
     )  # fmt: skip
     return replace(one, place=place, native=None, shim=None if one.shim else one.shim)
+
+
+def _named_beside(file: File, node: ast.AST) -> Iterator[ast.AST]:
+    """What a test is joined with by `and` or `or`, and the name that its answer is given."""
+    child: ast.AST = node
+    for parent in file.source.ancestors(node):
+        if isinstance(parent, ast.BoolOp):
+            yield from (one for one in parent.values if one is not child)
+        elif isinstance(parent, ast.Assign):
+            yield from parent.targets
+        elif isinstance(parent, ast.keyword):
+            yield ast.Name(id=parent.arg or "")
+        if not isinstance(parent, (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Attribute)):
+            return
+        child = parent
+
+
+def _only_for_cuda(file: File, expression: ast.AST) -> bool:
+    """Whether an expression names what only CUDA has, itself or by what its names were given."""
+    words = list(_words(expression))
+    for node in ast.walk(expression):
+        found = (
+            file.source.scope(node).find(node.id) if isinstance(node, ast.Name) and node in file.source.scopes else None
+        )
+        words += [word for binding in (found[1] if found else ()) if binding.value for word in _words(binding.value)]
+    return any(_ONLY_FOR_CUDA.search(word) for word in words)
+
+
+def _words(expression: ast.AST) -> Iterator[str]:
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def _is_test(one: Found, node: ast.AST) -> bool:

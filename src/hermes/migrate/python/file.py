@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hermes.migrate.model import Edit, Effect, Effort, Place, Style, Sure, Target
-from hermes.migrate.python.flow import BACKEND, DEVICE, Flow
+from hermes.migrate.python.flow import Flow
 from hermes.migrate.python.kinds import Kinds
 from hermes.migrate.python.names import Names
 from hermes.migrate.python.project import Project
 from hermes.migrate.python.source import Scope, Source
+from hermes.migrate.python.words import BACKEND, DEVICE
 from hermes.migrate.rules import RULES
 
 # With an underscore: programs that read their own globals, or `import *`, do not see these.

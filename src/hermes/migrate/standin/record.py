@@ -74,6 +74,17 @@ def _end(limit: int) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
+def _without_device_threads() -> None:
+    """Gradients are computed by the thread that asks for them, as on the CPU.
+
+    A thread of the device that still lets go of tensors while Python ends would abort the program. Torch keeps the
+    setting by thread.
+    """
+    import torch
+
+    torch.autograd.set_multithreading_enabled(False)
+
+
 def _counted(original: Any, of_call: Any, limit: int) -> Any:
     """A backward pass that is noted; `of_call` finds the losses among its arguments."""
 
@@ -84,6 +95,7 @@ def _counted(original: Any, of_call: Any, limit: int) -> Any:
             _end(limit)
         for one in of_call(*args, **kwargs):
             _note(one)
+        _without_device_threads()
         return original(*args, **kwargs)
 
     return backward
@@ -106,6 +118,7 @@ def _autoload() -> None:
     if "HERMES_VERIFY_OUT" not in os.environ:
         return
     _seed(torch)
+    _without_device_threads()
     if os.environ.get("TORCH_COMPILE_DISABLE") == "1":
         torch.compile = _uncompiled(torch.compile)
     limit = int(os.environ.get("HERMES_VERIFY_STEPS", "5"))
