@@ -139,6 +139,20 @@ def test_a_change_of_a_library_needs_its_name_in_the_capture(library: str, left:
     assert fitted_prose(text, job("cuda", *filter(None, [library]))) == left
 
 
+@pytest.mark.parametrize(
+    ("transports", "left"),
+    [
+        (("nccl",), "export NCCL_MAX_CTAS=8"),
+        (("deepep",), "deep_ep.Buffer.set_num_sms(16)"),
+        ((), "export NCCL_MAX_CTAS=8"),
+        (("custom",), ""),
+    ],
+)
+def test_a_setting_of_what_moves_the_data_needs_it_to_move_some(transports: tuple[str, ...], left: str) -> None:
+    kind = JobKind(chips=("cuda",), frameworks=("pytorch",), transports=transports, trains=True)
+    assert fitted_snippet("export NCCL_MAX_CTAS=8\ndeep_ep.Buffer.set_num_sms(16)", kind) == left
+
+
 def test_an_engine_is_told_its_own_setting_and_not_to_capture_by_hand() -> None:
     said = fitted_action(cures.launch_as_graph(traits("nvidia")), job("cuda", "vllm", trains=False))
     assert said is not None

@@ -21,11 +21,12 @@ OVERLAP_TENSOR_PARALLEL = Action(
 ROOM_BESIDE_TRANSFERS = Action(
     title="Let other work overlap, and let collectives copy less",
     do="export TORCH_HCCL_ZERO_COPY=1 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "
-    "export NCCL_MAX_CTAS=8; start collectives so that they run beside products, not beside elementwise "
-    "kernels.",
+    "export NCCL_MAX_CTAS=8; deep_ep.Buffer.set_num_sms(16); start collectives so that they run beside products, "
+    "not beside elementwise kernels.",
     verify="The slowdown in the report's table of contention falls, and the step with it.",
     risk="Less overlap may expose more communication than contention costs.",
-    source="torch_npu documentation of TORCH_HCCL_ZERO_COPY; NCCL documentation of NCCL_MAX_CTAS",
+    source="torch_npu documentation of TORCH_HCCL_ZERO_COPY; NCCL documentation of NCCL_MAX_CTAS; "
+    "DeepEP, Buffer.num_sms, 20 as it comes",
 )
 CHECK_NETWORK_PORT = Action(
     title="Look at the network port for errors and pauses",

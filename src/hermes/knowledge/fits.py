@@ -19,7 +19,8 @@ from hermes.model.finding import Action
 class Word:
     """Words by a pattern, and the jobs that they mean something to: any of `chips`, any of `libraries`, that train.
 
-    Empty is any. `unless`: not to jobs of these libraries, which do it themselves.
+    Empty is any. `unless`: not to jobs of these libraries, which do it themselves. `transports`: the libraries that
+    move data between ranks, one of which must, where it is known what does.
     """
 
     pattern: re.Pattern[str]
@@ -28,6 +29,7 @@ class Word:
     frameworks: tuple[str, ...] = ()
     training: bool = False
     unless: tuple[str, ...] = ()
+    transports: tuple[str, ...] = ()
 
 
 def _word(
@@ -38,10 +40,11 @@ def _word(
     frameworks: tuple[str, ...] = (),
     training: bool = False,
     unless: tuple[str, ...] = (),
+    transports: tuple[str, ...] = (),
 ) -> Word:
     return Word(
         pattern=re.compile(pattern), chips=chips, libraries=libraries, frameworks=frameworks, training=training,
-        unless=unless,
+        unless=unless, transports=transports,
     )  # fmt: skip
 
 
@@ -61,10 +64,11 @@ WORDS: tuple[Word, ...] = (
     ),
     # PyTorch for ROCm is spoken to as `torch.cuda`, and RCCL reads the variables of NCCL.
     _word(
-        r"torch\.cuda|\bCUDA\b(?!_)|CUDA ?[Gg]raph|cudagraph|reduce-overhead|\bNCCL|_NCCL|\bnccl"
-        r"|_CUDA_|cudnn|cuDNN|\.cuda\(|'cuda",
+        r"torch\.cuda|\bCUDA\b(?!_)|CUDA ?[Gg]raph|cudagraph|reduce-overhead|_CUDA_|cudnn|cuDNN|\.cuda\(|'cuda",
         chips=("cuda", "rocm"),
     ),
+    _word(r"\bNCCL|_NCCL|\bnccl", chips=("cuda", "rocm"), transports=("nccl", "rccl", "ncclx")),
+    _word(r"\bdeep_ep\b|\bDeepEP\b", libraries=("deepep",)),
     _word(
         r"nvidia-smi|(?<!\w)CUDA_(?!DEVICE_MAX)[A-Z]|allow_tf32|[Tt][Ff]32|\bNVLink\b|\bnvlink\b|Nsight|\bnsys\b"
         r"|\bapex\b|dcgm|\bDALI\b|\bNVIDIA\b",
@@ -119,6 +123,7 @@ class JobKind:
     chips: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    transports: tuple[str, ...] = ()
     trains: bool | None = None
 
     def needs_met(self, word: Word) -> bool:
@@ -127,10 +132,12 @@ class JobKind:
             return False
         if {*word.unless} & {*self.libraries}:
             return False
+        if word.transports and self.transports and not {*word.transports} & {*self.transports}:
+            return False
         if word.frameworks and self.frameworks and not {*word.frameworks} & {*self.frameworks}:
             return False
         return all(not needed or {*needed} & {*own} for needed, own in (
-            (word.chips, self.chips), (word.libraries, self.libraries)
+            (word.chips, self.chips), (word.libraries, (*self.libraries, *self.transports))
         ))  # fmt: skip
 
 

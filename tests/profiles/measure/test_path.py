@@ -58,6 +58,19 @@ def test_a_task_that_was_launched_early_leads_to_the_task_before_it() -> None:
     assert found == "host:2 compute:9 compute:9"
 
 
+def test_communication_under_way_beside_compute_does_not_hide_that_the_host_is_far_ahead() -> None:
+    # The transfer goes on behind the end of the step; its stream was idle, so it began as soon as it was launched.
+    found = path(
+        """
+        rank0.call       ABC.................D......
+        rank0.compute@1  .AAAAAAABBBBBBBCCCCCCCCC...
+        rank0.comm@2     .....................DDDDD.
+    """,
+        end=22,
+    )
+    assert found == "host:1 compute:7 compute:7 compute:7"
+
+
 def test_a_blocking_call_leads_to_the_task_that_it_waited_for() -> None:
     found = path("""
         rank0.call     AA...............BB.

@@ -9,6 +9,7 @@ from hermes.knowledge.fits import JobKind, fitted_actions
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.knowledge.vendors import chips
 from hermes.model.code_measures import CodeLine
+from hermes.model.comm_measures import GroupOp
 from hermes.model.finding import Finding
 from hermes.model.host_measures import Before, StepHost
 from hermes.model.job import JobMeasures
@@ -43,6 +44,7 @@ class Evidence:
     hosts: tuple[StepHost, ...] = ()
     code: tuple[CodeLine, ...] = ()
     signs: tuple[JobSigns, ...] = ()
+    groups: tuple[GroupOp, ...] = ()
 
     @property
     def unrecorded_ns(self) -> int:
@@ -63,10 +65,12 @@ class Evidence:
     def job(self) -> JobKind:
         """What advice must fit."""
         said = {one.trains for one in self.signs}
+        moved = {one.library for one in self.groups}
         return JobKind(
             chips=chips(one.vendor for one in self.inputs),
             frameworks=self.frameworks,
             libraries=tuple(sorted({name for one in self.signs for name in one.libraries})),
+            transports=() if None in moved else tuple(sorted(filter(None, moved))),
             trains=True if True in said else False if False in said else None,
         )
 

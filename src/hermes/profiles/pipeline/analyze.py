@@ -163,6 +163,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         hosts=found.host.steps,
         code=found.rows(CodeLine),
         signs=found.rows(JobSigns),
+        groups=found.communication.groups,
     )
     ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds)
     ascend = found.rows(AscendSplit)

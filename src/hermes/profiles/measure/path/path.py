@@ -18,6 +18,7 @@ from hermes.base.intervals import Intervals
 from hermes.profiles.measure.communication.arrivals import Arrival
 from hermes.profiles.measure.path.graph import SLACK_NS, Graph, Jumps
 from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.path.tasks import under_way
 
 Kind = Literal["compute", "comm", "copy", "wait", "launch", "queue", "host", "gap", "unexplained"]
 _WORK: dict[str, Kind] = {"compute": "compute", "comm": "comm", "copy": "copy"}
@@ -146,12 +147,10 @@ class _Road:
 
     def begin(self, end_ns: int) -> None:
         """Walk from the work that was under way at `end_ns`, or else from what the next task waited for."""
-        tasks = self._graph.tasks
-        work = np.array([kind in _WORK for kind in tasks.component], dtype=bool)
-        running = np.flatnonzero(work & (tasks.start < end_ns) & (tasks.end >= end_ns))
-        if len(running):
+        running = under_way(self._graph.tasks, end_ns)
+        if running != NONE:
             self.now = end_ns
-            self._follow(int(running[np.argmax(tasks.end[running])]), NONE)
+            self._follow(running, NONE)
             self._rest()
         else:
             self.lead_to(end_ns)

@@ -24,7 +24,7 @@ from hermes.profiles.measure.path.event_graph import (
 )
 from hermes.profiles.measure.path.graph import Graph, Jumps
 from hermes.profiles.measure.path.lanes import NONE
-from hermes.profiles.measure.path.tasks import Tasks
+from hermes.profiles.measure.path.tasks import Tasks, under_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +67,11 @@ class Arrived:
 
 
 def sink_of(tasks: Tasks, end_ns: int) -> int:
-    """The work that is under way at the end of a window, of several the last to end; else the next; -1 without any."""
+    """The work that is under way at the end of a window (`tasks.under_way`); else the next; -1 without any."""
+    running = under_way(tasks, end_ns)
+    if running != NONE:
+        return running
     work = np.array([kind in WORK for kind in tasks.component], dtype=bool)
-    running = np.flatnonzero(work & (tasks.start < end_ns) & (tasks.end >= end_ns))
-    if len(running):
-        return int(running[np.argmax(tasks.end[running])])
     following = np.flatnonzero(work & (tasks.start >= end_ns))
     return int(following[0]) if len(following) else NONE
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from hermes.base.intervals import Ints
+from hermes.profiles.measure.path.lanes import NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +37,18 @@ class Tasks:
     launch_ns: Ints
     called_thread: Ints
     called_ns: Ints
+
+
+def under_way(tasks: Tasks, at_ns: int) -> int:
+    """The work that the device does at a moment, of several compute first and then the last to end; -1 without any.
+
+    Communication beside compute is hidden: it may have been launched late, into a stream of its own, while the device
+    had work for long.
+    """
+    running = (tasks.start < at_ns) & (tasks.end >= at_ns)
+    component = np.array(tasks.component, dtype=object)
+    for kinds in (("compute",), ("comm", "copy")):
+        found = np.flatnonzero(running & np.isin(component, kinds))
+        if len(found):
+            return int(found[np.argmax(tasks.end[found])])
+    return NONE
