@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermes.knowledge.kernel_names import plain
 from hermes.model.finding import Finding
 from hermes.model.plan import Advice, Plan
 from hermes.report.format import between, confidence, counted, duration, fraction, ranks
@@ -81,7 +82,7 @@ def who_words(one: Advice, everyone: tuple[int, ...]) -> str:
         return who
     blames = [blame for blame in one.blames if blame not in one.lines]
     more = f" and {len(blames) - 2} more" if len(blames) > 2 else ""
-    return f"{who}, by {', '.join(blames[:2])}{more}" if blames else who
+    return f"{who}, by {', '.join(map(plain, blames[:2]))}{more}" if blames else who
 
 
 def facts(one: Advice, everyone: tuple[int, ...]) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.console import Console
 
+from hermes.knowledge.kernel_names import plain
 from hermes.knowledge.vendors import HOST_ONLY, STEP_FILE
 from hermes.model.finding import Finding
 from hermes.model.measures import StepSplit, TopRow
@@ -351,7 +352,7 @@ def _who(finding: Finding, report: Report) -> str:
     if not finding.blames:
         return who
     more = f" and {len(finding.blames) - 2} more" if len(finding.blames) > 2 else ""
-    return f"{who}, blames {', '.join(finding.blames[:2])}{more}"
+    return f"{who}, blames {', '.join(map(plain, finding.blames[:2]))}{more}"
 
 
 def _top(screen: Screen, title: str, rows: Sequence[TopRow]) -> None:
@@ -364,7 +365,7 @@ def _top(screen: Screen, title: str, rows: Sequence[TopRow]) -> None:
         numbers = f"{duration(row.total_ns):>8} {fraction(row.share):>6} {f'x{row.count}':>7}  "
         room = max(screen.width - len(numbers) - 3, _NAME_AT_LEAST)
         detail = f"  {row.detail}" if row.detail and row.detail != row.name else ""
-        name = screen.shorten(row.name, max(room - cell_len(detail), _NAME_AT_LEAST))
+        name = screen.shorten(plain(row.name), max(room - cell_len(detail), _NAME_AT_LEAST))
         left = room - cell_len(name)
         screen.line(f"  {numbers}", name, (screen.shorten(detail, left) if left > 4 else "", "dim"))
 

@@ -1,0 +1,67 @@
+"""Names of kernels as people say them: C++ symbols without wrappers, template arguments and lists of parameters."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# Templates that only launch what their arguments name: NVIDIA/cutlass, include/cutlass/device_kernel.h and gemm/kernel;
+# pytorch/pytorch, aten/src/ATen/native/cuda/{Loops.cuh,CUDALoops.cuh,Reduce.cuh,MultiTensorApply.cuh}.
+_WRAPPER = re.compile(r"^cutlass::(device_kernel|Kernel2?)$")
+_LOOP = re.compile(r"(elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|index_elementwise_kernel)\w*$")
+# What a loop works out, by how PyTorch names it.
+_WORK = re.compile(
+    r"\b(?:\w+Functor(?:_\w+)?|[a-z]\w*_kernel_cuda|[a-z]\w*_kernel_impl(?!_nocast)|(?!Reduce|Welford)\w+Ops?(?=<))"
+)
+_NOISE = re.compile(r"\(anonymous namespace\)::|\bat::native::|\bat::cuda::|^void ")
+_PIECE = re.compile(r"(\d+)")
+_FUNCTION = re.compile(r"(\w+)\([\w ,*&:]*\)")
+_PLAIN = re.compile(r"[\w.:/ -]*")
+
+
+@lru_cache(maxsize=4_096)
+def plain(name: str) -> str:
+    """The name without what tells nothing; names that are none of C++ stay as they are, and so do cut ones' heads."""
+    if name.startswith("_ZN"):
+        return _demangled(name) or name
+    if _PLAIN.fullmatch(name) and not name.startswith("void "):
+        return name
+    if found := _FUNCTION.fullmatch(name):
+        return found[1]
+    # `Memcpy DtoD (Device -> Device)` is no symbol.
+    if "::" not in name and "<" not in name and not name.startswith("void "):
+        return name
+    text = _NOISE.sub("", name)
+    base, inner = _split(text)
+    if _WRAPPER.match(base) and inner:
+        return plain(inner)
+    if _LOOP.search(base) and inner and (work := _WORK.findall(inner)):
+        return f"{work[-1]} ({base.rpartition('::')[2]})"
+    return base or name
+
+
+def _split(text: str) -> tuple[str, str]:
+    """What stands before the template's arguments or parameters, and what stands between the angle brackets."""
+    begin = re.search(r"[<(]", text)
+    if begin is None:
+        return text.strip(), ""
+    base = text[: begin.start()].strip()
+    if begin.group() == "(":
+        return base, ""
+    depth = 0
+    for at in range(begin.start(), len(text)):
+        depth += {"<": 1, ">": -1}.get(text[at], 0)
+        if not depth:
+            return base, text[begin.end() : at]
+    return base, text[begin.end() :]
+
+
+def _demangled(name: str) -> str:
+    """`_ZN5aiter3add…` as `aiter::add`: its pieces with their lengths, up to the first that is no plain name."""
+    pieces: list[str] = []
+    at = 3
+    while (length := _PIECE.match(name, at)) and len(pieces) < 16:
+        begin = length.end()
+        at = begin + int(length.group())
+        pieces.append(name[begin:at])
+    return "::".join(piece for piece in pieces if not piece.startswith("_GLOBAL__N"))
