@@ -60,6 +60,8 @@ _WORDS = {
 _NOTABLE = 0.05
 _ALIKE = 3.0
 """Captured steps that take so many times as long as those before, or as little, are not like them."""
+# A change that gives less than this part of the step is not what the step is about: what the device does comes first.
+_LITTLE = 0.1
 # What one rank loses is lost to all where the step gains this part of it.
 _FELT = 0.9
 
@@ -76,11 +78,11 @@ def judge(given: Grounds) -> Judgement:
         "copy": split.copy_exposed_ns or 0,
     }
     bound = max(parts, key=lambda name: parts[name])
-    said = (
-        _absent(given, split) or _untold(given, split) or _unrecorded(given, split) or _problem(given, split.window_ns)
-    )
-    if said is None:
-        said = _WORDS[bound].format(share=parts[bound] / split.window_ns) + _nothing(given)
+    does = _WORDS[bound].format(share=parts[bound] / split.window_ns)
+    said = _absent(given, split) or _untold(given, split) or _unrecorded(given, split)
+    if said is None and (problem := _problem(given, split.window_ns)):
+        said = f"{does}; {problem}" if _is_little(given, split.window_ns) else problem
+    said = said or does + _nothing(given)
     subject = "Step" if split.step is not None else "Capture"
     return Judgement(
         bound=bound,
@@ -177,6 +179,12 @@ def _problem(given: Grounds, length_ns: int) -> str | None:
 
 def _others_wait(given: Grounds) -> bool:
     return any((split.exposed_comm_ns or 0) > 0 for split in given.splits)
+
+
+def _is_little(given: Grounds, length_ns: int) -> bool:
+    """Whether the first problem is known, and gives little of the step."""
+    first = next(iter(given.problems), None)
+    return first is not None and not first.endangers and first.gain.expected_ns < _LITTLE * length_ns
 
 
 def _where(finding: Finding, given: Grounds) -> str:
