@@ -137,7 +137,7 @@ def test_a_bound_is_called_one(measures: Make, split: Split) -> None:
 def test_where_little_is_lost_it_comes_after_what_the_device_does(measures: Make, split: Split, wait: Wait) -> None:
     given_ = measures([split(exposed=90)], waits=[wait(0, 5, 90)])
     said = judged_of(given_.splits, find_all(given_)).sentence
-    assert said == "Step 0.001 ms: the device computes for 91% of it; 9% is waiting for rank 5"
+    assert said == "Step 0.001 ms: the device computes for 91% of it; up to 9% is waiting for rank 5"
 
 
 def test_findings_come_by_the_most_they_promise(measures: Make, split: Split, wait: Wait) -> None:
