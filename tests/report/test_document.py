@@ -148,7 +148,7 @@ def test_a_finding_holds_its_gain_evidence_and_actions(real: Report) -> None:
         "method": "median over ranks of the wait, minus the transfer time",
         "replayed": False,
     }
-    assert set(_first(first, "evidence")) == {"what", "value", "unit", "threshold", "where"}
+    assert set(_first(first, "evidence")) == {"what", "value", "unit", "threshold", "where", "at"}
     assert set(_first(first, "actions")) == {"title", "do", "verify", "risk", "source"}
 
 

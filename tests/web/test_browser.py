@@ -591,6 +591,34 @@ def test_the_timeline_shows_all_ranks_and_by_default_the_first_findings(served: 
     assert re.search(r"[1-9]\d* events", page.locator("main > .page > p.about").first.inner_text())
 
 
+OF_RANK = """async () => {
+  const trace = window.app.trace;
+  const id = trace.selection.selection.eventId;
+  const sql = `with recursive up(id, parent, name) as (
+      select t.id, t.parent_id, t.name from track t join slice s on s.track_id = t.id where s.id = ${id}
+      union all select t.id, t.parent_id, t.name from track t join up on t.id = up.parent)
+    select group_concat(name) as names, (select name from slice where id = ${id}) as name from up`;
+  const row = (await trace.engine.query(sql)).firstRow({names: "str", name: "str"});
+  return [row.names, row.name];
+}"""
+
+
+@pytest.mark.slow
+def test_a_finding_is_selected_on_the_rank_that_was_chosen(served: Any, visit: Any) -> None:
+    pytest.importorskip("viztracer", reason="the extra `timeline` is not installed")
+    seen = visit(served)
+    found = next(one for one in served.study.document["findings"] if one["code"] == "COM002")
+    for place in (1, len(found["moments"]) - 1):
+        seen.open("").locator("#COM002 .onranks a").nth(place).click()
+        seen.page.wait_for_selector("iframe[data-landed]", timeout=120_000)
+        seen.page.wait_for_timeout(1_000)
+        frame = next(frame for frame in seen.page.frames if "/perfetto/" in frame.url)
+        tracks, name = frame.evaluate(OF_RANK)
+        assert tracks.startswith("findings,analysis")
+        assert f"rank {found['moments'][place]['rank']}" in tracks
+        assert name == f"COM002 {found['title']}"
+
+
 def test_an_address_that_no_page_has_leads_back(served: Any, visit: Any) -> None:
     seen = visit(served)
     seen.page.goto(f"{served.base}/nothing")

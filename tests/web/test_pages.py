@@ -70,6 +70,22 @@ def test_who_holds_the_others_up_is_the_strongest_cell_and_the_first_row(served:
     assert page.locator(".heat").nth(1).locator("tbody th").first.inner_text() == "2"
 
 
+def test_a_finding_leads_to_its_moment_on_every_rank_that_it_concerns(served: Any, visit: Any) -> None:
+    page = visit(served).page
+    found = next(one for one in served.study.document["findings"] if one["code"] == "COM002")
+    assert {at["rank"] for at in found["moments"]} == {*found["ranks"], 2}
+    asked = page.locator("#COM002 .onranks a").evaluate_all(
+        "all => all.map((one) => [...new URL(one.href).searchParams.entries()].slice(0, 2))"
+    )
+    assert [dict(one)["at"] for one in asked] == [str(at["start_ns"]) for at in found["moments"]]
+    # The rank itself first, since the moment is on its clock, and the others beside it.
+    assert [dict(one)["ranks"].split(",")[0] for one in asked] == [str(at["rank"]) for at in found["moments"]]
+    assert all(set(dict(one)["ranks"].split(",")) == {"0", "1", "2"} for one in asked)
+    page.locator("#COM002 summary").last.click()
+    links = page.locator("#COM002 .evidence a")
+    assert links.count() == sum(item["at"] is not None for item in found["evidence"]) > 0
+
+
 def test_times_that_hardly_differ_are_painted_alike(served: Any, visit: Any) -> None:
     page = visit(served).page
     shades = page.evaluate(

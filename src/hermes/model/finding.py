@@ -220,8 +220,9 @@ class Finding:
     stand for its cure where steps are replayed, such as `rank:5=median`; without any, the gain stays a bound. `within`
     is the code of a broader finding of which this is a part: the part says more, and comes first; a rule says `apart`
     where that one does not hold its time. `explained_by` are the codes of the parts of this one that were found: `gain`
-    is then what is left beyond them. `at` is the moment that shows it. `endangers`: it ends the job in time, whatever
-    it costs a step. `lines` are lines of the user's code from which its time comes, most first.
+    is then what is left beyond them. `moments` are where it shows, at most one of each rank, best first. `endangers`:
+    it ends the job in time, whatever it costs a step. `lines` are lines of the user's code from which its time comes,
+    most first.
     """
 
     title: str
@@ -241,6 +242,11 @@ class Finding:
     within: str = ""
     apart: bool = False
     explained_by: tuple[str, ...] = ()
-    at: Moment | None = None
+    moments: tuple[Moment, ...] = ()
     endangers: bool = False
     lines: tuple[str, ...] = ()
+
+    @property
+    def at(self) -> Moment | None:
+        """The moment that shows it best."""
+        return self.moments[0] if self.moments else None

@@ -237,7 +237,7 @@ def _found(report: Report, view: _View) -> Iterator[Lane]:
         if split.rank == view.rank
     ]
     yield _listed(view, "window", windows)
-    moments = [(one, one.at) for one in report.findings if one.at and one.at.rank == view.rank]
+    moments = [(one, at) for one in report.findings for at in one.moments if at.rank == view.rank]
     yield _listed(
         view, "findings", [(at.start_ns, at.dur_ns, f"{one.code} {one.title}", one.cause) for one, at in moments]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from hermes.model.finding import Finding
+from hermes.model.finding import Finding, Moment
 from hermes.model.report import Report
 from hermes.report.json_values import finite as _finite
 from hermes.report.json_values import maybe as _maybe
@@ -117,6 +117,10 @@ def _coverage(report: Report) -> dict[str, object]:
     }
 
 
+def _moment(at: Moment) -> dict[str, object]:
+    return {"rank": at.rank, "start_ns": at.start_ns, "ms": _ms(at.dur_ns), "whole_step": at.whole}
+
+
 def _finding(row: Finding) -> dict[str, object]:
     return {
         "code": _text(row.code),
@@ -136,9 +140,8 @@ def _finding(row: Finding) -> dict[str, object]:
             "method": _text(row.gain.method),
             "replayed": row.gain.replayed,
         },
-        "at": None
-        if row.at is None
-        else {"rank": row.at.rank, "start_ns": row.at.start_ns, "ms": _ms(row.at.dur_ns), "whole_step": row.at.whole},
+        "at": None if row.at is None else _moment(row.at),
+        "moments": [_moment(at) for at in row.moments],
         "explained_by": _texts(row.explained_by),
         "confidence": _finite(row.confidence),
         "evidence": [
@@ -148,6 +151,7 @@ def _finding(row: Finding) -> dict[str, object]:
                 "unit": _text(item.unit),
                 "threshold": None if item.threshold is None else _finite(item.threshold),
                 "where": _text(item.where),
+                "at": None if item.at is None else _moment(item.at),
             }
             for item in row.evidence
         ],

@@ -124,6 +124,28 @@ def test_communication_that_may_be_waiting_is_not_called_a_loss_to_anything(meas
     assert "70% is communication that nothing hides, and how much of it is waiting was not recorded" in said
 
 
+def test_a_finding_shows_on_each_rank_that_it_concerns(measures: Make, split: Split, wait: Wait) -> None:
+    given_ = measures(
+        [split(0, exposed=800), split(1, exposed=800), split(5)], waits=[wait(0, 5, 700), wait(1, 5, 600)]
+    )
+    found = next(one for one in find_all(given_) if one.code == "COM002")
+    # Those that wait where they wait longest, and the rank that they wait for in the same step.
+    assert [(at.rank, at.whole) for at in found.moments] == [(0, False), (1, False), (5, True)]
+    assert found.at == found.moments[0] == found.evidence[0].at
+
+
+def test_a_finding_of_whole_steps_shows_in_the_same_step_of_every_rank(measures: Make, split: Split) -> None:
+    windows = {(0, 3): 1_000, (0, 4): 1_500, (0, 5): 1_200, (1, 3): 1_001, (1, 4): 1_002, (1, 5): 1_003}
+    splits = [
+        replace(split(rank, step, window=window, free=300), start_ns=10_000 * step + rank)
+        for (rank, step), window in windows.items()
+    ]
+    found = next(one for one in find_all(measures(splits)) if one.code == "CPU001")
+    first, second = found.moments
+    assert {first.rank, second.rank} == {0, 1}
+    assert first.start_ns // 10_000 == second.start_ns // 10_000
+
+
 def test_a_short_wait_is_not_the_answer(split: Split) -> None:
     grounds = Grounds(splits=(split(0),), path=path(("wait", "rank 5", 40)), noise_ns=10)
     assert "no loss above the noise" in judge(grounds).sentence

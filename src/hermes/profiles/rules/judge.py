@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hermes.model.finding import Blame, Cause, Finding, Moment, step_moment
+from hermes.model.finding import Blame, Cause, Finding
 from hermes.model.job import JobMeasures
 from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.rules import ALL
+from hermes.profiles.rules._moments import moments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,17 +220,10 @@ def milliseconds(ns: int) -> str:
 
 
 def find_all(measures: JobMeasures) -> tuple[Finding, ...]:
-    """All findings of all rules, in order, each with the moment that shows it."""
-    return in_order(replace(finding, at=_moment(finding, measures)) for rule in ALL for finding in rule.find(measures))
-
-
-def _moment(finding: Finding, measures: JobMeasures) -> Moment | None:
-    """The first event that the evidence names, else a step that it names, else the first rank's typical step."""
-    named = [item.at for item in finding.evidence if item.at]
-    events = [at for at in named if not at.whole]
-    typical = (measures.job.steps.typical(rank) for rank in finding.ranks)
-    steps = (step_moment(split) for split in typical if split is not None)
-    return next(iter(events or named), None) or next(steps, None)
+    """All findings of all rules, in order, each with the moments that show it."""
+    steps = measures.job.steps
+    every = (finding for rule in ALL for finding in rule.find(measures))
+    return in_order(replace(finding, moments=moments(finding, steps)) for finding in every)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

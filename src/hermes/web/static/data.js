@@ -172,7 +172,10 @@ export function wholeTable(asked) {
   return `/api/download/table.csv?${query}`;
 }
 
-/** The timeline at a moment. @param {{rank?: number, step?: number | null, at?: string | number | null, dur?: number | null, name?: string}} place */
-export function timelineAt({ rank, step, at, dur, name }) {
-  return to("/timeline", { ranks: rank, steps: step, at, dur: dur ? Math.round(dur) : null, name: name ? name.slice(0, 300) : null });
+const MOST_RANKS = 8; // beside each other in the timeline
+
+/** The timeline at a moment of a rank, with the tracks of others below its own. @param {{rank?: number, others?: number[], step?: number | null, at?: string | number | null, dur?: number | null, name?: string}} place */
+export function timelineAt({ rank, others = [], step, at, dur, name }) {
+  const ranks = rank === undefined ? "" : [...new Set([rank, ...others])].slice(0, MOST_RANKS).join(",");
+  return to("/timeline", { ranks, steps: step, at, dur: dur ? Math.round(dur) : null, name: name ? name.slice(0, 300) : null });
 }

@@ -12,6 +12,7 @@ import { copied, section } from "./parts.js";
 const BARS = 12;
 const GAPS = 4;
 const ACTIONS = 5;
+const RANKS = 16; // of a finding, before one asks for more
 /** @type {Record<string, string>} */
 const KINDS = { compute: "compute", communication: "comm", copy: "copy", host: "host" };
 
@@ -131,7 +132,7 @@ function preview(document) {
 
 /** @param {Row} one @param {number} at */
 function finding(one, at) {
-  const place = placeOf(one);
+  const places = placesOf(one);
   return h(
     "article", { class: "finding", id: document_id(one, at) },
     h("div", { class: "figures" },
@@ -142,13 +143,14 @@ function finding(one, at) {
       h("h3", {}, key(one.layer === "communication" ? "comm" : one.layer), clip(clean(one.title), 600)),
       h("p", { class: "meta" }, h("code", {}, one.code), ` · ${t(`layer.${one.layer}`)} · ${clean(one.cause)} · rank ${runs(one.ranks, t("to"))}`, one.blames.length ? ` · ${t("blames")} ${one.blames.slice(0, 6).map(clean).join(", ")}` : ""),
       one.lines.length ? h("p", { class: "meta" }, `${t("at_line")} `, h("code", {}, one.lines.map(clean).join(", "))) : null,
-      place ? h("p", {}, h("a", { class: "openit", href: timelineAt(place) }, t("open_timeline"))) : null,
+      places.length ? h("p", {}, h("a", { class: "openit", href: timelineAt(places[0]) }, t("open_timeline"))) : null,
+      places.length > 1 ? onRanks(places) : null,
       h("ol", { class: "actions" }, one.actions.slice(0, 3).map((/** @type {Row} */ action) => h("li", {}, h("strong", {}, clean(action.title)), " ", clean(action.do),
         h("dl", { class: "facts" }, [["verify", action.verify], ["risk", action.risk], ["source", action.source]].flatMap(([name, text]) => (text ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, clean(text))] : [])))))),
       h("details", {}, h("summary", {}, t("evidence", { count: one.evidence.length })),
         h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `${document_id(one, at)}: ${t("evidence", { count: one.evidence.length })}` }, h("table", { class: "evidence" },
-          h("thead", {}, h("tr", {}, ["what", "value", "limit", "where"].map((name) => h("th", { scope: "col", class: name === "value" || name === "limit" ? "n" : "" }, t(`evidence.${name}`))))),
-          h("tbody", {}, one.evidence.map((/** @type {Row} */ item) => h("tr", {}, h("th", { scope: "row" }, clip(clean(item.what), 600)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600))))))),
+          h("thead", {}, h("tr", {}, ["what", "value", "limit", "where"].map((name) => h("th", { scope: "col", class: name === "value" || name === "limit" ? "n" : "" }, t(`evidence.${name}`))), h("th", { scope: "col" }, h("span", { class: "unseen" }, t("open_timeline"))))),
+          h("tbody", {}, one.evidence.map((/** @type {Row} */ item) => h("tr", {}, h("th", { scope: "row" }, clip(clean(item.what), 600)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600)), h("td", {}, item.at ? toMoment(placeAt(item.at, one), item.what) : null)))))),
         h("p", { class: "about" }, clean(one.gain.method)))),
   );
 }
@@ -170,10 +172,20 @@ function value(amount, unit) {
   return `${Number.isInteger(amount) ? amount : amount.toPrecision(3)} ${unit}`;
 }
 
-/** The moment that shows it, on the timeline's own track of findings. @param {any} one */
-function placeOf({ at, code, title }) {
-  return at && { rank: at.rank, at: at.start_ns, dur: at.ms * 1e6, name: `${code} ${title}` };
+/** Where it shows on each rank that it concerns, on the timeline's own tracks of findings, with the other ranks below. @param {Row} one */
+const placesOf = (one) => one.moments.map((/** @type {Row} */ at) => placeAt(at, one));
+
+/** @param {Row} at @param {Row} one */
+const placeAt = (at, one) => ({ rank: at.rank, others: one.moments.map((/** @type {Row} */ other) => other.rank), at: at.start_ns, dur: at.ms * 1e6, name: `${one.code} ${one.title}` });
+
+/** @param {import("../data.js").Row[]} places */
+function onRanks(places) {
+  const link = (/** @type {Row} */ place) => h("a", { href: timelineAt(place), title: t("open_timeline"), "aria-label": `${t("open_timeline")}: rank ${place.rank}` }, `${place.rank}`);
+  return h("p", { class: "onranks" }, t("overview.on_ranks"), " ", places.slice(0, RANKS).map(link), places.length > RANKS ? h("details", {}, h("summary", {}, t("more_of", { count: places.length - RANKS })), places.slice(RANKS).map(link)) : null);
 }
+
+/** @param {Row} place @param {string} what */
+const toMoment = (place, what) => h("a", { href: timelineAt(place), title: t("open_timeline"), "aria-label": `${t("open_timeline")}: ${clip(clean(what), 100)}` }, "⇥");
 
 /** @param {Document} document */
 function coverage(document) {
