@@ -26,6 +26,8 @@ _THEMES, _LANGUAGES, _WIDTHS = ("light", "dark"), ("en", "zh"), ("1440", "390")
 _HEIGHTS = {"1440": 900, "390": 844}
 _TALLEST = 6_000
 _PATIENCE_MS = 120_000
+_DRAWN_MS = 1_500
+"""After it landed the timeline still draws its tracks."""
 _COMPLETE = """() => !document.querySelector("main :is(p, li).wait")
   && [...document.querySelectorAll("section.data")].every((one) => one.dataset.ready || one.querySelector(".wrong"))"""
 _REFUSED = ("Content-Security-Policy", "Content Security Policy")
@@ -125,6 +127,9 @@ def _look_at(browser: Any, sheet: _Sheet, name: str, link: str, base: str, given
             page.goto(f"{base}/{path}")
             page.wait_for_selector(f'main[data-page="{shown}"]', timeout=_PATIENCE_MS)
             page.wait_for_function(_COMPLETE, timeout=_PATIENCE_MS)
+            if page.locator("iframe.perfetto").count():
+                page.wait_for_selector("iframe[data-landed]", timeout=_PATIENCE_MS)
+                page.wait_for_timeout(_DRAWN_MS)
             if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
                 sheet.faults.append(f"{name} {where}: wider than the window")
             file = f"{name}-{shown}-{width}-{theme}-{language}.png"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.shared_jobs import Jobs
+from tests.web.visits import COMPLETE
 
 from hermes.report.components import sentences
 from hermes.web.front import PAGES
@@ -36,6 +37,10 @@ def walked(seen: Any, paths: tuple[str, ...]) -> dict[str, list[str]]:
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         page.wait_for_timeout(300)
         found[path] = page.evaluate(ENGLISH)
+        for tab in page.locator("[role=tab]:visible").all()[1:]:
+            tab.click()
+            page.wait_for_function(COMPLETE, timeout=60_000)
+            found[path] += page.locator(".tabpanel").evaluate(ENGLISH)
     return {path: left for path, left in found.items() if left}
 
 

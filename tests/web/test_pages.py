@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hermes.inside.wire.rundir import JOB_FILE
 from hermes.report.components import declared_words
 from hermes.store.cache import Cache
 from hermes.web.documents import summary
-from hermes_testing import Fault, Job
+from hermes_testing import Fault, Job, generate
 
 pytestmark = [
     pytest.mark.browser,
@@ -104,6 +105,109 @@ def test_a_matrix_of_64_ranks_is_whole(jobs: Jobs, serve: Any, visit: Any) -> No
             assert box.evaluate("(one) => one.scrollHeight - one.clientHeight") <= 1
         assert page.locator(".heat").first.locator(".cell").count() == 64
         assert page.locator(".heat").nth(1).locator("tbody th").first.inner_text() == "13"
+
+
+def test_tables_stand_behind_tabs_and_an_address_restores_the_chosen_one(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    page = seen.open("communication")
+    tabs = page.locator("[role=tab]:visible")
+    assert tabs.count() > 3
+    assert page.locator(".tabpanel section.data").count() == 1
+    tabs.nth(2).click()
+    chosen = page.locator(".tabpanel h3").inner_text()
+    assert tabs.nth(2).inner_text().startswith(chosen)
+    page.keyboard.press("ArrowLeft")
+    assert tabs.nth(1).get_attribute("aria-selected") == "true"
+    page.keyboard.press("ArrowRight")
+    page.reload()
+    page.locator(".tabpanel h3", has_text=chosen).wait_for()
+
+
+def test_tables_without_rows_are_named_in_one_line_and_take_no_room(served: Any, visit: Any) -> None:
+    page = visit(served).open("host")
+    assert "Queues of the input pipeline" in page.locator(".tabbed .none").inner_text()
+    assert page.locator("[role=tab]:visible", has_text="Queues of the input pipeline").count() == 0
+
+
+def test_charts_of_memory_share_their_axes_and_show_the_steps(served: Any, visit: Any) -> None:
+    page = visit(served).open("memory?rank=0")
+    charts = page.locator("figure.lines svg")
+    assert charts.count() == 2
+    # All but the line itself: what each is labelled with.
+    first, second = (one.locator("text").all_text_contents() for one in charts.all())
+    assert first == second
+    assert [text for text in first if text.startswith("step ")] == ["step 10", "step 11", "step 12"]
+
+
+def test_memory_that_is_only_reserved_is_not_called_allocated(served: Any, visit: Any) -> None:
+    page = visit(served).open("memory?rank=0&component=APP")
+    said = page.locator("section.block .about").first.inner_text()
+    assert "reserved; what of it was allocated is not recorded" in said
+
+
+@pytest.fixture(scope="module")
+def ungrouped(tmp_path_factory: pytest.TempPathFactory, cache: Cache, serve: Any) -> Iterator[Any]:
+    """One step of four ranks as PyTorch wrote it before it knew process groups: nothing tells where a rank stands."""
+    folder = generate(tmp_path_factory.mktemp("ungrouped") / "job", Job(ranks=4, steps=1, layers=1), formats=["kineto"])
+    for path in folder.rglob("*.json"):
+        trace = json.loads(path.read_text())
+        if "traceEvents" in trace:
+            trace.get("distributedInfo", {}).pop("pg_config", None)
+            for event in trace["traceEvents"]:
+                event["args"] = {k: v for k, v in event.get("args", {}).items() if not k.startswith("Process Group")}
+            path.write_text(json.dumps(trace))
+    with serve([folder], cache) as running:
+        yield running
+
+
+def columns_of(page: Any) -> list[str]:
+    return page.locator(".heat").first.locator("thead th").all_inner_texts()
+
+
+def test_coordinates_can_be_typed_in_where_nothing_tells_them(ungrouped: Any, visit: Any) -> None:
+    seen = visit(ungrouped)
+    page = seen.open("ranks")
+    page.get_by_text("Say how the job is parallel").click()
+    page.get_by_label("tp", exact=True).fill("3")
+    page.get_by_role("button", name="Apply").click()
+    page.get_by_text("4 ranks cannot be divided into parts of 3.").first.wait_for()
+    page.get_by_label("tp", exact=True).fill("1")
+    page.get_by_label("pp", exact=True).fill("4")
+    page.get_by_role("button", name="Apply").click()
+    page.wait_for_url("**/ranks?*pp=4*")
+    page.get_by_text("pp 0").first.wait_for()
+    assert columns_of(page) == ["pp 0", "pp 1", "pp 2", "pp 3"]
+    # Overview's map has them too, in this browser.
+    seen.open("").locator(".glance .heat th", has_text="pp 2").wait_for()
+    page = seen.open("ranks")
+    page.get_by_role("button", name="Forget them").click()
+    page.locator(".heat th", has_text="pp 2").first.wait_for(state="detached")
+    assert seen.faults == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.sh", "torchrun pretrain.py --tensor-model-parallel-size 2 \\\n  --seq-length 4096"),
+        ("ds.json", '{"tensor_parallel": {"autotp_size": 2}, "zero_optimization": {"stage": 1}}'),
+        ("model.yaml", "tensor_model_parallel_size: 2\npipeline_model_parallel_size: 1\n"),
+    ],
+)
+def test_coordinates_are_read_from_a_configuration(ungrouped: Any, visit: Any, name: str, text: str) -> None:
+    page = visit(ungrouped).open("ranks")
+    page.get_by_text("Say how the job is parallel").click()
+    page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/plain", "buffer": text.encode()})
+    page.wait_for_url("**/ranks?*tp=2*")
+    page.get_by_text("tp 0").first.wait_for()
+    # Neighbours by tensor, and data parallelism is what remains.
+    assert columns_of(page) == ["dp", "tp 0", "tp 1"]
+    assert page.locator(".heat").first.locator("tbody th").all_inner_texts() == ["dp 0", "dp 1"]
+
+
+def test_the_one_step_of_a_capture_is_shown_as_bars(ungrouped: Any, visit: Any) -> None:
+    page = visit(ungrouped).open("steps")
+    assert page.locator(".barlist .barrow").count() == 4
+    assert page.locator(".controls .picker").count() == 0
 
 
 def test_every_long_stretch_of_the_critical_path_has_a_name(served: Any) -> None:

@@ -182,6 +182,8 @@ export function heat({ label, rows, columns, kind, cells, tell, shade, show, pic
   return h("figure", { class: "heatmap" }, holder, read);
 }
 
+const NAMED_MARKS = 8; // more names would lie on one another
+
 /**
  * Curves over time from buckets of least and most; a click or Enter picks a moment.
  * @param {{label: string, first: string, last: string, bucket: number, curves: {name: string, kind: string, points: [number, number, number][]}[], unit?: (value: number) => string | null, pick?: (at: bigint) => void, picked?: bigint | null, upTo?: number, marks?: {at: string | number, name: string}[]}} options `upTo` is the least height, so that charts can share one; `marks` are moments
@@ -227,6 +229,7 @@ export function curves({ label, first, last, bucket, curves, unit = bytes, pick,
     },
     ticks(top / 1.05).map((value) => s("g", { class: "tick" }, s("line", { x1: 70, x2: WIDE - 12, y1: py(value), y2: py(value) }), s("text", { x: 64, y: py(value) + 4, "text-anchor": "end" }, unit(value) ?? ""))),
     inside.map(({ at, name }) => s("line", { class: "mark", x1: px(Number(BigInt(at) - BigInt(first))), x2: px(Number(BigInt(at) - BigInt(first))), y1: 8, y2: TALL - 24 }, s("title", {}, name))),
+    inside.length <= NAMED_MARKS ? inside.map(({ at, name }) => s("text", { class: "foot", x: px(Number(BigInt(at) - BigInt(first))) + 3, y: 12 }, name)) : null,
     curves.map((curve) => s("path", { class: `area ${curve.kind}`, d: area(curve.points) }, s("title", {}, curve.name))),
     s("text", { class: "foot", x: 70, y: TALL - 6 }, "0"), s("text", { class: "foot", x: WIDE - 12, y: TALL - 6, "text-anchor": "end" }, duration(span) ?? ""),
     cursor,

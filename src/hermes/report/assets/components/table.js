@@ -260,8 +260,9 @@ class Table {
   /** @param {Shown} column @param {unknown} value @param {Record<string, any>} named @param {number} place */
   cell(column, value, named, place) {
     const shown = text(column.name, value);
-    if (shown === null) return h("td", { class: "absent" }, "–");
-    if (value instanceof Written && value.absent) return h("td", { class: "absent" }, shown);
+    const absent = numeric(column.name, column.kind) ? "absent n" : "absent";
+    if (shown === null || shown === "") return h("td", { class: absent }, "–");
+    if (value instanceof Written && value.absent) return h("td", { class: absent }, shown);
     const lead = place === 0 && this.options.href?.(named);
     if (column.name === "component" && COMPONENTS.has(String(value))) return h("td", {}, key(String(value)), shown);
     if (numeric(column.name, column.kind) || shown === null) {

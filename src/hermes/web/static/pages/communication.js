@@ -1,16 +1,18 @@
 // Communication: who waits for whom, which link carries how much how fast, which collective costs what.
 
 import { h } from "../dom.js";
-import { bandwidth, bytes, duration } from "../format.js";
+import { bandwidth, bytes, clean, duration, percent } from "../format.js";
 import { doc, param, rowsOf, tables, ask } from "../data.js";
 import { heat } from "../charts.js";
 import { groupName } from "../cells.js";
-import { table } from "../table.js";
+import { told } from "../sentences.js";
 import { t } from "../translate.js";
 import { arrivals } from "./arrivals.js";
 import { empty, facts, heading, picker, rankPicker, rest, section } from "./parts.js";
+import { tableTitle, tabs } from "./tabs.js";
 
 const MOST = 64;
+const MOST_BARS = 8;
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -20,17 +22,20 @@ export async function render(main) {
   if (!any) { main.append(empty(t("communication.none"))); return; }
   const waits = doc().rank_waits?.length ? doc().rank_waits : doc().waits ?? [];
   if (waits.length) main.append(section(t("communication.waits"), h("p", { class: "about" }, t("communication.waits_is")), waitMatrix(waits)));
+  else main.append(collectives(await ask("rows", { table: "top.communication", sort: "total_ms", desc: 1, limit: MOST_BARS })));
   const pairs = h("div");
   main.append(arrivals() ?? "", pairs);
   main.append(
-    facts(["communication"]) ?? "",
-    ...rest(["communication", "pipeline"]),
-    ...(rowsOf("top.communication") ? [table({ table: "top.communication", bar: "total_ms", columns: ["name", "detail", "total_ms", "share", "count", "median_ms", "min_ms", "max_ms", "ranks"] })] : []),
-    ...(rowsOf("waits") ? [table({ table: "waits", bar: "total_ms", timeline: true })] : []),
-    ...(rowsOf("links") ? [table({ table: "links" })] : []),
     h("div", { class: "controls" }, control),
-    table({ table: "traffic.transports", rank, sort: "bytes", descending: true, about: t("communication.traffic") }),
-    table({ table: "comm_op", rank: rank ?? doc().verdict.rank ?? doc().coverage.ranks_seen[0], sort: "dur_ns", descending: true, bar: "dur_ns", timeline: true, columns: ["name", "op", "dur_ns", "start_ns", "rank", "step", "group", "sequence", "bytes", "dtype", "algorithm", "peer"] }),
+    tabs([
+      ...(rowsOf("top.communication") ? [{ table: "top.communication", bar: "total_ms", columns: ["name", "detail", "total_ms", "share", "count", "median_ms", "min_ms", "max_ms", "ranks"] }] : []),
+      { table: "comm_op", rank: rank ?? doc().verdict.rank ?? doc().coverage.ranks_seen[0], sort: "dur_ns", descending: true, bar: "dur_ns", timeline: true, columns: ["name", "op", "dur_ns", "start_ns", "rank", "step", "group", "sequence", "bytes", "dtype", "algorithm", "peer"] },
+      ...(rowsOf("waits") ? [{ table: "waits", bar: "total_ms", timeline: true }] : []),
+      ...rest(["communication", "pipeline"]),
+      ...(rowsOf("links") ? [{ table: "links" }] : []),
+      { table: "traffic.transports", rank, sort: "bytes", descending: true, about: t("communication.traffic") },
+    ]),
+    facts(["communication"]) ?? "",
   );
   try {
     const page = await ask("rows", { table: "links.pairs", rank, limit: 1000 });
@@ -38,6 +43,16 @@ export async function render(main) {
   } catch {
     // With too many ranks it is shown for one rank at a time.
   }
+}
+
+/** Where nobody is known to wait for anybody: which collectives take the time. @param {import("../data.js").Page} page */
+function collectives(page) {
+  const at = Object.fromEntries(page.columns.map((column, place) => [column.name, place]));
+  if (!page.rows.length) return "";
+  return section(tableTitle("top.communication"), h("div", { class: "barlist narrow" }, page.rows.map((row) => h("div", { class: "barrow" },
+    h("span", { class: "barname" }, `${clean(String(row[at.name]))} `, h("small", {}, told(clean(String(row[at.detail] ?? ""))))), h("span", { class: "bartotal" }, duration(Number(row[at.total_ms]) * 1e6)),
+    h("span", { class: "bar" }, h("span", { class: "stack", "aria-hidden": "true", style: { width: `${Math.max(0.3, 100 * Number(row[at.share]))}%` } }, h("span", { class: "seg comm", style: { "flex-grow": "1" } }))),
+    h("span", { class: "barparts" }, percent(Number(row[at.share])))))));
 }
 
 /** @param {import("../data.js").Row[]} rows */

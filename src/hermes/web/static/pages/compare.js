@@ -1,12 +1,12 @@
 // Compare: this run beside one before it: the step and its parts, findings that came and went, names, settings.
 
-import { ask, param, to } from "../data.js";
+import { ask, once, param, to } from "../data.js";
 import { PARTS, legend, stack } from "../charts.js";
 import { h } from "../dom.js";
 import { clean, clip, duration, ns, percent } from "../format.js";
 import { table } from "../table.js";
 import { t } from "../translate.js";
-import { empty, heading, picker, section } from "./parts.js";
+import { copied, empty, heading, picker, section } from "./parts.js";
 
 /**
  * @typedef {{name: string, before_ms: number | null, after_ms: number | null, change_ms: number | null, change_share: number | null, margin_ms: number | null, verdict: string}} Change
@@ -18,12 +18,15 @@ const BY = ["operators", "kernels", "host"];
 const KINDS = /** @type {Record<string, string>} */ ({ window: "window", compute: "compute", exposed_comm: "comm", copy_exposed: "copy", free: "free" });
 const AGAIN_MS = 300;
 
+/** A path as a shell takes it. @param {string} path */
+const quoted = (path) => (/^[\w./:@%+-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);
+
 /** @param {HTMLElement} main */
 export async function render(main) {
   main.append(...heading("compare", t("compare.lead")));
   const before = param("before", "0");
   const first = await ask("compare", { before });
-  if (!first.runs.length) { main.append(empty(t("compare.absent"), t("compare.how"))); return; }
+  if (!first.runs.length) { main.append(empty(t("compare.absent"), t("compare.how")), copied(`hermes serve ${(await once("state")).paths.map(quoted).join(" ")} --against BEFORE`)); return; }
   const holder = h("div", { class: "compare" });
   const runs = first.runs.map((/** @type {string} */ name, /** @type {number} */ at) => /** @type {[string, string]} */ ([String(at), clip(clean(name), 120)]));
   main.append(h("div", { class: "controls" }, picker("before", t("compare.before"), runs, before)), holder);

@@ -6,7 +6,8 @@ import { clean, clip, number } from "../format.js";
 import { ask, chiefRank, keep, once, param, tables, to } from "../data.js";
 import { table } from "../table.js";
 import { t } from "../translate.js";
-import { generic, heading, rankPicker, section, tableTitle } from "./parts.js";
+import { described, heading, rankPicker, section } from "./parts.js";
+import { tableTitle } from "./tabs.js";
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -17,7 +18,7 @@ export async function render(main) {
   const item = (/** @type {string} */ key, /** @type {number} */ rows, /** @type {string} */ about) => h("li", {}, h("a", { href: to("/data", { table: key, rank: param("rank") }), "aria-current": key === chosen ? "true" : null }, about.startsWith("`") ? key : tableTitle(key)), h("span", { class: "count" }, number(rows)));
   const listed = tables().find((one) => one.key === chosen);
   const shown = listed
-    ? generic(listed)
+    ? table(described(listed))
     : chosen in sizes
       ? h("div", {}, h("div", { class: "controls" }, control), table({ table: chosen, rank, title: chosen, about: t("data.row_is", { row: sizes[chosen][1] }), timeline: true, view: 40 }))
       : h("p", { class: "none" }, t("data.choose"));
@@ -49,7 +50,7 @@ function asking() {
   box.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); go(); } });
   const words = h("div");
   const about = /** @type {HTMLDetailsElement} */ (h("details", {}, h("summary", {}, t("sql.tables")), words));
-  about.addEventListener("toggle", async () => { if (about.open && !words.childElementCount) words.replaceChildren(...described(await once("tables"))); });
+  about.addEventListener("toggle", async () => { if (about.open && !words.childElementCount) words.replaceChildren(...documented(await once("tables"))); });
   if (param("sql")) go();
   return section(t("sql"), h("p", { class: "about" }, prose(t("sql.is"))), h("div", { class: "asked" }, box, button(t("sql.go"), go, { class: "act" })), about, found);
 }
@@ -71,5 +72,5 @@ function result({ columns, rows, more }) {
 }
 
 /** @param {Record<string, {row: string, columns: [string, string, string, string, string][]}>} all */
-const described = (all) => Object.entries(all).map(([name, { row, columns }]) => h("details", {}, h("summary", {}, h("code", {}, name), ` ${t("data.row_is", { row })}`),
+const documented = (all) => Object.entries(all).map(([name, { row, columns }]) => h("details", {}, h("summary", {}, h("code", {}, name), ` ${t("data.row_is", { row })}`),
   h("dl", { class: "facts" }, columns.flatMap(([column, kind, unit, doc]) => [h("dt", {}, h("code", {}, column), h("small", {}, ` ${kind}${unit ? `, ${unit}` : ""}`)), h("dd", {}, doc)]))));

@@ -8,6 +8,7 @@ import { told } from "../sentences.js";
 import { colour, key } from "../table.js";
 import { t } from "../translate.js";
 import { layout, measured } from "./layout.js";
+import { stepOf } from "./parts.js";
 
 const CAUSES = 3;
 const PARTS_NAMED = 6;
@@ -30,7 +31,7 @@ function bars(all) {
   if (!own) return null;
   const total = first.reduce((sum, row) => sum + row.ms * 1e6, 0);
   const longest = Math.max(own.window, total);
-  const place = `rank ${own.rank}${own.step === null ? "" : `, ${t("step")} ${own.step}`}`;
+  const place = stepOf(own.rank, own.step);
   return h("section", { class: "block look", "aria-label": t("glance") },
     line(h("a", { href: timelineAt({ rank: own.rank, step: own.step, at: own.start, dur: own.window }) }, place), own.window, stack(partsOf(own), own.window, longest),
       partsOf(own).map((part) => named(part.kind, part.name, part.ns / own.window))),

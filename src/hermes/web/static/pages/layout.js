@@ -5,6 +5,7 @@ import { duration, runs } from "../format.js";
 import { keep, once } from "../data.js";
 import { PARTS, contrast, heat } from "../charts.js";
 import { t } from "../translate.js";
+import { form, place, sizes } from "./parallel.js";
 import { section } from "./parts.js";
 
 const DIMENSIONS = ["pp", "dp", "ep", "cp", "tp"]; // from what lies furthest apart to neighbours
@@ -30,8 +31,11 @@ export async function layout(usual, blamed, own, open = (rank) => { keep({ rank 
   const columns = await once("columns", { table: "inputs", names: ["rank", ...DIMENSIONS].join(",") });
   const places = /** @type {Map<number, Place>} */ (new Map());
   columns.rank.forEach((/** @type {number} */ rank, /** @type {number} */ at) => places.set(rank, { rank, ...Object.fromEntries(DIMENSIONS.map((name) => [name, columns[name]?.[at] ?? null])) }));
-  if (!columns.rank.length || DIMENSIONS.every((name) => columns[name].every((/** @type {number | null} */ one) => one === null))) await grouped(places);
   const seen = usual.map((row) => row.rank);
+  const recorded = columns.rank.length && DIMENSIONS.some((name) => columns[name].some((/** @type {number | null} */ one) => one !== null));
+  const typed = recorded ? null : sizes();
+  if (typed) seen.forEach((rank) => places.set(rank, { rank, ...place(rank, typed) }));
+  else if (!recorded) await grouped(places);
   const all = seen.every((rank) => places.has(rank)) ? [...places.values()] : [];
   const used = DIMENSIONS.filter((name) => new Set(all.map((place) => place[name])).size > 1 && all.every((place) => place[name] !== null));
   // Coordinates that leave ranks in one place are not those of a layout: experts lie within the data-parallel ranks.
@@ -39,8 +43,9 @@ export async function layout(usual, blamed, own, open = (rank) => { keep({ rank 
   const names = used.includes("ep") && new Set(all.map(key(used.filter((name) => name !== "ep")))).size === all.length ? used.filter((name) => name !== "ep") : used;
   const phone = innerWidth <= 640;
   const LINE = phone ? ON_A_PHONE : WRAPPED;
+  const more = recorded || (names.length && !typed) ? null : form();
   const line = names.length === 1 && all.length > (phone ? ON_A_PHONE : WIDE);
-  if (!names.length || line || new Set(all.map(key(names))).size !== all.length) return drawn({ usual, blamed, own, open, rows: Array.from({ length: Math.ceil(seen.length / LINE) }, (_, at) => (seen.length > LINE ? `${seen[at * LINE]}` : "")), columns: seen.slice(0, LINE).map((_, at) => (seen.length > LINE ? `+${at}` : `${seen[at]}`)), rankAt: (r, c) => seen[r * LINE + c], about: line ? t("layout.line", { name: names[0], count: all.length }) : "", tell: (rank) => told(usual, rank, own) });
+  if (!names.length || line || new Set(all.map(key(names))).size !== all.length) return drawn({ usual, blamed, own, open, more, rows: Array.from({ length: Math.ceil(seen.length / LINE) }, (_, at) => (seen.length > LINE ? `${seen[at * LINE]}` : "")), columns: seen.slice(0, LINE).map((_, at) => (seen.length > LINE ? `+${at}` : `${seen[at]}`)), rankAt: (r, c) => seen[r * LINE + c], about: line ? t("layout.line", { name: names[0], count: all.length }) : "", tell: (rank) => told(usual, rank, own) });
   const size = (/** @type {string[]} */ some) => new Set(all.map(key(some))).size;
   // As many dimensions side by side as fit in a row, but for the outermost, which goes down where there are several.
   let inner = Math.max(1, names.length - 1);
@@ -54,7 +59,7 @@ export async function layout(usual, blamed, own, open = (rank) => { keep({ rank 
   const rankAt = (/** @type {number} */ r, /** @type {number} */ c) => at.get(`${key(down)(rows[r])} ${key(across)(cols[c])}`);
   const said = (/** @type {string[]} */ some, /** @type {Place} */ place) => some.map((name) => `${name} ${place[name]}`).join(" ");
   return drawn({
-    usual, blamed, own, open, rankAt, rows: rows.map((place) => (down.length ? said(down, place) : "")), columns: cols.map((place) => said(across, place)), rowTitle: down.join(" "),
+    usual, blamed, own, open, more, rankAt, rows: rows.map((place) => (down.length ? said(down, place) : "")), columns: cols.map((place) => said(across, place)), rowTitle: down.join(" "),
     about: t("layout.by", { down: down.join(", ") || "–", across: across.join(", ") }),
     tell: (rank) => `${told(usual, rank, own)}; ${neighbours(/** @type {Place} */ (places.get(rank)), all, names)}`,
   });
@@ -64,9 +69,9 @@ export async function layout(usual, blamed, own, open = (rank) => { keep({ rank 
 const told = (usual, rank, own) => `rank ${rank}: ${t(`part.${own}`)} ${duration(usual.find((row) => row.rank === rank)?.[own] ?? null) ?? t("not_measured")}`;
 
 /**
- * @param {{usual: import("../data.js").Split[], blamed: Set<number>, own: string, open: (rank: number) => void, rows: string[], columns: string[], rowTitle?: string, rankAt: (r: number, c: number) => number | undefined, about: string, tell: (rank: number) => string}} map
+ * @param {{usual: import("../data.js").Split[], blamed: Set<number>, own: string, open: (rank: number) => void, more: Node | null, rows: string[], columns: string[], rowTitle?: string, rankAt: (r: number, c: number) => number | undefined, about: string, tell: (rank: number) => string}} map
  */
-function drawn({ usual, blamed, own, open, rows, columns, rowTitle = "", rankAt, about, tell }) {
+function drawn({ usual, blamed, own, open, more, rows, columns, rowTitle = "", rankAt, about, tell }) {
   const of = new Map(usual.map((row) => [row.rank, row[own] ?? null]));
   const values = [...of.values()].filter((one) => one !== null);
   const [least, most] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 0];
@@ -82,7 +87,7 @@ function drawn({ usual, blamed, own, open, rows, columns, rowTitle = "", rankAt,
       show: (r, c) => { const rank = rankAt(r, c); return rank === undefined ? "" : `${blamed.has(rank) ? "▸ " : ""}${rank}`; },
       tell: (r, c) => { const rank = rankAt(r, c); return rank === undefined ? "–" : tell(rank); },
       pick: (r, c) => { const rank = rankAt(r, c); if (rank !== undefined) open(rank); },
-    }));
+    }), more);
 }
 
 /** Where coordinates are not recorded: a rank's place in its group of a dimension is one. @param {Map<number, Place>} places */

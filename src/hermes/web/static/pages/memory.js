@@ -2,12 +2,12 @@
 
 import { h } from "../dom.js";
 import { bytes } from "../format.js";
-import { ask, keep, param, splits } from "../data.js";
+import { ask, keep, param, splits, to } from "../data.js";
 import { curves } from "../charts.js";
-import { table } from "../table.js";
 import { moment } from "../cells.js";
 import { t } from "../translate.js";
 import { empty, facts, heading, picker, rankPicker, rest, section } from "./parts.js";
+import { tabs } from "./tabs.js";
 
 /** @type {Record<string, string>} */
 const KINDS = { reserved_bytes: "host", active_bytes: "comm", allocated_bytes: "copy" };
@@ -59,12 +59,11 @@ export async function render(main) {
       }),
     ));
   }
-  const tables = [facts(["memory"]) ?? "", ...rest(["memory"])];
-  if (found.total) tables.push(table({ table: "memory.components", rank, sort: "reserved_bytes", descending: true, bar: "reserved_bytes", view: 8, href: (row) => `/memory?${new URLSearchParams({ rank: String(rank), component: row.component })}` }));
+  const components = { table: "memory.components", rank, sort: "reserved_bytes", descending: true, bar: "reserved_bytes", href: (/** @type {import("../data.js").Row} */ row) => to("/memory", { rank, component: row.component }) };
   const lived = picked === null ? {} : { first_ns: picked, last_ns: picked };
   main.append(
     !found.total ? "" : h("p", { class: "about" }, picked === null ? t("memory.pick") : t("memory.picked", { at: moment(String(picked)) }), picked === null ? null : h("a", { href: `/memory${rank === null ? "" : `?rank=${rank}`}` }, ` ${t("memory.all")}`)),
-    table({ table: "allocation", rank, sort: "bytes", descending: true, bar: "bytes", more: lived, timeline: (row) => ({ rank: row.rank ?? rank, at: row.alloc_ns, name: row.name }), columns: ["name", "bytes", "alloc_ns", "release_ns", "device_id"] }),
-    ...tables,
+    facts(["memory"]) ?? "",
+    tabs([{ table: "allocation", rank, sort: "bytes", descending: true, bar: "bytes", more: lived, timeline: (row) => ({ rank: row.rank ?? rank, at: row.alloc_ns, name: row.name }), columns: ["name", "bytes", "alloc_ns", "release_ns", "device_id"] }, components, ...rest(["memory"])]),
   );
 }

@@ -6,6 +6,7 @@ import { ask, doc, param, rowsOf, to } from "../data.js";
 import { table } from "../table.js";
 import { t } from "../translate.js";
 import { facts, heading, picker, rankPicker, rest, section } from "./parts.js";
+import { tabs } from "./tabs.js";
 import { roofline } from "../roofline.js";
 
 const BY = ["type", "name", "shape", "unit"];
@@ -28,9 +29,11 @@ export function render(main) {
   ask("rows", { table: "pmu.names", rank: of, limit: 200 }).then((page) => pipes.replaceChildren(...ratios(page, of)), () => {});
   main.append(
     facts(["compute"]) ?? "",
-    ...rest(["compute"]),
-    ...(rowsOf("top.operators") ? [table({ table: "top.operators", bar: "total_ms", about: t("operators.host"), hidden: ["min_ms"], columns: ["name", "total_ms", "share", "count", "median_ms", "max_ms", "ranks"] })] : []),
-    table({ table: "pmu.names", rank: of, about: t("operators.pmu") }),
+    tabs([
+      ...rest(["compute"]),
+      ...(rowsOf("top.operators") ? [{ table: "top.operators", bar: "total_ms", about: t("operators.host"), hidden: ["min_ms"], columns: ["name", "total_ms", "share", "count", "median_ms", "max_ms", "ranks"] }] : []),
+      { table: "pmu.names", rank: of, about: t("operators.pmu") },
+    ]),
   );
 }
 

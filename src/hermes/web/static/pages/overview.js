@@ -4,10 +4,11 @@ import { h } from "../dom.js";
 import { clean, clip, duration, percent, runs } from "../format.js";
 import { doc, rowsOf, splits, timelineAt, to, typical } from "../data.js";
 import { PARTS, legend, partsOf, stack } from "../charts.js";
+import { told } from "../sentences.js";
 import { key, table } from "../table.js";
 import { t } from "../translate.js";
 import { span, glance } from "./glance.js";
-import { copied, section } from "./parts.js";
+import { copied, section, stepOf } from "./parts.js";
 
 const BARS = 12;
 const GAPS = 4;
@@ -116,7 +117,7 @@ function bars(all) {
 }
 
 /** @param {import("../data.js").Split} row */
-const label = (row) => `rank ${row.rank}${row.step === null ? "" : `, ${t("step")} ${row.step}`}`;
+const label = (row) => stepOf(row.rank, row.step);
 
 /** @param {Document} document */
 function findings(document) {
@@ -185,7 +186,7 @@ function onRanks(places) {
 }
 
 /** @param {Row} place @param {string} what */
-const toMoment = (place, what) => h("a", { href: timelineAt(place), title: t("open_timeline"), "aria-label": `${t("open_timeline")}: ${clip(clean(what), 100)}` }, "⇥");
+const toMoment = (place, what) => h("a", { href: timelineAt(place), title: t("open_timeline"), "aria-label": `${t("open_timeline")}: ${clip(told(clean(what)), 100)}` }, "⇥");
 
 /** @param {Document} document */
 function coverage(document) {

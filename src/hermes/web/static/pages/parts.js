@@ -4,9 +4,9 @@ import { copy } from "../copying.js";
 import { button, h, prose, say } from "../dom.js";
 import { clean } from "../format.js";
 import { chiefRank, doc, keep, param, tables } from "../data.js";
-import { table } from "../table.js";
 import { text, title } from "../cells.js";
 import { has, t } from "../translate.js";
+import { tableTitle } from "./tabs.js";
 
 /** @param {string} name @param {string} [about] */
 export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(about ? [h("p", { class: "lead" }, prose(about))] : [])];
@@ -35,28 +35,25 @@ export function rankPicker(all) {
 export const empty = (message, more) => h("div", { class: "empty" }, h("p", {}, prose(message)), more ? h("p", { class: "about" }, prose(more)) : null);
 
 /**
- * Tables of the document under these prefixes that no page describes, whatever an analysis calls them.
+ * Tables of the document under these prefixes that no page describes, whatever an analysis calls them, for `tabs`.
  * @param {string[]} prefixes @param {string[]} [known]
  */
 export function rest(prefixes, known = []) {
   const under = (/** @type {string} */ key) => prefixes.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
-  return tables().filter((one) => under(one.key) && !known.includes(one.key)).map((one) => generic(one));
+  return tables().filter((one) => under(one.key) && !known.includes(one.key)).map((one) => described(one));
 }
 
-/** @param {import("../data.js").Listed} one */
-export function generic(one) {
+/** How a table is shown that no page describes. @param {import("../data.js").Listed} one */
+export function described(one) {
   const times = one.columns.find((name) => name === "total_ms") ?? one.columns.find((name) => /(^|_)ms$/.test(name));
-  return table({
+  return {
     table: one.key,
     title: tableTitle(one.key),
     about: has(`about.${one.key}`) ? t(`about.${one.key}`) : undefined,
     bar: times,
     timeline: one.columns.some((name) => name === "start_ns" || name === "longest_at_ns"),
-  });
+  };
 }
-
-/** @param {string} key */
-export const tableTitle = (key) => (has(`table.${key}`) ? t(`table.${key}`) : key.split(".").map(title).join(" · "));
 
 /** Single values and sentences of a block of the document. @param {string[]} blocks */
 export function facts(blocks) {
@@ -74,6 +71,9 @@ export function facts(blocks) {
 
 /** @param {string} name @param {...(Node | null | (Node | null)[])} children */
 export const section = (name, ...children) => h("section", { class: "block" }, h("h2", {}, name), ...children);
+
+/** Whose step: a capture without marks has none. @param {number} rank @param {number | string | null} step */
+export const stepOf = (rank, step) => `rank ${rank}${step === null || step === "" ? "" : `, ${t("step")} ${step}`}`;
 
 /** Lines of code or a command, with what copies them. @param {string} text */
 export function copied(text) {

@@ -5,9 +5,10 @@ import { clean, duration, percent, since } from "../format.js";
 import { doc, param, rowsOf, splits, timelineAt } from "../data.js";
 import { stack, strips } from "../charts.js";
 import { told } from "../sentences.js";
-import { colour, key, table } from "../table.js";
+import { colour, key } from "../table.js";
 import { t } from "../translate.js";
-import { empty, heading, picker, rest, section } from "./parts.js";
+import { empty, heading, picker, rest, section, stepOf } from "./parts.js";
+import { tabs } from "./tabs.js";
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -20,20 +21,21 @@ export async function render(main) {
   const own = rows.filter((row) => id(row) === chosen);
   const name = (/** @type {string} */ key) => {
     const [rank, step, stretch, across] = key.split(".");
-    return `rank ${rank}, ${t("step")} ${step || "–"}${stretch === "preparing" ? `, ${t("path.before")}` : ""}${across === "across" ? `, ${t("path.across")}` : ""}`;
+    return `${stepOf(Number(rank), step)}${stretch === "preparing" ? `, ${t("path.before")}` : ""}${across === "across" ? `, ${t("path.across")}` : ""}`;
   };
   main.append(h("div", { class: "controls" }, picker("path", t("page.path"), ids.map((key) => /** @type {[string, string]} */ ([key, name(key)])), chosen)));
   const total = own.reduce((sum, row) => sum + row.ms, 0);
   main.append(h("p", { class: "about" }, t("path.total", { total: duration(total * 1e6) })), stack(byComponent(own), total, total), parts(own));
   const stretches = doc().critical_path_stretches ?? [];
   if (stretches.length) main.append(section(t("path.stretches"), h("p", { class: "about" }, t("path.stretches_is")), strip(stretches, await splits())));
-  main.append(
-    ...(rowsOf("critical_path_stretches") ? [table({ table: "critical_path_stretches", columns: ["component", "name", "ms", "of_rank", "where", "start_ns"], bar: "ms", timeline: (row) => ({ rank: row.of_rank, step: rows[0].step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) })] : []),
-    ...(rowsOf("critical_path_rivals") ? [table({ table: "critical_path_rivals", about: t("path.rivals_is"), bar: "ms" })] : [h("p", { class: "none" }, t("path.no_rivals"))]),
-    ...(rowsOf("free_time") ? [section(t("path.free"), h("p", { class: "about" }, t("path.free_is")), h("div", { class: "freeboxes" }, free()))] : []),
-    table({ table: "critical_path", bar: "ms" }),
+  if (rowsOf("free_time")) main.append(section(t("path.free"), h("p", { class: "about" }, t("path.free_is")), h("div", { class: "freeboxes" }, free())));
+  main.append(tabs([
+    ...(rowsOf("critical_path_stretches") ? [{ table: "critical_path_stretches", columns: ["component", "name", "ms", "of_rank", "where", "start_ns"], bar: "ms", timeline: (/** @type {import("../data.js").Row} */ row) => ({ rank: row.of_rank, step: rows[0].step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) }] : []),
+    ...(rowsOf("critical_path_rivals") ? [{ table: "critical_path_rivals", about: t("path.rivals_is"), bar: "ms" }] : []),
+    { table: "critical_path", bar: "ms" },
     ...rest(["critical_path", "overlap"], ["critical_path"]),
-  );
+  ]));
+  if (!rowsOf("critical_path_rivals")) main.append(h("p", { class: "none" }, t("path.no_rivals")));
 }
 
 /** @param {import("../data.js").Row[]} rows */
@@ -79,6 +81,6 @@ function free() {
   return ranks.map((id) => {
     const own = rows.filter((row) => `${row.rank}.${row.step}` === id);
     const total = own.reduce((sum, row) => sum + row.ms, 0);
-    return h("div", { class: "freebox" }, h("h3", {}, `rank ${own[0].rank}, ${t("step")} ${own[0].step ?? "–"} · ${duration(total * 1e6)}`), parts(own));
+    return h("div", { class: "freebox" }, h("h3", {}, `${stepOf(own[0].rank, own[0].step)} · ${duration(total * 1e6)}`), parts(own));
   });
 }

@@ -4,11 +4,11 @@ import { h } from "../dom.js";
 import { duration, percent } from "../format.js";
 import { blamedRanks, doc, keep, param, rowsOf, splits, timelineAt, to, withHeld } from "../data.js";
 import { PARTS, contrast, heat, partsOf, stack } from "../charts.js";
-import { table } from "../table.js";
 import { matrix } from "../matrix.js";
 import { t } from "../translate.js";
 import { MEASURES, layout, measured } from "./layout.js";
 import { empty, heading, picker, rest, section } from "./parts.js";
+import { tabs } from "./tabs.js";
 
 const MOST = 64; // rows of a matrix; more ranks share rows
 const METRICS = ["held", "window", "preparing", ...PARTS];
@@ -33,12 +33,12 @@ export async function render(main) {
       await layout(usual, blamed, of), section(t("ranks.by_metric"), byMetric(usual, blamed)), section(t("ranks.by_step"), byStep(all, blamed)));
   }
   if (doc().rank_matrix?.rows?.length) main.append(section(t("ranks.matrix"), matrix(doc().rank_matrix, into)));
-  main.append(
-    ...(rowsOf("rank_waits") ? [table({ table: "rank_waits", bar: "total_ms", timeline: true })] : []),
-    ...(rowsOf("clocks") ? [table({ table: "clocks" })] : []),
-    ...(doc().coverage.ranks_seen.length <= 64 ? [table({ table: "groups.members", about: t("ranks.groups") })] : []),
+  main.append(tabs([
+    ...(rowsOf("rank_waits") ? [{ table: "rank_waits", bar: "total_ms", timeline: true }] : []),
+    ...(rowsOf("clocks") ? [{ table: "clocks" }] : []),
+    ...(doc().coverage.ranks_seen.length <= 64 ? [{ table: "groups.members", about: t("ranks.groups") }] : []),
     ...rest(["rank_waits", "clocks", "balance", "structure", "rank_matrix"], ["rank_waits", "clocks", "rank_matrix", "rank_matrix.metrics"]),
-  );
+  ]));
 }
 
 function absent() {

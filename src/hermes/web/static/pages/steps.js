@@ -1,14 +1,16 @@
 // Steps: how long each took on each rank, what of it was what, and whether it drifts.
 
 import { h } from "../dom.js";
-import { clean, clip, duration, number } from "../format.js";
-import { doc, keep, once, param, rowsOf, splits, timelineAt } from "../data.js";
+import { clean, clip, duration, number, percent } from "../format.js";
+import { doc, keep, once, param, rowsOf, splits, timelineAt, to } from "../data.js";
 import { PARTS, legend, lines, partsOf, stack } from "../charts.js";
-import { table } from "../table.js";
+import { key } from "../table.js";
 import { t } from "../translate.js";
-import { empty, heading, picker, rest, section } from "./parts.js";
+import { empty, heading, picker, rest, section, stepOf } from "./parts.js";
+import { tabs } from "./tabs.js";
 
 const FEW = 8;
+const MOST_ALONE = 16;
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -16,10 +18,10 @@ export async function render(main) {
   main.append(...heading("steps", t("steps.lead")));
   if (!all.length) { main.append(empty(t("steps.none"))); return; }
   const measure = param("of", "window");
-  main.append(h("div", { class: "controls" }, picker("of", t("measure"), ["window", ...PARTS, "preparing"].map((name) => [name, t(`part.${name}`)]), measure)));
+  const several = new Set(all.map((row) => row.step)).size > 1;
+  if (several) main.append(h("div", { class: "controls" }, picker("of", t("measure"), ["window", ...PARTS, "preparing"].map((name) => [name, t(`part.${name}`)]), measure)));
   const numbered = all.filter((row) => row.step !== null && row[measure] !== null);
-  const several = new Set(numbered.map((row) => row.step)).size > 1;
-  const chart = h("div", {}, several ? over(/** @type {Numbered[]} */ (numbered), measure, []) : h("p", { class: "none" }, t("steps.one")));
+  const chart = h("div", {}, several ? over(/** @type {Numbered[]} */ (numbered), measure, []) : alone(all));
   const before = h("div");
   main.append(chart, before);
   // What the job logged is read when it is asked for: the page is there before.
@@ -30,14 +32,14 @@ export async function render(main) {
   const chosen = all.filter((row) => String(row.rank) === param("rank") && String(row.step) === param("step", "null"));
   const own = chosen.length ? chosen[0] : null;
   if (own) main.append(one(own));
-  main.append(section(t("steps.percentiles"), percentiles(all)));
-  main.append(
-    table({ table: "steps", bar: "window_ms", hidden: ["window_kind"], sort: "", href: (row) => `/steps?rank=${row.rank}&step=${row.step}`,
-      timeline: (row) => ({ rank: row.rank, step: row.step, at: row.start_ns, dur: (row.window_ms ?? 0) * 1e6 }), columns: ["step", "rank", "window_ms", "compute_ms", "exposed_comm_ms", "copy_exposed_ms", "free_ms", "overlapped_comm_ms", "comm_ms", "preparing_ms", "host_ms", "start_ns"] }),
-    ...(rowsOf("totals") ? [table({ table: "totals", bar: "span_ms" })] : []),
-    ...(doc().step_trace_time.rows.length ? [table({ table: "step_trace_time", about: doc().step_trace_time.note })] : []),
+  if (several) main.append(section(t("steps.percentiles"), percentiles(all)));
+  main.append(tabs([
+    { table: "steps", bar: "window_ms", hidden: ["window_kind"], sort: "", href: (row) => `/steps?rank=${row.rank}&step=${row.step}`,
+      timeline: (row) => ({ rank: row.rank, step: row.step, at: row.start_ns, dur: (row.window_ms ?? 0) * 1e6 }), columns: ["step", "rank", "window_ms", "compute_ms", "exposed_comm_ms", "copy_exposed_ms", "free_ms", "overlapped_comm_ms", "comm_ms", "preparing_ms", "host_ms", "start_ns"] },
+    ...(rowsOf("totals") ? [{ table: "totals", bar: "span_ms" }] : []),
+    ...(doc().step_trace_time.rows.length ? [{ table: "step_trace_time", about: doc().step_trace_time.note }] : []),
     ...rest(["steps", "totals", "capture"], ["steps", "totals"]),
-  );
+  ]));
 }
 
 /** @typedef {Record<string, any> & {rank: number, step: number}} Numbered */
@@ -71,6 +73,15 @@ function changed(rows) {
     h("b", {}, t("steps.change", { rank: one.rank, since: number(one.since), before: duration(one.before_ns), after: duration(one.after_ns) })),
     ` ${t(`live.change.${one.kind}`)}`, one.cause ? ` · ${clean(one.cause)}` : "", one.do ? ` · ${clean(one.do)}` : "")),
   rows.length > MOST_CHANGES ? h("li", { class: "none" }, t("more_of", { count: rows.length - MOST_CHANGES })) : null);
+}
+
+/** Of one step there is no course: how it is made up on each rank, the longest first. @param {import("../data.js").Split[]} all */
+function alone(all) {
+  const ordered = all.toSorted((a, b) => b.window - a.window).slice(0, MOST_ALONE);
+  return h("div", { class: "barlist" }, h("p", { class: "none" }, t("steps.one")), legend(PARTS), ordered.map((row) => h("div", { class: "barrow" },
+    h("a", { class: "barname", href: to("/steps", { rank: row.rank, step: row.step }) }, stepOf(row.rank, row.step)), h("span", { class: "bartotal" }, duration(row.window)),
+    h("span", { class: "bar" }, stack(partsOf(row), row.window, ordered[0].window)),
+    h("span", { class: "barparts" }, partsOf(row).map((part) => h("span", { class: "part" }, key(part.kind), percent(part.ns / row.window)))))));
 }
 
 /** @param {Numbered[]} rows @param {string} measure @param {Change[]} changes */
@@ -116,7 +127,7 @@ function slowest(rows, measure) {
 /** @param {import("../data.js").Split} row */
 function one(row) {
   return section(
-    `rank ${row.rank}, ${t("step")} ${row.step ?? "–"} · ${duration(row.window)}`,
+    `${stepOf(row.rank, row.step)} · ${duration(row.window)}`,
     legend(PARTS), stack(partsOf(row), row.window, row.window),
     h("ul", { class: "pathparts" }, partsOf(row).map((part) => h("li", {}, h("span", { class: `key ${part.kind}`, "aria-hidden": "true" }), `${part.name} `, h("b", {}, duration(part.ns))))),
     h("p", {}, h("a", { class: "openit", href: timelineAt({ rank: row.rank, step: row.step, at: row.start, dur: row.window }) }, t("open_timeline"))),
