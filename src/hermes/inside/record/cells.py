@@ -14,7 +14,7 @@ from typing import Any
 from hermes.inside.record.cellpaths import CellPaths
 from hermes.inside.record.cellvalues import CellValues
 from hermes.inside.record.frames import Frames
-from hermes.inside.record.journal import Journal, encode, encode_all, say
+from hermes.inside.record.journal import Journal, encode, encode_all, encode_values, say
 from hermes.inside.record.options import Options
 from hermes.inside.record.pack import Pack
 from hermes.inside.record.stats import state_print
@@ -273,7 +273,7 @@ class CellRecorder:
         values = self._values
         assert values is not None
         self._journal.append(encode_all([*self._paths.new(), *self._frames.new()]))
-        body = encode_all(values.lines) + encode_all(self._ops)
+        body = encode_values(values.lines) + encode_all(self._ops)
         if whole:
             body.append(encode({"end": self.step, "dropped": values.dropped}))
         self._journal.write(body)

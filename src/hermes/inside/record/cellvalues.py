@@ -14,7 +14,6 @@ from hermes.inside.record.layout import CHUNK, PROJECTIONS, sign_bytes
 from hermes.inside.record.options import Options
 from hermes.inside.record.pack import Pack
 from hermes.inside.record.stats import FINGERPRINT_SEEDS, drawn_words
-from hermes.inside.record.values import jsonable
 
 _CHUNKS = 1 << 14
 _MIX = 0x100000001B3
@@ -84,8 +83,7 @@ class CellValues:
             return
         if what == "tensors" and self._write(line, bits, dtype) and "sample" not in line:
             return
-        row = self._numbers.row(array)
-        line["stats"] = None if row is None else [jsonable(one) for one in row]
+        line["stats"] = self._numbers.row(array)
 
     def _write(self, line: dict[str, Any], array: Any, dtype: str) -> bool:
         most, numpy = self._options.sample, self._numbers.numpy

@@ -4,25 +4,64 @@ from __future__ import annotations
 
 import collections
 import json
+import math
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from hermes.inside.record.layout import FORMAT, INDEX
+from hermes.inside.record.layout import FORMAT, INDEX, STATISTICS
 from hermes.inside.record.options import Options
 
 _MOST_ALARMS = 3
 """Alarms after which a ring is not kept on: what went wrong first is in it."""
-encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
-def encode_all(lines: list[dict[str, Any]]) -> list[str]:
-    """Many lines. The encoder of C that `encode` makes anew each time is made once, where this Python has one."""
+def _encoder() -> Callable[[dict[str, Any]], str]:
+    """Strict JSON. Its encoder of C, which is else made anew for each line, is made once where this Python has one."""
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
-        return [encode(line) for line in lines]
+        return json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
     one = make(None, str, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
-    return ["".join(one(line, 0)) for line in lines]
+    return lambda line: "".join(one(line, 0))
+
+
+encode = _encoder()
+_COUNTS = ("nan", "inf", "zeros")
+_FORMS = {
+    digits: ',"stats":[' + ",".join("%d" if name in _COUNTS else f"%.{digits}g" for name in STATISTICS) + "]}"
+    for digits in (9, 17)
+}
+"""Of statistics: as many digits as tell all numbers of float32, or of float64, from each other."""
+
+
+def encode_all(lines: list[Any]) -> list[str]:
+    """Many lines, of which some may be text already."""
+    return [line if type(line) is str else encode(line) for line in lines]
+
+
+def encode_value(line: dict[str, Any]) -> str:
+    """The line of a value. Its statistics are most of a recording."""
+    row = line.pop("stats", None)
+    if row is None:
+        return encode(line)
+    text = encode(line)
+    line["stats"] = row
+    if math.isfinite(sum(row)):
+        return text[:-1] + _FORMS[17 if line["dtype"] in ("float64", "complex128") else 9] % tuple(row)
+    return encode({**line, "stats": [jsonable(one) for one in row]})
+
+
+def encode_values(lines: list[Any]) -> list[str]:
+    """Many lines of values."""
+    return [line if type(line) is str else encode_value(line) for line in lines]
+
+
+def jsonable(number: float) -> float | str:
+    """A number that strict JSON holds, or its name."""
+    if math.isfinite(number):
+        return number
+    return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
 
 
 class Journal:

@@ -14,6 +14,8 @@ class Modules:
     def __init__(self, recorder: Any, torch: Any) -> None:
         self._recorder = recorder
         self._torch = torch
+        self._narrow = recorder.options.narrow
+        self._backward = "backward" in recorder.options.phases
         self._handles: list[Any] = []
         self._stack: list[tuple[int, dict[str, Any] | None, list[int]]] = []
         self._waiting: dict[int, list[_Place]] = {}
@@ -68,16 +70,17 @@ class Modules:
     def _begin(self, module: Any, number: int, args: Any) -> tuple[dict[str, Any] | None, list[int]]:
         recorder = self._recorder
         name = f"module.{type(module).__name__}"
-        if not recorder.options.wants(name, recorder.paths.name(number), "forward"):
+        if self._narrow and not recorder.options.wants(name, recorder.paths.name(number), "forward"):
             return None, []
         with recorder._off():
             op = recorder.new_op(name, "forward", number)
+            of = recorder.values.of
             found = tensors(args, self._torch)
-            numbers = [recorder.values.of(tensor) for tensor in found]
+            numbers = [of(tensor) for tensor in found]
             op["in"] = [one for one in numbers if one is not None]
             for own in (module._parameters, module._buffers):
                 for tensor in own.values():
-                    value = None if tensor is None else recorder.values.of(tensor)
+                    value = None if tensor is None else of(tensor)
                     if value is not None:
                         op["in"].append(value)
             self._on_gradient(found, numbers, op, "inputs")
@@ -86,14 +89,16 @@ class Modules:
     def _end(self, module: Any, number: int, op: dict[str, Any], kwargs: Any, result: Any) -> None:
         recorder = self._recorder
         with recorder._off():
-            more = [recorder.values.of(tensor) for tensor in tensors(kwargs, self._torch)]
-            op["in"] += [one for one in more if one is not None]
+            if kwargs:
+                more = [recorder.values.of(tensor) for tensor in tensors(kwargs, self._torch)]
+                op["in"] += [one for one in more if one is not None]
             found = tensors(result, self._torch)
             # Containers come after their parts: the order of the lines is that of the results.
             op["done"] = len(recorder._ops)
             outputs = [recorder.values.of(tensor) for tensor in found]
             op["out"] = [one for one in outputs if one is not None]
             self._on_gradient(found, outputs, op, "outputs")
+            recorder.complete(op)
 
     def _on_gradient(self, found: list[Any], numbers: list[int | None], op: dict[str, Any], of: str) -> None:
         """Record the gradient of a module's tensors. A tensor's own hook adds nothing to the graph.
@@ -101,7 +106,7 @@ class Modules:
         What one module gives and the next one takes has one gradient, which is looked at once.
         """
         recorder = self._recorder
-        if "backward" not in recorder.options.phases:
+        if not self._backward:
             return
         for at, (tensor, number) in enumerate(zip(found, numbers, strict=True)):
             if number is None or not tensor.requires_grad or not tensor.is_floating_point():
@@ -126,6 +131,7 @@ class Modules:
                         line = recorder.new_op(name, "backward", module, number)
                         line["place"] = at
                         line["out"] = [] if value is None else [value]
+                        recorder.complete(line)
             except Exception as broken:  # noqa: BLE001 - the job must not see it
                 recorder.give_up(broken)
 

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import Any
 
+from hermes.inside.record.journal import jsonable
 from hermes.inside.record.stats import state_print
 
 _IGNORED = frozenset(
@@ -51,40 +52,37 @@ class Known:
 class Arguments:
     """Sorts the arguments of a call into values, in the order of the call, and all the rest."""
 
-    def __init__(self, values: Any, torch: Any) -> None:
-        self._values = values
-        self._tensor = torch.Tensor
+    __slots__ = ("_of", "_types", "numbers", "tensors")
+
+    def __init__(self, values: Any, types: tuple[Any, ...]) -> None:
+        self._of = values.of
+        self._types = types
         self.numbers: list[int] = []
         self.tensors: list[Any] = []
 
     def of(self, argument: Any, depth: int = 0) -> Any:
         """The argument as strict JSON holds it; a tensor is `@` and its place among the values."""
-        if argument is None or isinstance(argument, (bool, str)):
+        kind = type(argument)
+        if kind in self._types or isinstance(argument, self._types[0]):
+            number = self._of(argument)
+            if number is None:
+                return None
+            self.numbers.append(number)
+            self.tensors.append(argument)
+            return f"@{len(self.numbers) - 1}"
+        if kind in _AS_THEY_ARE:
             return argument
-        if isinstance(argument, self._tensor):
-            return self._of_tensor(argument)
         if isinstance(argument, (list, tuple)) and depth < _DEEPEST_LIST:
-            if len(argument) > _LONGEST_LIST and not isinstance(argument[0], self._tensor):
+            if len(argument) > _LONGEST_LIST and not isinstance(argument[0], self._types[0]):
                 return [*(self.of(one, depth + 1) for one in argument[:_LONGEST_LIST]), f"… {len(argument)}"]
             return [self.of(one, depth + 1) for one in argument]
         if isinstance(argument, (int, float)):
-            return _number(argument)
-        kind = type(argument).__name__
-        return f"{kind}" if kind in ("ScriptObject", "Generator", "ProcessGroup") else str(argument)[:120]
-
-    def _of_tensor(self, tensor: Any) -> Any:
-        number = self._values.of(tensor)
-        if number is None:
-            return None
-        self.numbers.append(number)
-        self.tensors.append(tensor)
-        return f"@{len(self.numbers) - 1}"
+            return jsonable(float(argument)) if isinstance(argument, float) else int(argument)
+        name = kind.__name__
+        return name if name in ("ScriptObject", "Generator", "ProcessGroup") else str(argument)[:120]
 
 
-def _number(argument: Any) -> Any:
-    from hermes.inside.record.values import jsonable
-
-    return jsonable(float(argument)) if isinstance(argument, float) else int(argument)
+_AS_THEY_ARE = frozenset([type(None), bool, int, str])
 
 
 def make_mode(recorder: Any, torch: Any) -> Any:
@@ -93,20 +91,41 @@ def make_mode(recorder: Any, torch: Any) -> Any:
 
     plain = (torch.Tensor, torch.nn.Parameter)
     process = os.getpid()
+    getpid = os.getpid
+    record = recorder.operator
+
+    def dispatch(_: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not recorder.recording or getpid() != process:
+            return func(*args, **kwargs)
+        for one in types:
+            if one not in plain:
+                if one.__module__.startswith("torch._subclasses"):
+                    return func(*args, **kwargs)  # a shape is tried out, nothing is computed
+                return NotImplemented  # its own class takes it apart, into operators that come by here
+        return record(func, args, kwargs)
+
+    left_alone = _never_compiled(torch, dispatch)
 
     class Recording(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = kwargs or {}
-            if not recorder.recording or os.getpid() != process:
-                return func(*args, **kwargs)
-            for one in types:
-                if one not in plain:
-                    if one.__module__.startswith("torch._subclasses"):
-                        return func(*args, **kwargs)  # a shape is tried out, nothing is computed
-                    return NotImplemented  # its own class takes it apart, into operators that come by here
-            return recorder.operator(func, args, kwargs)
+        __torch_dispatch__ = dispatch
+
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return not left_alone  # else torch wraps each call, and loads its compiler for that
 
     return Recording()
+
+
+def _never_compiled(torch: Any, function: Any) -> bool:
+    """Whether this torch takes it as a mark of the code that neither it nor what it calls is to be compiled."""
+    frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    try:
+        skip = frames._FrameAction.SKIP
+        frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))
+    except (AttributeError, TypeError, RuntimeError):
+        return False
+    return True
 
 
 class Operators:
@@ -124,6 +143,8 @@ class Operators:
         self._written = torch.autograd.function.BackwardCFunction
         self._by_sequence: dict[int, tuple[int, int | None]] = {}
         self._arithmetic = recorder.arithmetic
+        self._types = (torch.Tensor, torch.nn.Parameter)
+        self._narrow = recorder.options.narrow
 
     def begin(self) -> None:
         """A step begins."""
@@ -139,10 +160,10 @@ class Operators:
             return func(*args, **kwargs)
         recorder = self._recorder
         phase, module, forward = self._place()
-        if not recorder.options.wants(known.name, recorder.paths.name(module), phase):
+        if self._narrow and not recorder.options.wants(known.name, recorder.paths.name(module), phase):
             return self._run(known, func, args, kwargs)
         try:
-            sorted_args = Arguments(recorder.values, self._torch)
+            sorted_args = Arguments(recorder.values, self._types)
             plain = [sorted_args.of(one) for one in args]
             if kwargs:
                 plain.append({name: sorted_args.of(one) for name, one in kwargs.items()})
@@ -153,9 +174,10 @@ class Operators:
         except Exception as broken:  # noqa: BLE001 - the job must not see it
             recorder.give_up(broken)
             return func(*args, **kwargs)
-        result = self._run(known, func, args, kwargs)
+        result = func(*args, **kwargs) if self._arithmetic is None else self._run(known, func, args, kwargs)
         try:
             self._results(known, op, sorted_args, result, args)
+            recorder.complete(op)
         except Exception as broken:  # noqa: BLE001 - the job must not see it
             recorder.give_up(broken)
         return result
@@ -191,20 +213,22 @@ class Operators:
         if known.collective:
             _wait(result)
         values = recorder.values
-        base = given.numbers[0] if known.view and given.numbers else None
-        version = given.tensors[0]._version if base is not None and not given.tensors[0].is_inference() else None
-        for at in known.writes:
-            for tensor in _tensors(args[at] if at < len(args) else None, self._torch):
+        found = [result] if type(result) in self._types else _tensors(result, self._torch)
+        if known.view and given.numbers:
+            base = given.tensors[0]
+            version = None if base.is_inference() else base._version
+            outputs = [values.of(one, op=number, base=given.numbers[0], version=version) for one in found]
+        elif known.empty:
+            for tensor in found:
                 values.wrote(tensor, number)
-        outputs = []
-        if known.empty:
-            for tensor in _tensors(result, self._torch):
-                values.wrote(tensor, number)
+            return
         else:
-            found = _tensors(result, self._torch)
-            if not found and known.writes:
-                found = [one for at in known.writes if at < len(args) for one in _tensors(args[at], self._torch)]
-            outputs = [values.of(tensor, op=number, base=base, version=version) for tensor in found]
+            if known.writes:
+                written = [one for at in known.writes if at < len(args) for one in _tensors(args[at], self._torch)]
+                for tensor in written:
+                    values.wrote(tensor, number)
+                found = found or written
+            outputs = [values.of(one, op=number) for one in found]
         op["out"] = [one for one in outputs if one is not None]
 
     def _random_state(self, tensors: Any) -> str:

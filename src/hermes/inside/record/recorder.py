@@ -9,7 +9,7 @@ from typing import Any
 
 from hermes.inside.record.arithmetic import Arithmetic
 from hermes.inside.record.frames import Frames
-from hermes.inside.record.journal import Journal, encode, encode_all, say
+from hermes.inside.record.journal import Journal, encode, encode_all, encode_values, say
 from hermes.inside.record.modules import Modules
 from hermes.inside.record.operators import Operators, make_mode
 from hermes.inside.record.options import Options
@@ -45,7 +45,9 @@ class Recorder:
         self._operators = Operators(self, torch)
         self._modules = Modules(self, torch)
         self._mode: Any = None
-        self._ops: list[dict[str, Any]] = []
+        self._ops: list[Any] = []
+        self.stacks: list[int | None] = []
+        """Of each operator of the step the number of its stack."""
         self._watch = Watch() if options.ring else None
         self._lock = threading.RLock()
 
@@ -56,7 +58,7 @@ class Recorder:
         if self.recording or self.failed or not self.options.wants_step(self.step):
             return
         self._journal.open()  # not before: a launcher loads torch too, and has nothing to say
-        self._ops = []
+        self._ops, self.stacks = [], []
         self.values.begin()
         self._operators.begin()
         self.recording = True
@@ -111,21 +113,29 @@ class Recorder:
     def new_op(self, name: str, phase: str, module: int | None, forward: int | None = None) -> dict[str, Any]:
         """A line for a call that begins now."""
         op: dict[str, Any] = {"op": name, "n": len(self._ops), "phase": phase}
+        stack: int | None = None
         if module is not None:
             op["module"] = module
         if forward is not None:
             op["for"] = forward
-            if "stack" in self._ops[forward]:
-                op["stack"] = self._ops[forward]["stack"]
+            stack = self.stacks[forward]
         elif phase in ("forward", "optimizer"):
-            op["stack"] = self._frames.here(2)
+            stack = self._frames.here(2)
         if phase == "backward" and (self.in_function or self.module is not None):
             # A function of autograd that the user wrote, or a recomputation, has lines of its own.
             own = self._frames.inside_backward(2)
-            op.update({} if own is None else {"stack": own})
+            stack = stack if own is None else own
+        if stack is not None:
+            op["stack"] = stack
         op["in"], op["out"] = [], []
         self._ops.append(op)
+        self.stacks.append(stack)
         return op
+
+    def complete(self, op: dict[str, Any]) -> None:
+        """All that is to be said of a call is known: it becomes text, but where the watch wants to look at it."""
+        if self._watch is None:
+            self._ops[op["n"]] = encode(op)
 
     def gradients(self, optimizer: Any) -> None:
         """The gradients that an optimizer is about to use."""
@@ -156,10 +166,10 @@ class Recorder:
                         continue
                     op = self.new_op(phase, phase, None)
                     op["parameter"] = name
-                    if tensor is None:
-                        continue
-                    found = self.values.of(tensor.coalesce().values() if tensor.is_sparse else tensor)
-                    op["out"] = [] if found is None else [found]
+                    if tensor is not None:
+                        found = self.values.of(tensor.coalesce().values() if tensor.is_sparse else tensor)
+                        op["out"] = [] if found is None else [found]
+                    self.complete(op)
 
     def _parameter_name(self, parameter: Any) -> str:
         from hermes.inside.record.paths import plain
@@ -195,14 +205,14 @@ class Recorder:
         self.values.collect()
         lines = [*self.paths.new(), *self._frames.new()]
         self._journal.append(encode_all(lines))
-        body = encode_all(self.values.lines) + encode_all(self._ops)
+        body = encode_values(self.values.lines) + encode_all(self._ops)
         if whole:
             body.append(encode({"end": self.step, "dropped": self.values.dropped}))
         self._journal.write(body)
         self._pack.end()
         if self._watch is not None and whole and (reason := self._watch.look(self.values.lines, self._ops)):
             self.alarm(reason)
-        self._ops = []
+        self._ops, self.stacks = [], []
         self.values.begin()
         self.paths.forget() if self.over else None
 
@@ -210,17 +220,19 @@ class Recorder:
 class _Off:
     """Switches off gradients and, where there are any, modes of the dispatcher."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_before", "_modes", "_set")
 
     def __init__(self, torch: Any, *, modes: bool) -> None:
-        self._parts = [torch.no_grad()]
-        if modes:
-            self._parts.append(torch.utils._python_dispatch._disable_current_modes())
+        self._set = torch._C._set_grad_enabled
+        self._before = torch.is_grad_enabled()
+        self._modes = torch.utils._python_dispatch._disable_current_modes() if modes else None
 
     def __enter__(self) -> None:
-        for part in self._parts:
-            part.__enter__()
+        self._set(False)
+        if self._modes is not None:
+            self._modes.__enter__()
 
     def __exit__(self, *_: object) -> None:
-        for part in reversed(self._parts):
-            part.__exit__(None, None, None)
+        if self._modes is not None:
+            self._modes.__exit__(None, None, None)
+        self._set(self._before)

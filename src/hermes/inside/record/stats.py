@@ -3,70 +3,77 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
-from hermes.inside.record.layout import CHUNK, PROJECTIONS, sign_bytes
+from hermes.inside.record.layout import CHUNK, PROJECTIONS, STATISTICS, sign_bytes
 
 _Row = list[float]
-_EXACT = 1 << 24
-"""Integers that float32 holds exactly."""
+Done = Callable[[dict[str, Any], _Row | None], None]
+STATS = len(STATISTICS) - PROJECTIONS
 _CHUNKS = 1 << 14
 """Chunks that have a sign of their own; longer tensors use them again."""
-_ROWS = 256
-_WIDTH = 5 + 2 * PROJECTIONS
 _AT_ONCE = 16
 """Chunks that are looked at together: what that takes of memory beside the tensor is 4 MB."""
-_SIGNS = [2.0 * one - 1 for one in sign_bytes(CHUNK)[:PROJECTIONS]]
+_ROWS = 256
+_SHORT = 512
+"""Up to so many elements, tensors of one length are put beside each other first: calls of torch take longer than what
+they compute."""
+_SHORT_ROWS = 32
+_LENGTHS = 64
+_SIGN_BYTES = sign_bytes(CHUNK)
+_CHUNK_BYTES = sign_bytes(_CHUNKS, of_chunks=True)
 
 
 class Statistics:
-    """Computes rows as `layout.STATISTICS` says; `done` gets its row when as many wait as are fetched at once."""
+    """Computes rows as `layout.STATISTICS` says, and calls `done` with a line and its row at `collect`, or before."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, done: Done) -> None:
         self._torch = torch
+        self._done = done
         self._signs: dict[tuple[str, Any], tuple[Any, Any]] = {}
-        self._waiting: list[tuple[Any, Any]] = []
+        self._waiting: list[tuple[dict[str, Any], Any]] = []
         self._host: dict[Any, _Host] = {}
 
-    def of(self, tensor: Any, done: Any) -> None:
-        """Hand the row of `tensor` to `done`, now or at `collect`; None where it has no element."""
+    def of(self, tensor: Any, line: dict[str, Any]) -> None:
+        """Find the row of `tensor`; None where it has no element."""
         torch = self._torch
-        count = tensor.numel()
-        if not count:
-            done(None)
-            return
         kind = tensor.dtype
-        if tensor.requires_grad:
+        if tensor.requires_grad and torch.is_grad_enabled():
             tensor = tensor.detach()  # operators of recurrent cells come by above autograd, which knows no `out`
-        if tensor.is_complex():
-            tensor = torch.view_as_real(tensor.resolve_conj())
         if kind is not torch.float32:
+            if kind.is_complex:
+                tensor = torch.view_as_real(tensor.resolve_conj())
             tensor = tensor.to(torch.float64 if kind in (torch.float64, torch.complex128) else torch.float32)
         flat = tensor.reshape(-1)
-        if tensor.device.type != "cpu":
-            self._waiting.append((done, torch.stack(self._device(flat))))
+        count = flat.numel()
+        if not count:
+            self._done(line, None)
+        elif not tensor.is_cpu:
+            self._waiting.append((line, torch.stack(self._device(flat))))
             if len(self._waiting) >= 2048:
                 self.collect()
-        elif flat.numel() < PROJECTIONS:
-            done(_few(flat.tolist()))
+        elif count < PROJECTIONS:
+            self._done(line, _few(flat.tolist()))
         else:
             host = self._host.get(flat.dtype)
             if host is None:
-                host = self._host[flat.dtype] = _Host(torch, flat.dtype, *self._signs_for(flat))
-            host.of(flat, done)
+                host = self._host[flat.dtype] = _Host(torch, self._done, *self._signs_for(flat))
+            host.of(flat, count, line)
 
     def collect(self) -> None:
         """Fetch all that was not handed over yet."""
         for host in self._host.values():
             host.collect()
-        groups: dict[Any, list[tuple[Any, Any]]] = {}
-        for done, row in self._waiting:
-            groups.setdefault((row.device, row.dtype), []).append((done, row))
+        groups: dict[Any, list[tuple[dict[str, Any], Any]]] = {}
+        for line, row in self._waiting:
+            groups.setdefault((row.device, row.dtype), []).append((line, row))
         self._waiting = []
         for rows in groups.values():
             table = self._torch.stack([row for _, row in rows]).cpu().tolist()
-            for (done, _), row in zip(rows, table, strict=True):
-                done(row)
+            for (line, _), row in zip(rows, table, strict=True):
+                self._done(line, row)
 
     def _device(self, flat: Any) -> list[Any]:
         """Sums of signed elements, since a device may round the factors of its products."""
@@ -96,8 +103,9 @@ class Statistics:
     def _signs_for(self, flat: Any) -> tuple[Any, Any]:
         key = (str(flat.device), flat.dtype)
         if key not in self._signs:
-            drawn = (sign_bytes(CHUNK), sign_bytes(_CHUNKS, of_chunks=True))
-            bits = [self._torch.frombuffer(bytearray(one), dtype=self._torch.uint8) for one in drawn]
+            bits = [
+                self._torch.frombuffer(bytearray(one), dtype=self._torch.uint8) for one in (_SIGN_BYTES, _CHUNK_BYTES)
+            ]
             elements, chunks = [(one.to(flat.dtype) * 2 - 1).to(flat.device) for one in bits]
             self._signs[key] = (elements, chunks)
         return self._signs[key]
@@ -108,123 +116,206 @@ def _few(elements: list[float]) -> _Row:
     nan = sum(1.0 for one in elements if math.isnan(one))
     inf = sum(1.0 for one in elements if math.isinf(one))
     low, high = (math.nan, math.nan) if nan else (float(min(elements)), float(max(elements)))
-    sums = [0.0] * PROJECTIONS
-    sums[-1] = _CHUNK_SIGN * sum(sign * one for sign, one in zip(_SIGNS, elements, strict=False))
     norm = math.sqrt(sum(one * one for one in elements)) if not nan else math.nan
     zeros = float(sum(one == 0 for one in elements))
-    return [low, high, sum(elements) / len(elements), norm, nan, inf, zeros, *sums]
+    sums = [0.0] * (PROJECTIONS - 1)
+    return [low, high, sum(elements) / len(elements), norm, nan, inf, zeros, *sums, _signed(elements, 0, 0)]
 
 
-_CHUNK_SIGN = 2.0 * sign_bytes(_CHUNKS, of_chunks=True)[0] - 1
+def _signed(elements: list[float], place: int, chunk: int) -> float:
+    """The signed sum of elements from a place of a chunk on."""
+    total = sum(one if _SIGN_BYTES[place + at] else -one for at, one in enumerate(elements))
+    return total if _CHUNK_BYTES[chunk % _CHUNKS] else -total
+
+
+class _Table:
+    """Rows that torch writes its results into, each of a chunk, with columns as `layout.STATISTICS` has them: but for
+    the sum in the place of the mean, for what is not zero in the place of zeros, and with the sign of the first chunk.
+    """
+
+    def __init__(self, torch: Any, signs: Any, room: Any, rows: int) -> None:
+        self._torch = torch
+        self._norm = torch.linalg.vector_norm
+        self._signs = signs
+        self._room = room
+        self._zero = torch.zeros((), dtype=signs.dtype)
+        self.rows = torch.zeros(rows, len(STATISTICS), dtype=signs.dtype)
+        # Views into the table are made once: to make one takes as long as to fill it.
+        self._views = [
+            (row[0], row[1], row[2], row[3], row[6], row[-PROJECTIONS:]) for row in self.rows[:_ROWS].unbind()
+        ]
+        self._parts: dict[int, tuple[int, Any, Any, Any, Any]] = {}
+
+    def one(self, flat: Any, count: int, at: int) -> float:
+        """Fill a row from one chunk; its norm."""
+        torch = self._torch
+        low, high, total, norm, nonzero, signed = self._views[at]
+        found = self._parts.get(count)
+        even, signs, products, by_part, room = found if found is not None else self._parts_of(count)
+        self._norm(flat, out=norm)
+        torch.amin(flat, (), out=low)
+        torch.amax(flat, (), out=high)
+        torch.sum(flat, 0, out=total)
+        torch.mul(flat if even == count else flat[:even], signs, out=products)
+        torch.sum(by_part, 1, out=signed)
+        # To fill with ones and to add them up is several times as fast as to count. Signs make nothing zero.
+        torch.ne(products if even == count else flat, self._zero, out=room)
+        torch.sum(room, 0, out=nonzero)
+        return float(norm.item())
+
+    def fill(self, chunks: Any, at: int) -> None:
+        """Fill rows from chunks of one length, each a row."""
+        torch = self._torch
+        rows, count = chunks.shape
+        if rows == 1 and at < _ROWS:
+            self.one(chunks.view(-1), count, at)
+            return
+        even = count - count % PROJECTIONS
+        table = self.rows[at : at + rows]
+        low, high, total, norm, _, _, nonzero = table[:, :STATS].unbind(1)
+        self._norm(chunks, dim=1, out=norm)
+        torch.amin(chunks, 1, out=low)
+        torch.amax(chunks, 1, out=high)
+        torch.sum(chunks, 1, out=total)
+        room = self._room[: rows * even].view(rows, PROJECTIONS, -1)
+        torch.mul(chunks[:, :even].unflatten(1, (PROJECTIONS, -1)), self._signs[:even].view(PROJECTIONS, -1), out=room)
+        torch.sum(room, 2, out=table[:, STATS:])
+        room = self._room[: rows * count].view(rows, count)
+        torch.ne(chunks, self._zero, out=room)
+        torch.sum(room, 1, out=nonzero)
+
+    def _parts_of(self, count: int) -> tuple[int, Any, Any, Any, Any]:
+        if len(self._parts) >= _ROWS:
+            self._parts.clear()
+        even = count - count % PROJECTIONS
+        products = self._room[:even]
+        found = even, self._signs[:even], products, products.view(PROJECTIONS, -1), self._room[:count]
+        self._parts[count] = found
+        return found
 
 
 class _Host:
-    """Statistics of the processor's own tensors: results go into rows of one table, which becomes numbers at once."""
+    """Statistics of the processor's own tensors: each chunk fills a row of a table, which becomes numbers at once."""
 
-    def __init__(self, torch: Any, kind: Any, signs: Any, chunk_signs: Any) -> None:
+    def __init__(self, torch: Any, done: Done, signs: Any, chunk_signs: Any) -> None:
         self._torch = torch
-        self._signs = signs
-        self._chunk_signs = chunk_signs
-        self._table = torch.zeros(_ROWS, _WIDTH, dtype=kind)
-        ends = (1, 2, 3, 4, 4 + PROJECTIONS, _WIDTH - 1)
-        # Views into the table are made once: to make one takes as long as to fill it.
-        self._views = [
-            (row[0], row[1], row[2], row[3], row[4 : ends[4]], row[ends[4] : ends[5]]) for row in self._table.unbind()
-        ]
-        self._room = torch.empty(CHUNK, dtype=kind)
-        self._waiting: list[tuple[Any, int, _Row]] = []
+        self._done = done
+        self._at_once = min(_AT_ONCE, torch.get_num_threads())
+        """Chunks that one call of torch takes: of one thread no more than its cache holds."""
+        self._make = torch, signs * chunk_signs[0], torch.empty(CHUNK * self._at_once, dtype=signs.dtype)
+        self._size = _ROWS
+        self._table = _Table(*self._make, _ROWS)
+        self._used = 0
+        self._waiting: list[tuple[dict[str, Any], int, int, list[float], list[float]]] = []
+        self._short: dict[int, _Short] = {}
 
-    def of(self, flat: Any, done: Any) -> None:
-        torch = self._torch
-        count = flat.numel()
-        low, high, norm, nonzero, sums, signed = self._views[len(self._waiting)]
-        torch.linalg.vector_norm(flat, out=norm)
-        nan = inf = 0.0
-        size = norm.item()
-        if not math.isfinite(size):
-            nan, inf = float(flat.isnan().sum().item()), float(flat.isinf().sum().item())
-        torch.amin(flat, (), out=low)
-        torch.amax(flat, (), out=high)
-        if count <= CHUNK:
-            self._chunk(flat, count, nonzero, sums, signed)
-        else:
-            self._chunks(flat, count, nonzero, sums, signed)
-        rest = [nan, inf]
-        if count % PROJECTIONS:
-            rest += flat[count - count % PROJECTIONS :].tolist()
-        if nan or inf or count > _EXACT:
-            nonzero.fill_(torch.count_nonzero(flat).item())
-        self._waiting.append((done, count, rest))
-        if len(self._waiting) == _ROWS:
+    def of(self, flat: Any, count: int, line: dict[str, Any]) -> None:
+        """Find the row of elements."""
+        if count <= _SHORT:
+            short = self._short.get(count)
+            if short is None:
+                short = self._short[count] = _Short(_Table(*self._make, _SHORT_ROWS), self._done, self._make[1], count)
+            short.of(flat, line)
+            return
+        chunks = -(-count // CHUNK)
+        if self._used + chunks > self._size:
             self.collect()
+            if chunks > self._size:
+                self._size, self._table = chunks, _Table(*self._make, chunks)
+        norm = self._table.one(flat, count, self._used) if chunks == 1 else self._chunks(flat, count)
+        self._used += chunks
+        rest = count % PROJECTIONS
+        bad = _NONE if math.isfinite(norm) else _bad(flat)
+        self._waiting.append((line, count, chunks, flat[count - rest :].tolist() if rest else _NONE, bad))
 
-    def _chunk(self, flat: Any, count: int, nonzero: Any, sums: Any, signed: Any) -> None:
-        torch = self._torch
-        even = count - count % PROJECTIONS
-        body = flat if even == count else flat[:even]
-        room = self._room if count == CHUNK else self._room[:count]
-        torch.sign(flat, out=room)
-        torch.dot(room, room, out=nonzero)
-        torch.sum(body.view(PROJECTIONS, -1), 1, out=sums)
-        room = room if even == count else room[:even]
-        torch.mul(body, self._signs[:even], out=room)
-        torch.sum(room.view(PROJECTIONS, -1), 1, out=signed)
-
-    def _chunks(self, flat: Any, count: int, nonzero: Any, sums: Any, signed: Any) -> None:
-        torch = self._torch
-        one_nonzero, one_sums, one_signed = (torch.zeros_like(part) for part in (nonzero, sums, signed))
-        for part in (nonzero, sums, signed):
-            part.zero_()
-        whole = count - count % CHUNK
-        for first in range(0, whole, CHUNK * _AT_ONCE):
-            rows = min(_AT_ONCE, (whole - first) // CHUNK)
-            part = flat[first : first + rows * CHUNK]
-            nonzero.add_(_nonzero(torch, part))
-            parts = part.view(rows, PROJECTIONS, -1)
-            sums.add_(parts.sum((0, 2)))
-            at = first // CHUNK % _CHUNKS
-            products = (parts * self._signs.view(PROJECTIONS, -1)).sum(2)
-            signed.add_((products * self._chunk_signs[at : at + rows, None]).sum(0))
-        if count > whole:
-            if count - whole >= PROJECTIONS:
-                self._chunk(flat[whole:], count - whole, one_nonzero, one_sums, one_signed)
-            nonzero.add_(one_nonzero)
-            sums.add_(one_sums)
-            signed.add_(one_signed * self._chunk_signs[whole // CHUNK % _CHUNKS])
+    def _chunks(self, flat: Any, count: int) -> float:
+        """Fill rows from a tensor of several chunks; a number that is finite where all elements are."""
+        first, table = self._used, self._table
+        whole, rest = divmod(count, CHUNK)
+        for at in range(0, whole, self._at_once):
+            rows = min(self._at_once, whole - at)
+            table.fill(flat[at * CHUNK : (at + rows) * CHUNK].view(rows, CHUNK), first + at)
+        if rest >= PROJECTIONS:
+            table.fill(flat[whole * CHUNK :].view(1, rest), first + whole)
+        elif rest:
+            row = _few(flat[whole * CHUNK :].tolist())
+            row[2:7] = [row[2] * rest, row[3], 0.0, 0.0, rest - row[6]]
+            table.rows[first + whole] = self._torch.tensor(row[:STATS] + [0.0] * PROJECTIONS, dtype=flat.dtype)
+        return float(table.rows[first : first + whole + bool(rest), 3].sum().item())
 
     def collect(self) -> None:
+        """Hand over all rows."""
+        for short in self._short.values():
+            short.collect()
+        if len(self._short) > _LENGTHS:
+            self._short.clear()
         waiting, self._waiting = self._waiting, []
-        if not waiting:
+        rows = self._table.rows[: self._used].tolist()
+        self._used = first = 0
+        for line, count, chunks, tail, bad in waiting:
+            row = rows[first] if chunks == 1 else _together(rows[first : first + chunks])
+            self._done(line, _finished(row, count, tail, bad))
+            first += chunks
+
+
+class _Short:
+    """Tensors of one length, of few elements, beside each other."""
+
+    def __init__(self, table: _Table, done: Done, like: Any, count: int) -> None:
+        self._table = table
+        self._done = done
+        self._count = count
+        self._elements = like.new_empty(_SHORT_ROWS, count)
+        self._places = self._elements.unbind()
+        self._lines: list[dict[str, Any]] = []
+
+    def of(self, flat: Any, line: dict[str, Any]) -> None:
+        self._places[len(self._lines)].copy_(flat)
+        self._lines.append(line)
+        if len(self._lines) == _SHORT_ROWS:
+            self.collect()
+
+    def collect(self) -> None:
+        lines, self._lines = self._lines, []
+        if not lines:
             return
-        for (done, count, rest), row in zip(waiting, self._table[: len(waiting)].tolist(), strict=True):
-            low, high, norm, nonzero = row[:4]
-            sums, signed = row[4 : 4 + PROJECTIONS], row[4 + PROJECTIONS : -1]
-            total = math.fsum(sums) if norm == norm and abs(norm) != math.inf else sum(sums)
-            last = count // CHUNK % _CHUNKS
-            if count <= CHUNK:
-                signed = signed if self.chunk_sign(last) > 0 else [-one for one in signed]
-            tail = rest[2:]
-            if tail:
-                place = count % CHUNK - len(tail)
-                total += sum(tail)
-                signed[-1] += self.chunk_sign(last) * sum(self.sign(place + at) * one for at, one in enumerate(tail))
-            done([low, high, total / count, norm, rest[0], rest[1], count - nonzero, *signed])
-
-    def chunk_sign(self, chunk: int) -> float:
-        return 1.0 if _CHUNK_BYTES[chunk] else -1.0
-
-    def sign(self, place: int) -> float:
-        return 1.0 if _ELEMENT_BYTES[place] else -1.0
+        elements, count = self._elements[: len(lines)], self._count
+        self._table.fill(elements, 0)
+        rest = count % PROJECTIONS
+        tails = elements[:, count - rest :].tolist() if rest else [_NONE] * len(lines)
+        for at, (line, row) in enumerate(zip(lines, self._table.rows[: len(lines)].tolist(), strict=True)):
+            bad = _NONE if math.isfinite(row[3]) else _bad(self._places[at])
+            self._done(line, _finished(row, count, tails[at], bad))
 
 
-_CHUNK_BYTES = sign_bytes(_CHUNKS, of_chunks=True)
-_ELEMENT_BYTES = sign_bytes(CHUNK)
+_NONE: list[float] = []
 
 
-def _nonzero(torch: Any, part: Any) -> Any:
-    # Several times as fast as to compare and count; the sum of a million ones is exact.
-    sign = torch.sign(part)
-    return torch.dot(sign, sign)
+def _bad(flat: Any) -> list[float]:
+    """How many elements are NaN, and how many infinite."""
+    return [float(flat.isnan().sum().item()), float(flat.isinf().sum().item())]
+
+
+def _together(rows: list[_Row]) -> _Row:
+    """The row of a tensor from those of its chunks."""
+    columns = list(zip(*rows, strict=True))
+    low, high, norm = min(columns[0]), max(columns[1]), math.hypot(*columns[3])
+    if any(map(math.isnan, columns[3])):
+        low = high = norm = math.nan
+    signs = [1 if _CHUNK_BYTES[at % _CHUNKS] == _CHUNK_BYTES[0] else -1 for at in range(len(rows))]
+    signed = [sum(map(operator.mul, signs, column)) for column in columns[STATS:]]
+    return [low, high, sum(columns[2]), norm, 0.0, 0.0, sum(columns[6]), *signed]
+
+
+def _finished(row: _Row, count: int, tail: list[float], bad: list[float]) -> _Row:
+    """As `layout.STATISTICS` has it, with the elements that are left over beside eight equal parts."""
+    row[2] /= count
+    row[6] = count - row[6]
+    if bad:
+        row[4:6] = bad
+    if tail:
+        row[-1] += _signed(tail, count % CHUNK - len(tail), count // CHUNK)
+    return row
 
 
 class Fingerprints:
