@@ -119,8 +119,8 @@ def make_mode(recorder: Any, torch: Any) -> Any:
 
 def _never_compiled(torch: Any, function: Any) -> bool:
     """Whether this torch takes it as a mark of the code that neither it nor what it calls is to be compiled."""
-    frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     try:
+        frames = torch._C._dynamo.eval_frame
         skip = frames._FrameAction.SKIP
         frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))
     except (AttributeError, TypeError, RuntimeError):
