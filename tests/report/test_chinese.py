@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 
 from rich.console import Console
 from tests.shared_jobs import Jobs
 
+from hermes.model.report import Report
 from hermes.report.chinese import language, told
+from hermes.report.html import render_html
 from hermes.report.text import render_text
 from hermes_testing import Fault, Job
 
+ENGLISH = r"(?<![\w./:=(\-])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']+){3,}"
 DEMO = Job(faults=(Fault(kind="recompilation", ranks=(5,)), Fault(kind="gc_pause", ranks=(5,))))
 
 
@@ -21,8 +25,31 @@ def test_the_text_of_a_job_leaves_no_english_sentence(jobs: Jobs) -> None:
     text = out.getvalue()
     assert "算子编译" in text
     lines = [line for line in text.splitlines() if "gc.collect()" not in line and "hermes profile" not in line]
-    left = re.findall(r"(?<![\w./:=(\-])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']+){3,}", "\n".join(lines))
+    left = re.findall(ENGLISH, "\n".join(lines))
     assert left == []
+
+
+def test_the_report_of_a_job_leaves_no_english_sentence(jobs: Jobs) -> None:
+    page = render_html(jobs.report(DEMO, "ascend-text"), "zh")
+    assert '<html lang="zh-CN">' in page
+    # Code is no sentence, and a source keeps the title that one finds it by.
+    shown = re.sub(
+        r"<(script|style|pre|code)\b.*?</\1>|<dt>来源</dt><dd>.*?</dd>|bandwidth [^<]*",
+        "<",
+        page,
+        flags=re.S,
+    )
+    texts = [*re.findall(r">([^<]+)<", shown), *re.findall(r' (?:title|aria-label|data-label)="([^"]*)"', shown)]
+    left = {one for text in texts for one in re.findall(ENGLISH, html.unescape(text))}
+    assert {one for one in left if not one.istitle()} == set()
+
+
+def test_a_page_in_chinese_keeps_names_and_its_script(real: Report) -> None:
+    english, chinese = render_html(real), render_html(real, "zh")
+    for part in (r"<script type=\"module\">.*?</script>", r"<style>.*?</style>", r'content="default-src[^"]*"'):
+        assert re.findall(part, english, re.S) == re.findall(part, chinese, re.S)
+    assert "ProfilerStep#50" not in english or "ProfilerStep#50" in chinese
+    assert "损失，按预期收益" in chinese
 
 
 def test_names_numbers_and_space_around_stay() -> None:

@@ -91,3 +91,8 @@ def test_clean_text_is_one_harmless_line(text: str) -> None:
 
 def test_a_cut_text_says_how_much_is_gone() -> None:
     assert format.clip("abcdef", 4) == "abcd… (2 more characters)"
+
+
+def test_a_number_of_nanoseconds_or_bytes_a_step_has_the_unit_of_its_scale() -> None:
+    assert format.number(72_204_000, "ns a step") == "72.2 ms a step"
+    assert format.number(1_500_000, "bytes a step") == "1.50 MB a step"

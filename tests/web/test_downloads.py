@@ -96,6 +96,11 @@ def test_a_table_and_the_report_are_saved_from_the_page(served: Any, visit: Any)
     with seen.page.expect_download() as begun:
         seen.page.get_by_role("link", name="report as JSON").click()
     assert json.loads(Path(begun.value.path()).read_text())["verdict"]
+    seen.page.get_by_role("button", name="中文").click()
+    with seen.page.expect_download() as begun:
+        seen.page.locator("a[href^='/api/download/report.html']").click()
+    assert '<html lang="zh-CN">' in Path(begun.value.path()).read_text()
+    seen.page.get_by_role("button", name="English").click()
     page = seen.open("operators")
     with page.expect_download() as begun:
         page.get_by_label("Save all rows of Kernels by type as CSV").click()

@@ -11,6 +11,7 @@ import pytest
 from tests.shared_jobs import Jobs
 
 from hermes.inside.wire.rundir import JOB_FILE
+from hermes.knowledge.kernel_names import plain
 from hermes.report.components import declared_words
 from hermes.store.cache import Cache
 from hermes.web.documents import summary
@@ -85,6 +86,65 @@ def test_a_finding_leads_to_its_moment_on_every_rank_that_it_concerns(served: An
     page.locator("#COM002 summary").last.click()
     links = page.locator("#COM002 .evidence a")
     assert links.count() == sum(item["at"] is not None for item in found["evidence"]) > 0
+
+
+def test_a_finding_from_search_is_brought_into_sight(served: Any, visit: Any) -> None:
+    page = visit(served).page
+    page.set_viewport_size({"width": 1280, "height": 500})
+    page.keyboard.press("/")
+    page.get_by_role("combobox", name="Search").fill("COM002")
+    page.keyboard.press("Enter")
+    page.locator("#COM002.meant").wait_for()
+    top = page.locator("#COM002").evaluate("(one) => one.getBoundingClientRect().top")
+    assert page.evaluate("scrollY") > 0
+    assert 0 <= top < 500
+
+
+def test_the_strip_of_the_critical_path_covers_the_whole_step(served: Any, visit: Any) -> None:
+    page = visit(served).open("path")
+    chief = served.study.document["critical_path"][0]
+    window = next(
+        row["window_ms"]
+        for row in served.study.document["steps"]
+        if (row["rank"], row["step"]) == (chief["rank"], chief["step"])
+    )
+    feet = page.locator("svg.strips text.foot").all_text_contents()
+    assert feet[0] == "0"
+    assert float(feet[1].split()[0]) == pytest.approx(window, rel=0.01)
+
+
+NUMBERS = """async () => { const { value } = await import("/static/pages/overview.js");
+  const { percent } = await import("/static/format.js");
+  const { groupName } = await import("/static/cells.js");
+  const scaled = [value(72204000, "ns a step"), value(1.5e6, "bytes a step"), percent(294.4)];
+  return [...scaled, groupName("11022204950826225271")];
+}"""
+
+
+def test_numbers_have_the_unit_of_their_scale(served: Any, visit: Any) -> None:
+    page = visit(served).page
+    assert page.evaluate(NUMBERS) == ["72.2 ms a step", "1.50 MB a step", "294×", "…225271"]
+    lengths = """(one) => one.textContent.match(/(for|of|long|took|longest) \\d{6,} ns/g)"""
+    assert page.locator("main").evaluate(lengths) is None
+
+
+KERNELS = [
+    "void cutlass::device_kernel<dpsk::gemm::fp8::GemmKernel>(dpsk::gemm::fp8::GemmKernel::Params)",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::Array<c, 3> >(int)",
+    "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>(float*)",
+    "void dpsk::ep::internode::combine<false, 8, __nv_bfloat16>(int4*, float*)",
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float> > >(R)",
+    "aclnnMatMul_MatMulCommon_MatMulV2", "Memcpy DtoD (Device -> Device)", "aten::add_", "torch/module.py(1)",
+    "void cutlass::device_kernel<dpsk::gemm::fp8_ptp…", "<b>", "volta_sgemm_128x32_nt",
+]  # fmt: skip
+
+
+def test_kernels_are_called_what_the_terminal_calls_them(served: Any, visit: Any) -> None:
+    said = visit(served).page.evaluate(
+        """async (names) => { const { plain } = await import("/static/kernels.js"); return names.map(plain); }""",
+        KERNELS,
+    )
+    assert said == [plain(name) for name in KERNELS]
 
 
 def test_times_that_hardly_differ_are_painted_alike(served: Any, visit: Any) -> None:

@@ -44,7 +44,11 @@ class Format(str, enum.Enum):
     type=click.IntRange(min=1),
     help="How many processes of one thread, or threads of this one; the cores else.",
 )
-@click.option("--lang", type=click.Choice(["en", "zh"]), help="Language of the text; that of the locale without it.")
+@click.option(
+    "--lang",
+    type=click.Choice(["en", "zh"]),
+    help="Language of the text and of report.html; that of the locale without it.",
+)
 @click.option("--open", "opens", is_flag=True, help="Then show it in the browser, as `hermes serve` does.")
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
 def run(
@@ -78,14 +82,16 @@ def run(
         from hermes.profiles.api import analyze
 
         report = analyze(loaded, engine=chosen)
-    written = _write(report, out) if out else []
+    from hermes.report.chinese import language, told
+
+    spoken = lang or language()
+    written = _write(report, out, spoken) if out else []
     if form is Format.TEXT:
         from rich.console import Console
 
-        from hermes.report.chinese import language, told
         from hermes.report.text import render_text
 
-        tell = told if (lang or language()) == "zh" else str
+        tell = told if spoken == "zh" else str
         render_text(report, Console(), written=written, tell=tell)
     elif form is Format.JSON:
         from hermes.report.report_json import to_json
@@ -94,7 +100,7 @@ def run(
     else:
         from hermes.report.html import render_html
 
-        sys.stdout.write(render_html(report))
+        sys.stdout.write(render_html(report, spoken))
     if opens:
         from hermes.cli.serve import serve
 
@@ -112,14 +118,14 @@ def _import_the_rest() -> None:
         template()
 
 
-def _write(report: Report, out: Path) -> list[str]:
+def _write(report: Report, out: Path, language: str) -> list[str]:
     from hermes.report.html import render_html
     from hermes.report.report_json import to_json
 
     written: list[str] = []
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name, text in (("report.html", render_html(report)), ("report.json", to_json(report))):
+        for name, text in (("report.html", render_html(report, language)), ("report.json", to_json(report))):
             (out / name).write_text(text, "utf-8")
             written.append(str(out / name))
     except OSError as refused:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from collections.abc import Mapping
 from functools import cache
 
-from hermes.report.components import sentences
+from markupsafe import escape
+
+from hermes.report.components import catalogue, sentences
 
 LANGUAGES = ("en", "zh")
 _PARTS = (("  ", "  "), (" · ", " · "), ("; ", "；"), (", ", "，"))
@@ -27,6 +30,81 @@ def told(text: str) -> str:
     if not bare or len(bare) > _LONGEST or not re.search("[a-z]{2}", bare):
         return text
     return text.replace(bare, _said(bare), 1)
+
+
+# What is code or a name of the input stays as it is.
+_PIECE = re.compile(
+    r"<(script|style|pre|code)\b.*?</\1>|<(t[dh])[^>]* class=\"name\">.*?</\2>|<[^>]*>|[^<]+", re.DOTALL
+)
+_TITLE = re.compile(r'(?<= )title="([^"]*)"')
+_BETWEEN = re.compile(r"(?<=>)[^<]+")
+_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
+_NEARLY = 0.2
+_LETTER = re.compile("[a-z]")
+_NUMBERED = re.compile(r"(\d+\. )(.+)", re.DOTALL)
+_SAID_ASIDE = re.compile(r'(?<= )(title|aria-label|data-label)="([^"]*)"')
+
+
+def page(text: str) -> str:
+    """A page of ours with its sentences in Chinese; scripts, style and code stay as they are."""
+    return _PIECE.sub(lambda found: _piece(found[0]), text).replace('<html lang="en">', '<html lang="zh-CN">', 1)
+
+
+def _piece(text: str) -> str:
+    if text.startswith("<t") and text.count("<") > 1:
+        text = _TITLE.sub(lambda found: f'title="{escape(named(html.unescape(found[1])))}"', text)
+        return _BETWEEN.sub(lambda found: str(escape(named(html.unescape(found[0])))), text)
+    if text.startswith("<") and text.count("<") > 1:
+        return text
+    if text.startswith("<"):
+        return _SAID_ASIDE.sub(lambda found: f'{found[1]}="{_of_page(found[2])}"', text)
+    return _of_page(text)
+
+
+def _of_page(text: str) -> str:
+    plain = " ".join(html.unescape(text).split())
+    said = labelled(plain)
+    # Where nothing is said the page stays as it was written.
+    return text if said == plain else _around(text, str(escape(said)))
+
+
+def labelled(text: str) -> str:
+    """A sentence of the analysis, or a label: what stands before a colon, or after a number, is one of its own."""
+    if text in _labels() or text.lower() in _labels():
+        return _labels().get(text) or _labels()[text.lower()]
+    if found := _NUMBERED.fullmatch(text):
+        return found[1] + labelled(found[2])
+    if text.endswith(":") and (bare := labelled(text[:-1])) != text[:-1]:
+        return f"{bare}："
+    for at in reversed([found.start() for found in re.finditer(": ", text)]):
+        if text[:at] in _labels():
+            return f"{_labels()[text[:at]]}：{labelled(text[at + 2 :])}"
+    ways = [told(text)]
+    if len(several := _SENTENCE.split(text)) > 1:
+        ways.append("".join(labelled(one) for one in several))
+    elif text.endswith("."):
+        ways.append(f"{labelled(text[:-1])}。")
+    # What leaves least of it as it was.
+    return min(ways, key=lambda said: len(_LETTER.findall(said)))
+
+
+def named(text: str) -> str:
+    """What stands where names of the input do: only what is a sentence of ours, whole or nearly."""
+    said = told(text) if text.count(" ") > 1 else text
+    return said if len(_LETTER.findall(said)) < _NEARLY * len(text) else text
+
+
+@cache
+def _labels() -> dict[str, str]:
+    """Titles of tables and columns, and words of the pages, as they are written and in small letters."""
+    both = [(english, said) for english, said in catalogue().values() if "{" not in english]
+    lower = {english.lower(): said for english, said in reversed(both)}
+    return lower | dict(reversed(both)) | _known()[0]
+
+
+def _around(text: str, said: str) -> str:
+    """With the space that stood around it."""
+    return f"{text[: len(text) - len(text.lstrip())]}{said}{text[len(text.rstrip()) :]}"
 
 
 @cache

@@ -18,6 +18,8 @@ _SENTENCES = "sentences.json"
 # The report's own modules: `data.js` stands where the app has one that asks its server.
 _OWN = ("data.js", "report.js")
 
+LANGUAGES = ("en", "zh")
+
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async function|function|class|const) (\w+))", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*(?://.*|/\*\*(?:(?!\*/)[\s\S])*\*/[ \t]*)\n", re.MULTILINE)
@@ -75,11 +77,14 @@ def style() -> str:
 
 
 @cache
-def words() -> dict[str, str]:
-    """The English words that the report's script may say, by their keys in the catalogue."""
+def words(language: str = "en") -> dict[str, str]:
+    """The words that the report's script may say, by their keys in the catalogue."""
     keys, prefixes = said(script())
+    place = LANGUAGES.index(language)
     return {
-        key: both[0] for key, both in catalogue().items() if key in keys or any(key.startswith(one) for one in prefixes)
+        key: both[place]
+        for key, both in catalogue().items()
+        if key in keys or any(key.startswith(one) for one in prefixes)
     }
 
 

@@ -74,10 +74,11 @@ def number(value: float | None, unit: str = "") -> str:
     """A value with its unit: `ns` and `bytes` by scale, whole numbers whole, others to three digits."""
     if value is None or not math.isfinite(value):
         return NOT_MEASURED
-    if unit == "ns":
-        return duration(round(value))
-    if unit == "bytes" and value >= 0:
-        return size(round(value))
+    scale, _, per = unit.partition(" ")
+    if scale == "ns":
+        return f"{duration(round(value))} {per}".rstrip()
+    if scale == "bytes" and value >= 0:
+        return f"{size(round(value))} {per}".rstrip()
     digits = f"{value:.0f}" if value == int(value) or abs(value) >= 1_000 else f"{value:.3g}"
     return f"{digits} {unit}" if unit else digits
 

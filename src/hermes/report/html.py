@@ -14,7 +14,18 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from hermes.model.report import Report
-from hermes.report import cells, charts, comm_text, components, format, palette, plan_words, shape, table_columns
+from hermes.report import (
+    cells,
+    charts,
+    chinese,
+    comm_text,
+    components,
+    format,
+    palette,
+    plan_words,
+    shape,
+    table_columns,
+)
 from hermes.report.inlined import inlined
 
 _TEMPLATE = "report.html.j2"
@@ -40,8 +51,11 @@ _NOTES_FIRST = 5
 _LINES = 40
 
 
-def render_html(report: Report) -> str:
-    """The page. Every text of the report is escaped; the page's policy forbids all but its own script."""
+def render_html(report: Report, language: str = "en") -> str:
+    """The page, in English (`en`) or Chinese (`zh`).
+
+    Every text of the report is escaped; the page's policy forbids all but its own script.
+    """
     css = Markup(palette.style() + components.style() + _asset("report.css"))
     script = Markup(components.script())
     degraded = [note for note in report.diagnostics if note.level == "degraded"]
@@ -52,7 +66,7 @@ def render_html(report: Report) -> str:
     ascend, inputs = table_columns.ascend_table(report), table_columns.inputs_table(report)
     split, path = charts.step_chart(report), charts.path_chart(report)
     held = [table for table in (ascend, *communication, *structure, *shown, inputs) if table.rows]
-    return template().render(
+    page = template().render(
         report=report,
         css=css,
         script=script,
@@ -66,7 +80,7 @@ def render_html(report: Report) -> str:
         layers=_LAYERS,
         anchors=_anchors(report),
         place=shape.place(report.verdict.rank, report.verdict.step),
-        data=Markup(inlined(report, held, split, path)),
+        data=Markup(inlined(report, held, split, path, language)),
         split=split,
         components=shape.COMPONENTS,
         path=path,
@@ -74,7 +88,7 @@ def render_html(report: Report) -> str:
         width=charts.WIDTH,
         height=charts.HEIGHT,
         tables=shown,
-        absent=[table.title.lower() for table in every if not table.rows and not _part(table.key)],
+        absent=[_absent(table.title, language) for table in every if not table.rows and not _part(table.key)],
         communication=communication,
         structure=structure,
         pipeline=comm_text.pipeline_sentence(report),
@@ -86,6 +100,11 @@ def render_html(report: Report) -> str:
             if (sentence := shape.difference_sentence(pair))
         ],
     )
+    return chinese.page(page) if language == "zh" else page
+
+
+def _absent(title: str, language: str) -> str:
+    return chinese.labelled(title) if language == "zh" else title.lower()
 
 
 def _part(key: str) -> str:

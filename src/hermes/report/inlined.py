@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hermes.model.compute_measures import ChipUsed, OperatorCost
 from hermes.model.report import Report
-from hermes.report import components
+from hermes.report import chinese, components
 from hermes.report.cells import LIMIT, Cell, Table
 from hermes.report.charts import StepChart
 from hermes.report.format import clean
@@ -21,14 +21,19 @@ _OPERATORS = 500
 _OF_ROOFLINE = ("operator", "shapes", "flops", "bytes", "tflops", "total_ms", "bound")
 
 
-def inlined(report: Report, tables: Sequence[Table], split: StepChart, path: StepChart) -> str:
+Tell = Callable[[str], str]
+
+
+def inlined(report: Report, tables: Sequence[Table], split: StepChart, path: StepChart, language: str = "en") -> str:
     """The text of the element `data`: tables with their cells as they are written, and the charts' own values."""
+    tell, name = (chinese.labelled, chinese.named) if language == "zh" else (str, str)
     keys = {table.key for table in tables}
     held: dict[str, object] = {
-        "words": components.words(),
+        "language": language,
+        "words": components.words(language),
         "written": LIMIT,
-        "tables": {table.key: _table(table) for table in tables},
-        "charts": {"split": _chart(split), "path-chart": _chart(path)},
+        "tables": {table.key: _table(table, tell, name) for table in tables},
+        "charts": {"split": _chart(split, tell), "path-chart": _chart(path, tell)},
         "document": {
             "compute": _compute(report),
             "rank_matrix": blocks(report)["rank_matrix"] if "rank_matrix" in keys else None,
@@ -37,14 +42,14 @@ def inlined(report: Report, tables: Sequence[Table], split: StepChart, path: Ste
     return json.dumps(held, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPED)
 
 
-def _table(table: Table) -> dict[str, object]:
+def _table(table: Table, tell: Tell, name: Tell) -> dict[str, object]:
     return {
         "columns": [
-            [heading.title, heading.unit, _kind(heading.words, [row[at] for row in table.rows])]
+            [tell(heading.title), heading.unit, _kind(heading.words, [row[at] for row in table.rows])]
             for at, heading in enumerate(table.headings)
         ],
-        "rows": [[_cell(cell) for cell in row] for row in table.rows],
-        "about": " ".join(filter(None, (table.about, f"{table.beyond}." if table.beyond else ""))),
+        "rows": [[_cell(cell, tell, name) for cell in row] for row in table.rows],
+        "about": " ".join(filter(None, (tell(table.about), tell(f"{table.beyond}.") if table.beyond else ""))),
     }
 
 
@@ -53,22 +58,22 @@ def _kind(words: bool, cells: Sequence[Cell]) -> str:
     return ("text" if any(cell.kind == "name" for cell in cells) else "words") if words else "real"
 
 
-def _cell(cell: Cell) -> object:
+def _cell(cell: Cell, tell: Tell, name: Tell) -> object:
     """Words as they are; a number as its text, its exact value where that is another, and its note; or nothing."""
     text, note = clean(cell.text), clean(cell.note)
     if cell.kind == "absent":
-        return [text, None]
+        return [tell(text), None]
     if cell.kind != "number":
-        return text
+        return name(text) if cell.kind == "name" else tell(text)
     value = "" if cell.value == cell.text else cell.value
     return [text, value, note] if note else [text, value] if value else [text]
 
 
-def _chart(chart: StepChart) -> dict[str, object]:
+def _chart(chart: StepChart, tell: Tell) -> dict[str, object]:
     return {
         "longest": chart.longest_ns,
         "bars": [
-            {"window": bar.window_ns, "parts": [[part.kind, clean(part.name), part.ns] for part in bar.segments]}
+            {"window": bar.window_ns, "parts": [[part.kind, tell(clean(part.name)), part.ns] for part in bar.segments]}
             for bar in chart.bars
         ],
     }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 import duckdb
 import polars as pl
@@ -236,8 +236,8 @@ def _downloads(app: FastAPI, site: Site) -> None:
         return attached(reports.json(), "hermes-report.json", "application/json")
 
     @app.get("/api/download/report.html")
-    def page() -> Response:
-        return attached(reports.html(), "hermes-report.html", KINDS[".html"])
+    def page(lang: Literal["en", "zh"] = "en") -> Response:
+        return attached(reports.html(lang), "hermes-report.html", KINDS[".html"])
 
     @app.get("/api/download/table.csv")
     def table(

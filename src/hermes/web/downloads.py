@@ -63,22 +63,23 @@ class Reports:
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        self._page = b""
+        self._pages: dict[str, bytes] = {}
         self._making = threading.Lock()
 
     def json(self) -> bytes:
         """The document, as `hermes analyze --json` writes it."""
         return json.dumps(self._study.document, indent=1, ensure_ascii=False).encode("utf-8", "replace")
 
-    def html(self) -> bytes:
-        """The page that `hermes analyze` writes."""
+    def html(self, language: str = "en") -> bytes:
+        """The page that `hermes analyze` writes, in English or Chinese."""
         from hermes.profiles.api import analyze
         from hermes.report.html import render_html
 
         with self._making:
-            if not self._page:
-                self._page = render_html(analyze(self._study.loaded)).encode("utf-8", "replace")
-            return self._page
+            if language not in self._pages:
+                page = render_html(analyze(self._study.loaded), language)
+                self._pages[language] = page.encode("utf-8", "replace")
+            return self._pages[language]
 
 
 def asked(study: Study, sql: str) -> dict[str, object]:

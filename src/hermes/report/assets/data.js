@@ -8,7 +8,7 @@ import { Written } from "./cells.js";
  * @typedef {{name: string, kind: string, title?: string, exact?: string}} Column
  * @typedef {{columns: Column[], total: number, matching: number, rows: unknown[][]}} Page
  * @typedef {{longest: number, bars: {window: number, parts: [string, string, number][]}[]}} Bars
- * @typedef {{words: Record<string, string>, written: number, tables: Record<string, Held>, charts: Record<string, Bars>, document: Record<string, any>}} Data
+ * @typedef {{language: string, words: Record<string, string>, written: number, tables: Record<string, Held>, charts: Record<string, Bars>, document: Record<string, any>}} Data
  */
 
 /** @type {Data} */

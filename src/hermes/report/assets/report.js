@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import { matrix } from "./matrix.js";
 import { roofline } from "./roofline.js";
 import { table } from "./table.js";
-import { speak } from "./translate.js";
+import { speak, t } from "./translate.js";
 
 const VIEW = 16; // rows of a table before one scrolls
 
@@ -16,8 +16,9 @@ function theme() {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const dark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
   const label = () => {
-    button.textContent = dark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Switch to the ${dark() ? "light" : "dark"} theme`);
+    const now = dark();
+    button.textContent = now ? "☀" : "☾";
+    button.setAttribute("aria-label", t(now ? "to_light" : "to_dark"));
   };
   button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; label(); });
   system.addEventListener("change", label);
@@ -70,7 +71,7 @@ function charts() {
   if (ranks) document.querySelector("#rank_matrix .about")?.after(matrix(ranks));
 }
 
-speak(held.words, "en");
+speak(held.words, held.language);
 theme();
 bars("split");
 bars("path-chart");

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.units import duration
 from hermes.knowledge.cures import WITH_STACKS
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Moment
 from hermes.model.job import Job, Rows
@@ -122,7 +123,7 @@ def _of_peer(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], peer: i
                     value=float(wait.total_ns),
                     unit="ns",
                     threshold=None,
-                    where=f"{wait.source}, the longest at {wait.longest_at_ns} ns for {wait.longest_ns} ns "
+                    where=f"{wait.source}, the longest {duration(wait.longest_ns)} from {wait.longest_at_ns} ns on "
                     f"({job.inputs.get(wait.rank, '')})",
                     at=Moment(rank=wait.rank, start_ns=wait.longest_at_ns, dur_ns=wait.longest_ns),
                 )

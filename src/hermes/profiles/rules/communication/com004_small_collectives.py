@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hermes.base.units import duration
 from hermes.model.comm_measures import GroupOp, LatencyFit
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
 from hermes.model.job import Job, Rows
@@ -116,7 +117,7 @@ def _by_fit(
                     value=round(fit.fixed_share, 4),
                     unit="of its time",
                     threshold=LIMIT.value,
-                    where=f"{fit.fixed_ns} ns each, {fit.operations / steps:.0f} a step; the fit is off by "
+                    where=f"{duration(fit.fixed_ns)} each, {fit.operations / steps:.0f} a step; the fit is off by "
                     f"{fit.error:.0%}",
                 )
                 for fit in own

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.globs import literal
+from hermes.base.units import duration
 from hermes.knowledge.cures import ROOM_BESIDE_TRANSFERS
 from hermes.model.comm_measures import Contention, GroupOp
 from hermes.model.compute_measures import OperatorCost
@@ -84,7 +85,7 @@ def contention(
                     value=round(row.slowdown, 4),
                     unit="times",
                     threshold=1 + SLOWER.value,
-                    where=f"{row.beside_median_ns} ns beside, {row.alone_median_ns} ns alone",
+                    where=f"{duration(row.beside_median_ns)} beside, {duration(row.alone_median_ns)} alone",
                 )
                 for row in worst[:3]
             ),

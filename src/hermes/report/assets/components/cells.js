@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { bandwidth, bytes, clean, clip, duration, number, percent, runs, since } from "./format.js";
 import { has, t } from "./translate.js";
+import { plain } from "./kernels.js";
 
 const MOMENT = /^(start|ts|alloc|release|launch|src|dst|longest_at|.*_at)_ns$/;
 const SHARE = /(^|_)(share|usage|mfu|overlap|fragmentation|empty|full|busiest|roof_share|coverage)$/;
@@ -118,6 +119,7 @@ export function exactTitle(name) {
 
 /** Text from a trace in the page: one line, cut, its end readable on focus. @param {string} value @param {number} [limit] */
 export function spelt(value, limit = LONG) {
-  const shown = clip(clean(value), limit);
-  return h("bdi", { class: "name", title: shown.length > 24 ? clip(clean(value), 2000) : null }, shown);
+  const said = plain(value);
+  const shown = clip(clean(said), limit);
+  return h("bdi", { class: "name", title: shown.length > 24 || said !== value ? clip(clean(value), 2000) : null }, shown);
 }

@@ -261,7 +261,7 @@ class Table {
   cell(column, value, named, place) {
     const shown = text(column.name, value);
     const absent = numeric(column.name, column.kind) ? "absent n" : "absent";
-    if (shown === null || shown === "") return h("td", { class: absent }, "–");
+    if (shown === null || (shown === "" && !(value instanceof Written))) return h("td", { class: absent }, "–");
     if (value instanceof Written && value.absent) return h("td", { class: absent }, shown);
     const lead = place === 0 && this.options.href?.(named);
     if (column.name === "component" && COMPONENTS.has(String(value))) return h("td", {}, key(String(value)), shown);

@@ -1,7 +1,8 @@
 // Arrivals: one small chart for each group, of how long each of its ranks waits for the last one.
 
 import { button, h, s } from "../dom.js";
-import { clean, clip, duration, number } from "../format.js";
+import { clip, duration, number } from "../format.js";
+import { groupName } from "../cells.js";
 import { doc, keep, param, to } from "../data.js";
 import { t } from "../translate.js";
 import { section } from "./parts.js";
@@ -63,4 +64,4 @@ function panel(rows, most) {
 }
 
 /** @param {Arrival[]} rows */
-const named = ([{ group, parallel }]) => (parallel && parallel !== group.toLowerCase() ? `${parallel} (${clip(clean(group), 40)})` : clip(clean(group), 60));
+const named = ([{ group, parallel }]) => (parallel && parallel !== group.toLowerCase() ? `${parallel} (${clip(groupName(group), 40)})` : clip(groupName(group), 60));

@@ -1,12 +1,12 @@
 // Overview: what is wrong, where, what to do; only then the numbers behind it.
 
 import { h } from "../dom.js";
-import { clean, clip, duration, percent, runs } from "../format.js";
+import { bytes, clean, clip, duration, percent, runs } from "../format.js";
 import { doc, rowsOf, splits, timelineAt, to, typical } from "../data.js";
 import { PARTS, legend, partsOf, stack } from "../charts.js";
 import { told } from "../sentences.js";
 import { key, table } from "../table.js";
-import { t } from "../translate.js";
+import { current, t } from "../translate.js";
 import { span, glance } from "./glance.js";
 import { copied, section, stepOf } from "./parts.js";
 
@@ -166,9 +166,10 @@ function confidence(amount) {
 }
 
 /** @param {number | null} amount @param {string} unit */
-function value(amount, unit) {
+export function value(amount, unit) {
   if (amount === null) return "–";
-  if (unit === "ns") return duration(amount);
+  const [scale, ...per] = unit.split(" ");
+  if (scale === "ns" || scale === "bytes") return [scale === "ns" ? duration(amount) : bytes(amount), ...per].join(" ");
   if (unit.startsWith("of ")) return `${percent(amount)} ${unit}`;
   return `${Number.isInteger(amount) ? amount : amount.toPrecision(3)} ${unit}`;
 }
@@ -197,7 +198,7 @@ function coverage(document) {
       h("dt", {}, t("coverage.seen")), h("dd", {}, runs(seen.ranks_seen, t("to")) || t("none")),
       h("dt", {}, t("coverage.expected")), h("dd", {}, seen.ranks_expected === null ? t("not_known") : `${seen.ranks_expected} (${clean(seen.ranks_expected_source)})`),
       h("dt", {}, t("coverage.steps")), h("dd", {}, seen.steps.length ? runs(seen.steps, t("to")) : t("coverage.unmarked"))),
-    h("p", { class: "links" }, t("download"), " ", ["html", "json"].flatMap((kind) => [h("a", { href: `/api/download/report.${kind}`, download: "", target: "_blank" }, t(`download.${kind}`)), " "])),
+    h("p", { class: "links" }, t("download"), " ", ["html", "json"].flatMap((kind) => [h("a", { href: to(`/api/download/report.${kind}`, { lang: kind === "html" ? current() : null }), download: "", target: "_blank" }, t(`download.${kind}`)), " "])),
     rowsOf("diagnostics") ? table({ table: "diagnostics", columns: ["level", "message", "lost", "hint", "where"], view: 6 }) : null,
     table({ table: "inputs", columns: ["rank", "format", "level", "chip", "vendor", "capture", "path", "degraded"], view: 6 }),
   );
