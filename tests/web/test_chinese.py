@@ -10,6 +10,7 @@ import pytest
 from tests.shared_jobs import Jobs
 from tests.web.visits import COMPLETE
 
+from hermes.report.chinese import told
 from hermes.report.components import sentences
 from hermes.web.front import PAGES
 from hermes_testing import Fault, Job
@@ -65,6 +66,33 @@ def test_sentences_of_the_analysis_are_told_in_chinese_and_names_stay(served: An
       teach({"{} of the step is {}": "步的 {1} 为{2}", "copying": "拷贝"});
       return [told(text), told("aten::copy_ of MatMul"), told(" copying ")]; }"""
     assert page.evaluate(told, "52% of the step is copying") == ["步的 52% 为拷贝", "aten::copy_ of MatMul", " 拷贝 "]
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
+def test_choices_and_short_titles_are_in_chinese_too(served: Any, visit: Any) -> None:
+    seen = visit(served, locale="zh-CN")
+    assert seen.open("host").locator("option").first.inner_text() == "卡 0"
+    assert seen.open("path").locator("option").first.inner_text().startswith("卡 ")
+    heads = seen.open("ranks").locator(".heat").last.locator("thead th").all_inner_texts()
+    assert len(heads) > 5
+    assert [one for one in heads if not re.search(r"[一-鿿]", one)] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("only ranks 0 and 1 of 8 were collected", "8 卡中只采集了卡 0 和 1"),
+        ("only rank 0 of 64 was collected", "64 卡中只采集了卡 0"),
+        (
+            "Saving or logging leaves the device free for 7% of the step on rank 3",
+            "保存或写日志使卡 3 的设备空闲步的 7%",
+        ),
+        ("Let segments grow", "允许内存段扩展"),
+    ],
+)
+def test_what_is_missing_and_what_to_do_is_told_in_chinese(said: str, meant: str) -> None:
+    assert told(said) == meant
 
 
 def test_each_gap_of_a_sentence_stands_in_what_it_means() -> None:

@@ -189,6 +189,26 @@ def test_tables_without_rows_are_named_in_one_line_and_take_no_room(served: Any,
     assert page.locator("[role=tab]:visible", has_text="Queues of the input pipeline").count() == 0
 
 
+def test_tabs_take_one_line_of_a_phone(served: Any, visit: Any) -> None:
+    page = visit(served, width=390).open("host")
+    assert page.locator("[role=tab]:visible").count() > 6
+    assert page.locator(".tabs").evaluate("(one) => one.getBoundingClientRect().height") < 60
+
+
+DIM = """(theme) => {
+  document.documentElement.dataset.theme = theme;
+  const frame = Object.assign(document.createElement("iframe"), { className: "perfetto" });
+  document.querySelector("main").append(frame);
+  return getComputedStyle(frame).filter;
+}"""
+
+
+def test_the_timeline_is_dark_in_the_dark_theme(served: Any, visit: Any) -> None:
+    page = visit(served).page
+    assert page.evaluate(DIM, "light") == "none"
+    assert "invert" in page.evaluate(DIM, "dark")
+
+
 def test_charts_of_memory_share_their_axes_and_show_the_steps(served: Any, visit: Any) -> None:
     page = visit(served).open("memory?rank=0")
     charts = page.locator("figure.lines svg")

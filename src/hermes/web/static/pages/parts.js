@@ -5,6 +5,7 @@ import { button, h, prose, say } from "../dom.js";
 import { clean } from "../format.js";
 import { chiefRank, doc, keep, param, tables } from "../data.js";
 import { text, title } from "../cells.js";
+import { told } from "../sentences.js";
 import { has, t } from "../translate.js";
 import { tableTitle } from "./tabs.js";
 
@@ -16,7 +17,7 @@ export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(abo
  * @param {string} name @param {string} label @param {[string, string][]} options @param {string} value @param {string[]} [forget]
  */
 export function picker(name, label, options, value, forget = []) {
-  const select = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => { keep({ ...Object.fromEntries(forget.map((old) => [old, null])), [name]: select.value }); window.dispatchEvent(new Event("hermes:show")); } }, options.map(([key, text]) => h("option", { value: key }, text))));
+  const select = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => { keep({ ...Object.fromEntries(forget.map((old) => [old, null])), [name]: select.value }); window.dispatchEvent(new Event("hermes:show")); } }, options.map(([key, text]) => h("option", { value: key }, /^rank \d/.test(text) ? told(text) : text))));
   select.value = value;
   return h("label", { class: "picker" }, label, select);
 }
