@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from hermes.precision.read.tensors import Array, Files, numbers
 
 _BLOCK = 1 << 13
 """Elements compared at once: they stay in the processor's cache, and are too few for its other cores to be woken."""
+_ROWS = 1 << 12
+"""Rows of statistics compared at once."""
 _RESOLUTION = 2.0**-21
 """What float32 sums of the statistics themselves may be off by, of the norm: below it they say nothing."""
 Pair = tuple[int, int]
@@ -69,19 +72,12 @@ class Distances:
 
     def prepare(self, pairs: Iterable[Pair]) -> None:
         """Find the distances of all pairs that have statistics, in one go."""
-        plain = [pair for pair in dict.fromkeys(pairs) if self._plain(pair)]
-        if not plain:
-            return
-        golden = _table(self._golden.values, [one for one, _ in plain])
-        target = _table(self._target.values, [two for _, two in plain])
-        self._known.update(zip(plain, _of_statistics(golden, target), strict=True))
-
-    def _plain(self, pair: Pair) -> bool:
-        one, two = self._golden.values[pair[0]], self._target.values[pair[1]]
-        return (
-            one.stats is not None and two.stats is not None and one.shape == two.shape and one.dtype == two.dtype
-            and not (one.data and two.data)
-        )  # fmt: skip
+        first, second = self._golden.values, self._target.values
+        plain = [pair for pair in dict.fromkeys(pairs) if _plain(first[pair[0]], second[pair[1]])]
+        for start in range(0, len(plain), _ROWS):
+            part = plain[start : start + _ROWS]
+            tables = _table(first, [one for one, _ in part]), _table(second, [two for _, two in part])
+            self._known.update(zip(part, _of_statistics(*tables), strict=True))
 
     def of(self, golden: int, target: int) -> Distance:
         """The distance of one pair."""
@@ -140,6 +136,13 @@ class Distances:
         return of_elements(first, second)
 
 
+def _plain(one: Value, two: Value) -> bool:
+    return (
+        one.stats is not None and two.stats is not None and one.shape == two.shape and one.dtype == two.dtype
+        and not (one.data and two.data)
+    )  # fmt: skip
+
+
 def between(first: Value, second: Value) -> float | None:
     """How far two values of one side are apart, by their statistics; None where these do not tell."""
     if (
@@ -153,13 +156,15 @@ def between(first: Value, second: Value) -> float | None:
 
 
 def _table(values: tuple[Value, ...], places: list[int]) -> npt.NDArray[np.float64]:
-    width = max((len(values[place].stats or ()) for place in places), default=STATS)
-    rows = [values[place].stats for place in places]
-    if all(row is not None and len(row) == width for row in rows):
-        return np.array(rows, dtype=np.float64).reshape(len(rows), width)
+    rows = [values[place].stats or () for place in places]
+    lengths = set(map(len, rows))
+    width = max(lengths, default=STATS)
+    if len(lengths) == 1:
+        every = itertools.chain.from_iterable(rows)
+        return np.fromiter(every, np.float64, len(rows) * width).reshape(len(rows), width)
     table = np.full((len(rows), width), np.nan)
     for at, row in enumerate(rows):
-        table[at, : len(row or ())] = row or ()
+        table[at, : len(row)] = row
     return table
 
 
@@ -179,8 +184,9 @@ def _of_statistics(golden: npt.NDArray[np.float64], target: npt.NDArray[np.float
         same = exact.all(axis=1) | (golden[:, :width] == target[:, :width]).all(axis=1)
         apart = np.where(same, 0.0, np.maximum(apart, floor))
     bad = [np.nan_to_num(table[:, 4] + table[:, 5]) for table in (golden, target)]
+    new = tuple.__new__
     return [
-        Distance("statistics", float(a), float(s), float(n), float(m))
+        new(Distance, ("statistics", a, s, n, m, "", None, None, None, None))
         for a, s, n, m in zip(apart.tolist(), size.tolist(), bad[0].tolist(), bad[1].tolist(), strict=True)
     ]
 

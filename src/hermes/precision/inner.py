@@ -25,7 +25,8 @@ class Inner:
         self._all_known = False
         self._operators = any(op.phase == "backward" and not op.name.startswith("gradient of ") for op in step.ops)
         """Whether operators of the backward pass were recorded, which tell more than gradients of modules."""
-        called = [op for op in step.ops if op.name.startswith(("module.", "gradient of "))]
+        kinds = {name for name in {op.name for op in step.ops} if name.startswith(("module.", "gradient of "))}
+        called = [op for op in step.ops if op.name in kinds] if kinds else []
         self._any = bool(called)
         modules = [op for op in called if op.name.startswith("module.") and "." not in op.module]
         self._given = {number for op in modules for number in op.inputs}
@@ -55,10 +56,11 @@ class Inner:
         where = one.module.rpartition(".")[0]
         return f"what the code of {where} computes before it differs, and the modules before it agree"
 
-    def add(self, op: Op, seen: list[Distance]) -> None:
+    def add(self, op: Op, inputs: list[Distance], outputs: list[Distance]) -> None:
         """A call was compared: its distances count for all modules around it."""
         if not self._any:
             return
+        seen = [*inputs, *outputs]
         apart = max((one.relative for one in seen if math.isfinite(one.relative)), default=0.0)
         if any(one.nan_golden != one.nan_target or one.what for one in seen):
             apart = math.inf

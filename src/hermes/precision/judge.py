@@ -84,7 +84,7 @@ class _Judge:
         if step is not None:
             row = next(at for at, (one, _) in enumerate(self._pairs) if one == step.golden)
             self._found.suspects.append(replace(step, at=row))
-            self._found.rows[row] = replace(self._found.rows[row], state="blamed")
+            self._found.rows[row] = self._found.rows[row]._replace(state="blamed")
         self._found.drift = median_of(self._found.updates) if self._found.updates else self._before.drift
         return self._found
 
@@ -108,13 +108,13 @@ class _Judge:
     # -- one pair
 
     def _pair(self, at: int, one: Op, two: Op) -> None:
-        inputs = [self._distances.of(*pair) for pair in self._read(one, two)]
-        made = self._filled(list(zip(one.outputs, two.outputs, strict=False)))
-        outputs = [self._distances.of(*pair) for pair in made]
-        worst_in = max(inputs, key=badness, default=None)
-        collective = is_collective(one.name)
-        self._collectives += collective
-        suspect = self._inputs_to_blame(at, one, two, inputs)
+        of = self._distances.of
+        read = self._read(one, two)
+        inputs = [of(*pair) for pair in read]
+        outputs = [of(*pair) for pair in self._filled(list(zip(one.outputs, two.outputs, strict=False)))]
+        worst_in = inputs[0] if len(inputs) == 1 else max(inputs, key=badness, default=None)
+        self._collectives += is_collective(one.name)
+        suspect = self._inputs_to_blame(one, two, read, inputs)
         ratio, worst, tolerance = self._outputs_ratio(one, two, outputs, inputs)
         if suspect is None:
             suspect = self._operator_to_blame(at, one, two, inputs, worst, ratio)
@@ -130,8 +130,8 @@ class _Judge:
         )  # fmt: skip
         if suspect is not None and len(self._found.suspects) < _MOST_BLAMED:
             self._found.suspects.append(replace(suspect, at=at, collectives=self._collectives))
-        self._inner.add(one, [*inputs, *outputs])
-        if any(not one.equal and one.known != "none" for one in outputs):
+        self._inner.add(one, inputs, outputs)
+        if self._exact and any(not one.equal and one.known != "none" for one in outputs):
             self._exact = False
         if one.phase == "update" and worst is not None:
             self._found.updates[one.parameter] = worst.relative
@@ -167,7 +167,7 @@ class _Judge:
             else:
                 ratio = out.apart / tolerance if tolerance else (math.inf if out.apart else 0.0)
             found.append((ratio, out, tolerance))
-        return max(found, key=lambda one: one[0])
+        return found[0] if len(found) == 1 else max(found, key=lambda one: one[0])
 
     def _operator_to_blame(
         self, at: int, one: Op, two: Op, inputs: list[Distance], out: Distance | None, ratio: float
@@ -175,6 +175,8 @@ class _Judge:
         if one.phase == "gradient" and len(one.outputs) != len(two.outputs):
             side = "target" if one.outputs else "golden run"
             return self._dropped(one, two, side)
+        if ratio <= 1 and one.phase != "gradient" and (out is None or not out.what) and one.args == two.args:
+            return None
         different = difference(one.args, two.args)
         inputs_fine = inputs_agree(inputs) or only_rounding(inputs, ratio)
         if not self._found.suspects and out is not None and born(inputs, out):
@@ -213,12 +215,12 @@ class _Judge:
 
     # -- its inputs
 
-    def _inputs_to_blame(self, at: int, one: Op, two: Op, inputs: list[Distance]) -> Suspect | None:
+    def _inputs_to_blame(self, one: Op, two: Op, read: list[tuple[int, int]], inputs: list[Distance]) -> Suspect | None:
         """An input that differs though what made it cannot be paired: a block, or something from outside, is to
         blame."""
         if len(one.inputs) != len(two.inputs) or one.phase == "update":
             return None
-        for pair, distance in zip(self._read(one, two), inputs, strict=True):
+        for pair, distance in zip(read, inputs, strict=True):
             if distance.equal or (distance.known == "none" and not distance.what):
                 continue
             if pair in self._seen:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from hermes.precision.distance import Distance
 from hermes.precision.model import Step, Value
 from hermes.precision.names import family
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(NamedTuple):
     """One line of the table: an operator on both sides, or on one, with the worst of its distances."""
 
     golden: int | None

@@ -274,11 +274,13 @@ def keeps_order(name: str) -> bool:
     return family(name) in ("detach", "alias", "view", "_unsafe_view", "reshape", "clone", "contiguous", "lift_fresh")
 
 
+@functools.lru_cache(maxsize=100_000)
 def is_comparison(name: str) -> bool:
     """Whether its result says which of two numbers is larger, or that they are equal in every bit."""
     return family(name) in ("eq", "ne", "lt", "gt", "le", "ge", "equal", "isclose")
 
 
+@functools.lru_cache(maxsize=100_000)
 def is_collective(name: str) -> bool:
     """Whether ranks take part in it together."""
     return name.startswith(("c10d.", "_c10d_functional.", "c10d_functional.", "Distributed."))

@@ -36,6 +36,10 @@ STEEP: Final = 4.0
 """How much it may enlarge their absolute distance, where its slope is not known."""
 _FLAT: Final = 32.0
 _SAFE = 1e-300
+_STEEP = frozenset(
+    ["log", "_log_softmax", "logsumexp", "log1p", "reciprocal", "rsqrt", "div", "pow", "sqrt", "addcdiv"]
+)
+"""Operators whose slope grows without bound somewhere."""
 
 
 def roundoff(dtype: str) -> float:
@@ -68,10 +72,10 @@ class Noise:
         return any(roundoff(self._golden.values[number].dtype) < roundoff(dtype) for number in one.inputs)
 
     def _coarser(self, one: Op, two: Op, at: int) -> str:
-        found = ["float32"]
-        if at < len(one.outputs):
-            found = [self._golden.values[one.outputs[at]].dtype, self._target.values[two.outputs[at]].dtype]
-        return max(found, key=roundoff)
+        if at >= len(one.outputs):
+            return "float32"
+        found = self._golden.values[one.outputs[at]].dtype, self._target.values[two.outputs[at]].dtype
+        return found[0] if found[0] == found[1] else max(found, key=roundoff)
 
     @staticmethod
     def _rounded(kind: str, dtype: str, size: float, inputs: list[float]) -> float:
@@ -87,11 +91,16 @@ class Noise:
         return MARGIN * unit * max(size, *inputs, 0.0) if inputs else MARGIN * unit * size
 
     def _passed_on(self, kind: str, op: Op, out: Distance, inputs: list[Distance]) -> float:
-        worst = max((one.relative for one in inputs if math.isfinite(one.relative)), default=0.0)
+        worst = far = 0.0
+        for one in inputs:
+            apart, size = one.apart, one.size
+            if far < apart < math.inf:
+                far = apart
+            if size > 0 and worst < apart / size < math.inf:
+                worst = apart / size
         if not worst:
             return 0.0
         passed = GAIN * worst * out.size
-        apart = [one.apart for one in inputs if math.isfinite(one.apart)]
         if kind == "contraction":
             sizes = [max(one.size, _SAFE) for one in inputs]
             passed += sum(
@@ -100,21 +109,10 @@ class Noise:
                 if math.isfinite(one.apart)
             )
         else:
-            passed += STEEP * max(apart, default=0.0)
+            passed += STEEP * far
         if kind == "reduction":
-            passed += _FLAT * max(apart, default=0.0)
-        if family(op.name) in (
-            "log",
-            "_log_softmax",
-            "logsumexp",
-            "log1p",
-            "reciprocal",
-            "rsqrt",
-            "div",
-            "pow",
-            "sqrt",
-            "addcdiv",
-        ):
+            passed += _FLAT * far
+        if family(op.name) in _STEEP:
             passed += GAIN * worst * math.sqrt(max(self._count(op), 1))
         if is_comparison(op.name) and len(op.inputs) > 1:
             # Two tensors that are close to each other may differ in any direction anywhere.

@@ -85,10 +85,10 @@ def casts(step: Step, places: list[int]) -> str:
 
 def unfilled(step: Step) -> frozenset[int]:
     """Values that show memory that no operator has filled, or scratch that a recurrent layer keeps for itself."""
+    if not any(is_empty(name) or "rnn" in name for name in {op.name for op in step.ops}):
+        return frozenset()
     empty = {op.number for op in step.ops if is_empty(op.name)}
     scratch = {op.number for op in step.ops if "rnn" in op.name}
-    if not empty and not scratch:
-        return frozenset()
     made = ((value, root_maker(step, value.number)) for value in step.values)
     return frozenset(value.number for value, at in made if at in empty or (at in scratch and value.dtype == "uint8"))
 
@@ -162,6 +162,8 @@ def other_result(golden: Step, target: Step, one: Op, two: Op, pair: tuple[int, 
     assert maker is not None
     assert other is not None
     places = golden.ops[maker].outputs, target.ops[other].outputs
+    if len(places[0]) == 1 == len(places[1]):
+        return None
     if pair[0] not in places[0] or pair[1] not in places[1]:
         return None
     at = places[0].index(pair[0]), places[1].index(pair[1])

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,18 @@ from hermes.precision.model import Frame, Op, Place, Run, Step, Value, View
 
 _RANK = re.compile(r"rank(\d{1,6})")
 _PART = re.compile(r"step\d{1,12}\.\d{3,9}\.safetensors")
-_SHARED = re.compile(rb'^\{\s*"(?:format|module|stack|step)"', re.M)
-"""Lines that are known by their first key, and belong to more than one step or begin one."""
+_SHARED = re.compile(rb'\n\{\s*"(?:format|module|stack|step)"')
+"""Lines that are known by their first key, and belong to more than one step or begin one, after the end of another."""
 _LONGEST_LINE = 64 << 20
+_AT_ONCE = 4 << 20
+"""Bytes of lines that are taken apart together."""
 _MOST_VALUES = 20_000_000
 _LARGEST = 1 << 50
 _TEXT = 400
 _NUMBERS = frozenset([int])
-_FLOATS = {float}
-_PLAIN = frozenset(["value", "dtype", "shape", "device", "stats", "by"])
+_OBJECTS = {dict}
+_new = tuple.__new__
+"""Makes what is made by the hundred thousand in half of the time that naming its fields takes."""
 
 
 def is_recording(path: Path) -> bool:
@@ -85,9 +89,9 @@ class Index:
     def _scan(self) -> None:
         text = (self._folder / INDEX).read_bytes()
         begins: list[tuple[int, int]] = []
-        for match in _SHARED.finditer(text):
-            end = text.find(b"\n", match.start())
-            line = _line(text[match.start() : end if end >= 0 else len(text)])
+        for start in itertools.chain([0], (match.start() + 1 for match in _SHARED.finditer(text))):
+            end = text.find(b"\n", start)
+            line = _line(text[start : end if end >= 0 else len(text)])
             if line is None:
                 continue  # `load` counts what is damaged
             if "format" in line:
@@ -101,41 +105,41 @@ class Index:
             elif "frames" in line:
                 self.stacks[_int(line.get("stack"), -1)] = _frames(line["frames"])
             elif "step" in line and "rng" in line:
-                begins.append((_int(line["step"], -1), match.start()))
+                begins.append((_int(line["step"], -1), start))
         for (step, begin), (_, end) in itertools.pairwise([*begins, (-1, len(text))]):
             self.spans.setdefault(step, []).append((begin, end))
         if not self.head and (self.spans or self.modules):
             self._say("the head is missing", "this rank")
 
-    def _lines(self, step: int) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+    def _lines(self, step: int) -> Iterator[dict[str, Any]]:
         damaged = 0
         with (self._folder / INDEX).open("rb") as file:
             for begin, end in self.spans[step]:
                 file.seek(begin)
-                text = file.read(end - begin)
-                whole = _all_at_once(text)
-                if whole is not None:
-                    found += whole
-                    continue
-                for raw in filter(bytes.strip, text.split(b"\n")):
-                    line = _line(raw)
-                    if line is not None:
-                        found.append(line)
-                    else:
-                        damaged += 1
+                while file.tell() < end:
+                    left = end - file.tell()
+                    text = file.read(min(_AT_ONCE, left))
+                    text += file.readline(left - len(text))
+                    if not text:
+                        break  # somebody cut it off just now
+                    whole = _all_at_once(text)
+                    if whole is None:
+                        found = [_line(raw) for raw in filter(bytes.strip, text.split(b"\n"))]
+                        whole = [line for line in found if line is not None]
+                        damaged += len(found) - len(whole)
+                    yield from whole
         if damaged:
             self._say(f"{damaged} lines cannot be read", "what they held")
-        return found
 
     def load(self, step: int) -> Step:
         """One step, as far as it can be read."""
         lines = self._lines(step)
+        head = next(lines, {})
         values: list[Value] = []
         ops: list[Op] = []
         ends: dict[int, int] = {}
         complete, dropped, wrong = False, 0, 0
-        for line in lines[1:]:
+        for line in lines:
             try:
                 if "value" in line:
                     values.append(self._value(line, len(values)))
@@ -154,7 +158,7 @@ class Index:
             values, ops = _by_end(values, ops, ends)
         self._tell(step, wrong, dropped, complete=complete)
         return Step(
-            rank=self.rank, step=step, rng=_text(lines[0].get("rng")), ops=tuple(ops), values=tuple(values),
+            rank=self.rank, step=step, rng=_text(head.get("rng")), ops=tuple(ops), values=tuple(values),
             complete=complete, dropped=dropped,
         )  # fmt: skip
 
@@ -174,12 +178,11 @@ class Index:
             raise ValueError("no dtype")
         shape = _possible(tuple(line["shape"]))
         stats = line.get("stats")
-        if line.keys() <= _PLAIN:
+        by = line.get("by")
+        if stats is not None and len(line) == (5 if by is None else 6) and "device" in line:
             # Nine of ten are no more than this.
-            by = line.get("by")
-            return Value(
-                number, dtype[:_TEXT], shape, _stats(stats) if stats is not None else None, "", None, _maybe(by)
-            )
+            by = by if type(by) is int and by >= 0 else None
+            return _new(Value, (number, dtype[:_TEXT], shape, _stats(stats), "", None, by, None, "", "", (), 0))
         view = line.get("view")
         return Value(
             number, _text(dtype), shape, _stats(stats) if stats is not None else None, _text(line.get("print")),
@@ -207,15 +210,16 @@ class Index:
     def _op(self, line: dict[str, Any], number: int, values: int) -> Op:
         get = line.get
         inputs, outputs = tuple(line["in"]), tuple(line["out"])
-        for one in (*inputs, *outputs):
+        for one in inputs + outputs:
             if type(one) is not int or not 0 <= one < values:
                 raise ValueError("a value that is not there")
         module = get("module")
-        return Op(
-            _text(line["op"]), number, _text(line["phase"]), self.modules.get(module, "") if module is not None else "",
-            self.stacks.get(get("stack", -1), ()), inputs, outputs, get("args"), _maybe(get("for")), get("random"),
+        path = self.modules.get(module, "") if module is not None else ""
+        return _new(Op, (
+            _text(line["op"]), number, _text(line["phase"]), path, self.stacks.get(get("stack", -1), ()), inputs,
+            outputs, get("args"), _maybe(get("for")), get("random"),
             _text(get("parameter")) if "parameter" in line else "",
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _say(self, what: str, lost: str) -> None:
         self._diagnostics.append(Diagnostic(level="degraded", message=what, where=str(self._folder / INDEX), lost=lost))
@@ -252,16 +256,20 @@ def _line(raw: bytes) -> dict[str, Any] | None:
 def _all_at_once(text: bytes) -> list[dict[str, Any]] | None:
     """All lines in one go, which is faster; None where one of them is damaged."""
     try:
-        found = json.loads(b"[" + b",".join(text.rstrip(b"\n").split(b"\n")) + b"]")
+        found = json.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
     except (ValueError, RecursionError):
         return None
-    return found if all(type(one) is dict for one in found) else None
+    return found if set(map(type, found)) <= _OBJECTS else None
 
 
 def _stats(row: list[Any]) -> tuple[float, ...]:
     if len(row) != len(STATISTICS):
         raise ValueError("another number of statistics")
-    return tuple(row) if set(map(type, row)) == _FLOATS else tuple(map(float, row))
+    try:
+        sum(row)  # whole numbers may stay what they are
+    except TypeError:
+        return tuple(map(float, row))  # some are the text nan or inf
+    return tuple(row)
 
 
 def _frames(frames: Any) -> tuple[Frame, ...]:
