@@ -43,6 +43,14 @@ def test_no_page_shows_the_key_of_a_word_for_the_word(served: Any, visit: Any) -
         assert seen.open(path).evaluate(KEYS) == [], path
 
 
+def test_a_long_command_is_wrapped_on_a_phone(ungrouped: Any, visit: Any) -> None:
+    seen = visit(ungrouped, width=390)
+    page = seen.open("compare")
+    assert page.locator(".copied pre").inner_text().startswith("hermes serve /")
+    assert page.locator(".copied pre").evaluate("(one) => one.clientHeight") > 40
+    assert seen.overflow() <= 0
+
+
 def test_text_in_charts_is_readable_on_a_phone(served: Any, visit: Any) -> None:
     seen = visit(served, width=390)
     for path in PAGES:
@@ -61,6 +69,17 @@ def test_the_overview_shows_step_path_causes_and_ranks_before_one_scrolls(served
     assert "in all 3 steps" in causes.first.inner_text()
     bottom = page.locator(".glance .heat").evaluate("(one) => one.getBoundingClientRect().bottom")
     assert bottom < 900
+
+
+def test_the_map_of_the_overview_shows_any_measure(served: Any, visit: Any) -> None:
+    page = visit(served).page
+    chosen = page.locator(".glance select")
+    assert chosen.input_value() == "held"
+    chosen.select_option("comm")
+    page.wait_for_url("**/?of=comm")
+    page.locator(".glance .about", has_text="exposed communication").first.wait_for()
+    page.reload()
+    page.locator(".glance .about", has_text="exposed communication").first.wait_for()
 
 
 def test_who_holds_the_others_up_is_the_strongest_cell_and_the_first_row(served: Any, visit: Any) -> None:

@@ -2,13 +2,13 @@
 
 import { h, s } from "../dom.js";
 import { clean, clip, duration, percent, runs } from "../format.js";
-import { blamedRanks, doc, timelineAt, withHeld } from "../data.js";
+import { blamedRanks, doc, param, timelineAt, withHeld } from "../data.js";
 import { partsOf, stack } from "../charts.js";
 import { told } from "../sentences.js";
 import { colour, key } from "../table.js";
 import { t } from "../translate.js";
-import { layout, measured } from "./layout.js";
-import { stepOf } from "./parts.js";
+import { MEASURES, layout, measured } from "./layout.js";
+import { picker, stepOf } from "./parts.js";
 
 const CAUSES = 3;
 const PARTS_NAMED = 6;
@@ -104,7 +104,9 @@ export function from(steps) {
 async function map(all) {
   const usual = withHeld(all);
   if (usual.length < 2) return null;
-  return layout(usual, blamedRanks(), measured(usual, ""), (rank) => {
+  const of = measured(usual, param("of"));
+  const measure = picker("of", t("measure"), MEASURES.map((name) => [name, t(`part.${name}`)]), of);
+  return layout(usual, blamedRanks(), of, measure, (rank) => {
     const link = h("a", { href: `/ranks?rank=${rank}` });
     document.getElementById("main")?.append(link);
     link.click();

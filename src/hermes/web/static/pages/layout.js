@@ -25,9 +25,10 @@ export function measured(usual, asked) {
 
 /**
  * A section: by coordinates where they are recorded or groups tell them, else one rank after the other.
- * @param {import("../data.js").Split[]} usual @param {Set<number>} blamed @param {string} own the measure @param {(rank: number) => void} [open]
+ * @param {import("../data.js").Split[]} usual @param {Set<number>} blamed @param {string} own the measure
+ * @param {HTMLElement | null} [below] what stands below it, in the place of what asks for coordinates @param {(rank: number) => void} [open]
  */
-export async function layout(usual, blamed, own, open = undefined) {
+export async function layout(usual, blamed, own, below = null, open = into) {
   const columns = await once("columns", { table: "inputs", names: ["rank", ...DIMENSIONS].join(",") });
   const places = /** @type {Map<number, Place>} */ (new Map());
   columns.rank.forEach((/** @type {number} */ rank, /** @type {number} */ at) => places.set(rank, { rank, ...Object.fromEntries(DIMENSIONS.map((name) => [name, columns[name]?.[at] ?? null])) }));
@@ -43,7 +44,7 @@ export async function layout(usual, blamed, own, open = undefined) {
   const names = used.includes("ep") && new Set(all.map(key(used.filter((name) => name !== "ep")))).size === all.length ? used.filter((name) => name !== "ep") : used;
   const phone = innerWidth <= 640;
   const LINE = phone ? ON_A_PHONE : WRAPPED;
-  const more = open || recorded || (names.length && !typed) ? null : form();
+  const more = below ?? (recorded || (names.length && !typed) ? null : form());
   const line = names.length === 1 && all.length > (phone ? ON_A_PHONE : WIDE);
   if (!names.length || line || new Set(all.map(key(names))).size !== all.length) return drawn({ usual, blamed, own, open, more, rows: Array.from({ length: Math.ceil(seen.length / LINE) }, (_, at) => (seen.length > LINE ? `${seen[at * LINE]}` : "")), columns: seen.slice(0, LINE).map((_, at) => (seen.length > LINE ? `+${at}` : `${seen[at]}`)), rankAt: (r, c) => seen[r * LINE + c], about: line ? t("layout.line", { name: names[0], count: all.length }) : "", tell: (rank) => told(usual, rank, own) });
   const size = (/** @type {string[]} */ some) => new Set(all.map(key(some))).size;
@@ -72,9 +73,9 @@ const into = (rank) => { keep({ rank }); window.dispatchEvent(new Event("hermes:
 const told = (usual, rank, own) => `rank ${rank}: ${t(`part.${own}`)} ${duration(usual.find((row) => row.rank === rank)?.[own] ?? null) ?? t("not_measured")}`;
 
 /**
- * @param {{usual: import("../data.js").Split[], blamed: Set<number>, own: string, open?: (rank: number) => void, more: Node | null, rows: string[], columns: string[], rowTitle?: string, rankAt: (r: number, c: number) => number | undefined, about: string, tell: (rank: number) => string}} map
+ * @param {{usual: import("../data.js").Split[], blamed: Set<number>, own: string, open: (rank: number) => void, more: Node | null, rows: string[], columns: string[], rowTitle?: string, rankAt: (r: number, c: number) => number | undefined, about: string, tell: (rank: number) => string}} map
  */
-function drawn({ usual, blamed, own, open = into, more, rows, columns, rowTitle = "", rankAt, about, tell }) {
+function drawn({ usual, blamed, own, open, more, rows, columns, rowTitle = "", rankAt, about, tell }) {
   const of = new Map(usual.map((row) => [row.rank, row[own] ?? null]));
   const values = [...of.values()].filter((one) => one !== null);
   const [least, most] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 0];
