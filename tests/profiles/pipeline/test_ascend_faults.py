@@ -48,3 +48,10 @@ def test_the_straggler_s_cost_is_what_the_truth_says(tmp_path: Path) -> None:
     report = _report(replace(_FOUR, faults=(Fault(kind="fused_comm_straggler"),)), tmp_path)
     truth = json.loads((tmp_path / "job" / "truth.json").read_text("utf-8"))["faults"][0]["cost_ns_per_step"]
     assert report.findings[0].cost_ns == pytest.approx(truth, rel=0.2)
+
+
+def test_ranks_that_wait_inside_fused_kernels_are_not_called_slow(tmp_path: Path) -> None:
+    # Two groups: those of the other have the same kernels, which wait for nobody.
+    job = Job(ranks=4, tp=2, steps=2, seed=0, faults=(Fault(kind="fused_comm_straggler"),))
+    blamed = [one.blames for one in _report(job, tmp_path).findings if one.code == "CMP011"]
+    assert blamed == [("rank 0",)]

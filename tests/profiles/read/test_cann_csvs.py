@@ -34,7 +34,7 @@ Device_id,event,ddr(KB),hbm(KB),memory(KB),timestamp(us)
 MSPROF_TX = """
 Device_id,pid,tid,category,event_type,payload_type,payload_value,Start_time(us),End_time(us),message_type,message,domain
 0,5,6,0,start/end,0,0,1700000000000010.0,1700000000000090.0,0,forward,default
-0,5,6,0,marker,0,0,1700000000000095.0,1700000000000095.0,0,loss,default
+0,5,6,0,marker,0,0,1700000000000095.0,1700000000000095.0,0,loss,training
 """
 OS_RUNTIME = """
 Process ID,Thread ID,Name,Time(%),Time(us),Count,Avg(us),Max(us),Min(us)
@@ -98,9 +98,9 @@ def test_what_application_and_device_hold_is_memory(tmp_path: Path) -> None:
 
 def test_ranges_and_marks_without_a_trace_are_calls(tmp_path: Path) -> None:
     rows = _read(tmp_path, task_time=TASK_TIME, step_trace=STEP_TRACE, msprof_tx=MSPROF_TX).read("host_op")
-    assert rows.select("kind", "name", "tid", "dur_ns", "step").rows() == [
-        ("mark", "forward", 6, 80_000, 1),
-        ("mark", "loss", 6, 0, 1),
+    assert rows.select("kind", "name", "tid", "dur_ns", "step", "domain").rows() == [
+        ("mark", "forward", 6, 80_000, 1, None),
+        ("mark", "loss", 6, 0, 1, "training"),
     ]
 
 

@@ -31,6 +31,7 @@ class Given(JobMeasures):
     structure: Structure = field(default_factory=Structure)
     free: tuple[StepFree, ...] = ()
     certainty: float = 1.0
+    more: tuple[object, ...] = ()
 
     def __post_init__(self) -> None:
         job = Job(steps=JobSteps(self.splits), inputs=self.inputs, vendors=self.vendors, certainty=self.certainty)
@@ -40,6 +41,6 @@ class Given(JobMeasures):
             for op, ns in by_op.items()
         ]
         sides = flattened(self.host, self.compute, self.communication, self.structure)
-        made = JobMeasures(job, [*self.waits, *exposed, *self.held, *self.free, *sides])
+        made = JobMeasures(job, [*self.waits, *exposed, *self.held, *self.free, *sides, *self.more])
         object.__setattr__(self, "job", made.job)
         object.__setattr__(self, "_of", made._of)

@@ -14,6 +14,7 @@ from hermes.model.finding import Finding
 from hermes.model.host_measures import Contention, HostSide, QueueDepth, SettingValues, Shapes
 from hermes.model.memory_measures import MemoryGrowth, MemoryPeak, Recompute
 from hermes.model.path_measures import PathPart
+from hermes.profiles.measure.memory.headroom import Headroom
 from hermes.profiles.rules.environment import env001_slow_setting as env001
 from hermes.profiles.rules.environment import env002_profiler_overhead as env002
 from hermes.profiles.rules.environment import env003_uneven_environment as env003
@@ -462,6 +463,23 @@ def test_memory_that_grows_along_a_line_is_found_without_a_cost(measures: Make, 
     finding = found(mem004.leak, measures([split()], host=host))
     assert (finding.cost_ns, finding.gain.high_ns, finding.share) == (0, 0, 0.0)
     assert "3.0 MB each step" in finding.title
+
+
+def room(free: int) -> Headroom:
+    return Headroom(rank=0, device_id=0, step=0, capacity_bytes=64_000_000_000, told="capture",
+                    held_bytes=64_000_000_000 - free, free_bytes=free, share=free / 64_000_000_000)  # fmt: skip
+
+
+def test_memory_that_grows_says_in_how_many_steps_the_device_is_full(measures: Make, split: Make) -> None:
+    host = HostSide(growth=(growth(3_000_000),), peaks=(peak(allocated=100_000_000),))
+    given = replace(measures([split()], host=host), more=(room(1_500_000_000), room(9_000_000_000)))
+    told = {one.what: one.value for one in found(mem004.leak, given).evidence}
+    assert (told["left on the device"], told["steps until it is full, at this growth"]) == (1_500_000_000, 500)
+
+
+def test_less_recomputation_says_what_the_device_has_left_for_it(measures: Make, split: Make) -> None:
+    given = replace(measures([split()], host=recompute(250)), more=(room(1_500_000_000),))
+    assert "1.5 of 64 GB left" in found(mem005.recomputation, given).actions[0].risk
 
 
 @pytest.mark.parametrize("row", [growth(100_000), growth(3_000_000, r2=0.5), growth(-3_000_000)])

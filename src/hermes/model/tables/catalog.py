@@ -79,6 +79,7 @@ _HOST_OP = Table(
         Column("sequence", "int", "Autograd sequence number, equal in forward and backward.", null="none"),
         Column("forward_tid", "int", "Thread of the forward operator, on backward rows.", null="not a backward row"),
         Column("stack_id", "int", "Python stack, a row of `stack`.", null="not recorded"),
+        Column("domain", "text", "Domain of a user range.", null="the default domain, none, or not recorded"),
     ),
 )
 

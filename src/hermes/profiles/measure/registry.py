@@ -82,7 +82,7 @@ class PerRank:
 
     def rows(self, rank: RankTables) -> tuple[object, ...]:
         """What the function measures on a rank, as rows."""
-        made = self.function(rank)
+        made = rank.once(self.function)
         return () if made is None else tuple(made) if isinstance(made, (tuple, list, Iterator)) else (made,)
 
 

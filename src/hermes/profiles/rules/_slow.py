@@ -10,7 +10,8 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
 from hermes.model.structure_measures import Pipeline
-from hermes.profiles.rules._component import typical
+from hermes.profiles.measure.communication.fused import FusedOperator
+from hermes.profiles.rules._component import steps_of, typical
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules.rule import by_share
 
@@ -42,16 +43,23 @@ class Beside:
     free_ns: int
 
 
-def slow_by_compute(job: Job, computes: Rows[StepCompute]) -> list[Slow]:
-    """The ranks whose operators take longer than equal ones on the median rank, the slowest first."""
+def slow_by_compute(job: Job, computes: Rows[StepCompute], fused: Rows[FusedOperator] | None = None) -> list[Slow]:
+    """The ranks whose operators take longer than equal ones on the median rank, the slowest first.
+
+    What a rank waits for others inside `fused` kernels makes these longer, and is no slowness of its device.
+    """
     rows = {(row.rank, row.step): row for row in computes}
+    waits: dict[int, int] = {}
+    for one in fused or ():
+        waits[one.rank] = waits.get(one.rank, 0) + one.wait_low_ns
     found = []
     for split in typical(job):
         row = rows.get((split.rank, split.step))
         if row is None or row.over_peers_ns is None or not row.kernel_ns:
             continue
-        if by_share(SLOWER, row.over_peers_ns / row.kernel_ns) and by_share(NOISE, row.over_peers_ns / split.window_ns):
-            found.append(Slow(rank=split.rank, split=split, lost_ns=row.over_peers_ns, kernel_ns=row.kernel_ns))
+        lost = row.over_peers_ns - waits.get(split.rank, 0) // steps_of(job, (split.rank,))
+        if by_share(SLOWER, lost / row.kernel_ns) and by_share(NOISE, lost / split.window_ns):
+            found.append(Slow(rank=split.rank, split=split, lost_ns=lost, kernel_ns=row.kernel_ns))
     return sorted(found, key=lambda one: (-one.lost_ns, one.rank))
 
 

@@ -280,6 +280,16 @@ def test_user_ranges_are_marks(draft: Draft, read: Read) -> None:
     assert (row["kind"], row["name"], row["correlation"]) == ("mark", "load batch", None)
 
 
+def test_a_range_has_its_domain_and_none_in_the_default_one(draft: Draft, read: Read) -> None:
+    for start, domain in ((100, "default"), (200, "loader")):
+        draft.add(
+            "MSTX_EVENTS", startNs=start, endNs=start + 40, globalTid=(7 << 32) | 9, message=draft.name("load batch"),
+            domainId=draft.name(domain), connectionId=4000000000,
+        )  # fmt: skip
+    draft.step(1, 50, 500)
+    assert read(draft).read("host_op")["domain"].to_list() == [None, "loader"]
+
+
 def collective(draft: Draft, *, group: str = "group_name_5", peers: tuple[int, ...] = (1, 2, 3)) -> Draft:
     draft.add(
         "COMMUNICATION_OP",

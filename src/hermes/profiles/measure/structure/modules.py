@@ -16,6 +16,7 @@ from hermes.profiles.measure.registry import RankTables, per_rank
 
 _MODULE = "nn.Module: "
 _RANGES = "mark"
+_WORK = ["compute", "copy", "comm"]
 _CALLS = ("kind", "name", "pid", "tid", "start_ns", "dur_ns")
 _MOST = 300
 _DEEPEST = 40
@@ -64,16 +65,27 @@ def modules_of(rank: RankTables) -> tuple[ModuleTime, ...]:
     named = host_op.filter(
         ((pl.col("kind") == "python") & pl.col("name").str.starts_with(_MODULE)) | (pl.col("kind") == _RANGES)
     )
-    work = kernel.filter(pl.col("component").is_in(["compute", "copy", "comm"]))
-    if not named.height or not work.height:
+    if not named.height or not kernel["component"].is_in(_WORK).any():
         return ()
+    asked = rank.once(asked_of)
+    whole = kernel.filter(pl.col("component").is_in(_WORK))["dur_ns"].sum()
+    return module_times(rank.rank, named, asked, rank.once(nodes_of), whole_ns=int(whole))
+
+
+def asked_of(rank: RankTables) -> pl.DataFrame:
+    """Where and when each piece of work of a rank was asked for: `pid, tid, start_ns`, and its `dur_ns`."""
+    host_op = rank.table("host_op")
+    work = rank.table("kernel").filter(pl.col("component").is_in(_WORK))
     runtime = rank.data.where("host_op", ("pid", "tid", "start_ns", "correlation"), pl.col("kind").is_in(RUNTIME_KINDS))
-    nodes = rank.data.where("host_op", (*_CALLS, "sequence", "forward_tid"), pl.col("sequence").is_not_null())
     flow = rank.data.where("flow", ("kind", *_ARROW), pl.col("kind").is_in(["operator", "queue"]))
     arrows, queued = flow.filter(pl.col("kind") == "operator"), flow.filter(pl.col("kind") == "queue")
     taken = host_op.filter(pl.col("kind") == "dequeue") if queued.height else host_op.clear()
-    asked = from_the_queue(launches(work, runtime, arrows), taken, queued)
-    return module_times(rank.rank, named, asked, nodes, whole_ns=int(work["dur_ns"].sum()))
+    return from_the_queue(launches(work, runtime, arrows), taken, queued)
+
+
+def nodes_of(rank: RankTables) -> pl.DataFrame:
+    """The calls of a rank that bear a number for autograd."""
+    return rank.data.where("host_op", (*_CALLS, "sequence", "forward_tid"), pl.col("sequence").is_not_null())
 
 
 def module_times(
@@ -86,15 +98,22 @@ def module_times(
     all work of the capture. O(n log n).
     """
     calls = _Calls(named)
-    at = enclosing(named, asked).to_numpy().astype(np.float64)
-    later = _backward(named, asked, nodes) if nodes.height else None
-    place = np.where(np.isnan(at), -1, at).astype(np.int64)
-    behind = np.zeros(len(place), dtype=bool)
-    if later is not None:
-        behind = (place < 0) & (later >= 0)
-        place = np.where(behind, later, place)
+    place, behind = places(named, asked, nodes)
     duration = asked["dur_ns"].to_numpy()
-    return tuple(calls.rows(rank, place, duration, behind, whole_ns or 1, known=later is not None))
+    return tuple(calls.rows(rank, place, duration, behind, whole_ns or 1, known=nodes.height > 0))
+
+
+def places(
+    named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFrame
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """For each piece of work the row of `named` that it belongs to, -1 without one; and whether by its forward part."""
+    at = enclosing(named, asked).to_numpy().astype(np.float64)
+    place = np.where(np.isnan(at), -1, at).astype(np.int64)
+    if not nodes.height:
+        return place, np.zeros(len(place), dtype=bool)
+    later = _backward(named, asked, nodes)
+    behind = (place < 0) & (later >= 0)
+    return np.where(behind, later, place), behind
 
 
 def launches(work: pl.DataFrame, runtime: pl.DataFrame, arrows: pl.DataFrame, *more: str) -> pl.DataFrame:

@@ -63,7 +63,8 @@ def marks(file: Csv, mindspore: bool) -> str:
     return f"""
         SELECT 'mark' AS kind, coalesce({file.pick("message")}, 'unnamed') AS name, {whole(file.pick("pid"))} AS pid,
                {whole(file.pick("tid"))} AS tid, {ns_sql(file.pick("Start_time(us)"))} AS start_ns,
-               greatest({end} - start_ns, 0) AS dur_ns, start_ns IS NULL AS bad FROM {file.relation}"""
+               greatest({end} - start_ns, 0) AS dur_ns, nullif({file.pick("domain")}, 'default') AS domain,
+               start_ns IS NULL AS bad FROM {file.relation}"""
 
 
 def sampled(file: Csv, mindspore: bool) -> str:

@@ -45,7 +45,7 @@ class AscendReader:
     """Finds `*_ascend_pt` and `*_ascend_ms` folders, lone output folders, lone files; reads what is there."""
 
     name: ClassVar[str] = "ascend"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """The captures among these files; those of databases alone are found by what is in them, too."""

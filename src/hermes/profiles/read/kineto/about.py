@@ -11,6 +11,7 @@ import duckdb
 import polars as pl
 
 from hermes.knowledge.vendors import HOST_ONLY, vendor_of
+from hermes.model.tables.device_settings import DEVICE_MEMORY
 from hermes.profiles.read.before import before_rows, end_rows, samples
 from hermes.profiles.read.chrome import Scan, sparse_sql
 from hermes.profiles.read.sink import Sink
@@ -28,15 +29,14 @@ def write_about(events: Scan, capture: str, host: str | None, sink: Sink) -> Non
     job = events.header.get("distributedInfo")
     job = job if isinstance(job, dict) else {}
     _write_rank(events, job, capture, host, sink)
-    _write_settings(events.header, job, sink)
+    _write_settings(events.header, job, sink, _only(_devices(sink)))
     sink.frame("sample", samples(events.header.get("hermes_lines"), _epoch(events) or 0))
     _write_groups(events.con, job, sink)
 
 
 def _write_rank(events: Scan, job: dict[str, Any], capture: str, host: str | None, sink: Sink) -> None:
-    kernel = pl.scan_parquet(sink.folder / "kernel.parquet")
-    devices = kernel.select(pl.col("device_id").drop_nulls().unique()).collect()["device_id"].to_list()
-    device = devices[0] if len(devices) == 1 else None
+    devices = _devices(sink)
+    device = _only(devices)
     chip = _chip(events.header.get("deviceProperties"), device)
     vendor, family = _vendor(events, chip or "", str(job.get("backend") or ""), has_device=bool(devices))
     sink.frame(
@@ -57,6 +57,16 @@ def _write_rank(events: Scan, job: dict[str, Any], capture: str, host: str | Non
                               "epoch_ns": pl.Int64},
         ),
     )  # fmt: skip
+
+
+def _devices(sink: Sink) -> list[int]:
+    """The devices that ran a kernel."""
+    kernel = pl.scan_parquet(sink.folder / "kernel.parquet")
+    return kernel.select(pl.col("device_id").drop_nulls().unique()).collect()["device_id"].to_list()
+
+
+def _only(devices: Sequence[int]) -> int | None:
+    return devices[0] if len(devices) == 1 else None
 
 
 def _chip(properties: Any, device: int | None) -> str | None:
@@ -109,8 +119,13 @@ def _whole(value: Any) -> int | None:
     return value if good else None
 
 
-def _write_settings(header: dict[str, Any], job: dict[str, Any], sink: Sink) -> None:
+def _write_settings(header: dict[str, Any], job: dict[str, Any], sink: Sink, device: int | None) -> None:
     rows: list[tuple[str, str, str | None]] = []
+    properties = header.get("deviceProperties")
+    for item in properties if isinstance(properties, list) else []:
+        if isinstance(item, dict) and device is not None and item.get("id") == device:
+            size = _whole(item.get("totalGlobalMem"))
+            rows += [("profiler", DEVICE_MEMORY, str(size))] if size else []
     for name, value in header.items():
         if name == "hermes" and isinstance(value, dict) and isinstance(value.get("settings"), dict):
             # What Hermes' own capture says of the process.

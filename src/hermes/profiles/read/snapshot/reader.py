@@ -40,7 +40,7 @@ class SnapshotReader:
     """Finds snapshots among files, by what begins in them, and reads one as the memory of one rank."""
 
     name: ClassVar[str] = "torch memory snapshot"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """A source for each file that begins as a pickled snapshot does."""

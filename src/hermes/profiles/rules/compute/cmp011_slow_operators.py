@@ -32,6 +32,7 @@ from hermes.model.compute_measures import StepCompute
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
 from hermes.model.job import Job, Rows
 from hermes.model.measures import PeerWait
+from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._component import place
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules._slow import SLOWER, Slow, slow_by_compute
@@ -43,10 +44,12 @@ _MOST = 8
 
 
 @rule("CMP011", state="stable", cause=Cause.SLOW_DEVICE, cases=("COM-21", "CMP-14", "ENV-13", "ENV-06", "ENV-07"))
-def slow_operators(job: Job, waits: Rows[PeerWait], computes: Rows[StepCompute]) -> Iterator[Finding]:
+def slow_operators(
+    job: Job, waits: Rows[PeerWait], computes: Rows[StepCompute], fused: Rows[FusedOperator]
+) -> Iterator[Finding]:
     """One finding a rank, of the eight slowest."""
     waited = {wait.peer for wait in waits}
-    for slow in slow_by_compute(job, computes)[:_MOST]:
+    for slow in slow_by_compute(job, computes, fused)[:_MOST]:
         yield _of_rank(job, slow, apart=slow.rank not in waited)
 
 

@@ -34,6 +34,7 @@ from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.memory_measures import Holder, MemoryGrowth, MemoryPeak
+from hermes.profiles.measure.memory.headroom import Headroom
 from hermes.profiles.rules._host import fact, on_ranks
 from hermes.profiles.rules.rule import rule
 
@@ -49,7 +50,9 @@ _MB = 1_000_000
 
 
 @rule("MEM004", state="preview", cause=Cause.GROWING_MEMORY, cases=("MEM-04", "MEM-16", "CPU-28"))
-def leak(job: Job, peaks: Rows[MemoryPeak], growth: Rows[MemoryGrowth], holders: Rows[Holder]) -> Iterator[Finding]:
+def leak(
+    job: Job, peaks: Rows[MemoryPeak], growth: Rows[MemoryGrowth], holders: Rows[Holder], rooms: Rows[Headroom]
+) -> Iterator[Finding]:
     """At most one finding, of the allocator that grows most."""
     allocated = {(row.rank, row.component, row.device_id): row.allocated_bytes for row in peaks}
     grown = [
@@ -72,7 +75,7 @@ def leak(job: Job, peaks: Rows[MemoryPeak], growth: Rows[MemoryGrowth], holders:
         share=0.0,
         gain=Gain(low_ns=0, high_ns=0, method="no time yet: it keeps the job from running out of memory"),
         confidence=round(0.6 * job.certainty, 2),
-        evidence=_evidence(job, worst, share),
+        evidence=(*_evidence(job, worst, share), *_left(job, rooms, worst)),
         # Caches of the first steps grow, too: a few points are no trend.
         endangers=worst.steps >= _SURE_STEPS and worst.bytes_per_step > SOON.value * _peak(allocated, worst),
         actions=(RELEASE_TENSORS,),
@@ -90,6 +93,15 @@ def _evidence(job: Job, row: MemoryGrowth, share: float) -> tuple[Evidence, ...]
         fact(job, row.rank, "growth", row.bytes_per_step, "bytes a step", source=curve),
         fact(job, row.rank, f"fit to a line through {row.steps} steps", row.r2, FIT.unit, FIT.value, curve),
     )
+
+
+def _left(job: Job, rooms: Rows[Headroom], row: MemoryGrowth) -> Iterator[Evidence]:
+    """What the device has left, and how many steps fill it."""
+    own = [room for room in rooms.of(row.rank) if room.device_id == row.device_id]
+    for room in sorted(own, key=lambda one: one.free_bytes)[:1]:
+        yield fact(job, row.rank, "left on the device", room.free_bytes, "bytes", source="its fullest step")
+        steps = room.free_bytes // max(1, round(row.bytes_per_step))
+        yield fact(job, row.rank, "steps until it is full, at this growth", steps, "steps")
 
 
 def _holders(holders: Rows[Holder], rank: int) -> tuple[Blame, ...]:

@@ -32,6 +32,7 @@ from hermes.model.finding import Action, Cause, Evidence, Finding
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.memory_measures import MemoryPeak, Recompute
+from hermes.profiles.measure.memory.headroom import Headroom
 from hermes.profiles.rules._component import loss
 from hermes.profiles.rules._host import blamed, bound, fact, has_device, on, step_ns
 from hermes.profiles.rules.rule import rule
@@ -40,7 +41,9 @@ LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
 @rule("MEM005", state="preview", cause=Cause.RECOMPUTATION, cases=("MEM-05", "MEM-06", "CMP-43"))
-def recomputation(job: Job, peaks: Rows[MemoryPeak], recomputed: Rows[Recompute]) -> Iterator[Finding]:
+def recomputation(
+    job: Job, peaks: Rows[MemoryPeak], recomputed: Rows[Recompute], rooms: Rows[Headroom]
+) -> Iterator[Finding]:
     """At most one finding."""
     found = loss(job, "recomputed", LIMIT, lambda split: _cost(job, recomputed, split.rank), step_ns)
     row = _recompute(recomputed, found.worst.rank) if found else None
@@ -54,7 +57,7 @@ def recomputation(job: Job, peaks: Rows[MemoryPeak], recomputed: Rows[Recompute]
         share=found.share,
         gain=bound(job, found, "nothing is computed again, and memory suffices"),
         confidence=round(0.7 * job.certainty, 2),
-        evidence=(*found.evidence, *_facts(job, peaks, row)),
+        evidence=(*found.evidence, *_facts(job, peaks, row), *_left(job, rooms, row.rank)),
         actions=(
             Action(
                 title="Recompute less",
@@ -62,10 +65,30 @@ def recomputation(job: Job, peaks: Rows[MemoryPeak], recomputed: Rows[Recompute]
                 "with fewer layers; MindSpeed: --recompute-activation-function; torch.utils.checkpoint around fewer "
                 "modules.",
                 verify="The share falls, and peak memory stays below that of the device.",
-                risk="Peak memory rises: try one step at the longest batch.",
+                risk=_risk(rooms, row.rank),
                 source="Megatron-LM: recompute_granularity; MindSpeed: activation-function-recompute",
             ),
         ),
+    )
+
+
+def _fullest(rooms: Rows[Headroom], rank: int) -> Headroom | None:
+    return min(rooms.of(rank), key=lambda room: room.free_bytes, default=None)
+
+
+def _left(job: Job, rooms: Rows[Headroom], rank: int) -> Iterator[Evidence]:
+    room = _fullest(rooms, rank)
+    if room is not None:
+        yield fact(job, rank, "left on the device", room.free_bytes, "bytes", source="its fullest step")
+
+
+def _risk(rooms: Rows[Headroom], rank: int) -> str:
+    room = _fullest(rooms, rank)
+    if room is None:
+        return "Peak memory rises: try one step at the longest batch."
+    return (
+        f"Peak memory rises, and the device has {room.free_bytes / 1e9:.1f} of {room.capacity_bytes / 1e9:.0f} GB left "
+        "in its fullest step: what is kept instead must fit there. Try one step at the longest batch."
     )
 
 

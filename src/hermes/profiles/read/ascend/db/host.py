@@ -30,6 +30,7 @@ _CANN_KINDS = {name: name for name in ("acl", "model", "node", "hccl", "runtime"
 _STEP_MARK = r"^ProfilerStep#(\d{1,18})$"
 # A range or mark that nothing on the device answers to.
 _UNLINKED_MARK = 4_000_000_000
+_DEFAULT_DOMAIN = "default"
 
 _FRAMEWORK = Wanted(
     table="PYTORCH_API",
@@ -47,7 +48,7 @@ _CANN = Wanted(
 _MARKS = Wanted(
     table="MSTX_EVENTS",
     ints=("startNs", "endNs", "globalTid", "connectionId"),
-    names=("message",),
+    names=("message", "domainId"),
     required=("startNs", "endNs", "message"),
 )
 
@@ -147,7 +148,7 @@ def _types(profile: Profile) -> dict[int, str]:
 
 def _marks(profile: Profile) -> pl.DataFrame:
     rows = profile.spans(profile.read(_MARKS), _MARKS.table)
-    link = pl.col("connectionId")
+    link, domain = pl.col("connectionId"), pl.col("domainId")
     return rows.select(
         pl.lit("mark").alias("kind"),
         pl.col("message").alias("name"),
@@ -155,6 +156,7 @@ def _marks(profile: Profile) -> pl.DataFrame:
         "start_ns",
         "dur_ns",
         pl.when(link != _UNLINKED_MARK).then(link).alias("correlation"),
+        pl.when(domain != _DEFAULT_DOMAIN).then(domain).alias("domain"),
     )
 
 

@@ -1,0 +1,3 @@
+"""How the table `setting` tells of the device."""
+
+DEVICE_MEMORY = "device memory (B)"
