@@ -12,8 +12,9 @@ from hermes.model.declare import field, measure
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.structure.modules import asked_of, nodes_of, places
 
+_Counts = np.ndarray[tuple[int], np.dtype[np.int64]]
 _MOST = 1_000
-_RANGES = ("name", "domain", "pid", "tid", "start_ns", "dur_ns", "step")
+RANGES = ("name", "domain", "pid", "tid", "start_ns", "dur_ns", "step")
 
 
 @measure(
@@ -43,7 +44,7 @@ class RangeOfStep:
 @per_rank(RangeOfStep)
 def ranges_of(rank: RankTables) -> tuple[RangeOfStep, ...]:
     """The named ranges of a rank; none where the program names none."""
-    named = rank.data.where("host_op", _RANGES, pl.col("kind") == "mark")
+    named = rank.data.where("host_op", RANGES, pl.col("kind") == "mark")
     if not named.height:
         return ()
     return tuple(ranges(rank.rank, named, rank.once(asked_of), rank.once(nodes_of)))
@@ -51,18 +52,8 @@ def ranges_of(rank: RankTables) -> tuple[RangeOfStep, ...]:
 
 def ranges(rank: int, named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[RangeOfStep]:
     """Rows by device time. `named` has the ranges, the others are those of `modules.module_times`. O(n log n)."""
-    named = named.sort("pid", "tid", "start_ns", "dur_ns", descending=[False, False, False, True])
-    place, _ = places(named, asked, nodes)
-    inside = place >= 0
-    device = np.bincount(place[inside], weights=asked["dur_ns"].to_numpy()[inside], minlength=named.height)
-    kernels = np.bincount(place[inside], minlength=named.height).astype(np.int64)
-    device, above = device.astype(np.int64), _holders(named)
+    named, device, kernels, above = inclusive(named, asked, nodes)
     keys = named.select("domain", "name").rows()
-    # What holds a range stands before it.
-    for at in range(named.height - 1, -1, -1):
-        if above[at] >= 0:
-            device[above[at]] += device[at]
-            kernels[above[at]] += kernels[at]
     outermost = [not _within_own_kind(at, above, keys) for at in range(named.height)]
     summed = (
         named.with_columns(
@@ -75,6 +66,27 @@ def ranges(rank: int, named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFr
     )  # fmt: skip
     for row in summed.head(_MOST).iter_rows(named=True):
         yield RangeOfStep(rank=rank, **row)
+
+
+def inclusive(
+    named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFrame
+) -> tuple[pl.DataFrame, _Counts, _Counts, list[int]]:
+    """The ranges in the order of their threads, with device time and number of kernels of each, inner ones included.
+
+    The last is the place of the range around each, -1 without one.
+    """
+    named = named.sort("pid", "tid", "start_ns", "dur_ns", descending=[False, False, False, True])
+    place, _ = places(named, asked, nodes)
+    inside = place >= 0
+    summed = np.bincount(place[inside], weights=asked["dur_ns"].to_numpy()[inside], minlength=named.height)
+    device, kernels = summed.astype(np.int64), np.bincount(place[inside], minlength=named.height).astype(np.int64)
+    above = _holders(named)
+    # What holds a range stands before it.
+    for at in range(named.height - 1, -1, -1):
+        if above[at] >= 0:
+            device[above[at]] += device[at]
+            kernels[above[at]] += kernels[at]
+    return named, device, kernels, above
 
 
 def _holders(named: pl.DataFrame) -> list[int]:
