@@ -24,7 +24,7 @@ _STARTS = "execute_context_"
 
 
 @measure(
-    "inference.batches",
+    "compute.batches",
     title="Batches of inference",
     zh="推理批次",
     about="From the ranges that vLLM names by what a batch holds; sums over the capture.",
