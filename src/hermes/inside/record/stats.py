@@ -232,6 +232,8 @@ class _Host:
         """Fill rows from a tensor of several chunks; a number that is finite where all elements are."""
         first, table = self._used, self._table
         whole, rest = divmod(count, CHUNK)
+        if self._at_once == 1 and first + whole < _ROWS and (rest >= PROJECTIONS or not rest):
+            return sum(table.one(part, part.numel(), first + at) for at, part in enumerate(flat.split(CHUNK)))
         for at in range(0, whole, self._at_once):
             rows = min(self._at_once, whole - at)
             table.fill(flat[at * CHUNK : (at + rows) * CHUNK].view(rows, CHUNK), first + at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 from pathlib import Path
 
 import numpy as np
@@ -63,12 +64,15 @@ class Files:
 
 def _mapped(path: Path) -> memoryview | None:
     try:
-        if path.is_symlink():
-            return None
-        with path.open("rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError):
         return None
+    finally:
+        os.close(file)
 
 
 def _as_stored(flat: Array, base: Value) -> Array | None:

@@ -74,12 +74,19 @@ def _plain(path: Path, value: Value) -> Value | None:
 
 def _members(file: int, whole: int) -> dict[str, tuple[int, int]]:
     """Where the header of each uncompressed member of a zip lies, and its bytes."""
-    tail = os.pread(file, 1 << 16, max(whole - (1 << 16), 0))
-    end = _DIRECTORY_END.unpack_from(tail, tail.rindex(b"PK\x05\x06"))
-    count, size, begin = end[4:7]
+    # The directory of one tensor is short; a comment may stand behind it.
+    for length in (1 << 11, 1 << 16):
+        start = max(whole - length, 0)
+        tail = os.pread(file, length, start)
+        place = tail.rfind(b"PK\x05\x06")
+        if place >= 0:
+            break
+    else:
+        raise ValueError("no zip")
+    count, size, begin = _DIRECTORY_END.unpack_from(tail, place)[4:7]
     if count > _MOST_MEMBERS or begin + size > whole:
         raise ValueError("no directory of one tensor")
-    first = begin - max(whole - (1 << 16), 0)
+    first = begin - start
     entries = tail[first : first + size] if first >= 0 else os.pread(file, size, begin)
     found, at = {}, 0
     for _ in range(count):
