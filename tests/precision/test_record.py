@@ -254,6 +254,19 @@ def test_a_model_that_is_sharded_over_two_ranks_is_recorded_by_one_command(tmp_p
     assert compare(tmp_path / "r", tmp_path / "r", jobs=1).first is None
 
 
+def test_recording_does_not_load_the_compiler_of_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys, torch\n"
+        "from hermes.inside.record.start import record\n"
+        f"with record({str(tmp_path / 'r')!r}):\n"
+        "    (torch.eye(3) @ torch.eye(3)).relu()\n"
+        "print('torch._dynamo' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.strip() == "False"
+    assert [op.name for op in read(tmp_path / "r").loader.load(0, 0).ops][-1] == "aten.relu.default"
+
+
 SHARDED = """
 import torch, torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
