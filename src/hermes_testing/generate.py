@@ -28,8 +28,10 @@ _WRITERS: dict[Format, Callable[[Path, Job, Profile, Options], Path]] = {
 }
 
 
-def generate(folder: Path, job: Job, *, formats: Sequence[Format], options: Options | None = None) -> Path:
-    """Write the captures of all ranks of the job, and `truth.json`; returns `folder`.
+def generate(
+    folder: Path, job: Job, *, formats: Sequence[Format], options: Options | None = None, truth: bool = True
+) -> Path:
+    """Write the captures of all ranks of the job, and if asked `truth.json`; returns `folder`.
 
     One format goes straight into `folder`; of several, each has a folder of its own below. The same job gives
     the same bytes. Raises `FileExistsError` where a
@@ -42,8 +44,9 @@ def generate(folder: Path, job: Job, *, formats: Sequence[Format], options: Opti
         target.mkdir(exist_ok=True)
         for profile in result.profiles:
             _WRITERS[form](target, job, profile, options or Options())
-    text = json.dumps(truth_of(result), indent=1)
-    (folder / "truth.json").write_text(text + "\n", encoding="utf-8")
+    if truth:
+        text = json.dumps(truth_of(result), indent=1)
+        (folder / "truth.json").write_text(text + "\n", encoding="utf-8")
     return folder
 
 

@@ -76,3 +76,15 @@ class JobSteps:
             key=lambda split: (split.compute_ns is not None, split.window_ns, -split.rank),
             default=None,
         )
+
+    @property
+    def length_ns(self) -> int:
+        """How long a step of the job is: the slowest one, or without a device the mean of that rank.
+
+        What the host does is counted as means, and calls that come in few steps make those longer. 0 without any.
+        """
+        split = self.slowest
+        if split is None:
+            return 0
+        own = [one.window_ns for one in self.of(split.rank)]
+        return split.window_ns if split.compute_ns is not None else sum(own) // len(own)

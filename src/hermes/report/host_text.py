@@ -48,8 +48,11 @@ def _fetches(row: Fetches, step_ns: int) -> str:
 
 def _event(row: HostEvents, step_ns: int) -> str:
     each = min((row.ns or 0) // row.steps, step_ns)
-    calls = counted(row.calls or 0, "call")
-    return f"{row.what} {duration(each)} a step ({share(each, step_ns)}), {calls}{_free(row.device_free_ns, row.steps)}"
+    many = (row.calls or 0) / row.steps
+    calls = f"{many:.1f} calls" if 0 < many < 1 else counted(round(many), "call")
+    return (
+        f"{row.what} {duration(each)} a step ({share(each, step_ns)}), in {calls}{_free(row.device_free_ns, row.steps)}"
+    )
 
 
 def _free(ns: int | None, steps: int) -> str:

@@ -56,6 +56,8 @@ _ASCEND_STEPS = 1
 _PATH_PARTS = 4
 _PREPARING_PARTS = 2
 # Less of the window than this is not worth a line.
+_TRIVIAL = 1_000
+"""A part of a path below one of so many parts is not told."""
 _NOTABLE_RIVAL = 0.05
 _HOST_LINES = 2
 _RANKS_TWO_LINES = 3
@@ -237,13 +239,14 @@ def _compute(screen: Screen, report: Report) -> None:
 
 
 def _path_items(screen: Screen, path: StepPath, most: int) -> list[list[Piece]]:
+    shown = [part for part in path.parts[:most] if part.ns * _TRIVIAL >= path.window_ns]
     items: list[list[Piece]] = [
         [f"{screen.shorten(path_part(path, part), 36)} {duration(part.ns)} {share(part.ns, path.window_ns)}"]
-        for part in path.parts[:most]
+        for part in shown
     ]
-    rest = sum(part.ns for part in path.parts[most:])
-    if rest:
-        items.append([f"{counted(len(path.parts) - most, 'smaller part')} {duration(rest)}"])
+    rest = sum(part.ns for part in path.parts[len(shown) :])
+    if rest * _TRIVIAL >= path.window_ns or (rest and not shown):
+        items.append([f"{counted(len(path.parts) - len(shown), 'smaller part')} {duration(rest)}"])
     return items
 
 

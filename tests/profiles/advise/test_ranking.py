@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes.model.finding import Finding
+from hermes.model.finding import Cause, Finding
 from hermes.model.measures import StepSplit
 from hermes.model.path_measures import PathPart, StepPath
 from hermes.model.plan import NoiseFloor
@@ -121,6 +121,44 @@ def test_without_a_replay_a_wait_is_explained_by_what_takes_most_of_it(
     # What is hardly likely explains nothing.
     found = rank([wait, replace(half, confidence=0.4)], lambda _: None, floor)
     assert [one.explained_by for one in found.findings if one.code == "COM002"] == [()]
+
+
+def test_a_wait_that_something_else_gives_back_is_explained_by_it(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    wait = finding("COM002", low=300, high=400, blames=["rank 1"], cause="straggler", layer="communication")
+    stall = finding("COM007", low=310, high=320, layer="communication", confidence=0.5)
+    same = replaying({"COM002": 300, "COM007": 310})
+    assert codes(rank([wait, stall], same, floor).findings) == ["COM007", "COM002"]
+    apart = replaying({"COM002": 300, "COM007": 310, "COM002+COM007": 600})
+    assert codes(rank([wait, stall], apart, floor).findings) == ["COM002", "COM007"]
+
+
+def hot(found: Finding, line: str) -> Finding:
+    return replace(found, cause=Cause.HOT_FUNCTION, lines=(line,))
+
+
+def test_a_function_that_takes_long_claims_nothing_of_what_is_known_of_it(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    function = hot(finding("HOT001", high=400), "train.py:50 `main`")
+    known = replace(finding("CPU006", low=300, high=380), lines=("train.py:52 `main`",))
+    found = rank([function, known], replaying({"CPU006": 300}), floor)
+    assert [(one.code, one.gain.high_ns, one.explained_by) for one in found.findings] == [
+        ("CPU006", 380, ()),
+        ("HOT001", 20, ("CPU006",)),
+    ]
+    elsewhere = replace(known, lines=("train.py:9 `other`",))
+    assert rank([function, elsewhere], replaying({"CPU006": 300}), floor).findings[1].gain.high_ns == 400
+
+
+def test_what_is_unlikely_does_not_stand_before_what_it_may_explain(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    broad = finding("COM001", low=300, high=400, layer="communication")
+    guess = finding("COM005", high=200, layer="communication", within="COM001", confidence=0.3)
+    found = rank([broad, guess], replaying({"COM001": 300}), floor)
+    assert codes(found.findings) == ["COM001", "COM005"]
 
 
 def test_what_ends_the_job_comes_first_and_is_no_noise(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:

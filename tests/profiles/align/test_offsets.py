@@ -45,9 +45,18 @@ def second(hosts: dict[int, str | None], tables: dict[int, pl.DataFrame]) -> Clo
     return found
 
 
-def test_ranks_of_one_host_share_its_clock_whatever_their_collectives_say() -> None:
+def test_ranks_of_one_host_share_its_clock_whatever_a_few_collectives_say() -> None:
     found = second({0: "a", 1: "a"}, {0: ops(0, series(0, 0)), 1: ops(1, series(0, 0, skew=SKEW))})
     assert found == ClockOffset(rank=1, offset_ns=0, error_ns=0, anchors=0, method="same host")
+
+
+@pytest.mark.parametrize("host", ["a", None])
+@pytest.mark.parametrize(("jitter", "skew"), [(1_000, 40_000), (30_000, 0)])
+def test_many_collectives_that_agree_tell_devices_of_one_host_apart(host: str | None, jitter: int, skew: int) -> None:
+    shaken = [place % 2 * jitter for place in range(20)]
+    found = second({0: host, 1: host}, {0: ops(0, series(*[0] * 20)), 1: ops(1, series(*shaken, skew=skew))})
+    assert abs(found.offset_ns - skew) <= jitter // 2
+    assert (found.method == "collectives") == (skew > 0)
 
 
 @given(st.integers(-(10**12), 10**12), st.lists(st.integers(-2_000, 2_000), min_size=9, max_size=15))

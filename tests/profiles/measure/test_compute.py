@@ -238,9 +238,13 @@ def test_a_rank_is_compared_with_the_median_rank_on_equal_operators() -> None:
     assert [row.over_peers_ns for row in found.steps] == [-2_000, 0, 38_000]
 
 
-def test_two_ranks_have_no_median_worth_the_name() -> None:
-    ranks = [of(kernels(MM), rank=rank) for rank in range(2)]
-    assert [row.over_peers_ns for row in compute_of(ranks, [split(0), split(1)]).steps] == [None, None]
+def test_of_two_ranks_each_is_held_against_the_other() -> None:
+    ranks = [of(kernels(MM | {"dur_ns": ns}), rank=rank) for rank, ns in enumerate((80_000, 82_000))]
+    assert [row.over_peers_ns for row in compute_of(ranks, [split(0), split(1)]).steps] == [-2_000, 2_000]
+
+
+def test_one_rank_alone_has_no_peers() -> None:
+    assert [row.over_peers_ns for row in compute_of([of(kernels(MM), rank=0)], [split(0)]).steps] == [None]
 
 
 def test_casts_transpositions_and_formats_are_told_apart() -> None:

@@ -251,3 +251,12 @@ def test_a_job_on_a_cpu_has_the_rates_of_its_operators(tmp_path: Path) -> None:
     assert (found.operator, found.flops, found.median_ns) == ("aten::mm", 2 * 64 * 128 * 32, 40_000)
     assert found.tflops == pytest.approx(2 * 64 * 128 * 32 / 40_000 / 1e3)
     assert found.roof_share is None
+
+
+def test_a_layout_that_an_operator_asks_for_itself_is_no_copy_of_the_programs(tmp_path: Path) -> None:
+    found = on_a_cpu(
+        tmp_path, ("aten::_pack_padded_sequence", 0, 100), ("aten::contiguous", 10, 80), ("aten::clone", 11, 78),
+        ("aten::copy_", 12, 76),
+    )  # fmt: skip
+    assert found["aten::copy_"] == ("copy", 76_000)
+    assert "aten::contiguous" not in found

@@ -43,6 +43,11 @@ def nested(*calls: tuple[int, int]) -> list[tuple[int, int]]:
     return list(rows.select("depth", "self_ns").iter_rows())
 
 
+def test_a_mark_that_outlasts_the_call_which_opened_it_lies_in_that_ones_caller() -> None:
+    caller, opens, mark, inside = (0, 100_000), (10_000, 5_000), (12_000, 80_000), (20_000, 60_000)
+    assert [own for _, own in nested(caller, opens, mark, inside)] == [15_000, 5_000, 20_000, 60_000]
+
+
 def model(calls: list[Call]) -> dict[int, tuple[int, int]]:
     """Depth and self time by name: a call's parent is the latest of its thread and layer that is open."""
     lanes = [(pid, tid, kind in BELOW) for pid, tid, kind, _, _ in calls]

@@ -86,6 +86,14 @@ def test_gains_of_a_step_without_its_profiler_are_shares_of_that(measures: Make)
     assert sentence.startswith("Step 8 ms (10 ms as captured): 25% is lost to recomputation")
 
 
+def test_a_small_loss_stands_behind_what_bounds_the_step(measures: Make, split: Split, wait: Wait) -> None:
+    given_ = measures([split(exposed=800)], waits=[wait(0, 5, 700)])
+    (large,) = find_all(given_)[:1]
+    small = replace(large, gain=replace(large.gain, low_ns=10, high_ns=400, replayed=True))
+    sentence = judged_of(given_.splits, (small,)).sentence
+    assert "80% is communication that nothing hides; 1% is waiting for rank 5" in sentence
+
+
 def test_the_sentence_names_the_rank_that_others_wait_for(measures: Make, split: Split, wait: Wait) -> None:
     given_ = measures([split(exposed=800)], waits=[wait(0, 5, 700)])
     assert "70% is waiting for rank 5" in judged_of(given_.splits, find_all(given_)).sentence

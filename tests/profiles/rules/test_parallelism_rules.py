@@ -78,7 +78,7 @@ def test_the_rank_with_the_most_tokens_is_blamed(measures: Make, split: Split, w
 
 
 @pytest.mark.parametrize(
-    "row", [balance("tokens", 0.1), balance("tokens", 0.3, 0.8), balance("tokens", 0.3, None),
+    "row", [balance("tokens", 0.06), balance("tokens", 0.3, 0.8), balance("tokens", 0.3, None),
             balance("expert tokens", 0.3)],
 )  # fmt: skip
 def test_even_batches_or_tokens_that_do_not_tell_the_compute_are_no_finding(

@@ -398,7 +398,7 @@ def earlier(**means: int) -> tuple[Before, ...]:
 def test_collections_before_the_capture_take_the_place_of_those_in_it(judged: Make, blind: Make, event: Make) -> None:
     host = HostSide(events=(event("garbage collection", 900),), before=earlier(gc_ns=300, step_ns=2_000))
     finding = only(cpu006.garbage_collection, judged([blind()], host=host))
-    assert (finding.cost_ns, finding.share, finding.gain.before) == (300, 0.15, True)
+    assert (finding.cost_ns, finding.share, finding.gain.before) == (150, 0.15, True)
     assert any("mean of 90" in fact.what for fact in finding.evidence)
 
 
@@ -415,10 +415,10 @@ def test_batches_cost_what_was_waited_for_before_the_capture(judged: Make, blind
     told = earlier(data_ns=400, data_cpu_ns=100, step_ns=2_000)
     own = HostSide(fetches=(fetches("main process", 900),), before=told)
     finding = only(io001.no_workers, judged([blind()], host=own))
-    assert (finding.cost_ns, finding.share, finding.gain.before) == (400, 0.2, True)
+    assert (finding.cost_ns, finding.share, finding.gain.before) == (200, 0.2, True)
     workers = HostSide(fetches=(fetches("workers", 900),), before=told)
     # What the loop does itself to receive a batch is left when none is waited for.
-    assert only(io002.slow_workers, judged([blind()], host=workers)).cost_ns == 300
+    assert only(io002.slow_workers, judged([blind()], host=workers)).cost_ns == 150
     assert silent(
         io002.slow_workers, judged([blind()], host=replace(workers, before=earlier(data_ns=100, data_cpu_ns=60)))
     )

@@ -23,6 +23,8 @@ _CALLS_A_SECOND = 1_000_000
 """What a thread that runs nothing but Python calls and returns from while a profiler records it, about."""
 _AGAIN_S = 0.0001
 """So soon it is looked again: who stands where he stood is in one call, and not in Python."""
+_LATE_NS = 2_000_000
+"""What comes so much later was kept waiting for the interpreter."""
 
 
 class Lines(threading.Thread):
@@ -45,12 +47,15 @@ class Lines(threading.Thread):
                 frame = sys._current_frames().get(self._thread)
                 if frame is None:
                     return
-                at = (id(frame), frame.f_lasti)
-                self._take(time.time_ns(), frame)
+                at, now = (id(frame), frame.f_lasti), time.time_ns()
+                self._take(now, frame)
                 del frame
                 time.sleep(_AGAIN_S)
                 frame = sys._current_frames().get(self._thread)
                 self._moved += frame is not None and at != (id(frame), frame.f_lasti)
+                if frame is not None and time.time_ns() - now > _LATE_NS:
+                    # A call that kept the interpreter to itself has just ended: it stands where the thread is now.
+                    self._take(time.time_ns(), frame)
                 del frame
 
     def _take(self, now_ns: int, frame: FrameType | None) -> None:

@@ -68,7 +68,8 @@ def _gains(report: Report) -> Iterator[str]:
 
 
 def _actions(report: Report) -> Iterator[str]:
-    behind = {one.code: one.explained_by for one in report.findings}
+    planned = {code for one in report.plan.actions for code in one.codes}
+    behind = {one.code: planned & {*one.explained_by} for one in report.findings}
     to_come = [code for one in report.plan.actions for code in one.codes]
     for one in report.plan.actions:
         for code in one.codes:

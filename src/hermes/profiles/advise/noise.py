@@ -22,9 +22,7 @@ _STEPS, _RANKS = 3, 3
 
 def noise_floor(splits: Sequence[StepSplit], paths: Sequence[StepPath]) -> NoiseFloor:
     """The floor of a capture; zero where no step was measured."""
-    # Of a job without a device the host's marks tell how long a step is.
-    typical = JobSteps(splits).slowest
-    step_ns = typical.window_ns if typical else 0
+    step_ns = JobSteps(splits).length_ns
     spread, of, single, steps = _spread(splits)
     unexplained = sum(part.ns for part in paths[0].parts if part.component == "unexplained") if paths else None
     least = round(LEAST.value * step_ns)

@@ -32,7 +32,7 @@ def plan(
     first = untold(ranking.problems)
     ordered = _in_turn(_merged(made, replay, step_ns), first.code if first else "", behind, replay)
     costs = {one.code: one.cost_ns for one in ranking.findings}
-    actions = tuple(_in_range(one, costs, step_ns) for one in ordered)
+    actions = _notable([_in_range(one, costs, step_ns) for one in ordered], ranking)
     return Plan(
         floor=floor,
         actions=actions,
@@ -41,6 +41,13 @@ def plan(
         minor=with_ranges(ranking.minor),
         unprofiled=ranking.unprofiled,
     )
+
+
+def _notable(actions: Sequence[Advice], ranking: Ranking) -> tuple[Advice, ...]:
+    """The actions without those of which next to nothing is left once others are done, or a replay was made."""
+    grave = {one.code for one in ranking.problems if one.endangers}
+    kept = [one for one in actions if one.gain.high_ns >= ranking.floor.least_ns or grave & {*one.codes}]
+    return tuple(kept or actions[:1])
 
 
 def _in_range(one: Advice, costs: Mapping[str, int], step_ns: int) -> Advice:
@@ -181,6 +188,9 @@ def _in_turn(
     explain it.
     """
     left, done = list(actions), list[Advice]()
+    # What is no action of its own holds none back.
+    planned = {code for one in actions for code in one.codes}
+    behind = {code: [cause for cause in causes if cause in planned] for code, causes in behind.items()}
     before: tuple[str, ...] = ()
     reached = 0
     while left and len(done) < TOGETHER:

@@ -19,6 +19,9 @@ MOSTLY = 0.5
 """A finding of whose cost others explain more than this part only describes them."""
 LIKELY = 0.5
 """What is less likely than this explains no other finding."""
+_OF_THE_HOST = ("cpu", "io", "communication", "memory")
+"""Layers whose findings say what the time of a function is spent on."""
+_OF_LOADERS = (Cause.DATA_LOADING, Cause.DATA_READING, Cause.DATA_PROCESSING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,10 @@ def rank(
         findings = [replace(finding, gain=unprofiled_gain(unprofiled, finding.gain)) for finding in findings]
     trusted = [finding for finding in findings if finding.state == "stable"]
     whole = [finding for finding in trusted if _counts(finding, floor)]
-    parts = [[part for part in whole if _is_part(part, broad, _least(broad, replay))] for broad in whole]
+    parts = [
+        [part for part in whole if _is_part(part, broad, _least(broad, replay)) or _gives_it(part, broad, replay)]
+        for broad in whole
+    ]
     claims = [_remainder(broad, own, replay) for broad, own in zip(whole, parts, strict=True)]
     return Ranking(
         findings=_behind_parts(claims),
@@ -118,10 +124,41 @@ def _is_part(part: Finding, broad: Finding, least: float) -> bool:
         # What ranks wait for is on others than themselves.
         waits = broad.layer in ("communication", "parallelism")
         return waits or not broad.ranks or bool({*part.ranks} & {*broad.ranks})
+    if _is_said_of(part, broad):
+        return True
     late = awaited(broad)
-    if part.gain.expected_ns < least * broad.cost_ns or part.confidence < LIKELY:
+    # A wait of which no cure gives back more than a part is explained by what makes that part.
+    waited = broad.gain.expected_ns if broad.gain.replayed else broad.cost_ns
+    if part.gain.expected_ns < least * min(waited, broad.cost_ns) or part.confidence < LIKELY:
         return False
     return late is not None and awaited(part) is None and part.layer != "communication" and _strikes(part, late, broad)
+
+
+def _gives_it(part: Finding, broad: Finding, replay: Replay) -> bool:
+    """Whether most of a wait is gone once something else is cured, and making the rank faster adds little to that."""
+    if awaited(broad) is None or awaited(part) is not None or part.cause is Cause.EXPOSED_COMMUNICATION:
+        return False
+    if part.confidence < LIKELY or not part.replay or not (part.gain.replayed and broad.gain.replayed):
+        return False
+    alone, both, wait = replay(part.replay), replay((*part.replay, *broad.replay)), replay(broad.replay)
+    if alone is None or both is None or wait is None or wait.low_ns <= 0:
+        return False
+    return alone.low_ns >= MOSTLY * wait.low_ns and both.low_ns - alone.low_ns <= (1 - MOSTLY) * wait.low_ns
+
+
+def _is_said_of(part: Finding, broad: Finding) -> bool:
+    """Whether `part` says what a function does of which `broad` only says that it takes long."""
+    if broad.cause is Cause.HOT_FUNCTION:
+        known = part.cause is not Cause.HOT_FUNCTION and awaited(part) is None and part.layer in _OF_THE_HOST
+    else:
+        known = broad.cause in _OF_LOADERS and part.cause is Cause.GARBAGE_COLLECTION
+    return known and bool(broad.lines and part.lines) and _function(part.lines[0]) in map(_function, broad.lines)
+
+
+def _function(line: str) -> tuple[str, str]:
+    """The file and the function of a line, wherever in it the line stands."""
+    place, _, function = line.partition(" ")
+    return place.rsplit(":", 1)[0], function
 
 
 def _strikes(part: Finding, late: int, broad: Finding) -> bool:
@@ -142,14 +179,21 @@ def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Find
     """A finding with the gain that is left once its parts are cured."""
     if not parts:
         return broad
-    codes = tuple(dict.fromkeys(part.code for part in sorted(parts, key=_key)))
+    parts = sorted(parts, key=_key)
+    # What is unlikely takes nothing's place: its time is counted once, and the broader finding stands by itself.
+    likely = [part for part in parts if part.confidence >= LIKELY or part.endangers]
     claimed = _together(parts, replay)
+    if broad.cause is Cause.HOT_FUNCTION:
+        # Its time is theirs, whatever a cure of them gives.
+        claimed = max(claimed, sum(part.cost_ns for part in parts))
+        likely = likely if claimed >= MOSTLY * broad.cost_ns else []
+    codes = tuple(dict.fromkeys(part.code for part in likely))
     low = _low_beyond(broad, parts, replay, claimed)
     gain = replace(
         broad.gain,
         low_ns=low,
         high_ns=max(low, broad.gain.high_ns - claimed),
-        method=f"what is left beyond {' and '.join(codes)}: {broad.gain.method}",
+        method=f"what is left beyond {' and '.join(dict.fromkeys(part.code for part in parts))}: {broad.gain.method}",
     )
     return replace(broad, gain=gain, explained_by=codes)
 

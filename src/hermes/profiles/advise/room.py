@@ -38,6 +38,8 @@ class Room:
         alone = len({split.rank for split in steps.every}) == 1
         left = [_left_of(split, alone=alone) for split in alike]
         waits = max((split.exposed_comm_ns or 0 for split in alike), default=0)
+        if typical.compute_ns is None:
+            return Room(step_ns=steps.length_ns, host_ns=steps.length_ns, waits_ns=waits)
         return Room(step_ns=typical.whole_ns, host_ns=max(left, default=typical.whole_ns), waits_ns=waits)
 
 

@@ -15,6 +15,8 @@ from hermes.model.measures import ClockOffset
 # Completions of one collective differ by the transport's latency even on one clock; two clocks of different machines
 # that agree better than this by chance are not worth telling apart. NTP holds hosts to about a millisecond.
 SAME_CLOCK_NS = 1_000_000
+_TRANSPORT_NS, _SEVERAL, _CLEARLY = 5_000, 16, 4
+"""Unless so many collectives agree, far better than they differ, that one rank leaves them later by more than this."""
 _ROBUST = 1.4826
 """Turns a median absolute deviation into a standard deviation of a normal distribution."""
 
@@ -36,9 +38,10 @@ class _Ends:
 def clock_offsets(hosts: Mapping[int, str | None], every: pl.DataFrame) -> tuple[ClockOffset, ...]:
     """One offset per rank, in rank order, against the lowest rank; `every` as `arrivals.gathered` gives it.
 
-    Ranks of one host share its clock. Others follow from collectives they share with a rank that is placed already,
-    nearest first; a rank that shares none is left where it is, as `assumed`. An unknown host counts as the same
-    clock when the collectives agree within `SAME_CLOCK_NS`. Each collective and each host is gone through once.
+    Ranks of one host share its clock, unless their collectives clearly tell otherwise: each device has one, too.
+    Others follow from collectives they share with a rank that is placed already, nearest first; a rank that shares none
+    is left where it is, as `assumed`. An unknown host counts as the same clock when the collectives agree within
+    `SAME_CLOCK_NS` and do not tell an offset clearly. Each collective and each host is gone through once.
     """
     ranks = sorted(hosts)
     ends, open_keys = _anchors(every, len(ranks))
@@ -92,14 +95,21 @@ def _anchors(every: pl.DataFrame, ranks: int) -> tuple[dict[int, _Ends], dict[in
 
 def _between(near: ClockOffset, rank: int, hosts: Mapping[int, str | None], ends: Mapping[int, _Ends]) -> ClockOffset:
     """The offset of a rank by one that is placed and shares its host or a collective."""
-    if hosts[rank] is not None and hosts[rank] == hosts[near.rank]:
-        return ClockOffset(rank=rank, offset_ns=near.offset_ns, error_ns=near.error_ns, anchors=0, method="same host")
-    one, other = ends[near.rank], ends[rank]
+    same = hosts[rank] is not None and hosts[rank] == hosts[near.rank]
+    beside = ClockOffset(rank=rank, offset_ns=near.offset_ns, error_ns=near.error_ns, anchors=0, method="same host")
+    one, other = ends.get(near.rank), ends.get(rank)
+    if one is None or other is None or not len(one.keys):
+        return beside
     _, here, there = np.intersect1d(one.keys, other.keys, assume_unique=True, return_indices=True)
+    if same and len(here) < _SEVERAL:
+        return beside
     gaps = np.sort(one.ends[here] - other.ends[there])
     gap = int(gaps[len(gaps) // 2])
     scatter = int(3 * _ROBUST * float(np.median(np.abs(gaps - gap)))) if len(gaps) > 1 else None
-    if abs(gap) < SAME_CLOCK_NS and (hosts[rank] is None or hosts[near.rank] is None):
+    told = len(gaps) >= _SEVERAL and scatter is not None and abs(gap) > max(_TRANSPORT_NS, _CLEARLY * scatter)
+    if same and not told:
+        return beside
+    if abs(gap) < SAME_CLOCK_NS and not told and (hosts[rank] is None or hosts[near.rank] is None):
         return ClockOffset(
             rank=rank, offset_ns=near.offset_ns, error_ns=abs(gap) + (scatter or 0), anchors=len(gaps), method="assumed"
         )

@@ -10,6 +10,7 @@ from hermes.base.errors import InputError
 from hermes.model.finding import Cause, Finding
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepPath
+from hermes.profiles.advise.ranges import spread_of
 from hermes.profiles.advise.room import Room, of_host
 from hermes.profiles.load import Loaded
 from hermes.profiles.pipeline.job_outline import JobOutline
@@ -24,6 +25,7 @@ _RANKS = 64
 _NAMED, _LETTERS = 3, 60
 # So far beyond what a rule counted a replay of it is believed.
 _BEYOND = 1.5
+_LAUNCH = "launch:"
 UNEXPLAINED = Limit(value=0.05, unit="of window", source="docs/evidence/noise.md")
 
 
@@ -74,8 +76,10 @@ def _within(finding: Finding, room: Room) -> Finding:
     cost = finding.cost_ns
     if finding.gain.replayed and of_host(finding.replay):
         # A replay also sees what the host's loss did to other ranks, and what it kept from running beside other work.
-        seen = min(finding.gain.low_ns, round(_BEYOND * cost), room.host_ns)
-        cost = max(cost, seen)
+        # A slow host is slow between its calls, too, where nothing is counted: a cure may give more still.
+        low, launches = finding.gain.low_ns, any(spec.startswith(_LAUNCH) for spec in finding.replay)
+        most = round(low * spread_of(finding.replay).most) if low > cost and launches else low
+        cost = max(cost, min(most, round(_BEYOND * cost), room.host_ns))
     if finding.gain.replayed and finding.cause is Cause.STRAGGLER:
         # A wait that names its peer is one of several: a replay sees all collectives that the rank holds up.
         cost = max(cost, min(finding.gain.low_ns, room.waits_ns))
@@ -101,8 +105,8 @@ def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
     high = max(low, finding.gain.high_ns)
     if finding.cause is Cause.STRAGGLER:
         if not found.settled and 2 * low < finding.gain.high_ns:
-            # Of one step nobody knows what made the rank begin late.
-            return finding
+            # Of one step nobody knows what made the rank begin late: it gives at least what it loses within.
+            return replace(finding, gain=replace(finding.gain, low_ns=min(low, finding.gain.high_ns)))
         # Where making the rank as fast as the others gives nothing, it was late by chance, as others are in turn.
         high = max(low, min(finding.gain.high_ns, found.high_ns))
     return replace(

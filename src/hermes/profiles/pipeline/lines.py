@@ -10,6 +10,7 @@ from statistics import median
 from hermes.knowledge.host_work import (
     CHECKPOINT,
     CHECKS,
+    COLLECTIVES,
     COMPILATION,
     CONVERSION,
     DATA,
@@ -39,6 +40,7 @@ _EVENTS: dict[Cause, str] = {
     Cause.CHECKS_FOR_DEBUGGING: CHECKS,
     Cause.UNFUSED_OPTIMIZER: OPTIMIZER,
     Cause.EXPLICIT_SYNCHRONISATION: SYNCHRONISATION,
+    Cause.SMALL_COLLECTIVES: COLLECTIVES,
     Cause.SYNCHRONISING_CALL: "waiting for the device",
     Cause.WORKERS_STARTED_ANEW: DATA,
     Cause.TOO_FEW_WORKERS: DATA,

@@ -16,6 +16,8 @@ _FEW = 256
 _WORTH_PARTING = 8
 # Each climb looks at all leaves that are not placed yet: calls that close by the hundred at once are rather walked.
 _MOST_CLIMBS = 64
+_ROUNDED_NS = 2_000
+"""By so much times that a profiler rounds make a child outlast its parent."""
 
 
 def nest(rows: pl.DataFrame) -> pl.DataFrame:
@@ -54,11 +56,28 @@ def _nested(start: _Integers, duration: _Integers) -> tuple[_Integers, _Integers
     """Depth and self time of the rows of one lane."""
     end = start + duration
     parent, depth = _parents(start, end)
+    parent = _holding(parent, end)
     inside = np.flatnonzero(parent >= 0)
     above = parent[inside]
     own = duration.copy()
     np.subtract.at(own, above, np.minimum(end[inside], end[above]) - start[inside])
     return depth, own
+
+
+def _holding(parent: _Integers, end: _Integers) -> _Integers:
+    """The rows' parents, of a row that its parent does not hold the first above that does, where there is one.
+
+    A mark that is opened in a call and closed after it, as a context manager does, lies in the caller of that call.
+    """
+    crossing = np.flatnonzero((parent >= 0) & (end > end[parent] + _ROUNDED_NS))
+    above = parent[crossing]
+    while len(crossing):
+        above = parent[above]
+        crossing, above = crossing[above >= 0], above[above >= 0]
+        holds = end[crossing] <= end[above] + _ROUNDED_NS
+        parent[crossing[holds]] = above[holds]
+        crossing, above = crossing[~holds], above[~holds]
+    return parent
 
 
 def _parents(start: _Integers, end: _Integers) -> tuple[_Integers, _Integers]:

@@ -86,10 +86,23 @@ def before_of(unprofiled: Rows[Before], rank: int) -> Before | None:
 
 
 def counted(job: Job, unprofiled: Rows[Before], rank: int, counter: str) -> int | None:
-    """A mean of `Before` of a rank without a device; None where nothing counts, or a device works beside the host."""
+    """A mean of `Before` of a rank without a device; None where nothing counts, or a device works beside the host.
+
+    No profiler makes a step shorter: where those before the capture took longer, they were other steps, and what counts
+    is the same part of a captured one.
+    """
     row = None if has_device(job, rank) else before_of(unprofiled, rank)
     ns: int | None = getattr(row, counter) if row else None
-    return ns
+    if row is None or ns is None:
+        return None
+    return round(ns * _shorter(job, row))
+
+
+def _shorter(job: Job, row: Before) -> float:
+    """A captured step over those before it, where it is shorter."""
+    own = [step_ns(split) for split in job.steps.of(row.rank)]
+    captured = sum(own) // len(own) if own else 0
+    return min(1.0, captured / row.step_ns) if captured and row.step_ns else 1.0
 
 
 def counted_step(job: Job, unprofiled: Rows[Before], counter: str) -> Callable[[StepSplit], int]:
@@ -98,7 +111,8 @@ def counted_step(job: Job, unprofiled: Rows[Before], counter: str) -> Callable[[
 
     def length(split: StepSplit) -> int:
         row = before_of(unprofiled, split.rank)
-        return row.step_ns if row and counted(job, unprofiled, split.rank, counter) is not None else captured(split)
+        told = row is not None and counted(job, unprofiled, split.rank, counter) is not None
+        return min(row.step_ns, captured(split)) if row and told else captured(split)
 
     return length
 

@@ -99,10 +99,9 @@ def _without_device(given: Grounds) -> Judgement:
     if split is None:
         sentence = "What bounds the step cannot be said: no device task was recorded"
         return Judgement(bound="unknown", rank=None, step=None, sentence=sentence)
-    length = given.unprofiled_ns or split.window_ns
+    mean = JobSteps(given.splits).length_ns
+    length = given.unprofiled_ns or mean
     said = _unrecorded(given, split) or _problem(given, length) or f"the host works all of it{_nothing(given)}"
-    lengths = [one.window_ns for one in given.splits if one.rank == split.rank]
-    mean = sum(lengths) // len(lengths)
     captured = f" ({milliseconds(mean)} as captured)" if given.unprofiled_ns else ""
     if given.unprofiled_ns and not 1 / _ALIKE < mean / given.unprofiled_ns < _ALIKE:
         said += "; the captured steps are unlike those before them, and may not show what these lose"
@@ -112,6 +111,11 @@ def _without_device(given: Grounds) -> Judgement:
         rank=split.rank,
         step=split.step,
     )
+
+
+def _lost_ns(first: Finding) -> int:
+    """What the sentence says of a problem: the replay, else the bound."""
+    return first.gain.low_ns if first.gain.replayed and first.gain.low_ns else first.gain.high_ns
 
 
 def _absent(given: Grounds, split: StepSplit) -> str | None:
@@ -163,7 +167,7 @@ def _problem(given: Grounds, length_ns: int) -> str | None:
     gain = first.gain
     if first.endangers:
         return f"{first.title[0].lower()}{first.title[1:]}, and the job ends when it is full"
-    share = min((gain.low_ns if gain.replayed and gain.low_ns else gain.high_ns) / length_ns, 1.0)
+    share = min(_lost_ns(first) / length_ns, 1.0)
     most = "" if gain.replayed and gain.low_ns else "up to "
     if first.cause is Cause.STRAGGLER:
         return f"{most}{share:.0%} is waiting for {first.blames[0]}"

@@ -231,11 +231,13 @@ def _overlap(job: JobStep, state: State) -> None:
 
 
 def _even(job: JobStep, state: State) -> None:
-    comm = job.component == "comm"
-    for rank, kind in {(int(rank), kind) for rank, kind in zip(job.graph.rank[comm], job.type[comm], strict=True)}:
-        like = comm & (job.graph.rank == rank) & (job.type == kind) & (job.graph.dur > 0)
-        if like.any():
-            usual = int(np.median(job.graph.dur[like]))
+    comm = (job.component == "comm") & (job.graph.dur > 0)
+    for kind in set(job.type[comm]):
+        # Of few transfers of a rank half may stall; of those of all ranks hardly.
+        every = int(np.median(job.graph.dur[comm & (job.type == kind)]))
+        for rank in np.unique(job.graph.rank[comm & (job.type == kind)]).tolist():
+            like = comm & (job.graph.rank == rank) & (job.type == kind)
+            usual = min(every, int(np.median(job.graph.dur[like])))
             state.dur[like & (job.graph.dur >= _STALLED * usual)] = usual
 
 

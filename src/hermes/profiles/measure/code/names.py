@@ -19,6 +19,8 @@ from hermes.profiles.measure.host.calls import outermost
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 _NAMED = 40
+_AFTER_NS = 1_000_000
+"""So soon behind the end of a pause a look tells where the thread stood in it."""
 _PATTERNS = tuple((what, re.compile(pattern)) for what, pattern in EVENTS.items())
 
 
@@ -57,14 +59,16 @@ class _Index:
                 rows = host_op.filter(pl.col("name").is_in(names)).join(self.found.loop, on=["pid", "tid"], how="semi")
                 yield from self._event(what, outermost(rows))
         if gc.height:
-            yield from self._event(GC, gc.select("start_ns", "dur_ns").join(self.found.loop, how="cross"))
+            pauses = gc.select("start_ns", "dur_ns").join(self.found.loop, how="cross")
+            yield from self._event(GC, pauses, self._seen_after(pauses))
         waits = self.found.parts.filter(pl.col("what") == WAIT)
         yield from self._of("event", waits.with_columns(pl.lit("waiting for the device").alias("name")), {})
 
-    def _event(self, what: str, rows: pl.DataFrame) -> Iterator[NamedLine]:
-        label, _ = self.found.owners.of(rows.with_columns(pl.col("start_ns") - 1))
+    def _event(self, what: str, rows: pl.DataFrame, line: str = "") -> Iterator[NamedLine]:
+        # A call that tells what it is may be a function of the user's itself; a collection begins inside of one.
+        label, _ = self.found.owners.of(rows.with_columns(pl.col("start_ns") + (1 if what == GC else -1)))
         owned = rows.select(pl.lit(what).alias("name"), pl.Series("owner", label), pl.col("dur_ns").alias("ns"))
-        yield from self._of("event", owned, {})
+        yield from self._of("event", owned, {what: line} if line else {})
 
     def _of(self, kind: str, rows: pl.DataFrame, seen_in: dict[str, str]) -> Iterator[NamedLine]:
         sums = rows.group_by("name", "owner").agg(pl.col("ns").sum())
@@ -83,6 +87,23 @@ class _Index:
             yield NamedLine(
                 rank=self.rank, kind=kind, name=name, line=said, ns=ns // steps, share=min(ns / all_ns, 1.0),  # type: ignore[arg-type]
             )  # fmt: skip
+
+    def _seen_after(self, pauses: pl.DataFrame) -> str:
+        """The line at which pauses that keep the interpreter to themselves were seen: in them or as they ended."""
+        if self.seen is None or not pauses.height or not self.seen.moments.height:
+            return ""
+        longer = pauses.with_columns(pl.col("dur_ns") + _AFTER_NS)
+        looks = self.seen.moments.join(self.found.loop, how="cross")
+        at = enclosing(longer, looks)
+        shares = {place: int(pauses["dur_ns"][place]) for place in at.drop_nulls().unique()}
+        told: Counter[str] = Counter()
+        # Of a pause the first look at or behind its end tells; what comes later has gone on.
+        for place, line in zip(at.to_list(), looks["line"].to_list(), strict=True):
+            if place in shares:
+                told[line] += shares.pop(place)
+        line, ns = next(iter(told.most_common(1)), ("", 0))
+        frame = frame_of(line) if line and 2 * ns >= int(pauses["dur_ns"].sum()) else None
+        return frame.said if frame else ""
 
     def _seen_in(self, ops: pl.DataFrame) -> dict[str, str]:
         """By operator the line at which the thread was seen most while it ran, forward ones of one function."""

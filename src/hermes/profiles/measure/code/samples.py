@@ -16,13 +16,20 @@ from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.steps.breakdown import typical_of
 
 _SHOWN = 3
+_LATE = 5
+_SHORTEST_NS = 20_000_000
+"""A look that comes after so many times the usual pause, and this long, stands for all of it."""
+_LONGEST_NS = 2_000_000_000
+"""A pause between looks beyond this is none of a call: nobody looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """How often each line of the user's was the innermost of the user's: by file and function.
+    """How long each line of the user's was the innermost of the user's, in nanoseconds: by file and function.
 
-    `moments` are the single looks: when (`start_ns`), and the line of the user's (`line`: `file(line): function`).
+    `moments` are the single looks: when (`start_ns`), and the line of the user's (`line`: `file(line): function`). A
+    look that comes late stands for all the time since the one before: a call that keeps the interpreter to itself, as
+    a collection of garbage does, is seen only at its end.
     """
 
     counts: Mapping[tuple[str, str], Counter[int]]
@@ -32,7 +39,7 @@ class Seen:
 
     @property
     def every(self) -> int:
-        """All samples."""
+        """The time of all looks."""
         return sum(sum(own.values()) for own in self.counts.values())
 
     def _of(self, label: str) -> tuple[str, Counter[int]] | None:
@@ -121,14 +128,19 @@ def seen_of(rank: RankTables) -> Seen | None:
         for frames in sample["frames"].unique()
     }
     line = pl.col("frames").replace_strict(lines, return_dtype=pl.String).alias("line")
-    moments = sample.select(pl.col("ts_ns").alias("start_ns"), line).drop_nulls("line")
+    since = pl.col("start_ns").diff()
+    looks = sample.select(pl.col("ts_ns").alias("start_ns"), line).sort("start_ns", maintain_order=True)
+    usual = since.median().fill_null(1).clip(1)
+    late = (since > _LATE * usual) & since.is_between(_SHORTEST_NS, _LONGEST_NS)
+    looks = looks.with_columns(pl.when(late).then(since).otherwise(usual).cast(pl.Int64).alias("ns"))
+    moments = looks.drop_nulls("line")
     counts: dict[tuple[str, str], Counter[int]] = {}
-    for own, many in moments.group_by("line").len().sort("line").iter_rows():
+    for own, ns in moments.group_by("line").agg(pl.col("ns").sum().cast(pl.Int64)).sort("line").iter_rows():
         frame = frame_of(str(own))
         if frame is not None:
-            counts.setdefault((frame.file, frame.function), Counter())[frame.line] += many
+            counts.setdefault((frame.file, frame.function), Counter())[frame.line] += ns
     split = rank.once(typical_of)
-    return Seen(counts=counts, step_ns=split.whole_ns if split else 0, moments=moments)
+    return Seen(counts=counts, step_ns=split.whole_ns if split else 0, moments=moments.select("start_ns", "line"))
 
 
 def told_of(rank: RankTables) -> frozenset[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from hermes.base.intervals import Intervals
+from hermes.base.nesting import enclosing
 from hermes.knowledge.chips import chip_of
+from hermes.knowledge.user_code import is_framework
 from hermes.knowledge.vendors import traits
 from hermes.profiles.measure.compute.kernels import CLOCKS, KERNEL_COLUMNS, PIPES, RankCompute, rank_compute
 from hermes.profiles.measure.compute.recompute import recomputed, scoped
@@ -15,7 +17,8 @@ from hermes.store.rank_data import RankData
 
 _HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns", "step", "shapes", "dtypes", "pid", "tid")
 _COPY = "aten::copy_"
-_WHY_COPIED = ("aten::_to_copy", "aten::contiguous")
+_CONTIGUOUS = "aten::contiguous"
+_WHY_COPIED = ("aten::_to_copy", _CONTIGUOUS)
 
 
 @per_rank(
@@ -91,9 +94,12 @@ def _operators(data: RankData) -> pl.DataFrame:
 
 
 def _told_apart(leaves: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The same, copies under the name of the operator that asked for one: of another type, or of another layout."""
+    """The same, copies under the name of the operator that asked for one: of another type, or of another layout.
+
+    A layout that the framework asks for inside one of its operators or layers is not the program's to choose.
+    """
     asked = (
-        rows.filter(pl.col("name").is_in(_WHY_COPIED) & (pl.col("kind") == "op"))
+        _of_the_program(rows.filter(pl.col("name").is_in(_WHY_COPIED) & (pl.col("kind") == "op")), rows)
         .select("pid", "tid", "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("until_ns"), why="name")
         .sort("start_ns")
     )
@@ -104,3 +110,20 @@ def _told_apart(leaves: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     )
     inside = (pl.col("name") == _COPY) & (pl.col("start_ns") < pl.col("until_ns"))
     return joined.with_columns(pl.when(inside).then("why").otherwise("name").alias("name"))
+
+
+def _of_the_program(asked: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The calls but those for a layout that an operator makes, or a function of the framework's."""
+    outer = rows.filter(
+        pl.col("kind").is_in(["op", "python"])
+        & ~pl.col("name").is_in(_WHY_COPIED)
+        & ~pl.col("name").str.starts_with("<built-in")
+    )
+    if not asked.height or not outer.height:
+        return asked
+    inner = pl.DataFrame({"at": enclosing(outer, asked).cast(pl.Int64)})
+    about = outer.select("kind", "name").with_row_index("at").with_columns(pl.col("at").cast(pl.Int64))
+    callers = inner.join(about, on="at", how="left", maintain_order="left")
+    framework = [name for name in callers["name"].drop_nulls().unique() if is_framework(name)]
+    own = (callers["kind"] != "op").fill_null(value=True) & ~callers["name"].is_in(framework).fill_null(value=False)
+    return asked.filter(own | (asked["name"] != _CONTIGUOUS))

@@ -29,7 +29,7 @@ from hermes.profiles.measure.compute.kernels import RankCompute
 from hermes.profiles.measure.compute.signatures import looked_up, own_chip
 from hermes.profiles.measure.stacked import stacked
 
-_PEERS = 3
+_TWO = 2
 """Ranks from which on a median means something."""
 _AT_ONCE = 256
 """So many ranks are summed by step at once: their rows with all that is known of them are much of the memory else."""
@@ -132,12 +132,11 @@ _FITS = (pl.col("roof_ns") <= pl.col("median_ns")).fill_null(value=False)
 """Whether a signature has a roof that its time does not undercut."""
 
 
-def _typical(signatures: Frame) -> Frame:
-    """What a call of each signature takes on the median rank, of those that several ranks have."""
-    means = signatures.group_by("key").agg(
-        pl.len().alias("ranks"), (pl.col("ns") / pl.col("calls")).median().alias("typical_ns")
-    )
-    return means.filter(pl.col("ranks") >= _PEERS).select("key", "typical_ns")
+def _typical() -> pl.Expr:
+    """What a call of each signature takes on the median rank; of two ranks that have it, on the other one."""
+    each = pl.col("ns") / pl.col("calls")
+    ranks = pl.len().over("key")
+    return pl.when(ranks > _TWO).then(each.median().over("key")).when(ranks == _TWO).then(each.sum().over("key") - each)
 
 
 def _steps(
@@ -152,8 +151,10 @@ def _steps(
     # Without marks of steps the capture is one; else work of no step of the capture is left out.
     whole = pl.col("rank").is_in(sorted({split.rank for split in splits if split.step is None}))
     rows = rows.with_columns(pl.when(whole).then(None).otherwise("step").alias("step"))
-    of_key = signatures.select("rank", "key", "kind", "flops", "unit", "aligned", "roof_peak", _FITS.alias("fits"))
-    typical = _typical(signatures)
+    of_key = signatures.select(
+        "rank", "key", "kind", "flops", "unit", "aligned", "roof_peak", _FITS.alias("fits"),
+        _typical().alias("typical_ns"),
+    )  # fmt: skip
     by_rank = {one.rank: one for one in ranks}
     found: list[StepCompute] = []
     for first in range(0, len(ranks), _AT_ONCE):
@@ -162,7 +163,6 @@ def _steps(
             rows.filter(here)
             .join(known, on=["rank", "step"], how="inner", nulls_equal=True, maintain_order="left")
             .join(of_key.filter(here), on=["rank", "key"], how="left", maintain_order="left")
-            .join(typical, on="key", how="left", maintain_order="left")
         )
         found += [_step(by_rank[row["rank"]], row) for row in _summed(every).iter_rows(named=True)]
     return tuple(found)

@@ -45,5 +45,7 @@ def _meet(builder: Builder, members: Sequence[Arrived]) -> int:
     last = max(max(builder.start[member.node], member.outside_ns) for member in members)
     node = builder.node(NONE, min([last, *(member.end_ns for member in members)]), 0)
     for member in members:
+        # The last to arrive must not be lost for some microseconds that its clock is off.
+        builder.pull(member.node, builder.start[node])
         builder.edge(member.node, node, MET)
     return node

@@ -13,6 +13,8 @@ from hermes.profiles.measure.path.lanes import NONE
 
 LONGEST_SWITCH_NS = 30_000
 """Between two tasks a device needs some microseconds; HTA 0.5 takes 30 us as the limit of a "kernel wait"."""
+APART_NS = 100_000
+"""What is left between the clocks of ranks once they are aligned: half of a round trip over a network, at most."""
 
 
 class Builder:
@@ -27,6 +29,7 @@ class Builder:
         self._edges: list[tuple[int, int, int, int]] = []
         self._release: dict[int, int] = {}
         self._held_by: dict[int, int] = {}
+        self._pulled: dict[int, int] = {}
 
     def node(self, rank: int, start: int, dur: int, *, task: int = NONE, thread: int = NONE) -> int:
         """A further node; returns its number here."""
@@ -46,10 +49,19 @@ class Builder:
         `peer` is the rank that was waited for, if it was not collected.
         """
         lag = min(lag, self.start[node] - self.finish(pred)) if peer is not None else lag
+        if node in self._pulled:
+            lag = min(lag, max(self.start[node] - self.finish(pred), -self._pulled[node]))
         if self.finish(pred) + lag <= self.start[node]:
             self._edges.append((node, pred, lag, kind))
             if peer is not None:
                 self._held_by[node] = peer
+
+    def pull(self, node: int, until_ns: int) -> None:
+        """Let a node be no later than a moment, as far as clocks may be apart; what it waits for stays its cause."""
+        late = self.start[node] - until_ns
+        if 0 < late <= APART_NS:
+            self.start[node] = until_ns
+            self._pulled[node] = late
 
     def hold(self, node: int, until_ns: int, rank: int | None = None) -> None:
         """`node` starts no earlier than a moment that nothing here moves; `rank` is who was waited for."""

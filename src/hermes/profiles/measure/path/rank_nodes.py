@@ -26,6 +26,9 @@ from hermes.profiles.measure.path.graph import Graph, Jumps
 from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.measure.path.tasks import Tasks, under_way
 
+_LONG_NS, _NEARER = 1_000_000, 10
+"""A task that begins so long after all that is known to hold it back waited for something that was not recorded."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
@@ -87,6 +90,7 @@ class RankNodes:
         self._arrival: dict[int, int] = {}
         self._of_point: dict[tuple[int, int], int] = {}
         self._ended: list[tuple[int, int]] = []
+        self._every_end: list[tuple[int, int]] = []
         self._points_in_order: list[tuple[int, int]] = []
         self._sink = sink_of(tasks, part.end_ns)
         inside = tasks.start < part.end_ns
@@ -144,6 +148,7 @@ class RankNodes:
         self._ended = sorted(
             (self._builder.finish(node), node) for node in map(self._of_task.get, self._arrival) if node
         )
+        self._every_end = sorted((self._builder.finish(node), node) for node in self._of_task.values())
         for task in self._chosen:
             if task in self._arrival:
                 self._comm_edges(task, met)
@@ -295,8 +300,25 @@ class RankNodes:
         beside = self._of_task.get(int(tasks.beside[task]), NONE)
         if beside != NONE:
             builder.edge(beside, node, DEVICE, min(builder.start[node] - builder.finish(beside), 0))
+        known = [launch[1]] if launch[0] != NONE else []
         for other in {int(tasks.before[task]), int(tasks.bind[task])} - {NONE}:
+            known.append(int(tasks.end[other]))
             if other in self._of_task:
                 builder.edge(self._of_task[other], node, DEVICE)
             else:
                 builder.hold(node, int(tasks.end[other]) + offset)
+        if known:
+            self._unexplained(node, max(known) + offset)
+
+    def _unexplained(self, node: int, ready_ns: int) -> None:
+        """A task that began long after all that is known of it, soon after another had ended: it waited for that one.
+
+        Profilers lose events: waits of streams for each other, or a kernel between the two, which is the lag.
+        """
+        start = self._builder.start[node]
+        if start - ready_ns <= _LONG_NS:
+            return
+        place = bisect_right(self._every_end, (start, FREE)) - 1
+        finish, before = self._every_end[place] if place >= 0 else (NEVER, NONE)
+        if before not in (NONE, node) and _NEARER * (start - finish) <= start - ready_ns:
+            self._builder.edge(before, node, DEVICE, start - finish)

@@ -37,10 +37,12 @@ def host_rows(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) ->
     """The rows of the table `host_op`; writes the tables `stack` and `gc`."""
     sink.sql(
         con, "gc",
-        "SELECT tid_number AS tid, ts_ns AS start_ns, dur_ns FROM event WHERE what IN ('python', 'op', 'mark') "
-        "AND (name ILIKE 'python gc%' AND regexp_matches(name, '^python gc( |$)', 'i') "
+        "WITH own AS (SELECT tid_number AS tid, ts_ns AS start_ns, dur_ns, "
+        "name = '<built-in function collect>' AS call FROM event "
+        "WHERE what IN ('python', 'op', 'mark') AND (name = '<built-in function collect>' "
+        "OR name ILIKE 'python gc%' AND regexp_matches(name, '^python gc( |$)', 'i'))) "
         # Without that option of the profiler, Python's frames show at least who calls the collector.
-        "OR name = '<built-in function collect>') ORDER BY start_ns",
+        "SELECT * EXCLUDE call FROM own WHERE NOT call OR (SELECT bool_and(call) FROM own) ORDER BY start_ns",
     )  # fmt: skip
     _stacks(con, sink)
     con.execute(

@@ -67,6 +67,7 @@ def own_function(
 ) -> Iterator[Finding]:
     """The functions that are beyond a limit on some rank, at most three."""
     found: dict[str, tuple[int, float, CodeLine]] = {}
+    costs: dict[str, dict[int, int]] = {}
     training, steps = {row.rank for row in lines if row.trains}, mean_steps(job)
     for row in outside_loaders(lines):
         step_ns = steps.get(row.rank)
@@ -76,10 +77,11 @@ def own_function(
         python, work = _python(job, row, free, host_steps), _work(job, row) if row.rank in training else 0
         whole = by_share(LIMIT if row.made else BESIDE, (python + work) / step_ns)
         cost = min(python + work if whole else python, step_ns)
+        costs.setdefault(row.said, {})[row.rank] = cost
         if by_share(LIMIT, cost / step_ns) and found.get(row.said, (0,))[0] < cost:
             found[row.said] = (cost, cost / step_ns, row)
     for cost, share, row in sorted(found.values(), key=lambda one: (-one[0], one[2].said))[:_MOST]:
-        ranks = tuple(sorted(one.rank for one in lines if one.said == row.said and one.own_ns * 2 >= row.own_ns))
+        ranks = tuple(sorted(rank for rank, ns in costs[row.said].items() if ns * 2 >= cost))
         what = "Python" if row.python_ns >= row.operator_ns else "operators that no gradient needs"
         if row.source == "samples":
             what = "time in no recorded call"

@@ -3,7 +3,8 @@
 ## What it detects
 
 What the operators of one rank take beyond the median rank for calls with the same shapes and types, per step, against
-the window and against the time of its kernels. At least three ranks must have an operator for it to count.
+the window and against the time of its kernels. An operator counts that several ranks have; of two ranks each is held
+against the other.
 
 ## Why it costs you
 

@@ -36,7 +36,7 @@ from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules._slow import beside
 from hermes.profiles.rules.rule import rule
 
-LIMIT = Limit(value=0.10, unit="more tokens than the mean", source="case PAR-05")
+LIMIT = Limit(value=0.10, unit="more tokens than the mean of the others", source="case PAR-05")
 TOGETHER = Limit(value=0.90, unit="of correlation between tokens and compute", source="case PAR-05")
 FLOOR = NOISE
 _MOST = 4
@@ -50,10 +50,17 @@ def uneven_tokens(
     made = [
         finding
         for balance in balances
-        if balance.what == "tokens" and balance.imbalance > LIMIT.value
+        if balance.what == "tokens" and _beyond_others(balance) > LIMIT.value
         if (finding := _of_group(job, waits, pipelines, balance))
     ]
     yield from sorted(made, key=lambda one: (-one.cost_ns, one.blames))[:_MOST]
+
+
+def _beyond_others(balance: Balance) -> float:
+    """How many more tokens the rank with most has than the mean of the others; of few ranks it is much of the mean."""
+    others = len(balance.ranks) - 1
+    left = others - balance.imbalance
+    return (1 + balance.imbalance) * others / left - 1 if others > 0 and left > 0 else balance.imbalance
 
 
 def _of_group(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balance: Balance) -> Finding | None:
