@@ -43,6 +43,14 @@ def test_no_page_shows_the_key_of_a_word_for_the_word(served: Any, visit: Any) -
         assert seen.open(path).evaluate(KEYS) == [], path
 
 
+def test_what_asks_for_coordinates_fits_a_phone(ungrouped: Any, visit: Any) -> None:
+    seen = visit(ungrouped, width=390)
+    page = seen.open("ranks")
+    assert page.locator(".wrong").count() == 0
+    page.get_by_text("Say how the job is parallel").click()
+    assert seen.overflow() <= 0
+
+
 def test_a_long_command_is_wrapped_on_a_phone(ungrouped: Any, visit: Any) -> None:
     seen = visit(ungrouped, width=390)
     page = seen.open("compare")

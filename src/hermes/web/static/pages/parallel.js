@@ -66,8 +66,8 @@ function take(sizes) {
 export function form() {
   const now = sizes() ?? {};
   const boxes = NAMES.map((name) => /** @type {HTMLInputElement} */ (h("input", { type: "number", min: 1, max: world(), value: now[name] ?? 1, name, "aria-label": name })));
-  const told = h("p", { class: "wrong", role: "alert" });
-  const tell = (/** @type {string} */ text) => { told.textContent = text; if (text) say(text); };
+  const told = h("p", { role: "alert" });
+  const tell = (/** @type {string} */ text) => { told.textContent = text; told.className = text ? "wrong" : ""; if (text) say(text); };
   const file = /** @type {HTMLInputElement} */ (h("input", { type: "file", accept: ".json,.yaml,.yml,.sh,.py,.txt,.toml", "aria-label": t("parallel.file"), onchange: async () => {
     const found = stated((await file.files?.[0]?.text() ?? "").slice(0, MOST_READ));
     tell(Object.keys(found).length ? take(found) : t("parallel.none"));

@@ -1,6 +1,6 @@
 // Timeline: the Perfetto UI from this server, fed with the part that is asked for, opened at the moment that was meant.
 
-import { h, say } from "../dom.js";
+import { h, prose, say } from "../dom.js";
 import { clean, duration } from "../format.js";
 import { chiefRank, doc, keep, once, param, splits, to } from "../data.js";
 import { moment } from "../cells.js";
@@ -110,7 +110,7 @@ async function place(trace, workspace, part, landed) {
     if (many && /analysis/.test(node.name)) node.expand();
   }
   const found = await count(trace);
-  if (!part.at) { landed.textContent = t("timeline.shown", found); return; }
+  if (!part.at) { landed.replaceChildren(h("span", {}, prose(t("timeline.shown", found)))); return; }
   const offset = (doc().clocks ?? []).find((clock) => String(clock.rank) === ranks[0])?.offset_ns ?? 0;
   const at = BigInt(part.at) + BigInt(offset);
   const dur = BigInt(Math.max(1000, Math.round(part.dur || 0)));
