@@ -45,6 +45,8 @@ class Options:
         self.ranks = steps(self.asked["ranks"]) if self.asked["ranks"] != "" else None
         self.ring = int(self.asked["ring"])
         self.seed = int(self.asked["seed"])
+        # The last step that is recorded; None where a ring goes on. Asked at the end of every step.
+        self.last_step = None if self.ring else max(self.steps, default=-1)
         self._scope = _patterns(self.asked["scope"])
         self._operators = _patterns(self.asked["operators"])
         if self.ring and self.what == "tensors":
@@ -55,11 +57,6 @@ class Options:
     def wants_step(self, step: int) -> bool:
         """Whether this step is recorded."""
         return bool(self.ring) or step in self.steps
-
-    @property
-    def last_step(self) -> int | None:
-        """The last step that is recorded; None where a ring goes on."""
-        return None if self.ring else max(self.steps, default=-1)
 
     def wants(self, operator: str, path: str, phase: str) -> bool:
         """Whether a call belongs to what was asked for."""
