@@ -49,6 +49,11 @@ class Sample:
         return self.exit_code != 0
 
 
+def _installed(environment: Mapping[str, str]) -> dict[str, str]:
+    """As where a package was installed: pip compiles modules then, and a checkout must be allowed to keep its own."""
+    return {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def measure(
     command: Sequence[str],
     *,
@@ -70,7 +75,7 @@ def measure(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
+            env={**_installed(os.environ), **(environment or {})},
             cwd=folder,
             start_new_session=True,
         )
