@@ -32,6 +32,7 @@ _LARGEST_FILE = 64 << 30
 _DIRECTORY_END = struct.Struct("<4sHHHHIIH")
 _DIRECTORY_ENTRY = struct.Struct("<4sHHHHHHIIIHHHHHII")
 _MOST_MEMBERS = 64
+_HEAD = 1 << 11
 
 
 def place(path: Path, value: Value) -> Value:
@@ -53,12 +54,13 @@ def _plain(path: Path, value: Value) -> Value | None:
         name = next((one for one in members if one.endswith("/data.pkl")), None)
         if name is None or members[name][1] > _LARGEST_PICKLE:
             return None
-        read = _tensor(os.pread(file, members[name][1], _start(file, members[name][0])))
+        bytes_of = _Bytes(file)
+        read = _tensor(bytes_of.read(members[name][1], bytes_of.start(members[name][0])))
         if read is None:
             return None
         dtype, key, offset, shape, strides = read
         header, length = members[name.removesuffix("data.pkl") + f"data/{key}"]
-        begin = _start(file, header)
+        begin = bytes_of.start(header)
     finally:
         os.close(file)
     dense = tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
@@ -99,12 +101,23 @@ def _members(file: int, whole: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _start(file: int, header: int) -> int:
-    """Where the bytes of a member begin: behind its own header, whose length only it knows."""
-    head = os.pread(file, 30, header)
-    if len(head) != 30 or head[:4] != b"PK\x03\x04":
-        raise ValueError("no member where the directory says")
-    return header + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+class _Bytes:
+    """What lies in a file; its beginning is read once, since torch writes the pickle there."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._head = os.pread(file, _HEAD, 0)
+
+    def read(self, length: int, at: int) -> bytes:
+        """So many bytes from a place on."""
+        return self._head[at : at + length] if at + length <= len(self._head) else os.pread(self._file, length, at)
+
+    def start(self, header: int) -> int:
+        """Where the bytes of a member begin: behind its own header, whose length only it knows."""
+        head = self.read(30, header)
+        if len(head) != 30 or head[:4] != b"PK\x03\x04":
+            raise ValueError("no member where the directory says")
+        return header + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
 
 
 @functools.lru_cache(maxsize=4096)
