@@ -94,6 +94,15 @@ def test_a_small_loss_stands_behind_what_bounds_the_step(measures: Make, split: 
     assert "80% is communication that nothing hides; 1% is waiting for rank 5" in sentence
 
 
+def test_a_range_whose_least_is_much_is_said_as_one(measures: Make) -> None:
+    row = Recompute(rank=0, step=4, ops=1, host_ns=6_000_000, device_ns=None, compute_ns=None)
+    given_ = measures([blind(10_000_000)], host=HostSide(recompute=(row,)))
+    (first, *_) = find_all(given_)
+    ranged = replace(first, gain=replace(first.gain, low_ns=2_000_000, high_ns=6_000_000, replayed=False))
+    sentence = judge(Grounds(splits=given_.splits, problems=(ranged,))).sentence
+    assert sentence.startswith("Step 10 ms: 20 to 60% is lost to recomputation")
+
+
 def test_the_sentence_names_the_rank_that_others_wait_for(measures: Make, split: Split, wait: Wait) -> None:
     given_ = measures([split(exposed=800)], waits=[wait(0, 5, 700)])
     assert "70% is waiting for rank 5" in judged_of(given_.splits, find_all(given_)).sentence

@@ -31,11 +31,16 @@ UNLIKE = Limit(
 
 
 def unprofiled_gain(step: Unprofiled, gain: Gain) -> Gain:
-    """The gain in such a step: from what shrinks as the whole step does, to all that the capture shows."""
-    high = min(gain.high_ns, step.step_ns)
+    """The gain in such a step: from what shrinks as the whole step does, to all that the capture shows.
+
+    What else the capture shows is not longer by more than the profiler can have added, and leaves no room for more.
+    """
     if gain.before or step.step_ns >= step.captured_ns:
+        high = min(gain.high_ns, step.step_ns)
         return replace(gain, low_ns=min(gain.low_ns, high), high_ns=high)
-    low = min(round(gain.low_ns * step.step_ns / step.captured_ns), high)
+    low = round(gain.low_ns * step.step_ns / step.captured_ns)
+    others = max(0, step.captured_ns - gain.high_ns - round(MOST_NS.value * step.calls))
+    high = max(low, min(gain.high_ns, step.step_ns - others))
     return replace(gain, low_ns=low, high_ns=high, method=f"{gain.method}; less what the profiler may have added")
 
 

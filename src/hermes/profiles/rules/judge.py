@@ -63,6 +63,7 @@ _ALIKE = 3.0
 """Captured steps that take so many times as long as those before, or as little, are not like them."""
 # A change that gives less than this part of the step is not what the step is about: what the device does comes first.
 _LITTLE = 0.1
+_SAME = 0.005
 # What one rank loses is lost to all where the step gains this part of it.
 _FELT = 0.9
 
@@ -167,10 +168,9 @@ def _problem(given: Grounds, length_ns: int) -> str | None:
     gain = first.gain
     if first.endangers:
         return f"{first.title[0].lower()}{first.title[1:]}, and the job ends when it is full"
-    share = min(_lost_ns(first) / length_ns, 1.0)
-    most = "" if gain.replayed and gain.low_ns else "up to "
+    share = _share(first, length_ns)
     if first.cause is Cause.STRAGGLER:
-        return f"{most}{share:.0%} is waiting for {first.blames[0]}"
+        return f"{share} is waiting for {first.blames[0]}"
     waiting = next(
         (one for one in given.problems if one.cause is Cause.STRAGGLER and first.code in one.explained_by), None
     )
@@ -179,7 +179,15 @@ def _problem(given: Grounds, length_ns: int) -> str | None:
     felt = where and gain.replayed and gain.low_ns >= _FELT * first.cost_ns and _others_wait(given)
     follows = ", and the others wait for it" if waiting or felt else ""
     at = f", at {first.lines[0]}" if first.lines else ""
-    return f"{most}{share:.0%} is lost to {first.cause}{where}{at}{follows}"
+    return f"{share} is lost to {first.cause}{where}{at}{follows}"
+
+
+def _share(first: Finding, length_ns: int) -> str:
+    """The part of the step that it takes: as replayed, else from the least to the most where the least is much."""
+    share, low = min(_lost_ns(first) / length_ns, 1.0), first.gain.low_ns / length_ns
+    if first.gain.replayed and first.gain.low_ns:
+        return f"{share:.0%}"
+    return f"{100 * low:.0f} to {share:.0%}" if _LITTLE <= low < share - _SAME else f"up to {share:.0%}"
 
 
 def _others_wait(given: Grounds) -> bool:
