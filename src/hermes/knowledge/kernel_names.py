@@ -16,6 +16,7 @@ _WORK = re.compile(
 _NOISE = re.compile(r"\(anonymous namespace\)::|\bat::native::|\bat::cuda::|^void ")
 _PIECE = re.compile(r"(\d+)")
 _FUNCTION = re.compile(r"(\w+)\([\w ,*&:]*\)")
+_SYMBOL = re.compile(r"void |\(anonymous namespace\)::|\w+(::|<)")
 _PLAIN = re.compile(r"[\w.:/ -]*")
 
 
@@ -28,8 +29,8 @@ def plain(name: str) -> str:
         return name
     if found := _FUNCTION.fullmatch(name):
         return found[1]
-    # `Memcpy DtoD (Device -> Device)` is no symbol.
-    if "::" not in name and "<" not in name and not name.startswith("void "):
+    # `Memcpy DtoD (Device -> Device)` is no symbol, and neither is markup.
+    if not _SYMBOL.match(name):
         return name
     text = _NOISE.sub("", name)
     base, inner = _split(text)
