@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -59,6 +60,13 @@ class Visit:
         return self.page
 
     def overflow(self) -> int:
+        """How much wider than the window the page is, once what was asked to fit has had time to."""
+        from playwright.sync_api import TimeoutError as TooLongError
+
+        with contextlib.suppress(TooLongError):
+            self.page.wait_for_function(
+                "() => document.documentElement.scrollWidth <= window.innerWidth", timeout=5_000
+            )
         return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
     def barriers(self, axe: str) -> list[tuple[str, str]]:
