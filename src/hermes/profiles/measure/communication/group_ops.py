@@ -126,19 +126,24 @@ def _sums(rows: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
+_OPERATION = ("group", "op", "manner", "key")
+
+
 def _timed(rows: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
     """One row an operation whose last arrival is known: its size, and the time from that to its end, ranks' median."""
     # No more columns than are needed: the rows are those of all ranks.
     return (
         rows.lazy()
         .filter("split")
-        .select("group", "op", "manner", "key", "bytes", "time_ns")
+        .select(pl.col(_OPERATION).cast(pl.Categorical), "bytes", "time_ns")
         .collect()
-        .group_by("group", "op", "manner", "key", maintain_order=True)
+        # By numbers in the place of texts, which would be copied.
+        .group_by(_OPERATION, maintain_order=True)
         .agg(
             pl.col("bytes").max(),
             pl.col("time_ns").median(),
         )
+        .with_columns(pl.col(_OPERATION).cast(pl.String))
     )
 
 
