@@ -114,11 +114,6 @@ def _without_device(given: Grounds) -> Judgement:
     )
 
 
-def _lost_ns(first: Finding) -> int:
-    """What the sentence says of a problem: the replay, else the bound."""
-    return first.gain.low_ns if first.gain.replayed and first.gain.low_ns else first.gain.high_ns
-
-
 def _absent(given: Grounds, split: StepSplit) -> str | None:
     """The wait for a rank that was not profiled, where that is most of what can be said."""
     waits: dict[str, int] = {}
@@ -184,10 +179,10 @@ def _problem(given: Grounds, length_ns: int) -> str | None:
 
 def _share(first: Finding, length_ns: int) -> str:
     """The part of the step that it takes: as replayed, else from the least to the most where the least is much."""
-    share, low = min(_lost_ns(first) / length_ns, 1.0), first.gain.low_ns / length_ns
-    if first.gain.replayed and first.gain.low_ns:
-        return f"{share:.0%}"
-    return f"{100 * low:.0f} to {share:.0%}" if _LITTLE <= low < share - _SAME else f"up to {share:.0%}"
+    low, high = (min(ns / length_ns, 1.0) for ns in (first.gain.low_ns, first.gain.high_ns))
+    if first.gain.replayed and low:
+        return f"{low:.0%}"
+    return f"{100 * low:.0f} to {high:.0%}" if _LITTLE <= low < high - _SAME else f"up to {high:.0%}"
 
 
 def _others_wait(given: Grounds) -> bool:
