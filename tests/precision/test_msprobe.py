@@ -17,6 +17,7 @@ from tests.precision.drawn import random
 
 from hermes.base.errors import HermesError
 from hermes.inside.record.options import Options, of_config
+from hermes.precision import distance
 from hermes.precision.api import Comparison, compare, document
 from hermes.precision.columns import of_elements
 
@@ -144,6 +145,19 @@ def test_tensors_that_are_missing_are_said_and_are_no_agreement(tmp_path: Path) 
         one.unlink()
     found = compare(*sides, jobs=1)
     assert any("cannot be read" in one.message for one in found.diagnostics)
+
+
+def test_elements_are_compared_by_several_processes_as_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sides = [network(tmp_path / "a", kind="tensor"), network(tmp_path / "b", kind="tensor", gelu=0.5)]
+    lost = sorted((sides[1] / "step0/rank0/dump_tensor_data").iterdir())[-2:]
+    for file in lost:
+        file.write_bytes(b"cut")
+    alone = compare(*sides, jobs=1)
+    monkeypatch.setattr(distance, "_MANY", 0)
+    several = compare(*sides, jobs=3)
+    assert [one.rows for one in several.judgements] == [one.rows for one in alone.judgements]
+    assert [one.message for one in several.diagnostics] == [one.message for one in alone.diagnostics]
+    assert several.diagnostics[-1].message.startswith("2 tensors' files of step 0 cannot be read")
 
 
 def test_a_configuration_for_core_operators_leaves_out_no_product() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -24,6 +25,16 @@ def threads() -> int:
 def beside() -> Executor:
     """A thread beside this one where there is a core for it; else who submits something does it, at once."""
     return ThreadPoolExecutor(max_workers=1) if threads() > 1 else _Here()
+
+
+def processes(count: int, *, start: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()) -> Executor:
+    """So many processes; each calls `start` with these arguments first."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    # A fork shares what is loaded; beside other threads it is not safe.
+    context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "forkserver")
+    return ProcessPoolExecutor(count, mp_context=context, initializer=start, initargs=arguments)
 
 
 class _Here(Executor):

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 import threading
-import webbrowser
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,6 +83,8 @@ def serve(
         study.start()
         print(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.", flush=True)
         if opens:
+            import webbrowser
+
             webbrowser.open(_link(at, keys.token))
         with contextlib.suppress(KeyboardInterrupt):
             server(app).run(sockets=[listening])

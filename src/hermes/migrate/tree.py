@@ -6,15 +6,13 @@ import ast
 import contextlib
 import gc
 import json
-import multiprocessing
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from hermes.base.cores import processes
 from hermes.base.errors import InputError
 from hermes.knowledge import migration
 from hermes.migrate import text, walk
@@ -199,9 +197,7 @@ def _each(root: Path, files: list[walk.Found], target: Target, style: Style, lea
     if len(files) < _FEW_FILES or count == 1:
         _start(*arguments)
         return [work(found) for found in files]
-    # A fork shares what is loaded; beside other threads it is not safe.
-    context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "forkserver")
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_start, initargs=arguments) as pool:
+    with processes(count, start=_start, arguments=arguments) as pool:
         return list(pool.map(work, files, chunksize=max(1, len(files) // (count * 8))))
 
 

@@ -62,7 +62,7 @@ def rows(golden: Path, target: Path) -> Iterator[Row]:
         if elements[0] is not None and elements[1] is not None and one[1].shape == other[1].shape:
             row.update(zip(TENSOR, of_elements(numbers(elements[0], one[1].dtype), numbers(elements[1], other[1].dtype),
                                                scalar=len(one[1].shape) == 0), strict=True))  # fmt: skip
-        elif "NPU MD5" not in row and one[1].data is None and other[1].data is None:
+        elif "NPU MD5" not in row and elements[0] is None and elements[1] is None:
             row.update(zip(STATISTICS, _of_statistics(one[0], other[0]), strict=True))
         yield row
 
@@ -92,7 +92,7 @@ def _tensors(path: Path) -> dict[str, tuple[dict[str, Any], Value]]:
             "this is no dump of one rank and one step" if files else "there is no dump.json", where=str(path),
             hint="give the folder of one, such as step0/rank0",
         )  # fmt: skip
-    folder = files[0].parent
+    folder = files[0].parent / msprobe.TENSORS
     try:
         document = msprobe.document(files[0])
     except (OSError, ValueError, RecursionError) as broken:
@@ -102,10 +102,7 @@ def _tensors(path: Path) -> dict[str, tuple[dict[str, Any], Value]]:
         if not isinstance(entry, dict):
             continue
         for place, tensor in _parts(entry):
-            value = msprobe.value(tensor, 0, None, folder)
-            if value.data is not None:
-                value = msprobe.placed(value)
-            found[f"{name}{place}"] = (tensor, value)
+            found[f"{name}{place}"] = (tensor, msprobe.value(tensor, 0, None, folder))
     return found
 
 

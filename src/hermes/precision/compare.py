@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import sys
+from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from hermes.base.cores import cores, processes
 from hermes.base.errors import Diagnostic, InputError
 from hermes.precision.judge import judge
 from hermes.precision.judgement import Before, Judgement
@@ -107,15 +107,20 @@ def compare(
         text = ", ".join(f"rank {rank} step {step}" for rank, step in missing[:6])
         diagnostics.append(Diagnostic(level="degraded", message=f"only one side has {text}", lost="their comparison"))
     ranks = sorted({rank for rank, _ in common})
-    tasks = [(runs, repeat, rank, [step for one, step in common if one == rank]) for rank in ranks]
-    workers = min(jobs or os.cpu_count() or 1, len(tasks), _fitting(runs, memory_bytes))
+    most = jobs or cores()
+    workers = min(most, len(ranks), _fitting(runs, memory_bytes))
+    tasks = [
+        _Task(*runs, repeat, rank, [step for one, step in common if one == rank], max(most // workers, 1))
+        for rank in ranks
+    ]
     if workers > 1:
-        with ProcessPoolExecutor(workers) as pool:
-            found = [one for part in pool.map(_rank, tasks) for one in part]
+        with processes(workers) as pool:
+            parts = list(pool.map(_rank, tasks))
     else:
-        found = [one for task in tasks for one in _rank(task)]
-    for run in runs:
-        diagnostics += [one for one in run.diagnostics if one not in diagnostics]
+        parts = [_rank(task) for task in tasks]
+    found = [one for judgements, _ in parts for one in judgements]
+    for _, said in parts:
+        diagnostics += [one for one in said if one not in diagnostics]
     guilty = first_of(found)
     first = describe(*guilty) if guilty else None
     way = tuple(chain(*guilty)) if guilty else ()
@@ -126,22 +131,50 @@ def compare(
     )  # fmt: skip
 
 
+class _Task(NamedTuple):
+    golden: Run
+    target: Run
+    repeat: Run | None
+    rank: int
+    steps: list[int]
+    jobs: int
+
+
 @_without_collector
-def _rank(task: tuple[tuple[Run, Run], Run | None, int, list[int]]) -> list[Judgement]:
-    runs, repeat, rank, steps = task
+def _rank(task: _Task) -> tuple[list[Judgement], list[Diagnostic]]:
+    """What was found on one rank, and what could not be read of it, perhaps in a process of its own."""
+    rank = task.rank
+    said: list[Diagnostic] = []
     found: list[Judgement] = []
     updates: dict[str, float] | None = None
-    for at, step in enumerate(steps):
+    for at, step in enumerate(task.steps):
         files = Files()  # what was mapped for a step is let go with it
-        golden, target = _load(runs[0], rank, step), _load(runs[1], rank, step)
-        before = Before(updates, first=at == 0 or steps[at - 1] != step - 1, begins=step == 0)
+        golden, target = _load(task.golden, rank, step), _load(task.target, rank, step)
+        before = Before(updates, first=at == 0 or task.steps[at - 1] != step - 1, begins=step == 0)
         repeated = None
-        if repeat is not None and (rank, step) in repeat.steps:
-            repeated = _repeated(golden, _load(repeat, rank, step), files, before)
-        one = judge(golden, target, files, before=before, repeated=repeated)
+        if task.repeat is not None and (rank, step) in task.repeat.steps:
+            repeated = _repeated(golden, _load(task.repeat, rank, step), files, before)
+        one = judge(golden, target, files, before=before, repeated=repeated, jobs=task.jobs)
         updates = one.updates or {}
         found.append(one)
-    return found
+        said += _unread(files, step)
+    return found, [*task.golden.diagnostics, *task.target.diagnostics, *said]
+
+
+def _unread(files: Files, step: int) -> list[Diagnostic]:
+    """A line for each folder with files that should hold a tensor each and do not."""
+    folders = Counter(path.parent for path in files.unread)
+    return [
+        Diagnostic(
+            level="degraded", lost="their elements", where=str(folder),
+            message=f"{_many(many)} of step {step} cannot be read: missing, damaged or no plain tensor",
+        )
+        for folder, many in sorted(folders.items())
+    ]  # fmt: skip
+
+
+def _many(files: int) -> str:
+    return "1 tensor's file" if files == 1 else f"{files} tensors' files"
 
 
 def _fitting(runs: tuple[Run, Run], memory_bytes: int | None) -> int:

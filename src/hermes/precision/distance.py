@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hermes.base.cores import processes
 from hermes.precision.model import STATS, Step, Value
 from hermes.precision.read.tensors import Array, Files, numbers
 
 _BLOCK = 1 << 13
 """Elements compared at once: they stay in the processor's cache, and are too few for its other cores to be woken."""
+_MANY = 1 << 24
+"""Elements whose comparison is shared by processes: to start these takes a fortieth of a second."""
 _ROWS = 1 << 12
 """Rows of statistics compared at once."""
 _RESOLUTION = 2.0**-21
@@ -62,22 +66,44 @@ NONE = Distance("none")
 
 
 class Distances:
-    """Distances of pairs of values of two steps, each found once; statistics are compared many at a time."""
+    """Distances of pairs of values of two steps, each found once: statistics many at a time, elements by `jobs`."""
 
-    def __init__(self, golden: Step, target: Step, files: Files) -> None:
+    def __init__(self, golden: Step, target: Step, files: Files, jobs: int = 1) -> None:
         self._golden = golden
         self._target = target
         self._files = files
+        self._jobs = jobs
         self._known: dict[Pair, Distance] = {}
 
     def prepare(self, pairs: Iterable[Pair]) -> None:
-        """Find the distances of all pairs that have statistics, in one go."""
+        """Find the distances of all pairs that have statistics, in one go, and those of many elements."""
         first, second = self._golden.values, self._target.values
-        plain = [pair for pair in dict.fromkeys(pairs) if _plain(first[pair[0]], second[pair[1]])]
+        each = list(dict.fromkeys(pairs))
+        plain = [pair for pair in each if _plain(first[pair[0]], second[pair[1]])]
         for start in range(0, len(plain), _ROWS):
             part = plain[start : start + _ROWS]
             tables = _table(first, [one for one, _ in part]), _table(second, [two for _, two in part])
             self._known.update(zip(part, _of_statistics(*tables), strict=True))
+        elements = [pair for pair in each if first[pair[0]].data and second[pair[1]].data]
+        if self._jobs > 1 and sum(first[one].count for one, _ in elements) > _MANY:
+            self._share(elements)
+
+    def _share(self, pairs: list[Pair]) -> None:
+        """Find the distances of pairs in several processes, this one among them."""
+        first, *others = (pairs[at :: self._jobs] for at in range(self._jobs))
+        with processes(len(others), start=_begin, arguments=(self._golden, self._target)) as pool:
+            futures = [pool.submit(_part, part) for part in others]
+            for pair in first:
+                self.of(*pair)
+            for part, future in zip(others, futures, strict=True):
+                found, unread = future.result()
+                self._known.update(zip(part, found, strict=True))
+                self._files.unread |= unread
+
+    @property
+    def unread(self) -> set[Path]:
+        """Files that should hold a tensor and do not."""
+        return self._files.unread
 
     def of(self, golden: int, target: int) -> Distance:
         """The distance of one pair."""
@@ -130,10 +156,24 @@ class Distances:
 
     def _by_elements(self, golden: int, target: int) -> Distance | None:
         first = self._files.flat(self._golden, golden)
-        second = self._files.flat(self._target, target) if first is not None else None
+        second = self._files.flat(self._target, target)
         if first is None or second is None or len(first[0]) != len(second[0]):
             return None
         return of_elements(first, second)
+
+
+_beside: list[Distances] = []
+"""What a process that helps finds distances in."""
+
+
+def _begin(golden: Step, target: Step) -> None:
+    _beside[:] = [Distances(golden, target, Files())]
+
+
+def _part(pairs: list[Pair]) -> tuple[list[Distance], set[Path]]:
+    """The distances of pairs, and the files that could not be read; in a process that helps."""
+    distances = _beside[0]
+    return [distances.of(*pair) for pair in pairs], distances.unread
 
 
 def _plain(one: Value, two: Value) -> bool:
@@ -197,35 +237,33 @@ def of_elements(golden: tuple[Array, str], target: tuple[Array, str]) -> Distanc
     same = golden[1] == target[1] and _same_bits(first, second)
     if same and (quick := _squares(first)) is not None:
         return Distance("elements", 0.0, math.sqrt(quick), 0.0, 0.0, cosine=1.0)
-    total = np.zeros(4)
-    largest = changed = 0.0
+    aa = bb = ab = dd = largest = 0.0
+    changed = 0
     bad = [0.0, 0.0]
-    for start in range(0, len(first), _BLOCK):
-        a = numbers(first[start : start + _BLOCK], golden[1])
-        if same:
-            total[0] += float(np.dot(a, a))
-            continue
-        b = numbers(second[start : start + _BLOCK], target[1])
-        with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(first), _BLOCK):
+            a = numbers(first[start : start + _BLOCK], golden[1])
+            if same:
+                aa += float(a.dot(a))
+                continue
+            b = numbers(second[start : start + _BLOCK], target[1])
             d = b - a
-            sums = [np.dot(a, a), np.dot(b, b), np.dot(a, b), np.dot(d, d)]
-        if not np.isfinite(sums).all():
-            fine = np.isfinite(a) & np.isfinite(b)
-            bad[0] += float((~np.isfinite(a)).sum())
-            bad[1] += float((~np.isfinite(b)).sum())
-            a, b = np.where(fine, a, 0.0), np.where(fine, b, 0.0)
-            d = b - a
-            with np.errstate(over="ignore"):
-                sums = [np.dot(a, a), np.dot(b, b), np.dot(a, b), np.dot(d, d)]
-        total += sums
-        largest = max(largest, float(np.abs(d).max(initial=0.0)))
-        changed += float(np.count_nonzero(d))
+            sums = float(a.dot(a)), float(b.dot(b)), float(a.dot(b)), float(d.dot(d))
+            if not math.isfinite(sum(sums)):
+                fine = np.isfinite(a) & np.isfinite(b)
+                bad[0] += float((~np.isfinite(a)).sum())
+                bad[1] += float((~np.isfinite(b)).sum())
+                a, b = np.where(fine, a, 0.0), np.where(fine, b, 0.0)
+                d = b - a
+                sums = float(a.dot(a)), float(b.dot(b)), float(a.dot(b)), float(d.dot(d))
+            aa, bb, ab, dd = aa + sums[0], bb + sums[1], ab + sums[2], dd + sums[3]
+            largest = max(largest, float(d.max()), -float(d.min()))
+            changed += int(np.count_nonzero(d != 0))
     if same:
-        if not math.isfinite(total[0]):
+        if not math.isfinite(aa):
             wrong = float((~np.isfinite(numbers(first, golden[1]))).sum())
-            bad, total[0] = [wrong, wrong], float(np.nansum(_finite(numbers(first, golden[1])) ** 2))
-        return Distance("elements", 0.0, math.sqrt(total[0]), bad[0], bad[1], cosine=1.0)
-    aa, bb, ab, dd = (float(one) for one in total)
+            bad, aa = [wrong, wrong], float(np.nansum(_finite(numbers(first, golden[1])) ** 2))
+        return Distance("elements", 0.0, math.sqrt(aa), bad[0], bad[1], cosine=1.0)
     scale = ab / aa if aa > 0 else None
     if scale is not None and (scale == 1 or bb - scale * ab > 1e-4 * dd):
         scale = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from statistics import median
+
+import numpy as np
 
 from hermes.precision.distance import Distance, Distances, between
 from hermes.precision.judgement import Suspect
@@ -95,10 +96,10 @@ def other_step(golden: Step, target: Step, mate: dict[int, int], distances: Dist
         length = between(before[op.parameter], golden.values[op.outputs[0]])
         if went.known != "none" and length is not None and length > 0:
             found.append((went.apart / length, op, went))
-    if not found or median(ratio for ratio, _, _ in found) < _OTHER_STEP:
+    if not found or np.median([ratio for ratio, _, _ in found]) < _OTHER_STEP:
         return None
     ratio, op, went = max(found, key=lambda one: one[0])
-    share = median(one for one, _, _ in found)
+    share = float(np.median([one for one, _, _ in found]))
     far = f"half of its parts differ by {share:.2g} of their length or more"
     why = f"of the same gradients the optimizer makes another step: {far}"
     return Suspect(golden=op.number, target=mate[op.number], kind="another argument", why=why, confidence="likely",

@@ -41,21 +41,21 @@ _SHORT = 2.0**-12
 
 
 def judge(
-    golden: Step, target: Step, files: Files, *, before: Before, repeated: dict[int, float] | None = None
+    golden: Step, target: Step, files: Files, *, before: Before, repeated: dict[int, float] | None = None, jobs: int = 1
 ) -> Judgement:
-    """Compare one step of one rank."""
-    return _Judge(golden, target, files, before, repeated).run()
+    """Compare one step of one rank; elements by so many processes where they are many."""
+    return _Judge(golden, target, files, before, repeated, jobs).run()
 
 
 class _Judge:
     def __init__(
-        self, golden: Step, target: Step, files: Files, before: Before, repeated: dict[int, float] | None
+        self, golden: Step, target: Step, files: Files, before: Before, repeated: dict[int, float] | None, jobs: int
     ) -> None:
         self._golden = golden
         self._target = target
         self._before = before
         self._noise = Noise(golden, target, repeated)
-        self._distances = Distances(golden, target, files)
+        self._distances = Distances(golden, target, files, jobs)
         self._pairs = align(golden, target)
         self._mate = {one: two for one, two in self._pairs if one is not None and two is not None}
         self._other = {two: one for one, two in self._mate.items()}

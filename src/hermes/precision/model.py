@@ -11,6 +11,10 @@ from hermes.base.errors import Diagnostic
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
+WHERE_THE_FILE_SAYS = -1
+"""The end of a place whose file holds one tensor and says itself where: it is looked at when the elements are."""
+
+
 class Place(NamedTuple):
     """Where the elements of a tensor lie: bytes of a file. `sample` is the distance of the elements that were kept."""
 

@@ -6,7 +6,7 @@ import io
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from xml.sax.saxutils import escape
+from html import escape
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _MOST_ROWS = 1_048_576

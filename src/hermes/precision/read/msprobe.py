@@ -1,8 +1,7 @@
 """Reads dumps of msProbe: `dump.json`, `stack.json` and `construct.json`, with statistics, md5 or tensors.
 
 Traps: a NaN is a bare token; call numbers of the backward pass count in its own order; names hold dots (module paths);
-a
-single process is `proc{pid}`, ranks are `rank{N}`; `stack.json` lists the innermost frame first, in lines of text.
+a single process is `proc{pid}`, ranks are `rank{N}`; `stack.json` lists the innermost frame first, in lines of text.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.base.errors import Diagnostic, InputError
-from hermes.precision.model import Frame, Op, Place, Run, Step, Value
-from hermes.precision.read import npyfile, torchfile
+from hermes.precision.model import WHERE_THE_FILE_SAYS, Frame, Op, Place, Run, Step, Value
 
 _STEP = re.compile(r"step(\d{1,9})")
 _RANK = re.compile(r"(?:rank|proc)(\d{0,9})")
@@ -24,7 +22,10 @@ _NAME = re.compile(r"(?P<head>.+?)\.(?P<call>\d+)\.(?P<phase>forward|backward)")
 _MODULE = re.compile(r"(?P<head>(?:Module|Cell)\..+)\.(?P<phase>forward|backward)\.(?P<call>\d+)")
 _GRADS = re.compile(r"(?P<head>(?:Module|Cell)\..+)\.parameters_grad(?:\.\d+)?")
 _FRAME = re.compile(r'File "?(?P<file>.*?)"?, line (?P<line>\d+), in (?P<function>[^,\n]*),?\s*(?P<text>.*)', re.S)
+_FILE_NAME = re.compile(r"[\w.\-]{1,250}\.(?:pt|npy)")
 _LARGEST = 2 << 30
+TENSORS = "dump_tensor_data"
+"""The folder of the files of tensors, beside dump.json."""
 _FILES = ("dump.json", "debug.json")
 _INNER = ("/torch/", "/mindspore/", "/msprobe/")
 """Parts of paths of frames that are not the user's."""
@@ -124,24 +125,18 @@ class Loader:
         file = self._parts[rank, step]
         document = self._documents[rank, step]
         builder = _Builder(file.parent, document, _stacks(file.parent / "stack.json"), _parents(file.parent))
-        found = builder.build(rank, step)
-        if builder.unread:
-            many = "1 tensor's file" if builder.unread == 1 else f"{builder.unread} tensors' files"
-            text = f"{many} of step {step} cannot be read: missing, damaged or no plain tensor"
-            self._said.append(Diagnostic(level="degraded", message=text, where=str(file.parent), lost="their elements"))
-        return found
+        return builder.build(rank, step)
 
 
 class _Builder:
     def __init__(self, folder: Path, document: dict[str, Any], stacks: dict[str, Any], parents: dict[str, str]) -> None:
-        self._folder = folder
+        self._folder = folder / TENSORS
         self._data: dict[str, Any] = document["data"]
         self._stacks = stacks
         self._parents = parents
         self._values: list[Value] = []
         self._made: dict[Any, int] = {}
         self._ops: list[Op] = []
-        self.unread = 0
 
     def build(self, rank: int, step: int) -> Step:
         for name, entry in self._data.items():
@@ -195,9 +190,6 @@ class _Builder:
     def _value(self, tensor: dict[str, Any], maker: int | None) -> int:
         number = len(self._values)
         found = value(tensor, number, maker, self._folder)
-        if found.data is not None:
-            found = placed(found)
-            self.unread += found.data is None
         key = (found.mark or found.stats, found.shape, found.dtype)
         if maker is None and key[0] is not None:
             # An input is what was given last with the same shape and numbers: nothing else says where it came from.
@@ -209,23 +201,16 @@ class _Builder:
 
 
 def value(tensor: dict[str, Any], number: int, maker: int | None, folder: Path) -> Value:
-    """The value that an entry of a tensor describes."""
+    """The value that an entry of a tensor describes; the files of tensors are in this folder."""
     shape = tensor.get("shape")
     shape = tuple(one for one in shape if type(one) is int and 0 <= one < 1 << 50) if isinstance(shape, list) else ()
     dtype = str(tensor.get("dtype", "")).removeprefix("torch.")[:40].lower()
     mark = tensor.get("md5") or tensor.get("xor") or ""
     name = tensor.get("data_name")
     place = None
-    if isinstance(name, str) and re.fullmatch(r"[\w.\-]{1,250}\.(?:pt|npy)", name):
-        place = Place(folder / "dump_tensor_data" / name, 0, -1)
+    if isinstance(name, str) and _FILE_NAME.fullmatch(name):
+        place = Place(folder / name, 0, WHERE_THE_FILE_SAYS)
     return Value(number, dtype, shape, _stats(tensor), str(mark)[:64], place, maker)
-
-
-def placed(found: Value) -> Value:
-    """The value with the place of its elements in the file that it names, of torch or numpy; or without a place."""
-    assert found.data is not None
-    path = found.data.path
-    return npyfile.place(path, found) if path.suffix == ".npy" else torchfile.place(path, found)
 
 
 def _stats(tensor: dict[str, Any]) -> tuple[float, ...] | None:

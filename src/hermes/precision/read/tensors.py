@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hermes.precision.model import Place, Step, Value
+from hermes.precision.model import WHERE_THE_FILE_SAYS, Place, Step, Value
+from hermes.precision.read import npyfile, torchfile
 
 Array = npt.NDArray[np.generic]
 _NUMPY = {
@@ -27,6 +28,8 @@ class Files:
 
     def __init__(self) -> None:
         self._maps: dict[Path, memoryview | None] = {}
+        self.unread: set[Path] = set()
+        """Files that should hold one tensor and do not: missing, damaged, or more than a plain tensor."""
 
     def raw(self, place: Place) -> memoryview | None:
         """The bytes at a place; None where the file does not have them."""
@@ -41,8 +44,18 @@ class Files:
         """The elements in the order of the tensor, bfloat16 and float8 as the integers that hold their bits."""
         if value.data is None or value.dtype not in _NUMPY:
             return None
-        raw = self.raw(value.data)
+        raw = self._told(value, value.data.path) if value.data.end == WHERE_THE_FILE_SAYS else self.raw(value.data)
         return None if raw is None else np.frombuffer(raw, dtype=_NUMPY[value.dtype])
+
+    def _told(self, value: Value, path: Path) -> memoryview | None:
+        """The elements in a file that says itself where; such files are many, and each is looked at about once."""
+        whole = _content(path)
+        reader = npyfile if path.suffix == ".npy" else torchfile
+        span = None if whole is None else reader.span(whole, value)
+        if whole is None or span is None:
+            self.unread.add(path)
+            return None
+        return memoryview(whole)[span[0] : span[1]]
 
     def flat(self, step: Step, number: int) -> tuple[Array, str] | None:
         """The elements of a value in its order, as `bits`, with its dtype; those of a view come from its base."""
@@ -62,14 +75,34 @@ class Files:
         return None if shown is None else (shown, value.dtype)
 
 
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAPPED_FROM = 4 << 20
+"""Bytes from which a file is mapped: to copy a small one costs less than to have its pages mapped one by one."""
+
+
 def _mapped(path: Path) -> memoryview | None:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = os.open(path, _FLAGS)
     except OSError:
         return None
     try:
         return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError):
+        return None
+    finally:
+        os.close(file)
+
+
+def _content(path: Path) -> bytes | memoryview | None:
+    """All bytes of a file: copied where they are few."""
+    try:
+        file = os.open(path, _FLAGS)
+    except OSError:
+        return None
+    try:
+        size = os.fstat(file).st_size
+        return os.pread(file, size, 0) if size < _MAPPED_FROM else _mapped(path)
+    except OSError:
         return None
     finally:
         os.close(file)

@@ -1,21 +1,18 @@
-"""Reads one tensor out of a `.pt` file of torch without unpickling it, and leaves what is not plain to torch itself.
+"""Finds the elements of one tensor in a `.pt` file of torch without unpickling it.
 
 A file that `torch.save` wrote of one tensor is a zip, uncompressed, with a pickle that calls one known function with
-known
-arguments. The pickle's opcodes are listed, never run: what does not read like such a call goes to torch's weights-only
-loader, in a process of its own with a limit on memory.
+known arguments. The pickle's opcodes are listed, never run: what does not read like such a call, or whose elements lie
+in another order than the tensor's, is left out.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import os
 import pickletools
 import struct
-from pathlib import Path
 
-from hermes.precision.model import Place, Value
+from hermes.precision.model import Value
 
 _STORAGE = {
     "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
@@ -32,97 +29,82 @@ _LARGEST_FILE = 64 << 30
 _DIRECTORY_END = struct.Struct("<4sHHHHIIH")
 _DIRECTORY_ENTRY = struct.Struct("<4sHHHHHHIIIHHHHHII")
 _MOST_MEMBERS = 64
-_HEAD = 1 << 11
+Bytes = bytes | memoryview
 
 
-def place(path: Path, value: Value) -> Value:
-    """The value with the place of its elements; without a place where the file is not one plain tensor."""
+def span(whole: Bytes, value: Value) -> tuple[int, int] | None:
+    """Where in a file the elements of a value begin and end; None where it is not one plain tensor of its shape."""
     try:
-        found = _plain(path, value)
-    except (OSError, ValueError, IndexError, KeyError, struct.error):
-        found = None
-    return found if found is not None else value._replace(data=None)
+        return _span(whole, value)
+    except (ValueError, IndexError, KeyError, struct.error):
+        return None
 
 
-def _plain(path: Path, value: Value) -> Value | None:
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        whole = os.fstat(file).st_size
-        if whole > _LARGEST_FILE:
-            return None
-        members = _members(file, whole)
-        name = next((one for one in members if one.endswith("/data.pkl")), None)
-        if name is None or members[name][1] > _LARGEST_PICKLE:
-            return None
-        bytes_of = _Bytes(file)
-        read = _tensor(bytes_of.read(members[name][1], bytes_of.start(members[name][0])))
-        if read is None:
-            return None
-        dtype, key, offset, shape, strides = read
-        header, length = members[name.removesuffix("data.pkl") + f"data/{key}"]
-        begin = bytes_of.start(header)
-    finally:
-        os.close(file)
-    dense = tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
+def _span(whole: Bytes, value: Value) -> tuple[int, int] | None:
+    if len(whole) > _LARGEST_FILE:
+        return None
+    members = _members(whole)
+    name = next((one for one in members if one.endswith("/data.pkl")), None)
+    if name is None or members[name][1] > _LARGEST_PICKLE:
+        return None
+    header, length = members[name]
+    at = _start(whole, header)
+    read = _tensor(bytes(whole[at : at + length]))
+    if read is None:
+        return None
+    dtype, key, offset, shape, dense = read
+    if shape != value.shape or dtype != value.dtype or not dense:
+        return None
+    header, length = members[name.removesuffix("data.pkl") + f"data/{key}"]
     size = _SIZES[dtype]
     count = math.prod(shape)
-    if shape != value.shape or dtype != value.dtype or (strides != dense and count > 1):
+    first = _start(whole, header) + offset * size
+    if offset < 0 or (offset + count) * size > length or first + count * size > len(whole):
         return None
-    first = begin + offset * size
-    if offset < 0 or (offset + count) * size > length or first + count * size > whole:
-        return None
-    return value._replace(data=Place(path, first, first + count * size))
+    return first, first + count * size
 
 
-def _members(file: int, whole: int) -> dict[str, tuple[int, int]]:
+def _members(whole: Bytes) -> dict[str, tuple[int, int]]:
     """Where the header of each uncompressed member of a zip lies, and its bytes."""
     # The directory of one tensor is short; a comment may stand behind it.
     for length in (1 << 11, 1 << 16):
-        start = max(whole - length, 0)
-        tail = os.pread(file, length, start)
+        tail = bytes(whole[-length:])
         place = tail.rfind(b"PK\x05\x06")
         if place >= 0:
             break
     else:
         raise ValueError("no zip")
-    count, size, begin = _DIRECTORY_END.unpack_from(tail, place)[4:7]
-    if count > _MOST_MEMBERS or begin + size > whole:
+    count, size, at = _DIRECTORY_END.unpack_from(tail, place)[4:7]
+    end = at + size
+    if count > _MOST_MEMBERS or end > len(whole):
         raise ValueError("no directory of one tensor")
-    first = begin - start
-    entries = tail[first : first + size] if first >= 0 else os.pread(file, size, begin)
-    found, at = {}, 0
+    found = {}
     for _ in range(count):
-        entry = _DIRECTORY_ENTRY.unpack_from(entries, at)
-        length = entry[10]
-        name = entries[at + 46 : at + 46 + length].decode("utf-8", "replace")
+        entry = _DIRECTORY_ENTRY.unpack_from(whole, at)
+        at += 46
+        after = at + entry[10]
+        if after > end:
+            raise ValueError("a directory that does not end where it says")
         if entry[4] == 0 and entry[8] == entry[9]:
-            found[name] = (entry[16], entry[9])
-        at += 46 + length + entry[11] + entry[12]
+            found[str(whole[at:after], "utf-8", "replace")] = (entry[16], entry[9])
+        at = after + entry[11] + entry[12]
     return found
 
 
-class _Bytes:
-    """What lies in a file; its beginning is read once, since torch writes the pickle there."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-        self._head = os.pread(file, _HEAD, 0)
-
-    def read(self, length: int, at: int) -> bytes:
-        """So many bytes from a place on."""
-        return self._head[at : at + length] if at + length <= len(self._head) else os.pread(self._file, length, at)
-
-    def start(self, header: int) -> int:
-        """Where the bytes of a member begin: behind its own header, whose length only it knows."""
-        head = self.read(30, header)
-        if len(head) != 30 or head[:4] != b"PK\x03\x04":
-            raise ValueError("no member where the directory says")
-        return header + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+def _start(whole: Bytes, header: int) -> int:
+    """Where the bytes of a member begin: behind its own header, whose length only it knows."""
+    head = bytes(whole[header : header + 30])
+    if len(head) != 30 or head[:4] != b"PK\x03\x04":
+        raise ValueError("no member where the directory says")
+    return header + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
 
 
 @functools.lru_cache(maxsize=4096)
-def _tensor(pickled: bytes) -> tuple[str, str, int, tuple[int, ...], tuple[int, ...]] | None:
-    """dtype, key of the storage, offset, shape and strides; None where this is not one plain tensor."""
+def _tensor(pickled: bytes) -> tuple[str, str, int, tuple[int, ...], bool] | None:
+    """dtype, key of the storage, offset, shape and whether its elements lie in their order without gaps.
+
+    None where this is not one plain tensor.
+    """
     names: list[str] = []
     words: list[object] = []
     for opcode, argument, _ in pickletools.genops(pickled):
@@ -161,7 +143,7 @@ _QUIET = frozenset(
 )
 
 
-def _arguments(words: list[object], dtype: str) -> tuple[str, str, int, tuple[int, ...], tuple[int, ...]] | None:
+def _arguments(words: list[object], dtype: str) -> tuple[str, str, int, tuple[int, ...], bool] | None:
     at = words.index("storage")
     key = words[at + 2]
     end = words.index(("BINPERSID",))
@@ -172,7 +154,8 @@ def _arguments(words: list[object], dtype: str) -> tuple[str, str, int, tuple[in
     strides, _ = _tuple(words, next_at)
     if len(shape) != len(strides):
         return None
-    return dtype, key, offset, shape, strides
+    dense = tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
+    return dtype, key, offset, shape, strides == dense or math.prod(shape) <= 1
 
 
 def _tuple(words: list[object], at: int) -> tuple[tuple[int, ...], int]:
