@@ -147,6 +147,17 @@ def test_tensors_that_are_missing_are_said_and_are_no_agreement(tmp_path: Path) 
     assert any("cannot be read" in one.message for one in found.diagnostics)
 
 
+def test_what_an_operator_that_is_not_in_the_dump_made_of_a_difference_is_carried(tmp_path: Path) -> None:
+    def side(name: str, active: Any) -> Path:
+        turned = active.T.copy()  # msProbe writes no line for a view
+        calls = [("Functional.gelu.0.forward", X, active), ("Torch.matmul.0.forward", turned, turned * 3)]
+        return dump(tmp_path / name, *calls)
+
+    found = compare(side("a", np.maximum(X, 0)), side("b", np.maximum(X, 0) + np.float32(0.01) * np.abs(X)), jobs=1)
+    assert [row.state for row in found.judgements[0].rows] == ["blamed", "carried"]
+    assert [link.operator for link in found.chain] == ["gelu", "matmul"]
+
+
 def test_elements_are_compared_by_several_processes_as_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sides = [network(tmp_path / "a", kind="tensor"), network(tmp_path / "b", kind="tensor", gelu=0.5)]
     lost = sorted((sides[1] / "step0/rank0/dump_tensor_data").iterdir())[-2:]

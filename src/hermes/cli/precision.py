@@ -116,7 +116,11 @@ def check(golden: Path, target: Path, form: str) -> None:
 @click.option("--noise", type=_path, help="A repeated golden run: what differs there is noise.")
 @click.option("--rows", type=click.IntRange(0), default=12, help="Lines of the table to print.")
 @click.option("--columns", type=_path, help="Of dumps of msProbe, its own columns, as a table into this .csv or .xlsx.")
-@click.option("--jobs", type=click.IntRange(1), help="Processes that compare ranks, and the tensors of large ones; one a core without it.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    help="Processes that compare ranks, and the tensors of large ones; one a core without it.",
+)
 @click.option(
     "--memory", type=click.FloatRange(0.001), help="Gigabytes: fewer ranks are compared at once, down to one."
 )

@@ -92,7 +92,10 @@ class Op(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of one rank. `complete` is false where the process ended inside it."""
+    """One step of one rank. `complete` is false where the process ended inside it.
+
+    `whole` is whether every operator was recorded: then a value that none of them made came from outside.
+    """
 
     rank: int
     step: int
@@ -101,6 +104,7 @@ class Step:
     values: tuple[Value, ...]
     complete: bool = True
     dropped: int = 0
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from hermes.precision.judgement import Judgement, Row, Suspect
-from hermes.precision.model import Op
+from hermes.precision.model import Op, Step
 from hermes.precision.names import family, is_collective
 
 _LONGEST_CHAIN = 400
@@ -123,16 +123,17 @@ def _way(judgement: Judgement, begin: int) -> list[int]:
     step = judgement.target
     goal = _goal(judgement, step.ops[begin].phase)
     came = {begin: -1}
-    users: dict[int, list[int]] = {}
+    users: dict[_Mark, list[int]] = {}
     for op in step.ops[begin:]:
         for number in op.inputs:
-            root = _root(judgement, number)
-            users.setdefault(root, []).append(op.number)
+            for mark in _marks(step, number):
+                users.setdefault(mark, []).append(op.number)
     order = [begin]
     for at in order:
         if at == goal:
             break
-        after = [user for number in step.ops[at].outputs for user in users.get(_root(judgement, number), [])]
+        marks = [mark for number in step.ops[at].outputs for mark in _marks(step, number)]
+        after = [user for mark in marks for user in users.get(mark, [])]
         for user in after:
             if user > at and user not in came:
                 came[user] = at
@@ -165,12 +166,19 @@ def _links(judgement: Judgement, path: list[int], rows: dict[int, Row]) -> list[
     return found
 
 
-def _root(judgement: Judgement, number: int) -> int:
-    value = judgement.target.values[number]
+_Mark = int | tuple[str, int, float, float]
+"""What an operator's result and the input that it becomes have in common."""
+
+
+def _marks(step: Step, number: int) -> list[_Mark]:
+    """The value that this one shows; where not every operator was recorded, also what a view of it leaves as it is."""
+    value = step.values[number]
     depth = 0
     while value.view is not None and depth < 64:
-        value, depth = judgement.target.values[value.view.base], depth + 1
-    return value.number
+        value, depth = step.values[value.view.base], depth + 1
+    if step.whole or value.stats is None or not value.stats[0] < value.stats[1]:
+        return [value.number]
+    return [value.number, (value.dtype, value.count, value.stats[0], value.stats[1])]
 
 
 def _after(judgement: Judgement, suspect: Suspect) -> int | None:

@@ -142,7 +142,7 @@ class _Builder:
         for name, entry in self._data.items():
             if isinstance(entry, dict):
                 self._add(str(name), entry)
-        return Step(rank=rank, step=step, rng="", ops=tuple(self._ops), values=tuple(self._values))
+        return Step(rank=rank, step=step, rng="", ops=tuple(self._ops), values=tuple(self._values), whole=False)
 
     def _add(self, name: str, entry: dict[str, Any]) -> None:
         kind, phase, module = self._split(name)

@@ -159,8 +159,12 @@ class Index:
         self._tell(step, wrong, dropped, complete=complete)
         return Step(
             rank=self.rank, step=step, rng=_text(head.get("rng")), ops=tuple(ops), values=tuple(values),
-            complete=complete, dropped=dropped,
+            complete=complete, dropped=dropped, whole=self._whole(),
         )  # fmt: skip
+
+    def _whole(self) -> bool:
+        asked = self.head.get("options")
+        return not isinstance(asked, dict) or (asked.get("level") != "modules" and not asked.get("operators"))
 
     def _tell(self, step: int, wrong: int, dropped: int, *, complete: bool) -> None:
         if wrong:
