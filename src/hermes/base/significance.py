@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, lgamma, log, log1p
+from math import atan, exp, lgamma, log, log1p, pi, sqrt
 
 
 def binomial_tail(hits: int, trials: int, chance: float) -> float:
@@ -27,3 +27,24 @@ def binomial_tail(hits: int, trials: int, chance: float) -> float:
 def among(p_value: float, candidates: int) -> float:
     """The probability when the most striking of so many candidates was picked afterwards (Bonferroni)."""
     return min(1.0, p_value * max(candidates, 1))
+
+
+def student_tail(t: float, freedom: int) -> float:
+    """The probability that Student's t with so many degrees of freedom is at least `t`; 1 without freedom.
+
+    By the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4; more than 201 degrees are taken as so many, which
+    errs upwards.
+    """
+    if freedom < 1:
+        return 1.0
+    freedom = min(freedom, 200 + freedom % 2)
+    squared = freedom / (freedom + t * t)
+    sine = t / sqrt(freedom + t * t)
+    odd = freedom % 2
+    term = sqrt(squared) if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for k in range(2 + odd, freedom - 1, 2):
+        term *= squared * (k - 1) / k
+        total += term
+    within = 2 / pi * (atan(t / sqrt(freedom)) + sine * total) if odd else sine * total
+    return min(1.0, max(0.0, (1 - within) / 2))

@@ -140,8 +140,9 @@ class SlowRank:
 
     `held_ns` is the length of the union of these times, beyond the errors of the clocks. Blocks are steps (collectives
     where no step is known): collectives of one step are not independent. `p_value` is the chance that a rank among
-    `members` wins as many of `blocks` when all are alike, times the number of ranks. `own_wait_ns` is what it waited
-    for others: a rank that waits itself passes a delay on.
+    `members` wins as many of `blocks` when all are alike, times the number of ranks; `noise_p_value` that one is as
+    late by what steps differ anyway: few steps cannot tell the first, a constant delay shows in the second.
+    `own_wait_ns` is what it waited for others: a rank that waits itself passes a delay on.
     """
 
     rank: int = field("who arrives last", "Rank", "卡")
@@ -157,6 +158,10 @@ class SlowRank:
     p_value: float = field(
         "chance that any rank gets `blocks_last` of `blocks` when all are alike", "P value", "P 值", kind="chance"
     )
+    noise_p_value: float | None = field(
+        "chance that any rank is as late in its median step by what steps differ anyway; null for one step",
+        "P value of the delay", "延迟的 P 值", kind="chance", default=None,
+    )  # fmt: skip
 
 
 @measure(

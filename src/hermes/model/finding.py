@@ -221,7 +221,8 @@ class Finding:
     is the code of a broader finding of which this is a part: the part says more, and comes first; a rule says `apart`
     where that one does not hold its time. `explained_by` are the codes of the parts of this one that were found: `gain`
     is then what is left beyond them. `moments` are where it shows, at most one of each rank, best first. `endangers`:
-    it ends the job in time, whatever it costs a step. `lines` are lines of the user's code from which its time comes,
+    it ends the job in time, whatever it costs a step. `by_chance`: what steps differ anyway may have made it, so it is
+    told as noise whatever it costs. `lines` are lines of the user's code from which its time comes,
     most first.
     """
 
@@ -244,6 +245,7 @@ class Finding:
     explained_by: tuple[str, ...] = ()
     moments: tuple[Moment, ...] = ()
     endangers: bool = False
+    by_chance: bool = False
     lines: tuple[str, ...] = ()
 
     @property

@@ -29,6 +29,14 @@ def test_a_part_comes_before_the_broader_finding(finding: Make, replaying: Repla
     assert codes(found.findings) == ["CPU002", "CPU001"]
 
 
+def test_what_chance_may_have_made_is_told_as_noise_whatever_it_costs(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    lucky, sure = replace(finding("COM002", low=400, high=400), by_chance=True), finding("CPU002", low=200, high=200)
+    found = rank([lucky, sure], replaying({"COM002": 400, "CPU002": 200}), floor)
+    assert (codes(found.findings), codes(found.minor)) == (["CPU002"], ["COM002"])
+
+
 def test_a_part_of_a_part_is_one_of_the_whole(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
     waits = finding("COM001", low=400, high=400, layer="communication")
     stages = finding("PAR001", low=200, high=400, within="PAR002", ranks=(1,))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.profiles.rules.given import Given
 
+from hermes.model.comm_measures import Communication, SlowRank
 from hermes.model.finding import Finding
 from hermes.model.measures import HostStall, PeerWait, StepSplit
 from hermes.profiles.rules import ALL
@@ -170,6 +172,21 @@ def test_shorter_waits_beside_the_longest_blame_nobody_else(measures: Make, spli
         com002.straggler, measures([split(exposed=400)], waits=[wait(0, 5, 300), wait(0, 4, 290), wait(0, 3, 100)])
     )
     assert finding.blames == ("rank 5",)
+
+
+@pytest.mark.parametrize(
+    ("often", "noise", "by_chance"), [(1.0, 0.5, True), (1.0, 0.01, False), (0.01, 0.5, False), (1.0, None, False)]
+)
+def test_a_rank_that_is_last_by_chance_alone_is_told_as_noise(
+    often: float, noise: float | None, by_chance: bool, measures: Make, split: Split, wait: Wait
+) -> None:
+    late = SlowRank(
+        rank=1, collected=True, operations=8, last=3, blocks=4, blocks_last=2, held_ns=300, median_lead_ns=100,
+        own_wait_ns=0, error_ns=0, p_value=often, noise_p_value=noise,
+    )  # fmt: skip
+    given = measures([split(0, exposed=400), split(1, exposed=400)], waits=[wait(0, 1, 300, collected=True)])
+    told = replace(given, communication=Communication(slow_ranks=(late,)))
+    assert found(com002.straggler, told).by_chance is by_chance
 
 
 def test_two_slow_ranks_are_two_findings(measures: Make, split: Split, wait: Wait) -> None:

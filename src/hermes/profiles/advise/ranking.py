@@ -102,7 +102,7 @@ def _key(finding: Finding) -> tuple[bool, float, int, int, str, tuple[str, ...]]
 
 def _counts(finding: Finding, floor: NoiseFloor) -> bool:
     """Whether a finding is more than noise: of time, or of what ends the job."""
-    return finding.endangers or finding.gain.high_ns >= floor.beside(finding.cost_ns)
+    return finding.endangers or (not finding.by_chance and finding.gain.high_ns >= floor.beside(finding.cost_ns))
 
 
 def _least(broad: Finding, replay: Replay) -> float:

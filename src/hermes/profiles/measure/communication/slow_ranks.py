@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import pi
 
 import numpy as np
 import polars as pl
 
 from hermes.base.intervals import flat
-from hermes.base.significance import among, binomial_tail
+from hermes.base.significance import among, binomial_tail, student_tail
 from hermes.model.comm_measures import SlowRank
 from hermes.profiles.measure.communication.collectives import Operations
+
+_SIGMA = 1.4826 / 2**0.5
+"""Of the median distance of two draws of a normal distribution, its standard deviation (Shamos)."""
+_OF_MEDIAN = (pi / 2) ** 0.5
+"""The error of a median over that of a mean, both of many draws of a normal distribution."""
+_APART = 8
+"""Of a rank, steps so far from each other are compared: a capture may have thousands."""
 
 
 def slow_ranks(made: Operations, collected: Collection[int]) -> tuple[SlowRank, ...]:
@@ -46,6 +54,7 @@ def slow_ranks(made: Operations, collected: Collection[int]) -> tuple[SlowRank, 
     waited = dict(made.rows.group_by("rank").agg(pl.col("wait_ns").sum()).iter_rows())
     taken = dict(made.rows.filter(pl.col("split")).group_by("rank").len().iter_rows())
     worst = int(judged.select(errors.max()).item() or 0)
+    lateness = _lateness(made.rows)
     found = []
     for (rank,), own in late.partition_by("last", as_dict=True).items():
         leads = own["lead_ns"].to_numpy()
@@ -63,6 +72,33 @@ def slow_ranks(made: Operations, collected: Collection[int]) -> tuple[SlowRank, 
                 own_wait_ns=int(waited.get(rank) or 0),
                 error_ns=worst,
                 p_value=among(chance, members),
+                noise_p_value=lateness.get(rank),
             )
         )
     return tuple(sorted(found, key=lambda one: (-one.held_ns, one.rank)))
+
+
+def _lateness(rows: pl.DataFrame) -> dict[int, float]:
+    """By rank, how likely it is as late by the noise of the steps alone, times the number of ranks.
+
+    Late is what it arrives after the median member, the mean over the collectives of a step, the median over steps: one
+    late step is no late rank. How much that differs from step to step, over all ranks, tells the noise. Empty where
+    fewer than two steps are known.
+    """
+    judged = rows.filter(pl.col("split") & (pl.col("manner") != "rooted") & pl.col("step").is_not_null())
+    late = (pl.col("wait_ns").median() - pl.col("wait_ns")).over("group", "key")
+    steps = judged.with_columns(late.alias("late_ns")).group_by("rank", "step").agg(pl.col("late_ns").mean())
+    by_rank = {
+        int(str(key[0])): own.sort("step")["late_ns"].to_numpy()
+        for key, own in steps.partition_by("rank", as_dict=True).items()
+    }
+    apart = [own[lag:] - own[:-lag] for own in by_rank.values() for lag in range(1, min(len(own), _APART + 1))]
+    if not apart:
+        return {}
+    noise = max(_SIGMA * float(np.median(np.abs(np.concatenate(apart)))), 1.0)
+    freedom = sum(len(own) - 1 for own in by_rank.values()) * (len(by_rank) - 1) // len(by_rank)
+    of_median = _OF_MEDIAN * noise
+    return {
+        rank: among(student_tail(float(np.median(own)) * len(own) ** 0.5 / of_median, freedom), len(by_rank))
+        for rank, own in by_rank.items()
+    }

@@ -16,6 +16,10 @@ A collective ends when its last member has arrived. The time that all others wai
 Around checkpoints and evaluation, and in the first steps after a start, ranks arrive unevenly without a lasting cause.
 A chain of waits can pass a delay on: the awaited rank may itself have waited for another.
 
+Of ranks that are all alike one arrives last each time, by chance. Where two steps or more were captured, the rank must
+be late by more than steps differ anyway, or be the last in more of them than chance gives; otherwise the waiting is
+told below the noise, and nobody is to blame.
+
 Within a pipeline, stages wait for each other by design: waits for ranks of another stage are left to the PAR rules.
 
 ## What to do
@@ -31,15 +35,17 @@ Profile the awaited rank together with a waiting one: the awaited one must no lo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hermes.base.units import duration
 from hermes.knowledge.cures import WITH_STACKS
+from hermes.model.comm_measures import SlowRank
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Moment
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait
 from hermes.model.structure_measures import Pipeline
-from hermes.profiles.rules._comm import waited_per_step
+from hermes.profiles.rules._comm import CHANCE, waited_per_step
 from hermes.profiles.rules._host import won
 from hermes.profiles.rules._slow import Beside, beside
 from hermes.profiles.rules.rule import by_share, rule
@@ -63,7 +69,7 @@ _STARVES = "whose host keeps its device waiting"
 @rule(
     "COM002", state="stable", cause=Cause.STRAGGLER, cases=("COM-21", "COM-22", "PAR-05", "PAR-13", "PAR-18", "ENV-06")
 )
-def straggler(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline]) -> Iterator[Finding]:
+def straggler(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], slow: Rows[SlowRank]) -> Iterator[Finding]:
     """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
     longest: dict[int, PeerWait] = {}
     for wait in waits:
@@ -74,7 +80,12 @@ def straggler(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline]) -> Ite
     for peer in sorted({wait.peer for wait in longest.values()}):
         finding = _of_peer(job, waits, pipelines, peer)
         if finding:
-            yield finding
+            yield replace(finding, by_chance=any(_by_chance(one) for one in slow if one.rank == peer))
+
+
+def _by_chance(slow: SlowRank) -> bool:
+    """Whether neither how often the rank is last nor by how much is beyond chance; False where no steps tell it."""
+    return slow.noise_p_value is not None and min(slow.noise_p_value, slow.p_value) >= CHANCE.value
 
 
 def _size(wait: PeerWait) -> tuple[int, int, int]:
