@@ -159,9 +159,14 @@ class SlowRank:
         "chance that any rank gets `blocks_last` of `blocks` when all are alike", "P value", "P 值", kind="chance"
     )
     noise_p_value: float | None = field(
-        "chance that any rank is as late in its median step by what steps differ anyway; null for one step",
+        "chance that any rank is as late in more than half of its steps by noise; null for one step",
         "P value of the delay", "延迟的 P 值", kind="chance", default=None,
     )  # fmt: skip
+
+    @property
+    def chance(self) -> float:
+        """How far chance explains that the rank is last: by how often it is, or by how much, whichever says less."""
+        return self.p_value if self.noise_p_value is None else min(self.p_value, self.noise_p_value)
 
 
 @measure(

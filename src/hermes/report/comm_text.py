@@ -39,7 +39,7 @@ def _ranks(report: Report, least: float) -> Iterator[str]:
     for slow in report.communication.slow_ranks[:2]:
         if slow.held_ns >= max(least, 2 * slow.own_wait_ns):
             missing = "" if slow.collected else ", which was not collected"
-            chance = "" if slow.p_value <= _SURE else "; too few steps to rule out chance"
+            chance = "" if slow.chance <= _SURE else "; too few steps to rule out chance"
             yield (
                 f"all others waited {duration(slow.held_ns)} for rank {slow.rank} alone{missing} "
                 f"(latest in {slow.blocks_last} of {counted(slow.blocks, 'step')}{chance})"

@@ -175,7 +175,7 @@ def test_shorter_waits_beside_the_longest_blame_nobody_else(measures: Make, spli
 
 
 @pytest.mark.parametrize(
-    ("often", "noise", "by_chance"), [(1.0, 0.5, True), (1.0, 0.01, False), (0.01, 0.5, False), (1.0, None, False)]
+    ("often", "noise", "by_chance"), [(1.0, 0.01, True), (1.0, 0.001, False), (0.001, 0.5, False), (1.0, None, False)]
 )
 def test_a_rank_that_is_last_by_chance_alone_is_told_as_noise(
     often: float, noise: float | None, by_chance: bool, measures: Make, split: Split, wait: Wait

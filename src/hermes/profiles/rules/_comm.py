@@ -19,7 +19,7 @@ SLOWER = Limit(
 )
 CHANCE = Limit(
     value=0.05,
-    unit="is the most that chance may explain, all links or ranks counted",
+    unit="is the most that chance may explain, all links counted",
     source="docs/decisions/0012-communication.md",
 )
 FAR = Limit(

@@ -13,12 +13,8 @@ from hermes.base.significance import among, binomial_tail, student_tail
 from hermes.model.comm_measures import SlowRank
 from hermes.profiles.measure.communication.collectives import Operations
 
-_SIGMA = 1.4826 / 2**0.5
-"""Of the median distance of two draws of a normal distribution, its standard deviation (Shamos)."""
 _OF_MEDIAN = (pi / 2) ** 0.5
 """The error of a median over that of a mean, both of many draws of a normal distribution."""
-_APART = 8
-"""Of a rank, steps so far from each other are compared: a capture may have thousands."""
 
 
 def slow_ranks(made: Operations, collected: Collection[int]) -> tuple[SlowRank, ...]:
@@ -81,24 +77,25 @@ def slow_ranks(made: Operations, collected: Collection[int]) -> tuple[SlowRank, 
 def _lateness(rows: pl.DataFrame) -> dict[int, float]:
     """By rank, how likely it is as late by the noise of the steps alone, times the number of ranks.
 
-    Late is what it arrives after the median member, the mean over the collectives of a step, the median over steps: one
-    late step is no late rank. How much that differs from step to step, over all ranks, tells the noise. Empty where
-    fewer than two steps are known.
+    Late is what it arrives after the median member, the mean over the collectives of a step, in more than half of the
+    steps: one late step is no late rank. The noise is the standard deviation of a rank from step to step, of all ranks
+    together: kernels that take far too long once in a while are in it. Empty where fewer than two steps are known.
     """
     judged = rows.filter(pl.col("split") & (pl.col("manner") != "rooted") & pl.col("step").is_not_null())
     late = (pl.col("wait_ns").median() - pl.col("wait_ns")).over("group", "key")
     steps = judged.with_columns(late.alias("late_ns")).group_by("rank", "step").agg(pl.col("late_ns").mean())
     by_rank = {
-        int(str(key[0])): own.sort("step")["late_ns"].to_numpy()
+        int(str(key[0])): np.sort(own["late_ns"].to_numpy())
         for key, own in steps.partition_by("rank", as_dict=True).items()
     }
-    apart = [own[lag:] - own[:-lag] for own in by_rank.values() for lag in range(1, min(len(own), _APART + 1))]
-    if not apart:
+    degrees = sum(len(own) - 1 for own in by_rank.values())
+    if not degrees:
         return {}
-    noise = max(_SIGMA * float(np.median(np.abs(np.concatenate(apart)))), 1.0)
-    freedom = sum(len(own) - 1 for own in by_rank.values()) * (len(by_rank) - 1) // len(by_rank)
-    of_median = _OF_MEDIAN * noise
+    squares = sum(float(((own - own.mean()) ** 2).sum()) for own in by_rank.values())
+    noise = max((squares / degrees) ** 0.5, 1.0) * _OF_MEDIAN
+    # What a rank is late the others are early: the last one's is not free.
+    freedom = degrees * (len(by_rank) - 1) // len(by_rank)
     return {
-        rank: among(student_tail(float(np.median(own)) * len(own) ** 0.5 / of_median, freedom), len(by_rank))
+        rank: among(student_tail(float(own[(len(own) - 1) // 2]) * len(own) ** 0.5 / noise, freedom), len(by_rank))
         for rank, own in by_rank.items()
     }

@@ -45,7 +45,7 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait
 from hermes.model.structure_measures import Pipeline
-from hermes.profiles.rules._comm import CHANCE, waited_per_step
+from hermes.profiles.rules._comm import waited_per_step
 from hermes.profiles.rules._host import won
 from hermes.profiles.rules._slow import Beside, beside
 from hermes.profiles.rules.rule import by_share, rule
@@ -54,6 +54,11 @@ LIMIT = Limit(
     value=0.05,
     unit="of window",
     source="slow-card advice of MindStudio Insight 26.0: waiting above 5 % of the longest time",
+)
+CHANCE = Limit(
+    value=0.0027,
+    unit="is the most that chance may explain of a rank that is blamed, all ranks counted",
+    source="three standard deviations, as in control charts: NIST/SEMATECH e-Handbook of Statistical Methods, 6.3.1",
 )
 HALF = Limit(
     value=0.50,
@@ -85,7 +90,7 @@ def straggler(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], slow: 
 
 def _by_chance(slow: SlowRank) -> bool:
     """Whether neither how often the rank is last nor by how much is beyond chance; False where no steps tell it."""
-    return slow.noise_p_value is not None and min(slow.noise_p_value, slow.p_value) >= CHANCE.value
+    return slow.noise_p_value is not None and slow.chance >= CHANCE.value
 
 
 def _size(wait: PeerWait) -> tuple[int, int, int]:
