@@ -488,11 +488,11 @@ def test_a_replay_that_takes_its_time_says_so_beside_the_last_answer(
         page = seen.open("whatif")
         boxes = page.locator(".changes input[type=checkbox]")
         boxes.first.wait_for()
-        go, made = threading.Event(), replays.replay
-        monkeypatch.setattr(replays, "replay", lambda *asked: (go.wait(60), made(*asked))[1])
         boxes.nth(0).check()
         page.wait_for_selector('.bench:not([aria-busy]) .outcome:has-text("becomes")')
         last = page.locator(".outcome").inner_text()
+        go, made = threading.Event(), replays.replay
+        monkeypatch.setattr(replays, "replay", lambda *asked: (go.wait(60), made(*asked))[1])
         boxes.nth(1).check()
         boxes.nth(2).check()
         page.locator(".busy", has_text="Replaying the step with these 3 changes").wait_for()
