@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from hermes.base.errors import Diagnostic
 from hermes.model.report import Report
 from hermes.report.text import render_text
 
@@ -146,6 +147,15 @@ def test_long_text_of_a_trace_cannot_push_the_rest_off_the_screen(hostile: Repor
 def test_a_long_name_keeps_both_its_ends(real: Report) -> None:
     line = next(line for line in _draw(real, 80).splitlines() if "x6  aclnnForeach" in line)
     assert "…" in line
+
+
+def test_a_group_is_named_by_the_end_of_its_number_and_moments_and_paths_stay(real: Report) -> None:
+    row = replace(real.top.communication[0], detail="11022204950826225271")
+    note = Diagnostic(level="degraded", message="from 1736412474757072620 ns on", where="/a/20250101123456789")
+    text = _draw(replace(real, top=replace(real.top, communication=(row,)), diagnostics=(note,)))
+    assert "…225271" in text
+    assert "11022204950826225271" not in text
+    assert "/a/20250101123456789: from 1736412474757072620 ns on" in text
 
 
 def test_the_files_that_hold_everything_are_named_last(real: Report) -> None:

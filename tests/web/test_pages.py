@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -142,15 +143,21 @@ def test_the_strip_of_the_critical_path_covers_the_whole_step(served: Any, visit
 
 NUMBERS = """async () => { const { value } = await import("/static/pages/overview.js");
   const { percent } = await import("/static/format.js");
-  const { groupName } = await import("/static/cells.js");
+  const { groupName, shortGroups, text } = await import("/static/cells.js");
   const scaled = [value(72204000, "ns a step"), value(1.5e6, "bytes a step"), percent(294.4)];
-  return [...scaled, groupName("11022204950826225271")];
+  const units = [text("gb_per_s", 3.3e-4), text("tflops", 12.5), text("mhz", 1410), text("mfu", 0.313)];
+  const groups = [groupName("11022204950826225271"), shortGroups("group 11022204950826225271")];
+  return [...scaled, ...units, ...groups, shortGroups("from 1736412474757072620 ns on in /a/20250101123456789")];
 }"""
 
 
 def test_numbers_have_the_unit_of_their_scale(served: Any, visit: Any) -> None:
     page = visit(served).page
-    assert page.evaluate(NUMBERS) == ["72.2 ms a step", "1.50 MB a step", "294×", "…225271"]
+    scaled, units, groups, whole = (page.evaluate(NUMBERS)[part] for part in (slice(3), slice(3, 7), slice(7, 9), 9))
+    assert scaled == ["72.2 ms a step", "1.50 MB a step", "294×"]
+    assert units == ["330 kB/s", "12.5 TFLOP/s", "1\u202f410 MHz", "31.3%"]
+    assert groups == ["…225271", "group …225271"]
+    assert whole == "from 1736412474757072620 ns on in /a/20250101123456789"
     lengths = """(one) => one.textContent.match(/(for|of|long|took|longest) \\d{6,} ns/g)"""
     assert page.locator("main").evaluate(lengths) is None
 
@@ -317,9 +324,60 @@ def test_the_one_step_of_a_capture_is_shown_as_bars(ungrouped: Any, visit: Any) 
     assert page.locator(".controls .picker").count() == 0
 
 
-def test_every_long_stretch_of_the_critical_path_has_a_name(served: Any) -> None:
+def test_every_long_stretch_of_the_critical_path_has_a_name(served: Any, visit: Any) -> None:
     for row in sorted(served.study.document["critical_path_stretches"], key=lambda row: -row["ms"])[:10]:
         assert row["name"], row
+    longest = visit(served).open("path").locator("section.data").first.locator("tr[aria-rowindex]")
+    assert longest.count() > 5
+    assert all(name.strip("– ") for name in longest.locator("td:nth-child(2)").all_inner_texts())
+
+
+def test_what_is_missing_on_several_ranks_is_said_once_with_the_ranks(
+    job: Path, tmp_path: Path, serve: Any, visit: Any
+) -> None:
+    damaged = shutil.copytree(job, tmp_path / "job")
+    gone = sorted(damaged.rglob("kernel_details.csv"))[:2]
+    for path in gone:
+        path.unlink()
+    with serve([damaged], Cache(tmp_path / "cache")) as running:
+        seen = visit(running)
+        said = seen.page.locator("aside.notice li").all_inner_texts()
+        assert [line for line in said if "kernel_details.csv" in line] == [
+            "kernel_details.csv is missing: lost operator types, shapes and units of kernels; on ranks 0 and 1"
+        ]
+        seen.page.get_by_role("button", name="中文").click()
+        seen.page.get_by_text("；位于卡 0 和 1").wait_for()
+
+
+def test_what_if_shows_the_step_as_measured_while_its_changes_are_prepared(served: Any, visit: Any) -> None:
+    page = visit(served).page
+    page.route("**/api/whatif", lambda route: None)  # never answered
+    page.locator("nav a[href='/whatif']").click()
+    page.locator(".whatif .stack").wait_for(timeout=5_000)
+    assert page.locator(".whatif p.wait").inner_text().startswith("Reading the step")
+
+
+def test_next_and_the_list_name_the_same_first_action(served: Any, visit: Any) -> None:
+    page = visit(served).page
+    said = page.locator(".next a").inner_text()
+    assert page.locator(".actions.plan > li strong").first.inner_text() == said
+
+
+ROOFLINE = """async () => {
+  const { doc } = await import("/static/data.js");
+  const { roofline } = await import("/static/roofline.js");
+  const row = (flops, bytes, tflops, total_ms) => ({ operator: "mm", shapes: "", flops, bytes, tflops, total_ms });
+  const operators = [row(1e12, 1e10, 200, 40), row(4e11, 1e10, 90, 9), row(1, 1e6, 1e-6, 0.001)];
+  doc().compute = { chips: [], operators };
+  document.querySelector("main").replaceChildren(roofline());
+}"""
+
+
+def test_kernels_of_no_weight_do_not_stretch_the_roofline(served: Any, visit: Any) -> None:
+    page = visit(served).page
+    page.evaluate(ROOFLINE)
+    assert page.locator("main svg.roof circle").count() == 2
+    assert page.locator("main svg.roof .tick").count() <= 3
 
 
 ALARM = {

@@ -6,7 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from hermes.report.format import NOT_MEASURED, clip, counted, duration, fraction, microseconds, number, share, size
+from hermes.report.format import (
+    NOT_MEASURED,
+    clip,
+    counted,
+    duration,
+    fraction,
+    microseconds,
+    number,
+    share,
+    short_groups,
+    size,
+)
 
 LIMIT = 200
 """Rows of a table that the page is written with."""
@@ -96,8 +107,9 @@ def table(key: str, title: str, about: str, columns: Sequence[Column[Row]], rows
 
 
 def name(text: str) -> Cell:
-    """Text from a profile: it may be cut where it is shown."""
-    return Cell(text=clip(text, NAME_LIMIT), kind="name")
+    """Text from a profile: it may be cut where it is shown, as long numbers of groups are."""
+    short = short_groups(text)
+    return Cell(text=clip(short, NAME_LIMIT), value="" if short == text else text, kind="name")
 
 
 def words(text: str) -> Cell:

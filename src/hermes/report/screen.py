@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from hermes.report.format import clean
+from hermes.report.format import clean, short_groups
 
 _GLYPHS = {"compute": "█", "comm": "▓", "copy": "▒", "free": "░"}
 _ASCII_GLYPHS = {"compute": "#", "comm": "=", "copy": "+", "free": "."}
@@ -30,7 +30,7 @@ class Screen:
 
     def say(self, text: str) -> str:
         """The text as this console may show it."""
-        harmless = self._tell(clean(text))
+        harmless = self._tell(short_groups(clean(text)))
         if self.ascii:
             harmless = harmless.replace("…", "...").replace("–", "-").encode("ascii", "replace").decode("ascii")
         return harmless

@@ -104,9 +104,10 @@ class Site:
             named = verdict["rank"]
             chief = seen[0] if named is None else named
             for piece in (
+                # This one goes on in a thread of its own, and takes longest.
+                self.replays.changes,
                 *self.browser.ahead(None if 1 < len(seen) <= ALL_RANKS else chief, chief),
                 self.history,
-                self.replays.changes,
             ):
                 while busy():
                     time.sleep(_PAUSE_S)

@@ -150,7 +150,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         found = combine(job, measured, exchanged)
         paths, free = followed.result()
     notes = [*loaded.notes, *merged(job.doubts), *told]
-    seen = replace(coverage(job, notes), files=loaded.files)
+    seen = replace(coverage(job, notes, {str(rank.root): rank.rank for rank in loaded.ranks}), files=loaded.files)
     measures = _measures(job, found, notes, seen, paths, free)
     replay = StepReplay(loaded, job, rows)
     grounds = advice.Evidence(

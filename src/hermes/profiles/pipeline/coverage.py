@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from hermes.base.errors import Diagnostic
 from hermes.knowledge.vendors import STEP_FILE_CONTRADICTS, STEP_FILE_NOTE
@@ -14,8 +15,8 @@ _EXACT_NS = 10
 """Ascend's own file keeps picoseconds of double noise and Stage in quarters of a microsecond."""
 
 
-def coverage(job: JobOutline, notes: Sequence[Diagnostic]) -> Coverage:
-    """What was captured, and what is missing: the gravest first."""
+def coverage(job: JobOutline, notes: Sequence[Diagnostic], roots: Mapping[str, int] = MappingProxyType({})) -> Coverage:
+    """What was captured, and what is missing: the gravest first. `roots` are the ranks by where they were read from."""
     collected, steps = job.collected, job.steps
     candidates = {
         "world size recorded by the job": max(job.worlds, default=0),
@@ -35,7 +36,7 @@ def coverage(job: JobOutline, notes: Sequence[Diagnostic]) -> Coverage:
     numbers = {frozenset(split.step for split in steps.of(rank)) for rank in collected}
     if any(split.step is not None for split in steps.every) and len(numbers) > 1:
         missing.append("the ranks were not captured on the same steps")
-    missing.extend(f"{note.message}: lost {note.lost}" for note in notes if note.level == "degraded" and note.lost)
+    missing.extend(_lost(notes, roots))
     # What casts doubt on all that follows is said before anything else.
     missing.sort(key=lambda sentence: not sentence.startswith(STEP_FILE_CONTRADICTS))
     return Coverage(
@@ -45,6 +46,17 @@ def coverage(job: JobOutline, notes: Sequence[Diagnostic]) -> Coverage:
         steps=tuple(sorted({split.step for split in steps.every if split.step is not None})),
         missing=tuple(missing),
     )
+
+
+def _lost(notes: Sequence[Diagnostic], roots: Mapping[str, int]) -> list[str]:
+    """What damaged files cost, each once, with the ranks that it is said of where there are several."""
+    said: dict[str, set[int]] = {}
+    for note in notes:
+        if note.level == "degraded" and note.lost:
+            own = said.setdefault(f"{note.message}: lost {note.lost}", set())
+            own |= {rank for root, rank in roots.items() if note.where == root or note.where.startswith(f"{root}/")}
+    several = len(set(roots.values())) > 1
+    return [f"{text}; on {_ranks(sorted(ranks))}" if several and ranks else text for text, ranks in said.items()]
 
 
 def _ranks(ranks: Sequence[int]) -> str:

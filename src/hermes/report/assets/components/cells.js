@@ -46,8 +46,8 @@ export function text(name, value) {
   if ((name === "verdict" || name === "component") && has(`${name}.${value}`)) return t(`${name}.${value}`);
   if (typeof value === "boolean") return value ? t("yes") : t("no");
   if (MOMENT.test(name)) return moment(/** @type {string | number} */ (value));
-  if (name === "group" && typeof value === "string") return groupName(value);
-  if (typeof value === "string") return /^-?\d{16,}$/.test(value) && name.endsWith("_ns") ? duration(Number(value)) : clean(value);
+  if ((name === "group" || name === "detail") && typeof value === "string") return groupName(value);
+  if (typeof value === "string") return /^-?\d{16,}$/.test(value) && name.endsWith("_ns") ? duration(Number(value)) : shortGroups(clean(value));
   return measure(name, /** @type {number} */ (value));
 }
 
@@ -74,6 +74,9 @@ export function measureText(name, value, unit) {
 
 /** A process group as people can tell it from others: the end of a long number does. @param {string} name */
 export const groupName = (name) => (/^\d{12,}$/.test(name) ? `…${name.slice(-6)}` : clean(name));
+
+/** Text with process groups in it, as `groupName` writes them; a number alone, a moment and a path stay. @param {string} text */
+export const shortGroups = (text) => (/^-?\d+$/.test(text) ? text : text.replace(/(?<![\w./-])\d{15,}(?![\w./-]| ns)/g, (number) => groupName(number)));
 
 /** @param {string | number} value */
 export function moment(value) {

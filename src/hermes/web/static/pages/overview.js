@@ -43,7 +43,7 @@ function warning(document) {
   const degraded = document.diagnostics.filter((note) => note.level === "degraded");
   const gaps = document.coverage.missing;
   if (!gaps.length && !degraded.length) return h("span");
-  const items = gaps.map((gap) => h("li", {}, clip(clean(gap), 400)));
+  const items = gaps.map((gap) => h("li", { class: /^[a-z]+ /.test(gap) && "sentence" }, clip(clean(gap), 400))); // a file keeps its name
   return h(
     "aside", { class: "notice", "aria-label": t("overview.first") },
     h("p", { class: "noticehead" }, degraded.length ? t("overview.degraded") : t("overview.partial")),

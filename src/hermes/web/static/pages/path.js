@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { clean, duration, percent, since } from "../format.js";
 import { doc, param, rowsOf, splits, timelineAt } from "../data.js";
+import { shortGroups } from "../cells.js";
 import { stack, strips } from "../charts.js";
 import { told } from "../sentences.js";
 import { colour, key } from "../table.js";
@@ -69,7 +70,7 @@ function strip(stretches, all) {
       name: `rank ${rank}`,
       pieces: stretches.filter((row) => row.of_rank === rank).map((row) => {
         const from = since(row.start_ns, first);
-        return { kind: colour(row.component), from, to: from + row.ms * 1e6, text: `${t(`component.${row.component}`)} ${clean(row.name)} ${duration(row.ms * 1e6)} ${clean(row.where)}`.slice(0, 400), href: timelineAt({ rank, step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) };
+        return { kind: colour(row.component), from, to: from + row.ms * 1e6, text: `${t(`component.${row.component}`)} ${clean(row.name)} ${duration(row.ms * 1e6)} ${shortGroups(clean(row.where))}`.slice(0, 400), href: timelineAt({ rank, step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) };
       }),
     })),
   });

@@ -28,9 +28,12 @@ export async function render(main) {
 /** The step is read once, which takes its time: until then the page shows it as measured, and how far it is. */
 async function follow(/** @type {HTMLElement} */ holder) {
   let bench = /** @type {Bench | null} */ (null);
-  let found = await ask("whatif");
-  const today = found.phase === "reading" ? await measured() : null;
-  const line = h("p", { class: "wait", role: "status" });
+  const line = h("p", { class: "wait", role: "status" }, t("whatif.reading"));
+  const asked = ask("whatif");
+  let today = /** @type {HTMLElement | null} */ (null);
+  // The step as measured needs no replay, and so waits for nothing.
+  measured().then((one) => { today = one; if (one && holder.firstElementChild?.matches("p.wait")) holder.replaceChildren(line, one); }, () => null);
+  let found = await asked;
   let seen = false; // it is put into the page after this began
   while (!found.none) {
     if (found.phase === "reading") {
