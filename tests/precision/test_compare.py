@@ -232,6 +232,19 @@ def test_memory_that_nobody_filled_is_no_difference(tmp_path: Path) -> None:
     assert compare(run(tmp_path / "a", 0.0), run(tmp_path / "b", np.nan), jobs=1).first is None
 
 
+def test_the_places_of_other_ranks_in_a_buffer_to_gather_into_are_no_difference(tmp_path: Path) -> None:
+    def run(folder: Path, rubbish: float) -> Path:
+        draw = Drawing(folder)
+        own = draw.value(X)
+        (bucket,) = draw.op("aten.empty.memory_format", [], np.full(2 * X.size, rubbish, np.float32))
+        filled = np.concatenate([X.ravel(), np.full(X.size, rubbish, np.float32)])
+        (part,) = draw.op("fsdp.all_gather_copy_in.default", [own, bucket], filled)
+        draw.op("c10d._allgather_base_.default", [part], np.concatenate([X.ravel(), X.ravel()]))
+        return draw.close()
+
+    assert compare(run(tmp_path / "a", 0.0), run(tmp_path / "b", np.nan), jobs=1).first is None
+
+
 def test_a_collective_in_the_place_of_another_is_to_blame_where_their_results_differ(tmp_path: Path) -> None:
     golden = chain(tmp_path / "a", ("c10d.allreduce_.default", ["x"], "a", X * 2), ("aten.sin.default", ["x"], "b", X))
     target = chain(tmp_path / "b", ("c10d.broadcast_.default", ["x"], "a", X), ("aten.sin.default", ["x"], "b", X))

@@ -319,3 +319,8 @@ def overwrites(name: str) -> bool:
 def is_empty(name: str) -> bool:
     """Whether its result is whatever the memory held before."""
     return family(name) in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+
+
+def fills_a_part(name: str) -> bool:
+    """Whether it puts what a rank holds into its place of a buffer, whose rest comes from the other ranks (FSDP2)."""
+    return family(name) == "all_gather_copy_in"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hermes.precision.distance import Distance
 from hermes.precision.judgement import Suspect, badness, not_finite
 from hermes.precision.model import Op, Step
-from hermes.precision.names import arithmetic, family, is_cast, is_collective, is_empty
+from hermes.precision.names import arithmetic, family, fills_a_part, is_cast, is_collective, is_empty
 from hermes.precision.noise import roundoff
 
 _SOURCES = 64
@@ -87,7 +87,7 @@ def unfilled(step: Step) -> frozenset[int]:
     """Values that show memory that no operator has filled, or scratch that a recurrent layer keeps for itself."""
     if not any(is_empty(name) or "rnn" in name for name in {op.name for op in step.ops}):
         return frozenset()
-    empty = {op.number for op in step.ops if is_empty(op.name)}
+    empty = {op.number for op in step.ops if is_empty(op.name) or fills_a_part(op.name)}
     scratch = {op.number for op in step.ops if "rnn" in op.name}
     made = ((value, root_maker(step, value.number)) for value in step.values)
     return frozenset(value.number for value, at in made if at in empty or (at in scratch and value.dtype == "uint8"))
