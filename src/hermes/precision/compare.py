@@ -45,13 +45,14 @@ class Comparison:
         """What to read first."""
         if self.first is not None:
             return self.first.sentence
-        steps = len({one.step for one in self.judgements})
+        many = len({one.step for one in self.judgements})
+        steps = "1 step" if many == 1 else f"{many} steps"
         ranks = len({one.rank for one in self.judgements})
         values = sum(len(one.rows) for one in self.judgements)
         exact = all(row.outputs is None or row.outputs.equal for one in self.judgements for row in one.rows)
         how = "in every bit that was recorded" if exact else "within what rounding explains"
         where = "1 rank" if ranks == 1 else f"{ranks} ranks"
-        return f"The runs agree {how}: {values:,} operators of {steps} steps on {where}."
+        return f"The runs agree {how}: {values:,} operators of {steps} on {where}."
 
 
 def read(path: Path) -> Run:
