@@ -51,7 +51,20 @@ _DRAWN = """() => new Promise((done) => {
   look();
 })"""
 _TABLE = "Number(document.querySelector('section.data').dataset.ready)"
-_PAGES = ("steps", "ranks", "path", "operators", "communication", "host", "memory", "whatif", "compare", "data", "")
+_PAGES = (
+    "steps",
+    "ranks",
+    "pipeline",
+    "path",
+    "operators",
+    "communication",
+    "host",
+    "memory",
+    "whatif",
+    "compare",
+    "data",
+    "",
+)
 
 
 def main() -> None:

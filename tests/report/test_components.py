@@ -61,7 +61,17 @@ def test_what_one_script_cannot_keep_is_refused(body: str, words: str) -> None:
 
 def test_the_reports_script_is_the_apps_modules_whole_and_asks_for_nothing() -> None:
     script = components.script()
-    for name in ("table.js", "charts.js", "cells.js", "format.js", "dom.js", "copying.js", "matrix.js", "roofline.js"):
+    for name in (
+        "table.js",
+        "charts.js",
+        "cells.js",
+        "format.js",
+        "dom.js",
+        "copying.js",
+        "matrix.js",
+        "roofline.js",
+        "pipeline.js",
+    ):
         # What is left of a module when the forms of import and export, and the comments, are taken away.
         kept = [
             line for line in components.files()[name].decode().splitlines() if re.match(r"\s+(return|const) ", line)
@@ -75,7 +85,7 @@ def test_the_report_holds_every_word_that_its_script_may_say_and_no_word_of_othe
     keys, prefixes = components.said(components.script())
     known = components.words()
     assert keys <= set(known)
-    assert prefixes == {"copy_", "part."}
+    assert prefixes == {"copy_", "part.", "pass."}
     assert known["filter_of"] == "Filter {title}"
     assert "page.live" not in known
     # No word is asked for in a way that cannot be seen here.

@@ -358,6 +358,17 @@ def test_the_matrix_and_the_roofline_are_the_apps_own(visit: object, generated: 
     assert seen.faults == []
 
 
+@pytest.mark.slow
+def test_the_boxes_of_a_pipeline_are_the_apps_own(visit: object, jobs: Jobs) -> None:
+    report = jobs.report(Job(ranks=4, steps=2, layers=4, pp=4, micro_batches=6), "ascend-text")
+    seen = visit(report)  # type: ignore[operator]
+    assert seen.page.locator("#structure .passes .box").count() == len(report.structure.boxes)
+    seen.page.locator("#passes .passes").focus()
+    seen.page.keyboard.press("ArrowRight")
+    assert seen.page.locator("#passes .readout").inner_text().startswith("rank 0: forward 0, ")
+    assert seen.faults == []
+
+
 def test_without_ranks_to_compare_there_is_no_matrix_and_no_block_is_held_for_it(real: Report) -> None:
     held = render_html(replace(real, structure=Structure())).split('id="data">')[1].split("</script>")[0]
     assert json.loads(held)["document"]["rank_matrix"] is None

@@ -202,6 +202,27 @@ def test_the_keyboard_is_enough(served: Any, visit: Any) -> None:
     assert seen.faults == []
 
 
+def test_the_boxes_of_a_pipeline_are_read_by_keys_and_lead_to_the_timeline(
+    jobs: Jobs, serve: Any, visit: Any, axe: str
+) -> None:
+    deep = Job(ranks=4, steps=2, layers=4, pp=4, micro_batches=6)
+    with serve([jobs.folder(deep, "ascend-text")], jobs.cache) as running:
+        seen = visit(running)
+        page = seen.open("pipeline")
+        assert page.locator(".passes .pass-forward").count() == page.locator(".passes .pass-backward").count() == 24
+        assert page.locator(".passes text", has_text="stage 3 · rank 3").count() == 1
+        assert seen.barriers(axe) == []
+        page.locator(".passes").focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowRight")
+        assert page.locator("#passes .readout").inner_text().startswith("rank 1: forward 0, ")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/timeline?ranks=1*")
+        page = seen.open("pipeline")
+        page.locator(".passes .pass-backward").first.click()
+        page.wait_for_url("**/timeline?ranks=0*")
+
+
 @pytest.mark.slow
 def test_a_matrix_is_read_and_entered_by_arrow_keys(served: Any, visit: Any) -> None:
     seen = visit(served)

@@ -54,6 +54,68 @@ class Pipeline:
     imbalance: float | None = field("compute of the slowest stage over the mean, less one", "Imbalance", "不均衡")
 
 
+PassKind = Literal["forward", "backward", "optimizer", "compute", "send", "receive", "send and receive"]
+
+
+@measure(
+    "pipeline_passes",
+    title="Passes of pipeline stages",
+    zh="流水线阶段的前向与反向",
+    about="One step, as the chart shows it. Times of a pass are medians over its micro-batches.",
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagePasses:
+    """The passes of one rank in one step: how many, how long, and how long nothing was computed.
+
+    A pass is what the device computes of one micro-batch on one stage. `idle_ns` is the time between the first and the
+    last box of the rank in which it computes nothing; `waited_ns` is what its sends and receives of that time waited
+    for the other side, None where its arrival is not known.
+    """
+
+    rank: int = field("global rank", "Rank", "卡")
+    stage: int = field("its stage, from 0", "Stage", "阶段")
+    step: int = field("step", "Step", "步")
+    forwards: int = field("forward passes", "Forward passes", "前向次数")
+    forward_ns: int | None = field("a forward pass", "Forward", "前向")
+    backwards: int = field("backward passes", "Backward passes", "反向次数")
+    backward_ns: int | None = field("a backward pass", "Backward", "反向")
+    window_ns: int = field("first to last box", "Window", "窗口")
+    idle_ns: int = field("of it, with nothing computed", "Nothing computed", "无计算", of="window_ns")
+    waited_ns: int | None = field("waits of sends and receives for the other side", "Waits", "等待")
+
+
+@measure(
+    "pipeline_boxes",
+    title="Boxes of the pipeline",
+    zh="流水线色块",
+    about="What the stages of one pipeline do in one step: passes of micro-batches, sends and receives.",
+    most=4_000,
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineBox:
+    """A stretch of one rank: a pass of a micro-batch, or a transfer to or from another stage.
+
+    `kind` is `compute` for work of no pass that can be told: without calls that autograd numbered and without ranges
+    that are named after the passes nothing tells a forward pass from a backward one. `micro_batch` is None where the
+    stages have different numbers of passes. `at_ns` is on the clock that all ranks share, `start_ns` on that of the
+    rank.
+    """
+
+    rank: int = field("global rank", "Rank", "卡")
+    stage: int = field("its stage, from 0", "Stage", "阶段")
+    step: int = field("step", "Step", "步")
+    kind: PassKind = field(
+        "`forward`, `backward`, `optimizer`, `compute`, `send`, `receive`, `send and receive`", "Kind", "类型"
+    )
+    micro_batch: int | None = field("from 0, in the order of the stage", "Micro-batch", "微批")
+    at_ns: int = field("begin, since the first box of the step", "At", "时刻")
+    dur_ns: int = field("length", "Time", "时间")
+    gaps_ns: int | None = field("of a pass: with nothing computed", "Gaps", "间隙", of="dur_ns")
+    wait_ns: int | None = field("of a transfer: for the other side", "Wait", "等待", of="dur_ns")
+    kernels: int | None = field("of a pass: kernels", "Kernels", "核函数数")
+    start_ns: int = field("begin on the clock of its rank", "Start", "开始", kind="moment")
+
+
 @measure("balance", title="Balance of tokens", zh="词元均衡")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
@@ -141,8 +203,10 @@ class JobSigns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """Pipeline, balance and matrix of a job; None or empty where it has none."""
+    """Pipeline with its passes, balance and matrix of a job; None or empty where it has none."""
 
     pipeline: Pipeline | None = None
+    passes: tuple[StagePasses, ...] = ()
+    boxes: tuple[PipelineBox, ...] = ()
     balances: tuple[Balance, ...] = ()
     matrix: RankMatrix | None = None

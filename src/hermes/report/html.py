@@ -44,7 +44,7 @@ _LAYERS = {
     "parallelism": "wait",
     "environment": "host",
 }
-_STRUCTURE = ("pipeline", "balance", "rank_matrix")
+_STRUCTURE = ("pipeline", "pipeline_passes", "pipeline_boxes", "balance", "rank_matrix")
 _GAPS_FIRST = 6
 _ACTIONS_FIRST = 12
 _NOTES_FIRST = 5

@@ -36,6 +36,7 @@ def inlined(report: Report, tables: Sequence[Table], split: StepChart, path: Ste
         "charts": {"split": _chart(split, tell), "path-chart": _chart(path, tell)},
         "document": {
             "compute": _compute(report),
+            "pipeline_boxes": _harmless(blocks(report)["pipeline_boxes"]),
             "rank_matrix": blocks(report)["rank_matrix"] if "rank_matrix" in keys else None,
         },
     }

@@ -24,6 +24,7 @@ _DRAWN = frozenset(
         "diagnostics",
         "findings",
         "free_time",
+        "pipeline_boxes",
         "plan.actions",
         "plan.collect",
         "rank_matrix.metrics",

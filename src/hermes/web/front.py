@@ -28,6 +28,7 @@ PAGES = (
     "",
     "steps",
     "ranks",
+    "pipeline",
     "path",
     "operators",
     "communication",

@@ -45,6 +45,7 @@ from hermes.profiles.pipeline.rank_exchange import RankExchange, exchange
 from hermes.profiles.pipeline.rank_measures import RankMeasures, measure
 from hermes.profiles.pipeline.rank_outline import RankOutline, outline
 from hermes.profiles.pipeline.report_bounds import longest, merged_top
+from hermes.profiles.pipeline.stage_boxes import stage_boxes
 from hermes.profiles.rules.judge import Grounds, find_all, judge
 from hermes.store.kept import Kept
 from hermes.store.rank_data import RankData
@@ -148,6 +149,8 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         measured, exchanged = _second_round(loaded, job, engine)
         told = [note for one in measured for note in one.notes]
         found = combine(job, measured, exchanged)
+        passes, boxes = stage_boxes(loaded, job)
+        found = replace(found, structure=replace(found.structure, passes=passes, boxes=boxes))
         paths, free = followed.result()
     notes = [*loaded.notes, *merged(job.doubts), *told]
     seen = replace(coverage(job, notes, {str(rank.root): rank.rank for rank in loaded.ranks}), files=loaded.files)

@@ -4,6 +4,7 @@ import { stack } from "./charts.js";
 import { doc, held } from "./data.js";
 import { h } from "./dom.js";
 import { matrix } from "./matrix.js";
+import { pipeline } from "./pipeline.js";
 import { roofline } from "./roofline.js";
 import { table } from "./table.js";
 import { speak, t } from "./translate.js";
@@ -67,6 +68,8 @@ function charts() {
     document.getElementById("tables")?.before(roof);
     document.querySelector('nav a[href="#tables"]')?.parentElement?.before(h("li", {}, h("a", { href: "#roofline" }, roof.querySelector("h2")?.textContent ?? "")));
   }
+  const line = pipeline();
+  if (line) document.querySelector("#structure h2")?.after(line);
   const ranks = doc().rank_matrix;
   if (ranks) document.querySelector("#rank_matrix .about")?.after(matrix(ranks));
 }

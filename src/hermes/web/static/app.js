@@ -12,6 +12,7 @@ const PAGES = [
   ["", "overview", () => import("./pages/overview.js")],
   ["steps", "steps", () => import("./pages/steps.js")],
   ["ranks", "ranks", () => import("./pages/ranks.js")],
+  ["pipeline", "pipeline", () => import("./pages/pipeline.js")],
   ["path", "path", () => import("./pages/path.js")],
   ["operators", "operators", () => import("./pages/operators.js")],
   ["communication", "communication", () => import("./pages/communication.js")],
@@ -219,7 +220,7 @@ function help() {
   dialog.showModal();
 }
 
-const GO = { o: "/", s: "/steps", r: "/ranks", p: "/path", k: "/operators", c: "/communication", h: "/host", m: "/memory", w: "/whatif", b: "/compare", n: "/migrate", x: "/precision", t: "/timeline", d: "/data", l: "/live" };
+const GO = { o: "/", s: "/steps", r: "/ranks", i: "/pipeline", p: "/path", k: "/operators", c: "/communication", h: "/host", m: "/memory", w: "/whatif", b: "/compare", n: "/migrate", x: "/precision", t: "/timeline", d: "/data", l: "/live" };
 let before = "";
 
 /** @param {KeyboardEvent} event */

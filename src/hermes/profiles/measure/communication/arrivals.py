@@ -146,9 +146,12 @@ def identified(rank: int, comm_op: pl.DataFrame, group: pl.DataFrame) -> pl.Data
 def _pairs(rank: int, comm_op: pl.DataFrame) -> pl.DataFrame:
     """Sends and receives with a key that both sides have: from whom to whom, and the how manieth.
 
-    A batch of sends and receives with one other rank has no direction.
+    A batch of sends and receives with one other rank has no direction. Where the other side of one is not known, those
+    of its kind in its group cannot be counted: which is the how manieth is not known of any.
     """
-    rows = comm_op.filter(pl.col("op").is_in(_BETWEEN_TWO) & pl.col("peer").is_not_null())
+    rows = comm_op.filter(pl.col("op").is_in(_BETWEEN_TWO))
+    countable = pl.col("peer").is_not_null().all().over(pl.col("group").fill_null(""), "op")
+    rows = rows.filter(countable & pl.col("peer").is_not_null())
     here, there = pl.lit(rank, dtype=pl.Int64), pl.col("peer")
     first = (
         pl.when(pl.col("op") == "send")

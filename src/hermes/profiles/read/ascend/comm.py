@@ -166,7 +166,7 @@ def read_operations(
     if tasks is not None and tasks.height:
         tasks = _with_peers(tasks, groups.select("group", "member", "global_rank"))
         sink.frame("comm_task", tasks)
-        operations = operations.join(_other_side(tasks), on="comm_id", how="left", maintain_order="left")
+        operations = operations.join(_other_side(tasks, operations), on="comm_id", how="left", maintain_order="left")
         operations = operations.with_columns(pl.when(pl.col("op").is_in(_POINT_TO_POINT)).then("peer").alias("peer"))
     sink.frame("comm_op", operations)
 
@@ -297,8 +297,16 @@ def _with_peers(tasks: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(pl.when(~itself.fill_null(value=False)).then("peer_rank").alias("peer_rank"))
 
 
-def _other_side(tasks: pl.DataFrame) -> pl.DataFrame:
-    """`peer` of each operation whose tasks all name the same other rank."""
-    named = tasks.drop_nulls(["comm_id", "peer_rank"]).group_by("comm_id")
-    sides = named.agg(pl.col("peer_rank").first().alias("peer"), pl.col("peer_rank").n_unique().alias("sides"))
+def _other_side(tasks: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
+    """`peer` of each operation: the rank that the last task to end within it names.
+
+    A send and a receive that run at once are told apart by their starts alone, and the last tasks of the one lie in the
+    other; but those end early there, or after it. Where two ranks are named at the same moment there is no telling.
+    """
+    end = pl.col("start_ns") + pl.col("dur_ns")
+    own = operations.select("comm_id", end.alias("out_ns"))
+    named = tasks.drop_nulls(["comm_id", "peer_rank"]).with_columns(end.alias("end_ns"))
+    within = named.join(own, on="comm_id").filter(pl.col("end_ns") <= pl.col("out_ns"))
+    lasts = within.filter(pl.col("end_ns") == pl.col("end_ns").max().over("comm_id")).group_by("comm_id")
+    sides = lasts.agg(pl.col("peer_rank").first().alias("peer"), pl.col("peer_rank").n_unique().alias("sides"))
     return sides.filter(pl.col("sides") == 1).drop("sides")

@@ -31,7 +31,7 @@ export async function render(main) {
       ...(rowsOf("top.communication") ? [{ table: "top.communication", bar: "total_ms", columns: ["name", "detail", "total_ms", "share", "count", "median_ms", "min_ms", "max_ms", "ranks"] }] : []),
       { table: "comm_op", rank: rank ?? doc().verdict.rank ?? doc().coverage.ranks_seen[0], sort: "dur_ns", descending: true, bar: "dur_ns", timeline: true, columns: ["name", "op", "dur_ns", "start_ns", "rank", "step", "group", "sequence", "bytes", "dtype", "algorithm", "peer"] },
       ...(rowsOf("waits") ? [{ table: "waits", bar: "total_ms", timeline: true }] : []),
-      ...rest(["communication", "pipeline"]),
+      ...rest(["communication"]),
       ...(rowsOf("links") ? [{ table: "links" }] : []),
       { table: "traffic.transports", rank, sort: "bytes", descending: true, about: t("communication.traffic") },
     ]),

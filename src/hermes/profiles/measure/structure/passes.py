@@ -1,0 +1,162 @@
+"""Forward and backward passes of micro-batches, from what a rank launched and when it sent and received."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from hermes.base.intervals import Ints, flat
+from hermes.base.nesting import enclosing
+from hermes.model.structure_measures import PassKind
+from hermes.model.tables import RUNTIME_KINDS
+from hermes.profiles.measure.structure.modules import from_the_queue, launches
+
+KERNEL = ("kernel_id", "component", "stream", "start_ns", "dur_ns", "correlation", "launch_ns")
+HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "correlation", "sequence", "forward_tid")
+FLOW = ("kind", "src_pid", "src_tid", "src_ns", "dst_pid", "dst_tid", "dst_ns")
+"""Columns of the tables that are read."""
+_OPTIMIZER = r"^Optimizer\.step"
+# As programs name ranges around the passes of a micro-batch: forward_step, backward-compute, FWD, BP.
+_FORWARD, _BACKWARD = r"(?i)(^|[^a-z])(forward|fwd|fp)([^a-z]|$)", r"(?i)(^|[^a-z])(backward|bwd|bp)([^a-z]|$)"
+_PHASES: tuple[PassKind, ...] = ("compute", "forward", "backward", "optimizer")
+_UNKNOWN, _AHEAD, _BACK, _UPDATE = range(4)
+# Schedules that overlap the passes of two micro-batches change from one to the other all the time.
+_MOST_CHANGES = 8
+_LONG_GAP = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassRows:
+    """The rows of one rank in one step: `kernel` is what it computes, `host_op` and `flow` what launched that."""
+
+    kernel: pl.DataFrame
+    host_op: pl.DataFrame
+    flow: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """A stretch in which one pass is computed, on the clock of the rank; `busy_ns` of it kernels ran."""
+
+    kind: PassKind
+    start_ns: int
+    end_ns: int
+    busy_ns: int
+    kernels: int
+
+
+def passes(rows: PassRows, moves: pl.DataFrame) -> tuple[Pass, ...]:
+    """The passes of a rank in one step, by their start.
+
+    `moves` are its sends and receives (`op, start_ns, dur_ns`): what follows a send, or the end of a receive that was
+    waited for, is of another micro-batch. Between two of them a pass lasts as long as its kind.
+    """
+    work = rows.kernel.sort("start_ns", "dur_ns", "kernel_id")
+    if not work.height:
+        return ()
+    start, end = work["start_ns"].to_numpy(), (work["start_ns"] + work["dur_ns"]).to_numpy()
+    part = np.searchsorted(_cuts(moves, start, end), start, side="right")
+    phase = _filled(phases(work, rows.host_op, rows.flow), part)
+    box = _apart(_boxes(phase, part), phase, start, end)
+    order = np.argsort(box, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(box[order])) + 1)
+    found = (_pass(_PHASES[phase[own[0]]], start[own], end[own]) for own in groups)
+    return tuple(sorted(found, key=lambda one: (one.start_ns, one.end_ns)))
+
+
+def _pass(kind: PassKind, start: Ints, end: Ints) -> Pass:
+    return Pass(
+        kind=kind, start_ns=int(start.min()), end_ns=int(end.max()), busy_ns=flat(start, end).total, kernels=len(start)
+    )
+
+
+def _cuts(moves: pl.DataFrame, start: Ints, end: Ints) -> Ints:
+    """The moments at which another micro-batch begins: starts of sends, and ends of receives while nothing runs."""
+    sends = moves.filter(pl.col("op") != "recv")["start_ns"].to_numpy()
+    got = moves.filter(pl.col("op") != "send")
+    received = (got["start_ns"] + got["dur_ns"]).to_numpy()
+    before = np.searchsorted(start, received, side="left")
+    latest = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)])
+    return np.unique(np.concatenate([sends, received[latest[before] <= received]]).astype(np.int64))
+
+
+def phases(work: pl.DataFrame, host_op: pl.DataFrame, flow: pl.DataFrame) -> Ints:
+    """For each kernel of `work` which pass launched it, as a place in `_PHASES`.
+
+    By what it was launched in: a call that autograd numbered, forward or backward; an optimizer's step; without such
+    calls a range that is named after a pass.
+    """
+    asked = _asked(work, host_op, flow)
+    kind = np.full(asked.height, _UNKNOWN, dtype=np.int64)
+    nodes = host_op.filter(pl.col("sequence").is_not_null())
+    if nodes.height:
+        kind[_inside(nodes.filter(pl.col("forward_tid").is_null()), asked)] = _AHEAD
+        kind[_inside(nodes.filter(pl.col("forward_tid").is_not_null()), asked)] = _BACK
+    else:
+        marks = host_op.filter(pl.col("kind").is_in(["mark", "op"]))
+        for name, meant in ((_FORWARD, _AHEAD), (_BACKWARD, _BACK)):
+            kind[_during(marks.filter(pl.col("name").str.contains(name)), asked)] = meant
+    kind[_inside(host_op.filter(pl.col("name").str.contains(_OPTIMIZER)), asked)] = _UPDATE
+    told = pl.DataFrame({"kernel_id": asked["kernel_id"], "phase": kind}).unique("kernel_id", keep="first")
+    every = work.select("kernel_id").join(told, on="kernel_id", how="left", maintain_order="left")
+    return every["phase"].fill_null(_UNKNOWN).to_numpy()
+
+
+def _asked(work: pl.DataFrame, host_op: pl.DataFrame, flow: pl.DataFrame) -> pl.DataFrame:
+    runtime = host_op.filter(pl.col("kind").is_in(RUNTIME_KINDS))
+    arrows, queued = flow.filter(pl.col("kind") == "operator"), flow.filter(pl.col("kind") == "queue")
+    taken = host_op.filter(pl.col("kind") == "dequeue") if queued.height else host_op.clear()
+    return from_the_queue(launches(work, runtime, arrows, "kernel_id"), taken, queued)
+
+
+def _inside(calls: pl.DataFrame, asked: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether each was asked for in one of the calls, on its thread."""
+    return enclosing(calls, asked).is_not_null().to_numpy()
+
+
+def _during(ranges: pl.DataFrame, asked: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether each was asked for while one of the ranges was open, on any thread: autograd has threads of its own."""
+    start = ranges["start_ns"].to_numpy()
+    spans, moments = flat(start, start + ranges["dur_ns"].to_numpy()), asked["start_ns"].to_numpy()
+    at = np.searchsorted(spans.starts, moments, side="right") - 1
+    return (at >= 0) & (moments < spans.ends[np.maximum(at, 0)]) if len(spans) else np.zeros(len(moments), dtype=bool)
+
+
+def _filled(phase: Ints, part: Ints) -> Ints:
+    """The phases with the unknown ones told by what stands around them in their part.
+
+    What comes before the first known one of a part, or between two, belongs to the next; what comes behind the last to
+    none: that is where a step is prepared and parameters are changed.
+    """
+    rows = pl.DataFrame({"part": part, "phase": phase}).with_columns(
+        pl.when(pl.col("phase") != _UNKNOWN).then("phase").alias("known")
+    )
+    filled = rows.select(pl.col("known").backward_fill().over("part").fill_null(_UNKNOWN))
+    return filled["known"].to_numpy()
+
+
+def _apart(box: Ints, phase: Ints, start: Ints, end: Ints) -> Ints:
+    """The boxes with those of no pass cut at their long gaps: an optimizer that waits for a collective is two."""
+    order = np.argsort(box, kind="stable")
+    own, first, last = box[order], start[order], end[order]
+    begins = np.concatenate([[True], own[1:] != own[:-1]])
+    number = np.cumsum(begins) - 1
+    extent = np.maximum.reduceat(last, np.flatnonzero(begins)) - first[begins]
+    gap = np.concatenate([[0], first[1:] - last[:-1]])
+    loose = ~np.isin(phase[order], (_AHEAD, _BACK)) & ~begins & (gap > _LONG_GAP * extent[number])
+    made = np.empty_like(box)
+    made[order] = np.cumsum(begins | loose) - 1
+    return made
+
+
+def _boxes(phase: Ints, part: Ints) -> Ints:
+    """The number of the box of each kernel: one for each run of a phase in a part, or one a phase where they mix."""
+    change = np.concatenate([[True], (phase[1:] != phase[:-1]) | (part[1:] != part[:-1])])
+    run = np.cumsum(change) - 1
+    runs = np.bincount(part[change], minlength=int(part.max()) + 1)
+    mixed = runs[part] > _MOST_CHANGES
+    key = np.where(mixed, len(phase) + part * len(_PHASES) + phase, run)
+    _, number = np.unique(key, return_inverse=True)
+    return number.astype(np.int64)
