@@ -153,6 +153,19 @@ def test_a_setting_of_what_moves_the_data_needs_it_to_move_some(transports: tupl
     assert fitted_snippet("export NCCL_MAX_CTAS=8\ndeep_ep.Buffer.set_num_sms(16)", kind) == left
 
 
+@pytest.mark.parametrize(
+    ("types", "left"),
+    [
+        (("bf16", "fp16", "tf32"), "Train in bfloat16; allow_tf32; else float16."),
+        (("fp16", "fp32"), "Else float16."),
+        ((), "Train in bfloat16; allow_tf32; else float16."),
+    ],
+)
+def test_a_type_of_numbers_needs_matrix_units_that_have_it(types: tuple[str, ...], left: str) -> None:
+    kind = JobKind(chips=("cuda",), frameworks=("pytorch",), types=types, trains=True)
+    assert fitted_prose("Train in bfloat16; allow_tf32; else float16.", kind) == left
+
+
 def test_an_engine_is_told_its_own_setting_and_not_to_capture_by_hand() -> None:
     said = fitted_action(cures.launch_as_graph(traits("nvidia")), job("cuda", "vllm", trains=False))
     assert said is not None

@@ -322,7 +322,7 @@ HOLD_LESS = Action(
 MIXED = Action(
     title="Compute in a type of 16 bits",
     do="with torch.autocast(device, dtype=torch.bfloat16): loss = model(x); model.to(torch.bfloat16) once where no "
-    "weight learns; float16 with a GradScaler on chips without bfloat16.",
+    "weight learns; on a chip without it autocast with dtype=torch.float16, and a GradScaler where it trains.",
     verify="Inputs of the longest products are 16 bits wide in the next profile, and they take less time.",
     risk="Check that the loss follows the one in float32.",
     source="PyTorch documentation of automatic mixed precision",

@@ -19,8 +19,9 @@ from hermes.model.finding import Action
 class Word:
     """Words by a pattern, and the jobs that they mean something to: any of `chips`, any of `libraries`, that train.
 
-    Empty is any. `unless`: not to jobs of these libraries, which do it themselves. `transports`: the libraries that
-    move data between ranks, one of which must, where it is known what does.
+    Empty is any. `types`: types of numbers of which the chip's matrix units must have one. `unless`: not to jobs of
+    these libraries, which do it themselves. `transports`: the libraries that move data between ranks, one of which
+    must, where it is known what does.
     """
 
     pattern: re.Pattern[str]
@@ -30,6 +31,7 @@ class Word:
     training: bool = False
     unless: tuple[str, ...] = ()
     transports: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
 
 def _word(
@@ -41,10 +43,11 @@ def _word(
     training: bool = False,
     unless: tuple[str, ...] = (),
     transports: tuple[str, ...] = (),
+    types: tuple[str, ...] = (),
 ) -> Word:
     return Word(
         pattern=re.compile(pattern), chips=chips, libraries=libraries, frameworks=frameworks, training=training,
-        unless=unless, transports=transports,
+        unless=unless, transports=transports, types=types,
     )  # fmt: skip
 
 
@@ -68,6 +71,11 @@ WORDS: tuple[Word, ...] = (
         chips=("cuda", "rocm"),
     ),
     _word(r"\bNCCL|_NCCL|\bnccl", chips=("cuda", "rocm"), transports=("nccl", "rccl", "ncclx")),
+    # A chip without these computes them slower than float32, or not at all.
+    _word(r"bfloat16|\b[Bb][Ff]16", types=("bf16",)),
+    _word(r"allow_tf32|[Tt][Ff]32", types=("tf32",)),
+    _word(r"[Hh][Ff]32", types=("hf32",)),
+    _word(r"set_float32_matmul_precision", types=("tf32", "bf16")),
     _word(r"\bdeep_ep\b|\bDeepEP\b", libraries=("deepep",)),
     _word(
         r"nvidia-smi|(?<!\w)CUDA_(?!DEVICE_MAX)[A-Z]|allow_tf32|[Tt][Ff]32|\bNVLink\b|\bnvlink\b|Nsight|\bnsys\b"
@@ -117,13 +125,15 @@ class JobKind:
     """What a job is: chips in the words of cases, frameworks and libraries in lower case, whether it trains.
 
     No chip is one that nobody here knows: what is of one vendor's is then not shown. No framework is one that was not
-    told: then any may be it. `trains` is None where the capture does not tell.
+    told: then any may be it. `types` are those that the matrix units of all its chips have, empty where a chip is not
+    known. `trains` is None where the capture does not tell.
     """
 
     chips: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     transports: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
     trains: bool | None = None
 
     def needs_met(self, word: Word) -> bool:
@@ -133,6 +143,8 @@ class JobKind:
         if {*word.unless} & {*self.libraries}:
             return False
         if word.transports and self.transports and not {*word.transports} & {*self.transports}:
+            return False
+        if word.types and self.types and not {*word.types} & {*self.types}:
             return False
         if word.frameworks and self.frameworks and not {*word.frameworks} & {*self.frameworks}:
             return False

@@ -94,6 +94,13 @@ def test_no_convolution_is_changed_where_the_advice_is_to_compile(reported: Repo
     assert "bias=False" not in "\n".join(map(shown, report.plan.actions))
 
 
+def test_a_chip_without_bfloat16_is_told_float16(reported: Reported) -> None:
+    report = reported("kineto/v100_resnet50_num_workers_4.json.gz")
+    (types,) = (one for one in report.plan.actions if "CMP009" in one.codes)
+    assert "bfloat16" not in shown(types)
+    assert "torch.float16" in types.do
+
+
 def test_a_pipeline_whose_stages_differ_is_told_to_move_layers_first(tmp_path: Path) -> None:
     job = Job(ranks=4, pp=4, steps=1, layers=8, faults=(Fault(kind="pipeline_imbalance", ranks=(1,)),))
     generate(tmp_path / "job", job, formats=["ascend-text"])

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from hermes.knowledge.fits import JobKind, fitted_actions
 from hermes.knowledge.host_work import OUTSIDE
-from hermes.knowledge.vendors import chips
+from hermes.knowledge.vendors import HOST_ONLY, chips
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import GroupOp
+from hermes.model.compute_measures import ChipUsed
 from hermes.model.finding import Finding
 from hermes.model.host_measures import Before, StepHost
 from hermes.model.job import JobMeasures
@@ -45,6 +46,7 @@ class Evidence:
     code: tuple[CodeLine, ...] = ()
     signs: tuple[JobSigns, ...] = ()
     groups: tuple[GroupOp, ...] = ()
+    used: tuple[ChipUsed, ...] = ()
 
     @property
     def unrecorded_ns(self) -> int:
@@ -71,8 +73,16 @@ class Evidence:
             frameworks=self.frameworks,
             libraries=tuple(sorted({name for one in self.signs for name in one.libraries})),
             transports=() if None in moved else tuple(sorted(filter(None, moved))),
+            types=self._types,
             trains=True if True in said else False if False in said else None,
         )
+
+    @property
+    def _types(self) -> tuple[str, ...]:
+        """The types that the matrix units of every chip have; of a processor the rules ask the settings."""
+        devices = {one.rank for one in self.inputs if one.vendor != HOST_ONLY}
+        known = [{*one.matrix} if devices & {*one.ranks} else set() for one in self.used]
+        return tuple(sorted(set.intersection(*known))) if known else ()
 
 
 def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> Ranking:

@@ -167,6 +167,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         code=found.rows(CodeLine),
         signs=found.rows(JobSigns),
         groups=found.communication.groups,
+        used=found.compute.chips,
     )
     ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds)
     ascend = found.rows(AscendSplit)
