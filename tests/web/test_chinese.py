@@ -54,6 +54,33 @@ def test_no_english_sentence_is_left_on_a_chinese_page_of_the_demo(jobs: Jobs, s
         assert walked(visit(running, locale="zh-CN", width=1440), paths) == {}
 
 
+# Kernels and calls, as compilers and Python spell them, and what a source is called.
+NAMES = re.compile(
+    r"(?:(?:float|false|true|int|long|unsigned|at)[,; ]*)+|method \w+ of .*|Architecture white paper.*|the same at .*"
+    r"|data sheet.*|counter, gc, sample, group|attention, matmul, batched matmul"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ascend/alexnet_text_level2", "kineto/v100_dlrm_8ranks.tar.gz", "kineto/h100_qwen1.5-0.5b.json.gz",
+        "kineto/b200_vllm_inference.json.gz",
+    ],
+)  # fmt: skip
+def test_no_english_sentence_is_left_on_chinese_pages_of_real_profiles(
+    name: str, shared: Path, jobs: Jobs, serve: Any, visit: Any
+) -> None:
+    with serve([shared / name], jobs.cache) as running:
+        paths = tuple(page for page in PAGES if page != "timeline")
+        found = walked(visit(running, locale="zh-CN", width=1440), paths)
+        left = {path: [text for text in texts if not NAMES.fullmatch(text)] for path, texts in found.items()}
+        assert {path: texts for path, texts in left.items() if texts} == {}
+
+
 @pytest.mark.browser
 @pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
 def test_sentences_of_the_analysis_are_told_in_chinese_and_names_stay(served: Any, visit: Any) -> None:

@@ -25,7 +25,8 @@ class Format(str, enum.Enum):
     "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
 )
 @options.capture
-def run(before: Path | str, after: Path | str, form: Format, capture: str) -> None:
+@options.lang
+def run(before: Path | str, after: Path | str, form: Format, capture: str, lang: str | None) -> None:
     """Say what changed between two runs: parts of the step, operators, kernels, findings, settings, and the noise."""
     from hermes.cli.show import load_profiles
 
@@ -38,4 +39,4 @@ def run(before: Path | str, after: Path | str, form: Format, capture: str) -> No
     if form is Format.JSON:
         print(json.dumps(comparison_document(found), ensure_ascii=False, allow_nan=False, indent=1))
     else:
-        print("\n".join(comparison_lines(found)))
+        print("\n".join(comparison_lines(found, options.teller(lang))))

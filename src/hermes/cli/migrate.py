@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hermes.cli import options
+
 if TYPE_CHECKING:
     from hermes.migrate.api import Target
 
@@ -34,11 +36,11 @@ def _target(version: str, chip: str) -> Target:
     return Target(torch=full, chip={"950DT": "950"}.get(chip.upper(), chip.upper()))
 
 
-def _print(lines: Iterable[str]) -> None:
+def _print(lines: Iterable[str], lang: str | None = None) -> None:
     from hermes.cli.show import plain
 
     for line in lines:
-        print(plain(line.rstrip("\n").replace("\t", "    ")))
+        print(options.lines_told(plain(line.rstrip("\n").replace("\t", "    ")), lang))
 
 
 def _put(text: str, out: Path | None) -> None:
@@ -61,7 +63,8 @@ def run() -> None:
 )
 @click.option("-o", "out", type=_PATH, help="Write it to this file.")
 @click.option("--all", "everything", is_flag=True, help="Print every place.")
-def scan(path: Path, version: str, chip: str, form: str, out: Path | None, everything: bool) -> None:
+@options.lang
+def scan(path: Path, version: str, chip: str, form: str, out: Path | None, everything: bool, lang: str | None) -> None:
     """Say whether the program in PATH can move to Ascend, how much work it is, and what stands in the way.
 
     Reads Python, notebooks, shell, containers, YAML, TOML, JSON, requirements, C++ and CUDA; runs and changes nothing.
@@ -76,7 +79,7 @@ def scan(path: Path, version: str, chip: str, form: str, out: Path | None, every
         "html": lambda: api.page_of_scan(found, api.convert(path, found.target, api.Style.NATIVE)),
     }
     if form == "text" and out is None:
-        _print(api.scan_text(found, all_places=everything))
+        _print(api.scan_text(found, all_places=everything), lang)
     else:
         _put(texts[form](), out)
 

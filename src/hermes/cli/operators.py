@@ -40,7 +40,10 @@ class Format(str, enum.Enum):
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="What the script printed: shown beside the times in the step.",
 )
-def run(paths: tuple[Path | str, ...], capture: str, form: Format, most: int, alone: Path | None) -> None:
+@options.lang
+def run(
+    paths: tuple[Path | str, ...], capture: str, form: Format, most: int, alone: Path | None, lang: str | None
+) -> None:
     """List the operators that could win most, what limits each, and what to try.
 
     Run them alone with their shapes: hermes operators PATH --format script > run_operators.py
@@ -54,7 +57,7 @@ def run(paths: tuple[Path | str, ...], capture: str, form: Format, most: int, al
     if not works:
         raise InputError("no kernel of the device was recorded", lost="the list", hint="record device activities")
     if form is Format.TEXT:
-        render_work(works, sys.stdout)
+        render_work(works, sys.stdout, options.teller(lang))
     else:
         made = {Format.JSON: as_json, Format.SCRIPT: as_script, Format.TUNING: as_tuning_file}[form]
         sys.stdout.write(made(works))

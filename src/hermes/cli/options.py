@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -48,6 +50,26 @@ profiles = click.argument(
 capture = click.option(
     "--capture", default="", help="Which capture, where a rank has several: part of its name or time."
 )
+
+
+lang = click.option(
+    "--lang", type=click.Choice(["en", "zh"]), help="Language of the text; that of the locale without it."
+)
+
+
+def teller(chosen: str | None) -> Callable[[str], str]:
+    """Puts a text of ours into the language that was chosen, else that of the locale, where the output can hold it."""
+    from hermes.report.chinese import labelled, language
+
+    wide = (sys.stdout.encoding or "").lower().startswith(("utf", "gb"))
+    return labelled if (chosen or language()) == "zh" and wide else str
+
+
+def lines_told(text: str, chosen: str | None) -> str:
+    """A text of several lines in that language; what a line is indented by stays."""
+    tell = teller(chosen)
+    lines = [(line, line.lstrip()) for line in text.split("\n")]
+    return "\n".join(f"{line[: len(line) - len(bare)]}{tell(bare)}" for line, bare in lines)
 
 
 def numbers(option: str, text: str) -> frozenset[int] | None:

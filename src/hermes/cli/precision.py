@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from hermes.base.errors import InputError
+from hermes.cli import options
 
 _path = click.Path(path_type=Path)
 _command = click.argument("command", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
@@ -94,7 +95,8 @@ def snapshot(command: tuple[str, ...], out: Path) -> None:
 @click.argument("golden", type=_path)
 @click.argument("target", type=_path)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-def check(golden: Path, target: Path, form: str) -> None:
+@options.lang
+def check(golden: Path, target: Path, form: str, lang: str | None) -> None:
     """Compare how two runs are set up: snapshots of Hermes, or packs of msProbe.
 
     Exit code 0: no error; 1: at least one; 2: a file cannot be read.
@@ -102,7 +104,10 @@ def check(golden: Path, target: Path, form: str) -> None:
     from hermes.precision import api
 
     found = api.check(golden, target)
-    print(json.dumps(api.check_document(found), indent=1) if form == "json" else _plain(api.check_text(found)))
+    if form == "json":
+        print(json.dumps(api.check_document(found), indent=1))
+    else:
+        print(options.lines_told(_plain(api.check_text(found)), lang))
     sys.exit(1 if any(one.severity == "error" for one in found) else 0)
 
 
@@ -124,9 +129,10 @@ def check(golden: Path, target: Path, form: str) -> None:
 @click.option(
     "--memory", type=click.FloatRange(0.001), help="Gigabytes: fewer ranks are compared at once, down to one."
 )
+@options.lang
 def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, level: str, out: Path | None,
             form: str, noise: Path | None, rows: int, columns: Path | None, jobs: int | None,
-            memory: float | None) -> None:  # fmt: skip
+            memory: float | None, lang: str | None) -> None:  # fmt: skip
     """Say where two recordings part, of what kind the difference is, and how sure that is.
 
     Takes recordings of Hermes and dumps of msProbe. Exit code 0: they agree; 1: they differ; 2: one cannot be read.
@@ -146,8 +152,10 @@ def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, l
     if out is not None:
         for path in api.write(found, out):
             _say(f"written: {path}")
-    shown = json.dumps(api.document(found), allow_nan=False) if form == "json" else _plain(api.text(found, rows=rows))
-    print(shown)
+    if form == "json":
+        print(json.dumps(api.document(found), allow_nan=False))
+    else:
+        print(options.lines_told(_plain(api.text(found, rows=rows)), lang))
     sys.exit(0 if found.verdict == "agree" else 1)
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hermes.cli import options
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hermes.jobs.api import JobView, Overview
 
@@ -35,8 +37,10 @@ _PERIOD_S = 0.5
 @click.option("--preset", default="robust", help="How slow steps are noticed: robust or ksigma.")
 @click.option("--no-capture", is_flag=True, help="Only look on: another watcher may capture slow steps.")
 @click.option("--peak-tflops", type=float, help="Peak of one device in TFLOP/s, for MFU.")
+@options.lang
 def run(
-    job: str, form: str, textfile: Path | None, webhook: str, preset: str, peak_tflops: float | None, *,
+    job: str, form: str, textfile: Path | None, webhook: str, preset: str, peak_tflops: float | None,
+    lang: str | None, *,
     once: bool, log: bool, webhook_plain: bool, no_capture: bool,
 ) -> None:  # fmt: skip
     """Show running jobs: steps, throughput, where the time goes, alarms, captures and findings.
@@ -48,14 +52,17 @@ def run(
     from hermes.jobs.api import Overview, Webhook
 
     peak = peak_tflops * 1e12 if peak_tflops else None
+    tell = options.teller(lang)
     hook = Webhook(webhook, plain=webhook_plain, say=_print_error) if webhook else None
-    overview = Overview(os.environ, name=job, preset=preset, capture=True, acts=not (no_capture or once),
-                        peak_flops=peak, say=_print if log else _nothing, noted=hook.put if hook else None)  # fmt: skip
+    overview = Overview(
+        os.environ, name=job, preset=preset, capture=True, acts=not (no_capture or once), peak_flops=peak,
+        say=(lambda text: _print(tell(text))) if log else _nothing, noted=hook.put if hook else None,
+    )  # fmt: skip
     try:
         if once:
-            _shown(overview.look(), form, textfile)
+            _shown(overview.look(), form, textfile, tell)
         elif form == "text" and not log:
-            _live(overview, textfile)
+            _live(overview, textfile, tell)
         else:
             _lines(overview, form, textfile)
     except KeyboardInterrupt:
@@ -66,7 +73,7 @@ def run(
             hook.close()
 
 
-def _shown(jobs: Sequence[JobView], form: str, textfile: Path | None) -> None:
+def _shown(jobs: Sequence[JobView], form: str, textfile: Path | None, tell: Callable[[str], str] = str) -> None:
     """Print all jobs once, and write the file."""
     from hermes.jobs.api import metrics
 
@@ -81,7 +88,7 @@ def _shown(jobs: Sequence[JobView], form: str, textfile: Path | None) -> None:
 
         from hermes.jobs.api import draw
 
-        Console().print(draw(jobs))
+        Console().print(draw(jobs, tell))
 
 
 def _lines(overview: Overview, form: str, textfile: Path | None) -> None:
@@ -99,16 +106,16 @@ def _lines(overview: Overview, form: str, textfile: Path | None) -> None:
         time.sleep(_PERIOD_S)
 
 
-def _live(overview: Overview, textfile: Path | None) -> None:
+def _live(overview: Overview, textfile: Path | None, tell: Callable[[str], str]) -> None:
     from rich.live import Live
 
     from hermes.jobs.api import draw, metrics
 
     due = 0.0
-    with Live(draw(()), auto_refresh=False) as live:
+    with Live(draw((), tell), auto_refresh=False) as live:
         while True:
             jobs = overview.look()
-            live.update(draw(jobs), refresh=True)
+            live.update(draw(jobs, tell), refresh=True)
             if textfile is not None and time.monotonic() >= due:
                 due = time.monotonic() + metrics.PERIOD_S
                 metrics.write_textfile(textfile, jobs)

@@ -84,17 +84,17 @@ def sparkline(walls_ns: Sequence[int], width: int = _WIDTH) -> str:
     return "".join(_BARS[min(peak * len(_BARS) // top, len(_BARS) - 1)] for peak in peaks)
 
 
-def draw(jobs: Sequence[JobView]) -> RenderableType:
-    """All jobs, one table each."""
+def draw(jobs: Sequence[JobView], tell: Callable[[str], str] = str) -> RenderableType:
+    """All jobs, one table each, in the reader's language."""
     if not jobs:
-        return Text("no job runs; start one with `hermes run -- python train.py`", style="dim")
+        return Text(tell("no job runs; start one with `hermes run -- python train.py`"), style="dim")
     parts: list[RenderableType] = []
     for job in jobs:
-        parts.append(_Ranks(job))
+        parts.append(_Ranks(job, tell))
         if job.stalled:
-            parts.append(Text(f"  {_plain(job.stalled)}", style="bold"))
-        parts += [Text(f"  {_plain(line)}") for line in bandwidth_lines(job)]
-        parts += [Text(f"  {_plain(line)}") for line in job.said]
+            parts.append(Text(f"  {tell(_plain(job.stalled))}", style="bold"))
+        parts += [Text(f"  {tell(_plain(line))}") for line in bandwidth_lines(job)]
+        parts += [Text(f"  {tell(_plain(line))}") for line in job.said]
     return Group(*parts)
 
 
@@ -118,32 +118,36 @@ def bandwidth_lines(job: JobView) -> list[str]:
 class _Ranks:
     """The ranks of a job: one table where the terminal is wide, else what steps go to stands below it."""
 
-    def __init__(self, job: JobView) -> None:
+    def __init__(self, job: JobView, tell: Callable[[str], str]) -> None:
         self._job = job
+        self._tell = tell
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
         wide = options.max_width >= _WIDE
-        yield _table(self._job, wide=wide)
+        yield _table(self._job, self._tell, wide=wide)
         if not wide:
             slowest = sorted(self._job.ranks, key=lambda rank: -max(rank.walls_ns, default=0))[:_TOLD]
             for rank in sorted(slowest, key=lambda rank: rank.rank):
-                yield Text(f"  rank {rank.rank} goes to {_shares(rank) or 'nothing that is measured'}")
+                parts = _shares(rank, self._tell)
+                yield Text(
+                    f"  {self._tell(f'rank {rank.rank} goes to')} {parts or self._tell('nothing that is measured')}"
+                )
 
 
-def _table(job: JobView, *, wide: bool) -> Table:
-    state = f": {job.state}" if job.state else ""
+def _table(job: JobView, tell: Callable[[str], str], *, wide: bool) -> Table:
+    state = f": {tell(job.state)}" if job.state else ""
     table = Table(title=Text(f"{_plain(job.id)}{state}"), title_justify="left", expand=False)
     columns = {name: [cell(rank) for rank in job.ranks] for name, cell in _CELLS.items()}
     columns["latest steps"] = [sparkline(rank.walls_ns, _WIDTH if wide else _WIDTH // 2) for rank in job.ranks]
     if wide:
-        columns["goes to"] = [_shares(rank) for rank in job.ranks]
+        columns["goes to"] = [_shares(rank, tell) for rank in job.ranks]
     # Where the terminal is narrow, what no rank has takes no room; a number is never cut.
     shown = [name for name, cells in columns.items() if wide or name not in _SPARE or set(cells) != {"-"}]
     optional = ("score", "loss", "gradients", "update")
     shown = [name for name in shown if name not in optional or set(columns[name]) != {"-"}]
     for name in shown:
         table.add_column(
-            name, justify="left" if name in ("latest steps", "goes to") else "right", no_wrap=name != "goes to"
+            tell(name), justify="left" if name in ("latest steps", "goes to") else "right", no_wrap=name != "goes to"
         )
     for row in zip(*(columns[name] for name in shown), strict=True):
         table.add_row(*row)
@@ -155,10 +159,10 @@ def _middle(rank: RankView) -> int | None:
     return walls[len(walls) // 2] if walls else None
 
 
-def _shares(rank: RankView) -> str:
+def _shares(rank: RankView, tell: Callable[[str], str]) -> str:
     total = sum(rank.walls_ns) / len(rank.walls_ns) if rank.walls_ns else 0
     largest = sorted(rank.split, key=lambda part: -part[1])[:3]
-    return ", ".join(f"{name} {ns / total:.0%}" for name, ns in largest if total and ns / total >= 0.01)
+    return ", ".join(f"{tell(name)} {ns / total:.0%}" for name, ns in largest if total and ns / total >= 0.01)
 
 
 def _short(value: float | None) -> str:

@@ -84,6 +84,8 @@ def labelled(text: str) -> str:
         ways.append("".join(labelled(one) for one in several))
     elif text.endswith("."):
         ways.append(f"{labelled(text[:-1])}。")
+    if "; " in text:
+        ways.append("；".join(labelled(one) for one in text.split("; ")))
     # What leaves least of it as it was.
     return min(ways, key=lambda said: len(_LETTER.findall(said)))
 

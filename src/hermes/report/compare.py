@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hermes.model.comparison import Change, Comparison, FindingChange, SettingChange
 from hermes.report.format import clean, counted, duration, fraction
@@ -59,36 +59,37 @@ def _setting(row: SettingChange) -> dict[str, object]:
     }  # fmt: skip
 
 
-def comparison_lines(found: Comparison) -> Iterator[str]:
-    """The comparison for a terminal; lists are cut, which the line says."""
+def comparison_lines(found: Comparison, tell: Callable[[str], str] = str) -> Iterator[str]:
+    """The comparison for a terminal, in the reader's language; lists are cut, which the line says."""
     for word, title, steps, ranks in zip(("before", "after "), found.titles, found.steps, found.ranks, strict=True):
-        yield f"{word}  {clean(title)}: {counted(steps, 'step')}, {counted(ranks, 'rank')}"
+        yield f"{tell(word)}  {clean(title)}: {tell(counted(steps, 'step'))}, {tell(counted(ranks, 'rank'))}"
     yield ""
     for row in (found.step, *found.parts):
-        yield _line(row, _WORDS.get(row.name, row.name))
+        yield _line(row, tell(_WORDS.get(row.name, row.name)))
     yield ""
-    yield "Middle steps, the mean over ranks; ± is what chance alone may change, * what is beyond it."
+    yield tell("Middle steps, the mean over ranks; ± is what chance alone may change, * what is beyond it.")
     if found.step.margin_ns is None:
-        yield "A run has fewer than three steps: nothing says what chance alone may change."
+        yield tell("A run has fewer than three steps: nothing says what chance alone may change.")
     for key, rows in found.names.items():
         changed = [row for row in rows if row.verdict in ("less", "more")] or list(rows)
         yield ""
-        yield f"{key}: {len(changed)} of {len(rows)} names changed" if changed != list(rows) else f"{key}:"
-        yield from (_line(row, f"{row.kind} {row.name}") for row in changed[:_ROWS])
+        some = f"{len(changed)} of {len(rows)} names changed"
+        yield f"{tell(key)}: {tell(some)}" if changed != list(rows) else f"{tell(key)}:"
+        yield from (_line(row, f"{tell(row.kind)} {row.name}") for row in changed[:_ROWS])
         if len(changed) > _ROWS:
-            yield f"  … and {len(changed) - _ROWS} more, in --format json"
-    yield from _findings(found)
+            yield f"  {tell(f'… and {len(changed) - _ROWS} more, in --format json')}"
+    yield from _findings(found, tell)
     for setting in found.settings[:_ROWS]:
-        yield f"set     {clean(setting.name)}: {_said(setting.before)} -> {_said(setting.after)}"
+        yield f"{tell('set')}     {clean(setting.name)}: {_said(setting.before, tell)} -> {_said(setting.after, tell)}"
 
 
-def _findings(found: Comparison) -> Iterator[str]:
+def _findings(found: Comparison, tell: Callable[[str], str]) -> Iterator[str]:
     yield ""
     if not found.findings:
-        yield "No finding in either run."
+        yield tell("No finding in either run.")
     for row in found.findings:
-        costs = " -> ".join(duration(ns) if ns is not None else "none" for ns in (row.before_ns, row.after_ns))
-        yield f"{row.state:<7} {row.code}  {costs}  {clean(row.title)}"
+        costs = " -> ".join(duration(ns) if ns is not None else tell("none") for ns in (row.before_ns, row.after_ns))
+        yield f"{tell(row.state):<7} {row.code}  {costs}  {tell(clean(row.title))}"
 
 
 def _line(row: Change, name: str) -> str:
@@ -104,5 +105,5 @@ def _of(ns: int | None) -> str:
     return "–" if ns is None else duration(ns)
 
 
-def _said(value: str | None) -> str:
-    return "not recorded" if value is None else repr(clean(value)[:60])
+def _said(value: str | None, tell: Callable[[str], str]) -> str:
+    return tell("not recorded") if value is None else repr(clean(value)[:60])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import TextIO
 
@@ -16,20 +16,20 @@ _NAME, _SHAPES, _LEVERS = 60, 72, 3
 _EMPTY = "CASES: list[dict[str, Any]] = []"
 
 
-def render_work(works: Sequence[OperatorWork], out: TextIO) -> None:
+def render_work(works: Sequence[OperatorWork], out: TextIO, tell: Callable[[str], str] = str) -> None:
     """A paragraph for each operator: what it costs, what limits it, and what to try with what that wins at most."""
     for number, one in enumerate(works, 1):
         cost = one.cost
-        alone = f"; alone {duration(one.alone_ns)}" if one.alone_ns is not None else ""
+        alone = f"; {tell(f'alone {duration(one.alone_ns)}')}" if one.alone_ns is not None else ""
         out.write(f"{number:>3}. {_named(cost.operator)}  [{cost.kind}]\n")
         if cost.shapes:
             types = f"  {_short(cost.dtypes)}" if cost.dtypes else ""
             out.write(f"     {_short(cost.shapes)}{types}\n")
-        calls = f"{cost.calls} calls of {duration(cost.median_ns)}{alone}"
-        out.write(f"     {duration(cost.ns)} ({cost.share:.1%} of compute), {calls}\n")
-        out.write(f"     limited by {clean(one.limited_by)}\n")
+        calls = f"{tell(f'{cost.calls} calls of {duration(cost.median_ns)}')}{alone}"
+        out.write(f"     {duration(cost.ns)} ({tell(f'{cost.share:.1%} of compute')}), {calls}\n")
+        out.write(f"     {tell(f'limited by {clean(one.limited_by)}')}\n")
         for lever in one.levers[:_LEVERS]:
-            out.write(f"     - {_said(lever)}\n")
+            out.write(f"     - {_said(lever, tell)}\n")
         out.write("\n")
 
 
@@ -69,9 +69,9 @@ def as_tuning_file(works: Sequence[OperatorWork]) -> str:
     return json.dumps({"tune_ops_type": list(dict.fromkeys(one.cost.operator for one in works))}, indent=1) + "\n"
 
 
-def _said(lever: Lever) -> str:
+def _said(lever: Lever, tell: Callable[[str], str]) -> str:
     won = f"at most {duration(lever.most_ns)}" if lever.most_ns else "not known how much"
-    return f"{lever.what} ({won}): {lever.why}"
+    return f"{tell(lever.what)} ({tell(won)}): {tell(lever.why)}"
 
 
 def _named(text: str) -> str:

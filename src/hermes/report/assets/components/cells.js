@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { bandwidth, bytes, clean, clip, duration, number, percent, runs, since } from "./format.js";
+import { told } from "./sentences.js";
 import { has, t } from "./translate.js";
 import { plain } from "./kernels.js";
 
@@ -90,7 +91,7 @@ function list(name, values) {
   if (!values.length) return "–";
   if (values.every((one) => Number.isInteger(one))) return runs(/** @type {number[]} */ (values), t("to"));
   const shown = values.slice(0, 8).map((one) => {
-    if (typeof one !== "object" || one === null) return text(name, one) ?? "–";
+    if (typeof one !== "object" || one === null) return told(text(name, one) ?? "–");
     return thing(/** @type {Record<string, unknown>} */ (one));
   });
   return shown.join(name.endsWith("curve") ? " " : ", ") + (values.length > 8 ? ` … (${values.length})` : "");
@@ -100,9 +101,9 @@ function list(name, values) {
 function thing(one) {
   const said = Object.entries(one).filter(([, value]) => value !== null && value !== "").slice(0, 4);
   const head = said.findIndex(([, value]) => typeof value === "string" || (Array.isArray(value) && value.every((part) => typeof part === "string")));
-  const rest = said.filter((_, at) => at !== head).map(([key, value]) => (key === "ms" ? text(key, value) : `${key === "ranks" ? "rank" : title(key).toLowerCase()} ${text(key, value)}`)).join(", ");
+  const rest = said.filter((_, at) => at !== head).map(([key, value]) => (key === "ms" ? text(key, value) : `${told(key === "ranks" ? "rank" : title(key).toLowerCase())} ${told(text(key, value) ?? "")}`)).join(", ");
   if (head < 0) return rest;
-  return `${text(...said[head])}${rest ? ` (${rest})` : ""}`;
+  return `${told(text(...said[head]) ?? "")}${rest ? ` (${rest})` : ""}`;
 }
 
 /** The value as text for programs: nanoseconds where the document has milliseconds. @param {string} name @param {unknown} value */

@@ -8,7 +8,7 @@ let shapes = new Map();
 let kept = new Map();
 const MOST_KEPT = 20_000;
 const LONGEST = 1_000; // what is longer is no sentence
-const PARTS = /** @type {const} */ ([[" · ", " · "], ["; ", "；"], [", ", "，"]]);
+const PARTS = /** @type {[string | RegExp, string][]} */ ([[/(?<=\.) (?=[A-Z])/, ""], [" · ", " · "], ["; ", "；"], [", ", "，"]]);
 /** What is code, a name or a path as it is: elements whose text is never a sentence. */
 export const LITERAL = new Set(["CODE", "PRE", "KBD", "TEXTAREA", "OPTION"]);
 

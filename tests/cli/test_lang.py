@@ -1,0 +1,67 @@
+"""Commands in Chinese, by option or by the locale: sentences are told, names and numbers stay."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import Hermes
+from tests.precision.test_compare import network
+from tests.shared_jobs import Jobs
+
+from hermes.jobs.view import JobView, RankView, draw
+from hermes.report.chinese import labelled
+from hermes_testing import Fault, Job
+
+ENGLISH = r"(?<![\w./:=(\-])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']+){3,}"
+JOB = Job(ranks=2, steps=3, layers=1, faults=(Fault(kind="gc_pause", ranks=(1,)),))
+
+
+def english(text: str) -> list[str]:
+    return re.findall(ENGLISH, text)
+
+
+def test_a_comparison_is_told_in_chinese(hermes: Hermes, jobs: Jobs) -> None:
+    before, after = jobs.folder(Job(ranks=2, steps=3, layers=1), "ascend-db"), jobs.folder(JOB, "ascend-db")
+    said = hermes("compare", str(before), str(after), "--lang", "zh").out
+    assert "新出现" in said
+    assert "未被掩盖的通信" in said
+    assert english(said) == []
+
+
+def test_the_work_list_of_operators_is_told_in_chinese(hermes: Hermes, jobs: Jobs) -> None:
+    said = hermes("operators", str(jobs.folder(JOB, "ascend-db")), "--lang", "zh").out
+    assert "受限于" in said
+    assert english(said) == []
+
+
+def test_two_recordings_are_compared_in_chinese(hermes: Hermes, tmp_path: Path) -> None:
+    pair = network(tmp_path / "golden"), network(tmp_path / "target", mm1=lambda array: array * np.float32(1.01))
+    said = hermes("precision", "compare", *map(str, pair), "--lang", "zh").out
+    assert said.startswith("两次运行自 aten.mm.default")
+    assert english(said) == []
+
+
+def test_the_locale_chooses_the_language(hermes: Hermes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text("import torch\nx = torch.ones(2).cuda()\n")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert "能否迁移到 昇腾 A2" in hermes("migrate", "scan", str(tmp_path)).out
+    assert "Can it move to" in hermes("migrate", "scan", str(tmp_path), "--lang", "en").out
+
+
+def test_a_running_job_is_shown_in_chinese() -> None:
+    from rich.console import Console
+
+    rank = RankView(
+        rank=0, step=510, walls_ns=(10**7,) * 9, baseline_ns=10**7, samples_per_s=6400.0, tokens_per_s=None, mfu=None,
+        split=(("waiting for data", 8e6),), memory_bytes=None,
+    )  # fmt: skip
+    slow = "rank 0 is slower since step 500: 10.00 -> 20.00 ms a step (+100%); 92% of it is waiting for data (data)"
+    console = Console(width=130, record=True)
+    console.print(draw([JobView(id="one", ranks=(rank,), said=(slow,), state="watching")], labelled))
+    said = console.export_text()
+    assert "卡 0 自第 500 步起变慢：每步 10.00 -> 20.00 ms（+100%）；其中 92% 为等待数据（data）" in said
+    assert "监视中" in said
+    assert english(said) == []
