@@ -104,6 +104,13 @@ def test_analyze_writes_both_reports_and_names_them(hermes: Hermes, profile: Pat
     assert str(out / "report.html") in ran.out.replace("\n", "")
 
 
+def test_analyze_writes_a_spreadsheet_beside_the_reports(hermes: Hermes, profile: Path, tmp_path: Path) -> None:
+    ran = hermes("analyze", profile, "--format", "xlsx", "-o", tmp_path / "out")
+    assert ran.code == 0
+    assert (tmp_path / "out" / "report.xlsx").read_bytes().startswith(b"PK")
+    assert str(tmp_path / "out" / "report.xlsx") in ran.out.replace("\n", "")
+
+
 def test_nothing_is_written_beside_the_profile(hermes: Hermes, profile: Path, tmp_path: Path) -> None:
     before = tree(profile.parent)
     hermes("analyze", profile, "-o", tmp_path / "out")

@@ -53,7 +53,7 @@ def test_every_command_has_a_section(pages: dict[str, str]) -> None:
 
 def test_options_are_spelled_as_they_are_typed(pages: dict[str, str]) -> None:
     assert "| `-o PATH`, `--out PATH` |" in pages["docs/cli.md"]
-    assert "--format {text,json,html}" in pages["docs/cli.md"]
+    assert "--format {text,json,html,xlsx}" in pages["docs/cli.md"]
 
 
 def test_every_case_has_a_section_on_the_page_of_its_layer_and_a_place_in_the_index(pages: dict[str, str]) -> None:

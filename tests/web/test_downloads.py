@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,12 +18,15 @@ from hermes.web.documents import Ask, Page
 from hermes.web.downloads import table_csv
 
 
-def test_the_report_is_given_as_json_and_as_one_page(served: Any, client: Any) -> None:
+def test_the_report_is_given_as_json_as_one_page_and_as_a_spreadsheet(served: Any, client: Any) -> None:
     found = client.get("/api/download/report.json")
     assert json.loads(found.body) == served.study.document
     page = client.get("/api/download/report.html")
     assert page.body.startswith(b"<!doctype html>")
-    for answer in (found, page):
+    sheets = client.get("/api/download/report.xlsx?lang=zh")
+    with zipfile.ZipFile(io.BytesIO(sheets.body)) as file:
+        assert "发现" in file.read("xl/workbook.xml").decode()
+    for answer in (found, page, sheets):
         assert answer.headers["content-disposition"].startswith("attachment;")
 
 

@@ -23,12 +23,17 @@ class Format(str, enum.Enum):
     TEXT = "text"
     JSON = "json"
     HTML = "html"
+    XLSX = "xlsx"
 
 
 @click.command("analyze")
 @options.profiles
 @click.option(
-    "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
+    "--format",
+    "form",
+    type=click.Choice(Format, case_sensitive=False),
+    default=Format.TEXT,
+    help="What to print; a spreadsheet (xlsx) goes into the folder of -o, or by > into a file.",
 )
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write report.html and report.json into.")
 @options.capture
@@ -67,6 +72,8 @@ def run(
     """Break down every step of every rank, rank the losses, and say what bounds the step."""
     from hermes.cli.show import load_profiles, refuse_inside
 
+    if form is Format.XLSX and not out and sys.stdout.isatty():
+        raise InputError("a spreadsheet is no text for a terminal", where="--format xlsx", hint="add -o FOLDER")
     if out:
         if out.exists() and not out.is_dir():
             raise InputError(
@@ -85,8 +92,8 @@ def run(
     from hermes.report.chinese import language, told
 
     spoken = lang or language()
-    written = _write(report, out, spoken) if out else []
-    if form is Format.TEXT:
+    written = _write(report, out, spoken, sheets=form is Format.XLSX) if out else []
+    if form is Format.TEXT or (form is Format.XLSX and out):
         from rich.console import Console
 
         from hermes.report.text import render_text
@@ -97,6 +104,10 @@ def run(
         from hermes.report.report_json import to_json
 
         sys.stdout.write(to_json(report))
+    elif form is Format.XLSX:
+        from hermes.report.spreadsheet import spreadsheet
+
+        sys.stdout.buffer.write(spreadsheet(report, spoken))
     else:
         from hermes.report.html import render_html
 
@@ -118,15 +129,20 @@ def _import_the_rest() -> None:
         template()
 
 
-def _write(report: Report, out: Path, language: str) -> list[str]:
+def _write(report: Report, out: Path, language: str, *, sheets: bool) -> list[str]:
     from hermes.report.html import render_html
     from hermes.report.report_json import to_json
 
+    files = {"report.html": render_html(report, language).encode(), "report.json": to_json(report).encode()}
+    if sheets:
+        from hermes.report.spreadsheet import spreadsheet
+
+        files["report.xlsx"] = spreadsheet(report, language)
     written: list[str] = []
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name, text in (("report.html", render_html(report, language)), ("report.json", to_json(report))):
-            (out / name).write_text(text, "utf-8")
+        for name, content in files.items():
+            (out / name).write_bytes(content)
             written.append(str(out / name))
     except OSError as refused:
         raise HermesError(

@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 
 from hermes.base.errors import InputError
+from hermes.base.xlsx import workbook
 from hermes.precision.columns import table
 from hermes.precision.compare import Comparison
 from hermes.precision.document import document
 from hermes.precision.html import page
-from hermes.precision.xlsx import workbook
 
 
 def write(found: Comparison, folder: Path) -> list[Path]:

@@ -33,7 +33,7 @@ from hermes.web.cached_columns import Room
 from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
 from hermes.web.documents import Ask, safe, told_page
-from hermes.web.downloads import Reports, asked, attached, described, table_csv
+from hermes.web.downloads import REPORTS, Reports, asked, attached, described, table_csv
 from hermes.web.jobs import Jobs
 from hermes.web.migrations import Migration
 from hermes.web.precisions import Precision
@@ -232,13 +232,9 @@ def _data(app: FastAPI, site: Site) -> None:
 def _downloads(app: FastAPI, site: Site) -> None:
     reports = Reports(site.study)
 
-    @app.get("/api/download/report.json")
-    def document() -> Response:
-        return attached(reports.json(), "hermes-report.json", "application/json")
-
-    @app.get("/api/download/report.html")
-    def page(lang: Literal["en", "zh"] = "en") -> Response:
-        return attached(reports.html(lang), "hermes-report.html", KINDS[".html"])
+    @app.get("/api/download/report.{kind}")
+    def document(kind: Literal["json", "html", "xlsx"], lang: Literal["en", "zh"] = "en") -> Response:
+        return attached(reports.file(kind, lang), f"hermes-report.{kind}", REPORTS[kind])
 
     @app.get("/api/download/table.csv")
     def table(

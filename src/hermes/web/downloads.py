@@ -19,11 +19,19 @@ from hermes.web.study import Study
 if TYPE_CHECKING:
     import polars as pl
 
+    from hermes.model.report import Report
+
 LONGEST_CSV = 1_000_000
 """Rows of a downloaded table: more than a spreadsheet takes."""
 MOST_ROWS = 1_000
 SECONDS = 20.0
 """For one question in SQL."""
+REPORTS = {
+    "json": "application/json",
+    "html": "text/html; charset=utf-8",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+"""The kinds of files that a report is given as."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -63,23 +71,27 @@ class Reports:
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        self._pages: dict[str, bytes] = {}
+        self._pages: dict[tuple[str, str], bytes] = {}
         self._making = threading.Lock()
 
-    def json(self) -> bytes:
-        """The document, as `hermes analyze --json` writes it."""
+    def file(self, kind: str, language: str) -> bytes:
+        """The document, the page or the workbook, as `hermes analyze` writes it; in English or Chinese."""
+        from hermes.report.html import render_html
+        from hermes.report.spreadsheet import spreadsheet
+
+        if kind == "html":
+            return self._made(kind, language, lambda report: render_html(report, language).encode("utf-8", "replace"))
+        if kind == "xlsx":
+            return self._made(kind, language, lambda report: spreadsheet(report, language))
         return json.dumps(self._study.document, indent=1, ensure_ascii=False).encode("utf-8", "replace")
 
-    def html(self, language: str = "en") -> bytes:
-        """The page that `hermes analyze` writes, in English or Chinese."""
+    def _made(self, kind: str, language: str, make: Callable[[Report], bytes]) -> bytes:
         from hermes.profiles.api import analyze
-        from hermes.report.html import render_html
 
         with self._making:
-            if language not in self._pages:
-                page = render_html(analyze(self._study.loaded), language)
-                self._pages[language] = page.encode("utf-8", "replace")
-            return self._pages[language]
+            if (kind, language) not in self._pages:
+                self._pages[kind, language] = make(analyze(self._study.loaded))
+            return self._pages[kind, language]
 
 
 def asked(study: Study, sql: str) -> dict[str, object]:

@@ -198,7 +198,7 @@ function coverage(document) {
       h("dt", {}, t("coverage.seen")), h("dd", {}, runs(seen.ranks_seen, t("to")) || t("none")),
       h("dt", {}, t("coverage.expected")), h("dd", {}, seen.ranks_expected === null ? t("not_known") : `${seen.ranks_expected} (${clean(seen.ranks_expected_source)})`),
       h("dt", {}, t("coverage.steps")), h("dd", {}, seen.steps.length ? runs(seen.steps, t("to")) : t("coverage.unmarked"))),
-    h("p", { class: "links" }, t("download"), " ", ["html", "json"].flatMap((kind) => [h("a", { href: to(`/api/download/report.${kind}`, { lang: kind === "html" ? current() : null }), download: "", target: "_blank" }, t(`download.${kind}`)), " "])),
+    h("p", { class: "links" }, t("download"), " ", ["html", "json", "xlsx"].flatMap((kind) => [h("a", { href: to(`/api/download/report.${kind}`, { lang: kind !== "json" ? current() : null }), download: "", target: "_blank" }, t(`download.${kind}`)), " "])),
     rowsOf("diagnostics") ? table({ table: "diagnostics", columns: ["level", "message", "lost", "hint", "where"], view: 6 }) : null,
     table({ table: "inputs", columns: ["rank", "format", "level", "chip", "vendor", "capture", "path", "degraded"], view: 6 }),
   );

@@ -17,7 +17,8 @@ _LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
-Cell = str | int | float
+Cell = str | int | float | None
+"""None is an empty cell."""
 
 
 def workbook(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
@@ -66,6 +67,8 @@ def _sheet(rows: Sequence[Sequence[Cell]]) -> str:
 
 
 def _cell(found: Cell) -> str:
+    if found is None:
+        return "<c/>"
     if isinstance(found, (int, float)):
         return f"<c><v>{found!r}</v></c>"
     text = escape(_CONTROL.sub("\ufffd", found[:_LONGEST]))

@@ -1,0 +1,159 @@
+"""The report as a workbook: findings, what to do, and every table with exact values, a sheet each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from hermes.base.xlsx import Cell, workbook
+from hermes.model.declare import Column, Declared, Kind, columns_of, declared, spread_out
+from hermes.model.finding import Finding
+from hermes.model.plan import Advice
+from hermes.model.report import Report
+from hermes.model.structure_measures import RankMatrix, Spread
+from hermes.report import chinese
+from hermes.report.format import clean
+from hermes.report.json_values import finite, ms
+from hermes.report.measures_json import block
+
+_UNITS: dict[Kind, str] = {"ns": "ms", "us": "us", "moment": "ns", "bytes": "bytes"}
+_FORBIDDEN = re.compile(r"[\[\]:*?/\\']")
+_LONGEST_NAME = 31
+_FINDINGS = (
+    ("Code", "代码"), ("Finding", "发现"), ("Cost (ms)", "损失 (ms)"), ("Share", "占比"),
+    ("Gain, least (ms)", "收益下限 (ms)"), ("Gain, most (ms)", "收益上限 (ms)"), ("Confidence", "置信度"),
+    ("State", "状态"), ("Cause", "原因"), ("Ranks", "卡"), ("Behind it", "责任方"), ("Lines", "代码行"),
+    ("What to do", "怎么做"), ("Evidence", "证据"),
+)  # fmt: skip
+_ACTIONS = (
+    ("What to do", "怎么做"), ("How", "具体做法"), ("Gain, least (ms)", "收益下限 (ms)"),
+    ("Gain, most (ms)", "收益上限 (ms)"), ("Confidence", "置信度"), ("Findings", "发现"), ("Ranks", "卡"),
+    ("Behind it", "责任方"), ("Lines", "代码行"), ("How to check", "如何验证"), ("Risk", "风险"),
+    ("Source", "来源"),
+)  # fmt: skip
+"""Columns in English and Chinese."""
+
+Tell = Callable[[str], str]
+
+
+def spreadsheet(report: Report, language: str = "en") -> bytes:
+    """The file, in English (`en`) or Chinese (`zh`); durations are milliseconds a step, as in the JSON report."""
+    tell, at = (chinese.labelled, 1) if language == "zh" else (str, 0)
+    sheets: dict[str, list[list[Cell]]] = {
+        tell("Findings"): [[both[at] for both in _FINDINGS], *map(_finding, report.findings)],
+        tell("Actions"): [[both[at] for both in _ACTIONS], *map(_action, report.plan.actions)],
+    }
+    for title, columns, rows in _tables(report):
+        if rows:
+            lines = [[_cell(row.get(prefix + one.key)) for one, prefix in columns] for row in rows]
+            sheets[_name(tell(title), sheets)] = [[_heading(one, tell) for one in columns], *lines]
+    matrix = report.measures.rows(RankMatrix).only
+    if matrix is not None:
+        about = declared()[RankMatrix]
+        sheets[_name(tell(about.title), sheets)] = _matrix(matrix, tell)
+    return workbook({name: [[_shown(cell, tell) for cell in row] for row in rows] for name, rows in sheets.items()})
+
+
+def _name(title: str, taken: dict[str, list[list[Cell]]]) -> str:
+    bare = _FORBIDDEN.sub(" ", title)[:_LONGEST_NAME].strip() or "-"
+    names = {name.lower() for name in taken}
+    made, at = bare, 2
+    while made.lower() in names:
+        made = f"{bare[: _LONGEST_NAME - len(str(at)) - 1]} {at}"
+        at += 1
+    return made
+
+
+def _shown(cell: Cell, tell: Tell) -> Cell:
+    return tell(clean(cell)) if isinstance(cell, str) else cell
+
+
+def _finding(row: Finding) -> list[Cell]:
+    return [
+        row.code, row.title, ms(row.cost_ns), finite(row.share), ms(row.gain.low_ns), ms(row.gain.high_ns),
+        finite(row.confidence), row.state, str(row.cause), _listed(row.ranks), _listed(row.blames), _listed(row.lines),
+        "\n".join(f"{action.title}: {action.do}" for action in row.actions),
+        "\n".join(f"{item.what}: {item.value} {item.unit}" for item in row.evidence),
+    ]  # fmt: skip
+
+
+def _action(row: Advice) -> list[Cell]:
+    return [
+        row.title, row.do, ms(row.gain.low_ns), ms(row.gain.high_ns), finite(row.confidence), _listed(row.codes),
+        _listed(row.ranks), _listed(row.blames), _listed(row.lines), row.verify, row.risk, row.source,
+    ]  # fmt: skip
+
+
+def _listed(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _matrix(matrix: RankMatrix, tell: Tell) -> list[list[Cell]]:
+    """Each metric of each rank; of ranks that share a row the median."""
+    units = ["ms" if metric.unit == "ns" else metric.unit for metric in matrix.metrics]
+    names = [tell(metric.name) for metric in matrix.metrics]
+    heads: list[Cell] = [tell("First rank"), tell("Last rank")]
+    heads += [name if name == unit else f"{name} ({unit})" for name, unit in zip(names, units, strict=True)]
+    scales = [1_000_000 if metric.unit == "ns" else 1 for metric in matrix.metrics]
+    rows: list[list[Cell]] = [
+        [row.first_rank, row.last_rank, *(_median(cell, scale) for cell, scale in zip(row.cells, scales, strict=True))]
+        for row in matrix.rows
+    ]
+    return [heads, *rows]
+
+
+def _median(cell: Spread | None, scale: int) -> Cell:
+    return None if cell is None else cell.median / scale
+
+
+_Table = tuple[str, list[tuple[Column, str]], list[dict[str, Any]]]
+"""Title, columns, and rows by their keys."""
+
+
+def _tables(report: Report) -> Iterator[_Table]:
+    for about in declared().values():
+        if about.row is not RankMatrix:
+            yield from _of_kind(report, about)
+
+
+def _of_kind(report: Report, about: Declared) -> Iterator[_Table]:
+    """The rows of a measure as the JSON report has them; nested rows that have a table are a sheet of their own."""
+    found = block(report.measures, about)
+    rows = [found] if isinstance(found, dict) else found if isinstance(found, list) else []
+    inner = {one.name for one in about.opened}
+    columns = [(one, prefix) for one, prefix in spread_out(about.columns) if one.name not in inner]
+    if not (about.opened and about.one):
+        yield about.title, columns, rows
+    whose = [(one, "") for one in about.columns if one.name in ("rank", "step")]
+    for one in about.opened:
+        row = next(column.row for column in about.columns if column.name == one.name)
+        parts = [
+            {column.key: outer.get(column.key) for column, _ in whose} | part
+            for outer in rows
+            for part in outer.get(one.name) or ()
+        ]
+        yield one.title, [*whose, *spread_out(columns_of(row))], parts
+
+
+def _heading(column: tuple[Column, str], tell: Tell) -> str:
+    one, prefix = column
+    title = tell(one.title) if one.title and not prefix else f"{prefix}{one.key}"
+    unit = _UNITS.get(one.kind, "")
+    told = unit and unit not in title.lower() and one.title and not prefix
+    return f"{title} ({unit})" if told else title
+
+
+def _cell(value: Any) -> Cell:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return finite(value)
+    if isinstance(value, int):
+        # A spreadsheet keeps 15 digits: a moment in nanoseconds has more.
+        return value if abs(value) < 10**15 else str(value)
+    plain = isinstance(value, list) and not any(isinstance(one, (list, dict)) for one in value)
+    return _listed(value) if plain else json.dumps(value, ensure_ascii=False)
