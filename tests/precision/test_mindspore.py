@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hermes.precision.api import compare
+from hermes.precision.api import check, compare
 from hermes.precision.launch import environment
 from hermes.precision.read.recording import read
 
@@ -93,13 +93,16 @@ ms.train.Model(net, loss, optimizer).train(1, data, callbacks=[Told()], dataset_
 """
 
 
-def run(folder: Path, program: str, out: Path | None, *words: str, **asked: Any) -> list[str]:
+def run(
+    folder: Path, program: str, out: Path | None, *words: str, snapshot: Path | None = None, **asked: Any
+) -> list[str]:
     record = None if out is None else {"out": str(out), **asked}
     script = folder / "train.py"
     script.write_text(program)
+    own = environment({**os.environ, "OMP_NUM_THREADS": "1"}, record=record, snapshot=snapshot)
     done = subprocess.run(
         [os.environ["HERMES_MINDSPORE_PYTHON"], str(script), *words], capture_output=True, text=True, timeout=300,
-        cwd=folder, env=environment({**os.environ, "OMP_NUM_THREADS": "1"}, record=record, snapshot=None), check=False,
+        cwd=folder, env=own, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert "hermes:" not in done.stderr
@@ -160,3 +163,22 @@ def test_fingerprints_of_one_program_agree(tmp_path: Path) -> None:
     for name in ("a", "b"):
         run(tmp_path, MODEL, tmp_path / name, what="fingerprint", steps="0-2")
     assert "in every bit" in compare(tmp_path / "a", tmp_path / "b", jobs=1).sentence
+
+
+@pytest.mark.parametrize("program", [FUNCTIONS, MODEL], ids=["functions", "a model that trains itself"])
+def test_a_snapshot_changes_nothing_and_equal_setups_are_alike(tmp_path: Path, program: str) -> None:
+    bare = run(tmp_path, program, None)
+    sides = [tmp_path / "a.zip", tmp_path / "b.zip"]
+    assert all(run(tmp_path, program, None, snapshot=side) == bare for side in sides)
+    assert [one for one in check(*sides) if one.severity != "note"] == []
+
+
+def test_a_snapshot_tells_another_rate_and_another_cell(tmp_path: Path) -> None:
+    for name, words in (("a", ()), ("b", ("rate",))):
+        run(tmp_path, MODEL, None, *words, snapshot=tmp_path / f"{name}.zip")
+    found = [one.what for one in check(tmp_path / "a.zip", tmp_path / "b.zip") if one.part == "optimizer"]
+    assert found == ["group 0: learning_rate is 0.2 instead of 0.1"]
+    run(tmp_path, MODEL.replace("nn.Dense(4 * 8 * 8, 3)", "nn.Dense(4 * 8 * 8, 3, has_bias=False)"), None,
+        snapshot=tmp_path / "c.zip")  # fmt: skip
+    found = [one.what for one in check(tmp_path / "a.zip", tmp_path / "c.zip") if one.part == "parameters"]
+    assert found == ["1 only in the golden run: Net.head.bias"]

@@ -85,14 +85,20 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 """
 
+# Threads of gloo abort a process now and then that ends beneath them, recorded or not.
+_END = """
+dist.barrier()
+sys.stdout.flush()
+os._exit(0)
+"""
+
 _DDP = f"""{_RANKS}
 model = net()
 run = nn.parallel.DistributedDataParallel(model)
 {_LOOP}
 if dist.get_rank() == 0:
     told(model)
-dist.destroy_process_group()
-"""
+{_END}"""
 
 _FSDP = f"""{_RANKS}
 from torch.distributed.fsdp import fully_shard
@@ -103,8 +109,7 @@ for layer in (model[0], model[2], model):
 whole = [p.full_tensor().detach().numpy().tobytes().hex() for p in model.parameters()]
 if dist.get_rank() == 0:
     print(*whole, flush=True)
-dist.destroy_process_group()
-"""
+{_END}"""
 
 _TWO = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

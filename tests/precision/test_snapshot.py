@@ -62,3 +62,19 @@ def test_a_snapshot_is_complete_after_two_batches_and_leaves_nothing_in_torch(tm
     assert "failed" not in found
     assert torch.utils.data.DataLoader.__iter__ is before
     assert not torch.nn.modules.module._global_forward_pre_hooks
+
+
+def test_a_loss_that_is_a_module_is_no_second_batch_of_the_model(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from hermes.inside.snapshot import Snapshot
+
+    model, loss = torch.nn.Linear(6, 3), torch.nn.MSELoss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    snapshot = Snapshot(torch, str(tmp_path / "a.zip"), 0)
+    snapshot.attach()
+    for _ in range(3):
+        loss(model(torch.ones(4, 6)), torch.zeros(4, 3)).backward()
+        optimizer.step()
+    assert [one["model"] for one in snapshot.found["batches"]] == ["Linear", "MSELoss", "Linear"]
+    assert [one["type"] for one in snapshot.found["optimizers"]] == ["SGD"]
+    assert not torch.nn.modules.module._global_forward_pre_hooks

@@ -60,7 +60,7 @@ def run(
     if job is not None:
         _say(f"run directory: {job.folder}")
     if snapshot is not None and not snapshot.exists():
-        _say("no snapshot was written: did the command load torch, and call a module?")
+        _say("no snapshot was written: did the command load torch or MindSpore, and call a module or a cell?")
     sys.exit(code)
 
 

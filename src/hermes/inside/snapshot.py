@@ -1,46 +1,36 @@
 """Writes how a run is set up: environment, packages, seeds, data, optimizers, parameters; once, early, into one file.
 
-The file is a zip of strict JSON, written anew, as a whole, at the first batch, at the first optimizer step and when
-`BATCHES` batches were seen: a job that is stopped after its first batch has left one.
+It is written at the first batch, at the first optimizer step and when two batches were seen: a job that is
+stopped after its first batch has left one.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
 import os
-import platform
-import random
 import sys
-import zipfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hermes.inside.record.layout import SNAPSHOT, SNAPSHOT_VARIABLE
+from hermes.inside.record.layout import SNAPSHOT_VARIABLE
 from hermes.inside.record.modules import tensors
 from hermes.inside.record.paths import Paths, plain
-from hermes.inside.record.stats import Fingerprints, state_print
+from hermes.inside.record.stats import Fingerprints
+from hermes.inside.taking import Taking, generators, plainly
 
-BATCHES = 2
-_SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH")
-_CONFIGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".sh", ".py")
-_LONGEST_CONFIG = 200_000
+if TYPE_CHECKING:
+    from hermes.inside.cellsnapshot import CellSnapshot
 
 
-class Snapshot:
-    """What was seen so far of one process."""
+class Snapshot(Taking):
+    """What was seen so far of one process of torch."""
 
     def __init__(self, torch: Any, out: str, rank: int) -> None:
+        super().__init__(out, rank)
         self._torch = torch
-        self._out = out if rank == 0 else f"{os.path.splitext(out)[0]}.rank{rank}.zip"  # noqa: PTH122
-        self._rank = rank
         self._prints = Fingerprints(torch)
         self._handles: list[Any] = []
         self._depth = 0
         self._unwatch: Any = None
-        self.found: dict[str, Any] = {
-            "format": SNAPSHOT, "rank": rank, "environment": _environment(), "packages": _packages(),
-            "command": _command(), "batches": [], "parameters": {}, "loaders": [], "optimizers": [],
-        }  # fmt: skip
 
     def attach(self) -> None:
         """Wait for the first batches, loaders and optimizers."""
@@ -72,7 +62,7 @@ class Snapshot:
 
     def _after(self, module: Any, args: Any, result: Any) -> None:
         self._depth = max(self._depth - 1, 0)
-        if self._depth == 0 and len(self.found["batches"]) >= BATCHES:
+        if self._depth == 0 and self._handles and self.complete:
             self._guard(self._finish)
 
     def _finish(self) -> None:
@@ -80,17 +70,16 @@ class Snapshot:
             handle.remove()
         self._handles = []
         self._unwatch()
-        self._write()
+        self.write()
 
     def _guard(self, call: Any) -> None:
-        try:
-            with self._torch.no_grad():
-                call()
-        except Exception as broken:  # noqa: BLE001 - the job must not see it
-            self.found.setdefault("failed", []).append(f"{type(broken).__name__}: {broken}"[:300])
+        with self._torch.no_grad():
+            self.guard(call)
 
     def _batch(self, module: Any, args: Any) -> None:
         found = self.found
+        if not self.wants(type(module).__name__):
+            return
         if not found["batches"]:
             found["policy"] = self._policy()
             found["random"] = self._random()
@@ -105,7 +94,7 @@ class Snapshot:
             }
         )  # fmt: skip
         if len(found["batches"]) == 1:
-            self._write()
+            self.write()
 
     def _parameters(self, module: Any) -> None:
         paths = Paths()
@@ -155,14 +144,7 @@ class Snapshot:
     def _random(self) -> dict[str, Any]:
         torch = self._torch
         state = torch.random.default_generator.get_state()
-        found: dict[str, Any] = {
-            "python": state_print(repr(random.getstate()).encode()), "torch": self._prints.of(state),
-            "torch seed": torch.initial_seed(),
-        }  # fmt: skip
-        numpy = sys.modules.get("numpy")
-        if numpy is not None and hasattr(numpy, "random"):
-            name, keys, *rest = numpy.random.get_state()
-            found["numpy"] = state_print(keys.tobytes() + repr((name, rest)).encode())
+        found = {**generators(), "torch": self._prints.of(state), "torch seed": torch.initial_seed()}
         for device in ("cuda", "npu"):
             part = getattr(torch, device, None)
             try:
@@ -197,72 +179,37 @@ class Snapshot:
         self.__dict__["_seen"].add(id(optimizer))
         groups = []
         for group in optimizer.param_groups:
-            plainly = {key: _plain(value) for key, value in group.items() if key != "params"}
+            told = {key: plainly(value) for key, value in group.items() if key != "params"}
             sizes = [one.numel() for one in group["params"]]
-            groups.append({**plainly, "tensors": len(sizes), "elements": sum(sizes)})
+            groups.append({**told, "tensors": len(sizes), "elements": sum(sizes)})
         self.found["optimizers"].append({"type": type(optimizer).__name__, "groups": groups})
-        self._write()
-
-    def _write(self) -> None:
-        fresh = f"{self._out}.{os.getpid()}.part"
-        with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as file:
-            file.writestr("snapshot.json", json.dumps(self.found, allow_nan=False, default=str))
-        os.replace(fresh, self._out)  # noqa: PTH105
+        self.write()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and value != value:
-        return "nan"
-    if isinstance(value, (int, float, str, bool)) or value is None:
-        return value
-    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else str(value)[:200]
+def snapshot(out: str, *, rank: int | None = None, framework: str = "") -> Taking:
+    """Begin a snapshot from the user's own code: one line, after the model was built.
 
-
-def _environment() -> dict[str, str]:
-    return {
-        name: "(hidden)" if any(mark in name.upper() for mark in _SECRET) else value[:2000]
-        for name, value in sorted(os.environ.items())
-    }
-
-
-def _packages() -> dict[str, str]:
-    from importlib import metadata
-
-    found = {"python": platform.python_version()}
-    for one in metadata.distributions():
-        name = one.metadata["Name"]
-        if name:
-            found.setdefault(name.lower().replace("_", "-"), one.version)
-    return found
-
-
-def _command() -> dict[str, Any]:
-    configs = {}
-    for one in sys.argv[1:]:
-        path = one.rpartition("=")[2]
-        # pathlib is not loaded yet
-        small = os.path.isfile(path) and os.path.getsize(path) < _LONGEST_CONFIG  # noqa: PTH113, PTH202
-        if path.endswith(_CONFIGS) and small:
-            with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                configs[os.path.basename(path)] = file.read()  # noqa: PTH119
-    return {"arguments": [str(one)[:1000] for one in sys.argv[:500]], "configurations": configs}
-
-
-def snapshot(out: str, *, rank: int | None = None) -> Snapshot:
-    """Begin a snapshot from the user's own code: one line, after the model was built."""
-    import torch
-
+    Of torch, or of MindSpore where `framework` says so or that alone was imported.
+    """
     from hermes.inside.record.start import rank as own_rank
 
-    taken = Snapshot(torch, str(out), own_rank()[0] if rank is None else rank)
+    number = own_rank()[0] if rank is None else rank
+    if not framework:
+        framework = "mindspore" if "torch" not in sys.modules and "mindspore" in sys.modules else "torch"
+    taken: Snapshot | CellSnapshot
+    if framework == "mindspore":
+        from hermes.inside.cellsnapshot import CellSnapshot
+
+        taken = CellSnapshot(sys.modules["mindspore"], str(out), number)
+    else:
+        taken = Snapshot(importlib.import_module("torch"), str(out), number)
     taken.attach()
     return taken
 
 
 def boot(framework: str) -> None:
     """Begin as the environment says. Whatever goes wrong, the job goes on."""
-    if framework == "torch":
-        from hermes.inside.record.start import claimed
+    from hermes.inside.record.start import claimed
 
-        if not claimed(SNAPSHOT_VARIABLE):
-            snapshot(os.environ[SNAPSHOT_VARIABLE])
+    if not claimed(SNAPSHOT_VARIABLE):
+        snapshot(os.environ[SNAPSHOT_VARIABLE], framework=framework)

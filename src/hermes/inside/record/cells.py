@@ -30,7 +30,7 @@ class CellRecorder:
         self.step = 0
         self.recording = False
         self.failed = ""
-        self._optimizers = _optimizers(mindspore)
+        self._optimizers = optimizers_of(mindspore)
         self._paths = CellPaths(self._optimizers)
         self._frames = Frames()
         folder = os.path.join(options.out, f"rank{rank}")  # noqa: PTH118
@@ -310,7 +310,7 @@ class Eager:
         self._set(mode=self._mode)
 
 
-def _optimizers(mindspore: Any) -> tuple[Any, ...]:
+def optimizers_of(mindspore: Any) -> tuple[Any, ...]:
     """The classes that optimizers come from: those of `nn`, and those that are spelled as torch spells them."""
     found = [mindspore.nn.Optimizer]
     other = sys.modules.get("mindspore.experimental.optim.optimizer") or sys.modules.get("mindspore.experimental.optim")

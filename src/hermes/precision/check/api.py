@@ -140,23 +140,25 @@ def _say(severity: str, part: str, what: str, cure: str = "") -> Difference:
 
 def _random(one: dict[str, Any], two: dict[str, Any]) -> Iterator[Difference]:
     first, second = one.get("random") or {}, two.get("random") or {}
-    cure = "set random.seed, numpy.random.seed and torch.manual_seed to the same numbers on both sides"
+    framework = "mindspore" if "mindspore seed" in first or "mindspore" in first else "torch"
+    seeded = "mindspore.set_seed" if framework == "mindspore" else "torch.manual_seed"
+    cure = f"set random.seed, numpy.random.seed and {seeded} to the same numbers on both sides"
     seeds = {name for name in set(first) & set(second) if name.endswith("seed")}
     other = sorted(name for name in seeds if first[name] != second[name])
     for name in other:
         yield _say("error", "random", f"{name}: {second[name]} instead of {first[name]}", cure)
-    for name in ("torch", "numpy", "python"):
+    for name in (framework, "numpy", "python"):
         if name in first and name in second and first[name] != second[name]:
-            if name == "torch" and "torch seed" in other:
+            if name == framework and f"{framework} seed" in other:
                 continue
-            same = " though the seeds are equal: one run drew more, or in another order" if name == "torch" else ""
+            same = " though the seeds are equal: one run drew more, or in another order" if name == framework else ""
             severity = "warning" if name == "python" else "error"
             yield _say(
                 severity, "random", f"the generator of {name} is in another state at the first batch{same}", cure
             )
     for at, (a, b) in enumerate(zip(one["batches"], two["batches"], strict=False)):
-        if at and first.get("torch") == second.get("torch") and a.get("random") != b.get("random"):
-            text = f"from batch {at} on torch's generator is in another state: one run drew more random numbers"
+        if at and first.get(framework) == second.get(framework) and a.get("random") != b.get("random"):
+            text = f"from batch {at} on {framework}'s generator is in another state: one run drew more random numbers"
             yield _say(
                 "error", "random", text, "look for a call such as randperm, dropout or shuffle that only one run has"
             )
