@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
@@ -158,6 +159,19 @@ def test_what_is_explained_comes_after_its_cause_however_much_a_replay_of_it_giv
     cause = finding("CPU002", low=400, high=400, ranks=(5,))
     wait_ = finding("COM002", low=500, high=500, blames=["rank 5"], cause="straggler", layer="communication")
     assert [one.codes for one in planned([wait_, cause], replay, floor).actions] == [("CPU002",), ("COM002",)]
+
+
+def test_an_action_does_not_wait_for_a_cause_that_is_part_of_it(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    slow = finding("CMP011", low=350, high=400, ranks=(5,), action="cool it", layer="compute")
+    clock = finding("CMP008", low=340, high=400, ranks=(5,), action="cool it", layer="compute", within="CMP011")
+    other = finding("CPU004", low=200, high=200)
+    gains = {"CMP008": 340, "CMP011": 350, "CPU004": 200}
+    together = {"+".join(codes): 550 for codes in permutations(gains, 3)}
+    pairs = {"+".join(pair): 350 if "CPU004" not in pair else 545 for pair in permutations(gains, 2)}
+    made = planned([slow, clock, other], replaying(gains | pairs | together), floor)
+    assert [one.codes for one in made.actions] == [("CMP008", "CMP011"), ("CPU004",)]
 
 
 def test_two_findings_with_one_cure_are_one_action(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tests.each import each
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.structure_measures import JobSigns
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.advise.room import of_host
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.store.cache import Cache
@@ -74,6 +77,54 @@ def test_a_serving_engine_is_known_and_its_kernels_have_classes(reported: Report
     assert (first.kind, first.calls) == ("batched matmul", 36)
     assert report.plan.actions[0].do == "vLLM: no --enforce-eager."
     assert report.plan.actions[0].after == ""
+
+
+def test_a_capture_without_steps_is_no_step_and_its_host_gives_at_most_what_is_free(reported: Reported) -> None:
+    report = reported("kineto/b200_vllm_inference.json.gz")
+    (row,) = report.steps
+    assert (row.window_kind, row.free_ns) == ("capture", 72_890_696)
+    assert report.verdict.sentence.startswith("Capture 84.5 ms")
+    assert 0 < max(one.gain.high_ns for one in report.findings) <= 72_890_696
+
+
+@each(["a100_dlrm_control", "v100_dlrm_test", "a100_rank0_of_16_blocking_copies", "v100_resnet50_num_workers_4"], str)
+def test_a_cure_of_the_host_gives_no_more_than_it_costs_and_the_device_is_free(name: str, reported: Reported) -> None:
+    report = reported(f"kineto/{name}.json.gz")
+    step = JobSteps(report.steps).slowest
+    assert step is not None
+    hosts = [one for one in report.findings if one.replay and of_host(one.replay)]
+    busy = (step.compute_ns or 0) + (step.copy_exposed_ns or 0) + (step.exposed_comm_ns or 0)
+    assert all(one.gain.high_ns <= min(one.cost_ns, step.whole_ns - busy) for one in hosts)
+
+
+def test_of_a_device_that_is_done_before_its_mark_ends_the_verdict_is_the_host_as_the_first_action(
+    reported: Reported,
+) -> None:
+    report = reported("kineto/mi300_bert_small_inference.json.gz")
+    assert (report.verdict.bound, report.plan.actions[0].layer) == ("host", "cpu")
+    assert str(report.plan.actions[0].cause) in report.verdict.sentence
+    assert report.plan.actions[0].gain.expected_ns == max(one.gain.expected_ns for one in report.plan.actions)
+
+
+def test_of_a_mark_in_which_nothing_ran_no_step_is_made(reported: Reported) -> None:
+    report = reported("kineto/mi250_toy_empty_last_mark.json.gz")
+    assert report.verdict.sentence.startswith("Step 9.29 ms")
+    assert min(row.window_ns for row in report.steps) < 50_000
+
+
+def test_copies_within_the_device_need_no_pinned_memory(reported: Reported) -> None:
+    report = reported("kineto/v100_dlrm_test.json.gz")
+    (copies,) = (one for one in report.plan.actions if "MEM001" in one.codes)
+    assert copies.title == "Copy less within the device"
+    assert "pinned" not in shown(copies)
+    # 18.6 ms of copies are on the device; what nothing hides is 2 % of the step, and not none.
+    assert "0% is lost to exposed copies" not in report.verdict.sentence
+
+
+def test_a_chip_that_is_no_gpu_is_given_no_word_of_cuda(reported: Reported) -> None:
+    report = reported("kineto/mtia_single_rank.json.gz")
+    assert [one.vendor for one in report.inputs] == ["meta"]
+    assert re.findall("cuda|NCCL|npu|HIP", "".join(map(shown, report.plan.actions)), re.IGNORECASE) == []
 
 
 def test_bert_is_given_no_causal_mask_and_no_training_advice(reported: Reported) -> None:

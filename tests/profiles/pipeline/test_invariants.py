@@ -20,7 +20,10 @@ KINETO = [
     "mtia_single_rank", "v100_dlrm_test", "v100_resnet50_first_calls", "v100_resnet50_num_workers_0",
     "v100_resnet50_num_workers_4",
 ]  # fmt: skip
-REAL = [*(f"ascend/{name}" for name in ASCEND), *(f"kineto/{name}.json.gz" for name in KINETO)]
+REAL = [
+    *(f"ascend/{name}" for name in ASCEND), *(f"kineto/{name}.json.gz" for name in KINETO),
+    "kineto/v100_dlrm_8ranks.tar.gz",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -84,6 +84,15 @@ def test_a_capture_of_one_step_or_of_first_calls_stays_a_capture(name: str, shar
     assert not rank.table("step").height
 
 
+def test_a_capture_of_a_processor_without_marks_has_an_answer(shared: Path, tmp_path: Path) -> None:
+    path, _ = unmarked(shared, tmp_path / "job", "cpu_only_rank34")
+    report = analyze(load([path], Cache(tmp_path / "cache")))
+    (row,) = report.steps
+    assert (row.window_kind, report.verdict.bound) == ("capture", "host")
+    assert report.verdict.sentence.startswith("Capture 1290 ms: 100% is Python that was not recorded")
+    assert any("the capture is taken as a whole" in note.message for note in report.diagnostics)
+
+
 def test_marks_of_an_inference_server_are_steps(tmp_path: Path) -> None:
     def span(name: str, ts: int, cat: str = "user_annotation") -> dict[str, Any]:
         return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": 90, "args": {}}

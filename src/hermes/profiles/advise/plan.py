@@ -210,7 +210,8 @@ def _in_turn(
 
 def _may(one: Advice, left: Sequence[Advice], behind: Mapping[str, Sequence[str]]) -> bool:
     """Whether an action may come next: all that explains it is not still to come."""
-    causes = {cause for code in one.codes for cause in behind.get(code, ())}
+    # Several findings may be one action: it does not wait for itself.
+    causes = {cause for code in one.codes for cause in behind.get(code, ())} - {*one.codes}
     waiting = {code for other in left for code in other.codes}
     return not causes or not causes <= waiting
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from hermes.base.errors import Diagnostic
-from hermes.model.tables.unmarked_steps import FOUND
+from hermes.model.tables.unmarked_steps import FOUND, WHOLE
 
 _SHOWN = 4
 # Doubles keep microseconds since 1970 to a quarter of one: marks that touch may seem to overlap by it.
@@ -18,7 +18,7 @@ _SLACK_NS = 1_000
 def step_doubts(where: str, step: pl.DataFrame, kernel: pl.DataFrame) -> list[Diagnostic]:
     """Notes on the table `step` of one rank; none when its marks are what a profiler writes."""
     notes = []
-    if not step.height:
+    if not step.height or step["name"].to_list() == [WHOLE]:
         numbered = kernel["step"].null_count() < kernel.height
         notes.append(
             _doubt(

@@ -85,13 +85,16 @@ def judge(given: Grounds) -> Judgement:
     if said is None and (problem := _problem(given, split.window_ns)):
         said = f"{does}; {problem}" if _is_little(given, split.window_ns) else problem
     said = said or does + _nothing(given)
-    subject = "Step" if split.step is not None else "Capture"
     return Judgement(
         bound=bound,
-        sentence=f"{subject} {milliseconds(split.window_ns)}: {said}{_coverage(given)}",
+        sentence=f"{_subject(split)} {milliseconds(split.window_ns)}: {said}{_coverage(given)}",
         rank=split.rank,
         step=split.step,
     )
+
+
+def _subject(split: StepSplit) -> str:
+    return "Capture" if split.window_kind == "capture" else "Step"
 
 
 def _without_device(given: Grounds) -> Judgement:
@@ -106,9 +109,10 @@ def _without_device(given: Grounds) -> Judgement:
     captured = f" ({milliseconds(mean)} as captured)" if given.unprofiled_ns else ""
     if given.unprofiled_ns and not 1 / _ALIKE < mean / given.unprofiled_ns < _ALIKE:
         said += "; the captured steps are unlike those before them, and may not show what these lose"
+    begin = f"{_subject(split)} {milliseconds(length)}{captured}"
     return Judgement(
         bound="host",
-        sentence=f"Step {milliseconds(length)}{captured}: {said}; no device task was recorded{_coverage(given)}",
+        sentence=f"{begin}: {said}; no device task was recorded{_coverage(given)}",
         rank=split.rank,
         step=split.step,
     )

@@ -12,13 +12,13 @@ from typing import Literal
 import polars as pl
 
 from hermes.knowledge.vendors import traits
-from hermes.model.tables.unmarked_steps import FOUND
+from hermes.model.tables.unmarked_steps import FOUND, WHOLE
 from hermes.profiles.measure.steps.device_work import Work, work_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWindow:
-    """The window of one step, half-open; without a number it is the whole capture.
+    """The window of one step, half-open; without a number it is the whole capture of a device, 1 of a host alone.
 
     `mark` is the host's mark, `first_ns` the first task that counts for the step; `work` is None where no device was
     recorded.
@@ -80,14 +80,14 @@ def _of_device(step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
 def _of_host(step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
     work = work_of(tasks)
     busy = work.compute | work.comm | work.copy
-    rows = step.sort("start_ns").select("step", "start_ns", "dur_ns", pl.col("name").str.starts_with(FOUND))
-    for number, start, length, found in rows.iter_rows():
+    rows = step.sort("start_ns").select("step", "start_ns", "dur_ns", "name")
+    for number, start, length, name in rows.iter_rows():
         mark = (start, start + length)
         # What the device still does for the step before counts in the window, and so does not make it prepare.
         inside = busy.clip(*mark).span
         yield StepWindow(
             step=number,
-            kind="found" if found else "host",
+            kind="capture" if name == WHOLE else "found" if str(name).startswith(FOUND) else "host",
             start_ns=mark[0],
             end_ns=mark[1],
             work=work if tasks.height else None,

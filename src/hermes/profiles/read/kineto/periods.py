@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hermes.base.intervals import Ints
-from hermes.model.tables.unmarked_steps import FOUND
+from hermes.model.tables.unmarked_steps import FOUND, WHOLE
 
 # vLLM marks `execute_context_1(888_788544)_generation_0(0)` (requests and tokens), SGLang `step[DECODE bs=32]`.
 _MARK = r"^execute_(\d+_)?context_\d+\(.*_generation_\d+\(|^step\[[A-Z_]+"
@@ -36,7 +36,7 @@ _Mask = NDArray[np.bool_]
 
 
 def found_steps(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
-    """The rows of the table `step`; none where nothing tells a step."""
+    """The rows of the table `step`; none where nothing tells a step, without a device the capture as one."""
     marks: pl.DataFrame = con.sql(
         "SELECT row_number() OVER (ORDER BY ts_ns) AS step, ts_ns AS start_ns, dur_ns, name FROM event "
         f"WHERE what = 'mark' AND regexp_matches(name, '{_MARK}') ORDER BY ts_ns"
@@ -54,6 +54,8 @@ def found_steps(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
         "FROM event JOIN call USING (correlation) WHERE what IN ('kernel', 'memcpy', 'memset') "
         f"ORDER BY launch_ns, ts_ns, name LIMIT {_MOST_TASKS}"
     ).pl()
+    if not tasks.height:
+        return _whole(con)
     bounds = boundaries(
         tasks["name"].rank("dense").to_numpy().astype(np.int64),
         tasks["launch_ns"].to_numpy(),
@@ -70,6 +72,16 @@ def found_steps(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
         {"step": numbers, "start_ns": moments[:-1], "dur_ns": lengths, "name": [f"{FOUND}#{n}" for n in numbers]},
         schema=_SCHEMA,
     )
+
+
+def _whole(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    """All that the host did, as one step: without a device nothing else gives a capture a length."""
+    whole: pl.DataFrame = con.sql(
+        "SELECT 1::BIGINT AS step, min(ts_ns) AS start_ns, max(ts_ns + dur_ns) - min(ts_ns) AS dur_ns, "
+        f"'{WHOLE}' AS name FROM event WHERE ph = 'X' AND what IS NOT NULL "
+        "HAVING bool_or(what = 'op') AND NOT bool_or(what IN ('kernel', 'memcpy', 'memset', 'runtime', 'driver'))"
+    ).pl()
+    return whole
 
 
 def boundaries(names: Ints, launched: Ints, moved: _Mask) -> Ints:
