@@ -125,7 +125,8 @@ def analyze(*paths: str | Path, capture: str = "", engine: str = "", jobs: int |
 
 def compare(before: Analysis, after: Analysis) -> Comparison:
     """What changed from one analysed job to another."""
-    return compared(*((one.profiles.loaded, one.report) for one in (before, after)))
+    first, second = ((one.profiles.loaded, one.report) for one in (before, after))
+    return compared(first, second)
 
 
 def _places(paths: tuple[str | Path, ...]) -> list[str | Path]:

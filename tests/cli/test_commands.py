@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -249,6 +250,21 @@ def test_a_run_beside_itself_has_not_changed(hermes: Hermes, profile: Path) -> N
     made = json.loads(hermes("compare", profile, profile, "--format", "json").out)
     assert made["schema"] == "hermes.compare/1"
     assert {row["change_ms"] for row in (made["step"], *made["parts"], *made["kernels"])} <= {0, None}
+
+
+def test_ranks_and_steps_of_two_runs_stand_side_by_side(hermes: Hermes, profile: Path) -> None:
+    steps = json.loads(hermes("compare", profile, profile, "--by", "step", "--format", "json").out)["beside"]
+    assert {row["rank"] for row in steps} == {0, 1}
+    assert all(row["step_before"] == row["step_after"] and row["window_change_ms"] == 0 for row in steps)
+    ran = hermes("compare", profile, profile, "--by", "rank")
+    assert "Side by side" in ran.out
+    assert re.search(r"rank 1\b", ran.out)
+
+
+def test_one_rank_is_held_against_another(hermes: Hermes, profile: Path) -> None:
+    made = json.loads(hermes("compare", profile, profile, "--ranks", "0:1", "--format", "json").out)
+    assert made["ranks"] == [1, 1]
+    assert hermes("compare", profile, profile, "--ranks", "0:x").code == 2
 
 
 def test_compare_refuses_what_is_no_profile(hermes: Hermes, profile: Path, tmp_path: Path) -> None:

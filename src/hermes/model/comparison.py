@@ -40,6 +40,17 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """One rank in both runs: its typical step, or, with the numbers of `steps`, one step of each. `times` begin with
+    the window, its parts follow.
+    """
+
+    rank: int
+    steps: tuple[int | None, int | None] | None
+    times: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FindingChange:
     """A finding that came, went or stayed, with its cost per step in the runs that have it."""
 
@@ -63,7 +74,10 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All that changed; lists are ordered by the size of the change. `steps` and `ranks` are those of each run."""
+    """All that changed; lists are ordered by the size of the change. `steps` and `ranks` are those of each run.
+
+    `beside` are rows by rank or by step, where they were asked for.
+    """
 
     titles: tuple[str, str]
     steps: tuple[int, int]
@@ -73,3 +87,4 @@ class Comparison:
     names: Mapping[str, tuple[Change, ...]]
     findings: tuple[FindingChange, ...]
     settings: tuple[SettingChange, ...]
+    beside: tuple[Beside, ...] = ()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from hermes.model.comparison import Change, Comparison, FindingChange, SettingChange
+from hermes.model.comparison import Beside, Change, Comparison, FindingChange, SettingChange
 from hermes.report.format import clean, counted, duration, fraction
 from hermes.report.json_values import finite, maybe, ms, text_of
 
 SCHEMA = "hermes.compare/1"
 _ROWS = 12
+_BESIDE = 64
 _WORDS = {
     "window": "step", "compute": "compute", "exposed_comm": "exposed communication", "copy_exposed": "exposed copies",
     "free": "free",
@@ -27,6 +28,7 @@ def comparison_document(found: Comparison) -> dict[str, object]:
         "step": _change(found.step, step_ns),
         "parts": [_change(part, step_ns) for part in found.parts],
         **{key: [_change(row, step_ns) for row in rows] for key, rows in found.names.items()},
+        **({"beside": [_beside(row) for row in found.beside]} if found.beside else {}),
         "findings": [_finding(row) for row in found.findings],
         "settings": [_setting(row) for row in found.settings],
     }
@@ -42,6 +44,18 @@ def _change(row: Change, step_ns: int | None) -> dict[str, object]:
     if row.before_calls is not None:
         shown |= {"before_calls": finite(row.before_calls), "after_calls": finite(row.after_calls)}
     return shown
+
+
+def _beside(row: Beside) -> dict[str, object]:
+    made: dict[str, object] = {"rank": row.rank}
+    if row.steps is not None:
+        made |= {"step_before": row.steps[0], "step_after": row.steps[1]}
+    for time in row.times:
+        made |= {
+            f"{time.name}_before_ms": ms(time.before_ns), f"{time.name}_after_ms": ms(time.after_ns),
+            f"{time.name}_change_ms": ms(time.change_ns),
+        }  # fmt: skip
+    return made if row.steps is not None else made | {"verdict": row.times[0].verdict}
 
 
 def _finding(row: FindingChange) -> dict[str, object]:
@@ -70,6 +84,7 @@ def comparison_lines(found: Comparison, tell: Callable[[str], str] = str) -> Ite
     yield tell("Middle steps, the mean over ranks; ± is what chance alone may change, * what is beyond it.")
     if found.step.margin_ns is None:
         yield tell("A run has fewer than three steps: nothing says what chance alone may change.")
+    yield from _rows_beside(found.beside, tell)
     for key, rows in found.names.items():
         changed = [row for row in rows if row.verdict in ("less", "more")] or list(rows)
         yield ""
@@ -83,6 +98,31 @@ def comparison_lines(found: Comparison, tell: Callable[[str], str] = str) -> Ite
         yield f"{tell('set')}     {clean(setting.name)}: {_said(setting.before, tell)} -> {_said(setting.after, tell)}"
 
 
+def _rows_beside(rows: Sequence[Beside], tell: Callable[[str], str]) -> Iterator[str]:
+    """A line for each rank or step: those that changed most, where they are many."""
+    if not rows:
+        return
+    yield ""
+    yield tell("Side by side, by what the step changed:")
+    largest = sorted(rows, key=lambda row: -abs(row.times[0].change_ns or 0))
+    for row in largest[:_BESIDE]:
+        steps = "" if row.steps is None else f", {tell('step')} {_number(row.steps[0])} | {_number(row.steps[1])}"
+        moved = [part for part in row.times[1:] if part.change_ns]
+        most = max(moved, key=lambda part: abs(part.change_ns or 0), default=None)
+        of = "" if most is None else f": {tell(_WORDS.get(most.name, most.name))} {_signed(most.change_ns or 0)}"
+        yield _line(row.times[0], f"{tell('rank')} {row.rank}{steps}{of}")
+    if len(rows) > _BESIDE:
+        yield f"  {tell(f'… and {len(rows) - _BESIDE} more, in --format json')}"
+
+
+def _number(step: int | None) -> str:
+    return "–" if step is None else str(step)
+
+
+def _signed(ns: int) -> str:
+    return f"{'+' if ns > 0 else ''}{duration(ns)}"
+
+
 def _findings(found: Comparison, tell: Callable[[str], str]) -> Iterator[str]:
     yield ""
     if not found.findings:
@@ -94,7 +134,7 @@ def _findings(found: Comparison, tell: Callable[[str], str]) -> Iterator[str]:
 
 def _line(row: Change, name: str) -> str:
     margin = "" if row.margin_ns is None else f"±{duration(row.margin_ns)}"
-    change = "" if row.change_ns is None else f"{'+' if row.change_ns > 0 else ''}{duration(row.change_ns)}"
+    change = "" if row.change_ns is None else _signed(row.change_ns)
     share = f" ({fraction(abs(row.change_ns) / row.before_ns)})" if row.change_ns and row.before_ns else ""
     star = "*" if row.verdict in ("less", "more") else " "
     times = f"{_of(row.before_ns):>10} {_of(row.after_ns):>10} {change + share:>20} {margin:>10}"

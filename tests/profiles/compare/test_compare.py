@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hermes.model.comparison import Change
 from hermes.model.measures import StepSplit
+from hermes.profiles.compare.beside import by_rank, by_step
 from hermes.profiles.compare.changes import Found, Run, _limit, compare
 
 US = 1_000
@@ -154,3 +155,25 @@ def test_the_limit_is_the_quantile_of_students_t(freedom: int, compared: int, ex
 def test_a_change_knows_its_verdict() -> None:
     change = Change(kind="compute", name="a", before_ns=100, after_ns=130, margin_ns=30)
     assert (change.change_ns, change.verdict) == (30, "no change seen")
+
+
+def test_each_rank_stands_beside_its_own_of_the_other_run() -> None:
+    before = [replace(one, rank=rank) for rank in (0, 1, 2) for one in steady(50 * US)]
+    after = [replace(one, rank=rank) for rank in (1, 2, 3) for one in steady((50 if rank == 1 else 20) * US)]
+    found = by_rank(run(*before), run(*after))
+    assert [(row.rank, row.times[0].verdict) for row in found] == [(1, "no change seen"), (2, "less")]
+    assert [time.name for time in found[0].times] == ["window", "compute", "exposed_comm", "copy_exposed", "free"]
+
+
+def test_of_more_ranks_one_has_to_change_by_more() -> None:
+    sides = [
+        run(*(replace(one, rank=rank) for rank in range(64) for one in steady(comm))) for comm in (50 * US, 50 * US)
+    ]
+    many, alone = by_rank(*sides)[0].times[0], compare(run(*steady(50 * US)), run(*steady(50 * US))).step
+    assert (many.margin_ns or 0) > (alone.margin_ns or 0) > 0
+
+
+def test_steps_stand_beside_each_other_by_their_place() -> None:
+    found = by_step(run(*(split(step, 100, 10) for step in (7, 5, 6))), run(split(90, 80, 10), split(91, 100, 10)))
+    assert [(row.steps, row.times[0].change_ns) for row in found] == [((5, 90), -20), ((6, 91), 0)]
+    assert {row.times[0].verdict for row in found} == {"not known"}

@@ -28,7 +28,8 @@ from hermes.model.measures import StepSplit
 _CHANCE = 0.05
 _STRETCHES = 64
 _LEAST_STEPS = 3
-_PARTS = ("compute_ns", "exposed_comm_ns", "copy_exposed_ns", "free_ns")
+TIMES = ("window_ns", "compute_ns", "exposed_comm_ns", "copy_exposed_ns", "free_ns")
+"""What is compared of a step: the window and its parts."""
 
 _Floats = NDArray[np.float64]
 
@@ -59,10 +60,10 @@ class Run:
     settings: Mapping[tuple[str, str], str]
 
 
-def compare(before: Run, after: Run) -> Comparison:
-    """Everything that changed from the first run to the second."""
+def compare(before: Run, after: Run, *, compared: int = 1) -> Comparison:
+    """Everything that changed from the first run to the second; it is one of `compared` that chance may move."""
     sides = _Side(before), _Side(after)
-    step, *parts = (_of_windows(*sides, column) for column in ("window_ns", *_PARTS))
+    step, *parts = (_of_windows(*sides, column, compared) for column in TIMES)
     return Comparison(
         titles=(before.title, after.title),
         steps=(len(sides[0].steps), len(sides[1].steps)),
@@ -148,13 +149,13 @@ def _middle(order: NDArray[np.int64], count: int) -> _Floats:
     return weights
 
 
-def _of_windows(before: _Side, after: _Side, column: str) -> Change:
+def _of_windows(before: _Side, after: _Side, column: str, compared: int) -> Change:
     sides = [(side, side.windows(column)) for side in (before, after)]
     found = [(None, None) if values is None else side.estimate(values) for side, values in sides]
     (old, old_error), (new, new_error) = found
     margin = None
     if old_error is not None and new_error is not None:
-        margin = _limit(before.freedom + after.freedom, 1) * np.hypot(old_error, new_error)
+        margin = _limit(before.freedom + after.freedom, compared) * np.hypot(old_error, new_error)
     return Change(
         kind="step", name=column.removesuffix("_ns"), before_ns=_whole(old), after_ns=_whole(new),
         margin_ns=_whole(margin),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 import polars as pl
 
 from hermes.model.comparison import Comparison
 from hermes.model.measures import StepSplit
 from hermes.model.report import Report
+from hermes.profiles.compare.beside import by_rank, by_step
 from hermes.profiles.compare.changes import Found, Run, compare
 from hermes.profiles.load import Loaded, RankData
 from hermes.profiles.pipeline.steps_of_one_rank import splits_of
@@ -19,9 +22,13 @@ _COMM_OP = ("op", "dur_ns", "step")
 _SUMS = (pl.col("ns").sum(), pl.col("calls").sum())
 
 
-def compared(before: tuple[Loaded, Report], after: tuple[Loaded, Report]) -> Comparison:
-    """Two analysed inputs beside each other."""
-    return compare(*(run_of(loaded, found_in(report)) for loaded, report in (before, after)))
+def compared(
+    before: tuple[Loaded, Report], after: tuple[Loaded, Report], by: Literal["", "rank", "step"] = ""
+) -> Comparison:
+    """Two analysed inputs beside each other; `by` adds rows for each rank, or for each step of each rank."""
+    runs = [run_of(loaded, found_in(report)) for loaded, report in (before, after)]
+    rows = by_rank(*runs) if by == "rank" else by_step(*runs) if by == "step" else ()
+    return replace(compare(*runs), beside=rows)
 
 
 def found_in(report: Report) -> tuple[Found, ...]:
