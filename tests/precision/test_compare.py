@@ -264,3 +264,31 @@ def test_a_scratch_of_a_recurrent_layer_is_no_difference(tmp_path: Path, aside: 
     sides = {"golden": 3, "target": 3, aside: 250}
     found = [run(tmp_path / name, scratch) for name, scratch in sides.items()]
     assert compare(*found, jobs=1).first is None
+
+
+def _one(folder: Path, name: str, given: np.ndarray, result: np.ndarray, *arguments: Any) -> Path:
+    draw = Drawing(folder)
+    draw.op(name, [draw.value(given.astype(np.float32))], result.astype(np.float32), args=["@0", *arguments], line=10)
+    return draw.close()
+
+
+def test_an_axis_is_named_though_a_mask_hides_how_far_inputs_are_apart(tmp_path: Path) -> None:
+    def run(folder: Path, axis: int, scale: float) -> Path:
+        scores = np.triu(np.full((16, 16), -1e9), 1) + random(4, 16, 16) * scale
+        weights = np.exp(scores - scores.max(axis, keepdims=True))
+        return _one(folder, "aten._softmax.default", scores, weights / weights.sum(axis, keepdims=True), axis, False)
+
+    first = compare(run(tmp_path / "a", -1, 1.0), run(tmp_path / "b", -2, 1.000001), jobs=1).first
+    assert first is not None
+    assert (first.kind, first.why) == ("another argument", "-2 instead of -1")
+
+
+def test_an_argument_whose_effect_drowns_in_rounding_is_told(tmp_path: Path) -> None:
+    def run(folder: Path, epsilon: float, off: float) -> Path:
+        return _one(folder, "aten.native_layer_norm.default", X * (1 + off), X * (1 - off), [16], epsilon)
+
+    found = compare(run(tmp_path / "a", 1e-5, 0.0), run(tmp_path / "b", 1e-6, 3e-7), jobs=1)
+    assert found.first is None
+    assert [note.partition(";")[0] for note in found.notes] == [
+        "native_layer_norm (train.py:10): 1e-06 instead of 1e-05"
+    ]

@@ -22,6 +22,7 @@ def document(found: Comparison, *, rows: int | None = None) -> dict[str, Json]:
         "format": FORMAT,
         "verdict": found.verdict,
         "sentence": found.sentence,
+        "notes": list(found.notes),
         "first": _first(found.first),
         "chain": [_link(one) for one in found.chain],
         "others": [_first(one) for one in found.others[:20]],
@@ -135,7 +136,7 @@ def _number(number: float | None) -> Json:
 
 def text(found: Comparison, *, rows: int = 12) -> str:
     """The sentence, the chain, and the rows around the first difference."""
-    lines = [found.sentence]
+    lines = [found.sentence, *(f"An argument differs, though: {one}." for one in found.notes)]
     if found.first is not None and found.first.code:
         lines.append(f"    {found.first.code}")
     if found.chain and found.first is not None:

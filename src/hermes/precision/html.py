@@ -32,6 +32,7 @@ def page(found: Comparison) -> str:
         "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f"<title>Precision: {escape(found.verdict)}</title><style>{_STYLE}</style>",
         f"<h1>{escape(found.sentence)}</h1>",
+        *(f"<p>An argument differs, though: {escape(one)}.</p>" for one in found.notes),
     ]
     if found.first is not None and found.first.code:
         parts.append(f"<pre>{escape(found.first.code)}</pre>")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from hermes.precision.distance import Distance
 from hermes.precision.judgement import Suspect, badness, not_finite
 from hermes.precision.model import Op, Step
@@ -9,6 +12,8 @@ from hermes.precision.names import arithmetic, family, fills_a_part, is_cast, is
 from hermes.precision.noise import roundoff
 
 _SOURCES = 64
+_NEAR, _FAR = 2.0**-17, 0.01
+"""Inputs that differ by no more than sums of float32 are off by, and outputs that no operator on them explains."""
 
 
 def narrow(out: Distance) -> str:
@@ -65,6 +70,34 @@ def only_rounding(inputs: list[Distance], ratio: float) -> bool:
     return (
         all(not one.what and one.nan_golden == one.nan_target and one.relative < 0.05 for one in inputs) and ratio > 1
     )
+
+
+def far_beyond(inputs: list[Distance], out: Distance) -> bool:
+    """Whether outputs are far apart though inputs are not, as far as their statistics tell.
+
+    A tolerance grows with how far inputs may be apart, and numbers such as a mask of -1e9 hide much of that.
+    """
+    if out.what or out.nan_golden != out.nan_target or not math.isfinite(out.relative):
+        return False
+    near = all(not one.what and one.nan_golden == one.nan_target and one.relative <= _NEAR for one in inputs)
+    return near and out.relative >= _FAR
+
+
+def dropped(one: Op, two: Op, side: str, culprit: int | None) -> Suspect:
+    """A parameter that has a gradient on one side alone; `culprit` is the operator of the target that cut it off."""
+    found = Suspect(golden=one.number, target=two.number, kind="dropped gradient", confidence="likely", ratio=math.inf,
+                    why=f"{one.parameter} has no gradient in the {side}")  # fmt: skip
+    return found if culprit is None else replace(found, golden=None, target=culprit)
+
+
+def cut(target: Step, pairs: list[tuple[int | None, int | None]]) -> int | None:
+    """A `detach` that only the target runs in the forward pass."""
+    for one, two in pairs:
+        if one is None and two is not None:
+            op = target.ops[two]
+            if op.phase == "forward" and family(op.name) == "detach":
+                return two
+    return None
 
 
 def born(inputs: list[Distance], out: Distance) -> bool:
