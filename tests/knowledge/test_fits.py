@@ -153,6 +153,16 @@ def test_a_setting_of_what_moves_the_data_needs_it_to_move_some(transports: tupl
     assert fitted_snippet("export NCCL_MAX_CTAS=8\ndeep_ep.Buffer.set_num_sms(16)", kind) == left
 
 
+WORK = re.compile(r"micro-batch (\d+), accumulation (\d+)")
+
+
+def test_a_change_of_micro_batch_and_accumulation_keeps_the_samples_of_a_step() -> None:
+    told = [(WORK.search(one.before), WORK.search(one.after)) for one in cases.cases() if WORK.search(one.after)]
+    counts = [[int(side[1]) * int(side[2]) for side in pair if side] for pair in told]
+    assert counts
+    assert all(len(pair) == 2 and pair[0] == pair[1] for pair in counts)
+
+
 @pytest.mark.parametrize(
     ("types", "left"),
     [

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,14 @@ def test_the_names_and_the_order_of_folders_change_nothing(job: Path, tmp_path: 
     for number, folder in enumerate(reversed(folders)):
         shutil.copytree(folder, tmp_path / "moved" / f"{number}_{folder.name}")
     same(analyzed(job / "ascend-db", tmp_path / "cache"), analyzed(tmp_path / "moved", tmp_path / "cache"))
+
+
+def test_the_order_of_the_files_of_eight_real_ranks_changes_nothing(shared: Path, tmp_path: Path) -> None:
+    packed = shared / "kineto/v100_dlrm_8ranks.tar.gz"
+    with tarfile.open(packed) as there, tarfile.open(tmp_path / "turned.tar", "w") as turned:
+        for member in reversed([one for one in there.getmembers() if one.isfile()]):
+            turned.addfile(member, there.extractfile(member))
+    same(analyzed(packed, tmp_path / "cache"), analyzed(tmp_path / "turned.tar", tmp_path / "cache"))
 
 
 def test_text_and_database_of_one_run_give_the_same_measures(job: Path, tmp_path: Path) -> None:

@@ -228,8 +228,16 @@ def test_a_faster_device_gives_nothing_where_every_step_waits_for_the_host(real:
 
 @pytest.mark.parametrize(
     "name", ["ascend/alexnet_text_level0", "ascend/alexnet_text_level2", "ascend/alexnet_db_level0",
-             "ascend/writer_2024", "kineto/h100_qwen1.5-0.5b.json.gz", "kineto/mi300_qwen1.5-0.5b.json.gz",
-             "kineto/a100_alexnet_cuda_sync.json.gz", "kineto/event_sync_multi_stream.json.gz"],
+             "ascend/alexnet_db_level2", "ascend/writer_2024", "kineto/h100_qwen1.5-0.5b.json.gz",
+             "kineto/mi300_qwen1.5-0.5b.json.gz", "kineto/a100_alexnet_cuda_sync.json.gz",
+             "kineto/event_sync_multi_stream.json.gz", "kineto/a100_dlrm_control.json.gz",
+             "kineto/a100_rank0_of_16_blocking_copies.json.gz", "kineto/b200_vllm_inference.json.gz",
+             "kineto/h100_owlv2_pipeline.json.gz", "kineto/h800_deepseek_train.json.gz",
+             "kineto/mi250_toy_empty_last_mark.json.gz", "kineto/mi300_bert_small_inference.json.gz",
+             "kineto/mi300_sglang_decode.json.gz", "kineto/mtia_single_rank.json.gz",
+             "kineto/v100_dlrm_8ranks.tar.gz", "kineto/v100_dlrm_test.json.gz",
+             "kineto/v100_resnet50_first_calls.json.gz", "kineto/v100_resnet50_num_workers_0.json.gz",
+             "kineto/v100_resnet50_num_workers_4.json.gz"],
 )  # fmt: skip
 def test_real_steps_come_out_as_measured(name: str, real: Callable[[str], JobStep]) -> None:
     job = real(name)
