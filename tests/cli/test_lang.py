@@ -65,3 +65,13 @@ def test_a_running_job_is_shown_in_chinese() -> None:
     assert "卡 0 自第 500 步起变慢：每步 10.00 -> 20.00 ms（+100%）；其中 92% 为等待数据（data）" in said
     assert "监视中" in said
     assert english(said) == []
+
+
+def test_the_page_of_a_rule_and_a_case_are_told_in_chinese(hermes: Hermes) -> None:
+    page = hermes("explain", "COM001", "--lang", "zh").out
+    assert "## 何时不是问题" in page
+    assert english(page) == []
+    case = hermes("cases", "IO-01", "--lang", "zh").out
+    assert "对策" in case
+    assert english(case.partition("适用于")[0]) == []
+    assert "IO-01" in hermes("cases", "加载", "--lang", "zh").out

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.precision.test_compare import network
 from tests.shared_jobs import Jobs
-from tests.web.visits import Visit
+from tests.web.visits import COMPLETE, Visit
 
 from hermes.inside.wire.record import FIELDS, FLAGS, NULL, pack
 from hermes.inside.wire.rundir import JOB_FILE
@@ -37,7 +37,10 @@ pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 
 def click_through(seen: Visit, axe: str = "", looks: tuple[str, ...] = ("light", "dark")) -> None:
-    """Every page, wide and light, clicked; then narrow and dark. With `axe` nothing in these looks keeps people out."""
+    """Every page, wide and light, clicked; then narrow and dark. With `axe` nothing in these looks keeps people out.
+
+    Behind its tabs neither: each is opened in the first of the looks.
+    """
     for path in CLICKED:
         page = seen.open(path)
         assert seen.overflow() <= 0, path
@@ -47,6 +50,7 @@ def click_through(seen: Visit, axe: str = "", looks: tuple[str, ...] = ("light",
             heading.click()
         assert page.locator(".wrong, .failure").count() == 0, path
         assert not axe or "light" not in looks or seen.barriers(axe) == [], path
+        _open_tabs(seen, page, path, axe if looks else "")
         page.set_viewport_size({"width": 390, "height": 800})
         page.emulate_media(color_scheme="dark")
         assert seen.overflow() <= 0, path
@@ -55,6 +59,15 @@ def click_through(seen: Visit, axe: str = "", looks: tuple[str, ...] = ("light",
         page.emulate_media(color_scheme="light")
     assert seen.faults == []
     assert seen.outside == []
+
+
+def _open_tabs(seen: Visit, page: Any, path: str, axe: str) -> None:
+    for tab in page.locator("[role=tab]:visible").all()[1:]:
+        tab.click()
+        page.wait_for_function(COMPLETE)
+        assert page.locator(".wrong, .failure").count() == 0, path
+        assert seen.overflow() <= 0, path
+        assert not axe or seen.barriers(axe) == [], (path, tab.inner_text())
 
 
 def test_every_page_of_a_generated_job_opens_and_is_clicked(served: Any, visit: Any, axe: str) -> None:

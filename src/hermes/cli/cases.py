@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hermes.cli import options
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,42 +31,58 @@ class Layer(str, enum.Enum):
 @click.argument("search", nargs=-1, metavar="SEARCH…",
                 help="Words that an entry must have, or an id such as IO-01; all entries without it.")  # fmt: skip
 @click.option("--layer", type=click.Choice(Layer, case_sensitive=False), help="Only this layer.")
-def run(search: tuple[str, ...], layer: Layer | None) -> None:
+@options.lang
+def run(search: tuple[str, ...], layer: Layer | None, lang: str | None) -> None:
     """List the known causes of slow training, or print one with its symptoms, cure and source."""
     from hermes.knowledge import cases
 
+    tell = options.teller(lang)
     exact = cases.case(search[0]) if len(search) == 1 else None
-    among = cases.cases_of(layer.value) if layer else cases.cases()
+    among: Sequence[Case] = cases.cases_of(layer.value) if layer else cases.cases()
     found = [exact] if exact is not None else cases.find(search, among)
+    if not found and options.language(lang) == "zh":
+        found = cases.find(search, map(cases.in_chinese, among))
     if not found:
-        print(f"No case has {' and '.join(map(repr, search))}.")
+        print(tell(f"No case has {' and '.join(map(repr, search))}."))
     elif len(found) == 1:
-        print(page(found[0]))
+        print(page(found[0], lang))
     else:
-        print(_list(found))
+        print("\n".join([*listed(found, lang), "", tell(f"{len(found)} cases. hermes cases ID prints one.")]))
 
 
-def page(case: Case) -> str:
+def page(case: Case, lang: str | None = "en") -> str:
     """All that is known of one cause, as text."""
-    lead = (
-        [f"A lead, to be checked before it is relied on: {case.checked.removeprefix('no, ')}."] if case.is_lead else []
-    )
+    tell = options.teller(lang)
+    case = _told(case, lang)
+    lead = tell("A lead, to be checked before it is relied on")
     parts = [
         f"{case.id}  {case.cause}",
-        *lead,
-        _bullets("Symptoms, all together", [one.text for one in case.symptoms]),
-        _bullets("Not measured by Hermes", case.not_measured),
-        f"Confirm\n  {case.confirm}",
-        f"Cure\n  {case.cure}",
-        f"Before\n{_indent(case.before)}",
-        f"After\n{_indent(case.after)}",
-        f"After, on other chips\n{_indent(case.elsewhere)}" if case.elsewhere else "",
-        f"Applies to\n  {case.framework}; {', '.join(case.chips)}; {case.versions}",
-        f"Published gain\n  {case.gain}" + (f" ({case.gain_source})" if case.gain_source else ""),
-        f"Risk\n  {case.risk}",
-        _bullets("Sources", [f"{one} ({one.where})" for one in case.sources]),
+        f"{lead}: {case.checked.removeprefix('no, ')}." if case.is_lead else "",
+        _bullets(tell("Symptoms, all together"), [one.text for one in case.symptoms]),
+        _bullets(tell("Not measured by Hermes"), case.not_measured),
+        f"{tell('Confirm')}\n  {case.confirm}",
+        f"{tell('Cure')}\n  {case.cure}",
+        f"{tell('Before')}\n{_indent(case.before)}",
+        f"{tell('After')}\n{_indent(case.after)}",
+        f"{tell('After, on other chips')}\n{_indent(case.elsewhere)}" if case.elsewhere else "",
+        f"{tell('Applies to')}\n  {case.framework}; {', '.join(case.chips)}; {case.versions}",
+        f"{tell('Published gain')}\n  {tell(case.gain)}" + (f" ({case.gain_source})" if case.gain_source else ""),
+        f"{tell('Risk')}\n  {case.risk}",
+        _bullets(tell("Sources"), [f"{one} ({one.where})" for one in case.sources]),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def listed(found: Sequence[Case], lang: str | None) -> list[str]:
+    """A line for each: its id, its cause, and whether it is a lead."""
+    lead = options.teller(lang)("lead")
+    return [f"{one.id:<7} {_told(one, lang).cause}{f'  ({lead})' if one.is_lead else ''}" for one in found]
+
+
+def _told(case: Case, lang: str | None) -> Case:
+    from hermes.knowledge import cases
+
+    return cases.in_chinese(case) if options.language(lang) == "zh" else case
 
 
 def _bullets(title: str, lines: Sequence[str]) -> str:
@@ -73,8 +91,3 @@ def _bullets(title: str, lines: Sequence[str]) -> str:
 
 def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
-
-
-def _list(found: Sequence[Case]) -> str:
-    rows = [f"{one.id:<7} {one.cause}{'  (lead)' if one.is_lead else ''}" for one in found]
-    return "\n".join([*rows, "", f"{len(found)} cases. hermes cases ID prints one."])

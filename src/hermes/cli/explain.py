@@ -5,34 +5,40 @@ from __future__ import annotations
 import click
 
 from hermes.base.errors import QueryError
+from hermes.cli import options
 
 
 @click.command("rules")
-def rules() -> None:
+@options.lang
+def rules(lang: str | None) -> None:
     """List the rules."""
-    from hermes.profiles.api import ALL
+    from hermes.profiles.api import ALL, page_of
 
+    language = options.language(lang)
     for rule in ALL:
-        print(f"{rule.code}  {rule.page.splitlines()[0]}")
+        print(f"{rule.code}  {page_of(rule, language).splitlines()[0]}")
 
 
 @click.command("explain")
 @click.argument("code", help="Code of a finding, such as COM001.")
-def run(code: str) -> None:
+@options.lang
+def run(code: str, lang: str | None) -> None:
     """Print the page of a rule, and the known causes that it may point to."""
-    from hermes.profiles.api import ALL
+    from hermes.profiles.api import ALL, page_of
 
+    tell, language = options.teller(lang), options.language(lang)
     for rule in ALL:
         if rule.code == code.upper():
-            print(f"{rule.code}\n\n{rule.page.strip()}")
+            print(f"{rule.code}\n\n{page_of(rule, language)}")
             if rule.cases:
-                print(f"\n## Known causes\n\n{_causes(rule.cases)}\n\nhermes cases ID prints one.")
+                head, foot = tell("Known causes"), tell("hermes cases ID prints one.")
+                print(f"\n## {head}\n\n{_causes(rule.cases, lang)}\n\n{foot}")
             return
     raise QueryError(f"there is no rule {code!r}", hint=f"rules: {', '.join(rule.code for rule in ALL)}")
 
 
-def _causes(identities: tuple[str, ...]) -> str:
+def _causes(identities: tuple[str, ...], lang: str | None) -> str:
+    from hermes.cli.cases import listed
     from hermes.knowledge import cases
 
-    found = [one for identity in identities if (one := cases.case(identity)) is not None]
-    return "\n".join(f"{one.id:<7} {one.cause}{'  (lead)' if one.is_lead else ''}" for one in found)
+    return "\n".join(listed([one for identity in identities if (one := cases.case(identity)) is not None], lang))

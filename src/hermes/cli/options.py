@@ -57,12 +57,19 @@ lang = click.option(
 )
 
 
-def teller(chosen: str | None) -> Callable[[str], str]:
-    """Puts a text of ours into the language that was chosen, else that of the locale, where the output can hold it."""
-    from hermes.report.chinese import labelled, language
+def language(chosen: str | None) -> str:
+    """The language that was chosen, else that of the locale, where the output can hold it: `en` or `zh`."""
+    from hermes.report import chinese
 
     wide = (sys.stdout.encoding or "").lower().startswith(("utf", "gb"))
-    return labelled if (chosen or language()) == "zh" and wide else str
+    return "zh" if (chosen or chinese.language()) == "zh" and wide else "en"
+
+
+def teller(chosen: str | None) -> Callable[[str], str]:
+    """Puts a text of ours into that language."""
+    from hermes.report.chinese import labelled
+
+    return labelled if language(chosen) == "zh" else str
 
 
 def lines_told(text: str, chosen: str | None) -> str:

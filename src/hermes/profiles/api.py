@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hermes.profiles.query import sizes as sizes
     from hermes.profiles.read.query import literal as literal
     from hermes.profiles.rules import ALL as ALL
+    from hermes.profiles.rules.pages import page_of as page_of
     from hermes.profiles.timeline import ALL_STRETCHES as ALL_STRETCHES
     from hermes.profiles.timeline import Cut as Cut
     from hermes.profiles.timeline import first_moment as first_moment
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ALL": "hermes.profiles.rules",
+    "page_of": "hermes.profiles.rules.pages",
     "ALL_STRETCHES": "hermes.profiles.timeline",
     "Change": "hermes.profiles.whatif.changes",
     "Cut": "hermes.profiles.timeline",

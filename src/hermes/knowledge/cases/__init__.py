@@ -97,6 +97,8 @@ class Case:
         return self.checked != CHECKED
 
 
+SAID = ("cause", "not_measured", "confirm", "cure", "framework", "gain", "risk")
+"""Fields that are sentences, which `zh/LAYER.toml` has in Chinese under the same ids."""
 _LISTS = ("symptoms", "not_measured", "chips", "sources")
 _OPTIONAL = ("symptoms", "not_measured", "gain_source", "elsewhere")
 _MADE = ("id", "layer")
@@ -119,6 +121,18 @@ def case(identity: str) -> Case | None:
     wanted = identity.upper()
     layers = [layer for layer, prefix in LAYERS.items() if wanted.startswith(f"{prefix}-")]
     return next((one for layer in layers for one in cases_of(layer) if one.id == wanted), None)
+
+
+@lru_cache(maxsize=len(LAYERS))
+def _chinese(layer: str) -> dict[str, dict[str, Any]]:
+    return _toml(_FOLDER / "zh" / f"{layer}.toml")
+
+
+def in_chinese(one: Case) -> Case:
+    """The entry with its sentences in Chinese; code, symptoms and sources stay."""
+    row = _chinese(one.layer).get(one.id, {})
+    said: dict[str, Any] = {name: tuple(row[name]) if name in _LISTS else row[name] for name in SAID if name in row}
+    return replace(one, **said)
 
 
 def find(words: Iterable[str], among: Iterable[Case]) -> list[Case]:
