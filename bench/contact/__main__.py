@@ -15,9 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.contact.blind.entries import ENTRIES as BLIND
 from bench.contact.entries import ENTRIES, Entry
 
-PROGRAMS = Path(__file__).resolve().parent / "programs"
+_HERE = Path(__file__).resolve().parent
+PROGRAMS = _HERE / "programs"
+ROUNDS = {"first": (ENTRIES, PROGRAMS), "blind": (BLIND, _HERE / "blind" / "programs")}
 _HERMES = str(Path(sys.executable).parent / "hermes")
 _START_S, _CAPTURE_S, _ANALYSIS_S = 240.0, 120.0, 120.0
 _STEPS_BEFORE = 12
@@ -56,6 +59,7 @@ def _named(lines: Sequence[str], functions: Sequence[str]) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row for each program, and the figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.contact", description=__doc__)
+    parser.add_argument("--round", choices=sorted(ROUNDS), default="first", help="which programs; default: %(default)s")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; again for another")
     parser.add_argument(
         "--one-core", action="store_true",
@@ -63,13 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("--keep", type=Path, help="keep captures and reports in this folder")
     given = parser.parse_args(arguments)
-    chosen = [one for one in ENTRIES if not given.only or one.name in given.only]
+    entries, programs = ROUNDS[given.round]
+    chosen = [one for one in entries if not given.only or one.name in given.only]
     found: list[Outcome] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         for entry in chosen:
-            found.append(measure(entry, folder, one_core=given.one_core))
+            found.append(measure(entry, folder, programs=programs, one_core=given.one_core))
             sys.stdout.write(row(found[-1]) + "\n")
             sys.stdout.flush()
     planted = [one for one in found if not one.entry.healthy]
@@ -81,11 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(entry: Entry, folder: Path, *, one_core: bool = False) -> Outcome:
+def measure(entry: Entry, folder: Path, *, programs: Path = PROGRAMS, one_core: bool = False) -> Outcome:
     """Run a program, capture it at the default level, and read what the report says first."""
     runs = folder / "runs"
     environment = {**os.environ, "HERMES_RUN_DIR": str(runs)}
-    script = str(PROGRAMS / f"{entry.name}.py")
+    script = str(programs / f"{entry.name}.py")
     alone = [sys.executable, script]
     alone = ["taskset", "-c", str(min(os.sched_getaffinity(0))), *alone] if one_core else alone
     command = alone if entry.ranks == 1 else [

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A program; `functions` and `causes` are right answers, both empty for one without a mistake."""
+    """A program; `functions` and `causes` are right answers, both empty for one without a mistake.
+
+    `place` is the line of the mistake, `mended` what to write instead (each text stands once in the program), and `gain`
+    the share of a step that it saves, measured without Hermes.
+    """
 
     name: str
     mistake: str
     functions: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     ranks: int = 1
+    place: str = ""
+    gain: float = 0.0
+    mended: tuple[tuple[str, str], ...] = ()
 
     @property
     def healthy(self) -> bool:
