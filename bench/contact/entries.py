@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Entry:
     """A program; `functions` and `causes` are right answers, both empty for one without a mistake.
 
-    `place` is the line of the mistake, `mended` what to write instead (each text stands once in the program), and `gain`
-    the share of a step that it saves, measured without Hermes.
+    `place` is the line of the mistake, `mended` what to write instead (each text stands once in the program), and
+    `gain` the share of a step that it saves, measured without Hermes.
     """
 
     name: str

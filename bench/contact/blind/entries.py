@@ -90,7 +90,8 @@ ENTRIES = (
     ),
     Entry(
         name="plankton", mistake="the worker of the loader is started anew for each epoch of four batches",
-        functions=("train_epoch",), causes=("workers started anew", "data loader start"), gain=0.44, place="plankton.py:56",
+        functions=("train_epoch",), causes=("workers started anew", "data loader start"),
+        gain=0.44, place="plankton.py:56",
         mended=(("num_workers=1)", "num_workers=1, persistent_workers=True)"),),
     ),
     Entry(
@@ -114,7 +115,8 @@ ENTRIES = (
     ),
     Entry(
         name="movies", mistake="validation runs each four micro-batches, which is each step",
-        functions=("validate", "main"), causes=("validation", "evaluation in the loop"), gain=0.60, place="movies.py:50",
+        functions=("validate", "main"), causes=("validation", "evaluation in the loop"),
+        gain=0.60, place="movies.py:50",
         mended=(("if i % eval_every == 0", "if i % (100 * eval_every) == 0"),),
     ),
     Entry(name="faces", mistake=""),
