@@ -70,7 +70,7 @@ export async function layout(usual, blamed, own, below = null, open = into) {
 const into = (rank) => { keep({ rank }); window.dispatchEvent(new Event("hermes:show")); };
 
 /** @param {import("../data.js").Split[]} usual @param {number} rank @param {string} own */
-const told = (usual, rank, own) => `rank ${rank}: ${t(`part.${own}`)} ${duration(usual.find((row) => row.rank === rank)?.[own] ?? null) ?? t("not_measured")}`;
+const told = (usual, rank, own) => `${t("rank.numbered", { rank })}: ${t(`part.${own}`)} ${duration(usual.find((row) => row.rank === rank)?.[own] ?? null) ?? t("not_measured")}`;
 
 /**
  * @param {{usual: import("../data.js").Split[], blamed: Set<number>, own: string, open: (rank: number) => void, more: Node | null, rows: string[], columns: string[], rowTitle?: string, rankAt: (r: number, c: number) => number | undefined, about: string, tell: (rank: number) => string}} map
@@ -84,7 +84,7 @@ function drawn({ usual, blamed, own, open, more, rows, columns, rowTitle = "", r
   return section(
     t("layout"),
     h("p", { class: "about" }, about ? `${about} ` : "", t("layout.is", { measure: t(`part.${own}`), least: duration(least), most: duration(most) }),
-      worst.length && worst.length <= usual.length / 2 ? h("b", {}, ` ${t("layout.worst")} ${worst.map((row) => `rank ${row.rank} (${duration(row[own])})`).join(", ")}`) : null),
+      worst.length && worst.length <= usual.length / 2 ? h("b", {}, ` ${t("layout.worst")} ${worst.map((row) => `${t("rank.numbered", { rank: row.rank })} (${duration(row[own])})`).join(", ")}`) : null),
     heat({
       label: t("layout"), rowTitle, rows: rows.map((name) => ({ name })), columns, kind: () => (own === "held" ? "wait" : own), cells: [],
       shade: (r, c) => { const one = value(r, c); return one === null ? null : contrast(one, least, most); },
