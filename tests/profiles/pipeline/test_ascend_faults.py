@@ -55,3 +55,18 @@ def test_ranks_that_wait_inside_fused_kernels_are_not_called_slow(tmp_path: Path
     job = Job(ranks=4, tp=2, steps=2, seed=0, faults=(Fault(kind="fused_comm_straggler"),))
     blamed = [one.blames for one in _report(job, tmp_path).findings if one.code == "CMP011"]
     assert blamed == [("rank 0",)]
+
+
+def test_a_rank_that_is_slow_before_fused_kernels_is_told_first_where_other_groups_wait_for_it_too(
+    tmp_path: Path,
+) -> None:
+    fault = Fault(kind="fused_comm_straggler")
+    report = _report(Job(ranks=8, tp=4, steps=2, layers=4, seed=0, faults=(fault,)), tmp_path)
+    first = report.findings[0]
+    assert (first.code, first.blames) == ("CMP011", ("rank 0",))
+    assert first.gain.low_ns > 0.7 * first.cost_ns
+    # Hiding communication leaves the waiting as it is, and what the slow rank explains has little left to give.
+    others = [one for one in report.findings if one.code in ("COM001", "COM002")]
+    assert others
+    assert all(one.gain.high_ns < 0.2 * first.cost_ns for one in others)
+    assert all(one.explained_by for one in others if one.code == "COM002")

@@ -93,7 +93,7 @@ def combine(job: JobOutline, measured: list[RankMeasures], exchanged: list[RankE
     exchanged.clear()
     meets = [row for row in by_kind.pop(FusedCalls, []) if isinstance(row, FusedCalls)]
     if meets:
-        by_kind[FusedOperator] = list(fused_operators(meets, _members(job)))
+        by_kind[FusedOperator] = list(fused_operators(meets, job.members))
     of_ranks = {kind: Rows(rows) for kind, rows in by_kind.items()}
     communication, structure = talk.communication, talk.structure()
     # What the ranks sent of their communication is no longer needed, and waits take much room.
@@ -106,16 +106,6 @@ def combine(job: JobOutline, measured: list[RankMeasures], exchanged: list[RankE
         structure=structure,
         rank_waits=rank_waits(job.every, job.held_up, collected),
     )
-
-
-def _members(job: JobOutline) -> dict[str, dict[int, tuple[int, ...]]]:
-    """By dimension the members of the group of each rank, as far as they are recorded."""
-    found: dict[str, dict[int, tuple[int, ...]]] = {}
-    for identity, info in job.groups.items():
-        kind = job.kinds.get(identity)
-        for rank in (info.members or ()) if kind else ():
-            found.setdefault(str(kind), {})[rank] = info.members or ()
-    return found
 
 
 def _by_kind(measured: Sequence[RankMeasures]) -> dict[type, list[object]]:

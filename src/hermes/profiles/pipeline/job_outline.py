@@ -79,6 +79,16 @@ class JobOutline:
         }
 
     @cached_property
+    def members(self) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
+        """By dimension the members of the group of each rank, as far as they are recorded."""
+        found: dict[str, dict[int, tuple[int, ...]]] = {}
+        for identity, info in self.groups.items():
+            kind = self.kinds.get(identity)
+            if kind is not None:
+                found.setdefault(kind, {}).update(dict.fromkeys(info.members or (), info.members or ()))
+        return found
+
+    @cached_property
     def stages(self) -> tuple[dict[int, int], pipeline.Source] | None:
         """The stage of each rank, and what tells it; None without a pipeline."""
         lines = [info.members for identity, info in self.groups.items() if self.kinds[identity] == "pp"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from hermes.base.errors import InputError
@@ -11,6 +11,7 @@ from hermes.model.measures import StepSplit
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.load import Loaded
 from hermes.profiles.measure.communication.arrivals import meetings
+from hermes.profiles.measure.path.fused_meetings import fused_meetings
 from hermes.profiles.measure.path.rank_nodes import Done, Part
 from hermes.profiles.measure.path.step_path import AFTER_NS, BEFORE_NS, RankRows
 from hermes.profiles.pipeline.job_outline import JobOutline
@@ -81,7 +82,12 @@ def step_of(loaded: Loaded, job: JobOutline, load: StepLoader | None = None) -> 
                 done=one.done,
             )
         )
-    return job_step(parts, rows, meetings(job.every))
+    fused = fused_meetings({rank: own.kernel for rank, own in rows.items()}, job.members, offsets)
+    met: dict[int, set[int]] = {}
+    for rank, kernel in (pair for meeting in fused for pair in meeting.items()):
+        met.setdefault(rank, set()).add(kernel)
+    parts = [replace(part, fused=frozenset(met.get(part.rank, ()))) for part in parts]
+    return job_step(parts, rows, meetings(job.every), fused)
 
 
 def _stretches(steps: JobSteps, slowest: StepSplit) -> list[_Stretch]:

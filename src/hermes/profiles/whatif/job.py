@@ -55,7 +55,8 @@ class JobStep:
         """
         begin, end = self.bounds(self.graph.finish)
         work = np.isin(self.component, WORK)
-        work[self.graph.target[self.graph.kind == MET]] = False
+        met = self.graph.target[self.graph.kind == MET]
+        work[met[self.component[met] == "comm"]] = False
         busy = [
             flat(np.clip(self.graph.start[mine], begin, end), np.clip(self.graph.finish[mine], begin, end)).total
             for rank in self.graph.sinks
@@ -82,9 +83,14 @@ class JobStep:
         return edge.tolist(), np.where(edge == NONE, 0, ready[edge] if len(ready) else 0).tolist()
 
 
-def job_step(parts: Sequence[Part], rows: Mapping[int, RankRows], meetings: Sequence[Mapping[int, int]]) -> JobStep:
-    """The step of several ranks from their parts and rows."""
-    graph = joined(parts, meetings)
+def job_step(
+    parts: Sequence[Part],
+    rows: Mapping[int, RankRows],
+    meetings: Sequence[Mapping[int, int]],
+    fused: Sequence[Mapping[int, int]] = (),
+) -> JobStep:
+    """The step of several ranks from their parts and rows, and where they meet: in operations, in fused kernels."""
+    graph = joined(parts, meetings, fused)
     component, name, kind = (np.full(len(graph.start), "", dtype=object) for _ in range(3))
     reason = np.zeros((len(graph.pred), len(REASONS)), dtype=np.int64)
     for part in parts:

@@ -100,11 +100,11 @@ def _apart(sets: Mapping[str, Intervals]) -> dict[str, Intervals]:
 
 
 def _arrivals(job: JobStep) -> Ints:
-    """By transfer the node at which its own rank had arrived; -1 for all other nodes."""
+    """By transfer and by fused kernel the node at which its own rank had arrived; -1 for all other nodes."""
     graph = job.graph
     target = graph.target
     own = (graph.kind == DEVICE) & (graph.task[graph.pred] == NONE) & (graph.rank[graph.pred] == graph.rank[target])
-    own &= job.component[target] == "comm"
+    own &= np.isin(job.component[target], ("comm", "compute"))
     found = np.full(len(graph.start), NONE, dtype=np.int64)
     found[target[own]] = graph.pred[own]
     return found

@@ -9,7 +9,7 @@ from hermes.profiles.measure.path.event_builder import Builder
 from hermes.profiles.measure.path.event_graph import MET, EventGraph
 from hermes.profiles.measure.path.graph import Graph
 from hermes.profiles.measure.path.lanes import NONE
-from hermes.profiles.measure.path.rank_nodes import Arrived, Part, RankNodes
+from hermes.profiles.measure.path.rank_nodes import Arrived, Part, RankNodes, of_kernel
 
 
 def events(graph: Graph, arrivals: Mapping[int, Arrival], start_ns: int, end_ns: int) -> EventGraph:
@@ -17,17 +17,20 @@ def events(graph: Graph, arrivals: Mapping[int, Arrival], start_ns: int, end_ns:
     return joined([Part(rank=0, graph=graph, arrivals=arrivals, start_ns=start_ns, end_ns=end_ns)])
 
 
-def joined(parts: Sequence[Part], meetings: Sequence[Mapping[int, int]] = ()) -> EventGraph:
-    """The equations of several ranks; `meetings` are their common collectives, by rank the row of `comm_op`.
+def joined(
+    parts: Sequence[Part], meetings: Sequence[Mapping[int, int]] = (), fused: Sequence[Mapping[int, int]] = ()
+) -> EventGraph:
+    """The equations of several ranks; `meetings` are their common collectives, by rank the row of `comm_op`, `fused`
+    their common kernels, by rank the row of `kernel`.
 
-    A meeting is over when the last of its ranks has arrived; what follows is transfer, and each rank's own.
+    A meeting is over when the last of its ranks has arrived; what follows is transfer or work, and each rank's own.
     """
     builder = Builder()
     ranks = [RankNodes(part, builder) for part in parts]
     arrivals = [rank.arrive() for rank in ranks]
     seen = {key: arrived for of_rank in arrivals for key, arrived in of_rank.items()}
     met: dict[tuple[int, int], int] = {}
-    for meeting in meetings:
+    for meeting in (*meetings, *({rank: of_kernel(row) for rank, row in one.items()} for one in fused)):
         members = {key: seen[key] for key in meeting.items() if key in seen}
         if len(members) > 1:
             node = _meet(builder, list(members.values()))

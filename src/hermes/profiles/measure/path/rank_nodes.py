@@ -48,7 +48,8 @@ class Part:
     """One rank of the events: its graph, who held its collectives up, and its window, on its own clock.
 
     `offset_ns` brings its times to the common clock. `done` are the ends of the last step and, before it, of the one
-    before that, where the window holds both; without any the window ends with what is under way at its end.
+    before that, where the window holds both; without any the window ends with what is under way at its end. `fused` are
+    the kernels, by `kernel_id`, in which ranks meet.
     """
 
     rank: int
@@ -58,6 +59,7 @@ class Part:
     end_ns: int
     offset_ns: int = 0
     done: tuple[Done, ...] = ()
+    fused: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,11 @@ class Arrived:
     node: int
     end_ns: int
     outside_ns: int
+
+
+def of_kernel(kernel_id: int) -> int:
+    """How a fused kernel is told among the operations in which ranks meet, whose rows in `comm_op` count from 0."""
+    return NONE - 1 - kernel_id
 
 
 def sink_of(tasks: Tasks, end_ns: int) -> int:
@@ -109,9 +116,9 @@ class RankNodes:
             self._of_point[(thread, at)] = builder.node(part.rank, at + part.offset_ns, 0, thread=thread)
         found = {}
         for task in self._chosen:
-            if tasks.component[task] != "comm":
+            comm = self._operation(task)
+            if comm is None:
                 continue
-            comm = int(tasks.comm[task])
             arrival = part.arrivals.get(comm)
             self._arrival[task] = builder.node(part.rank, int(tasks.start[task]) + part.offset_ns, 0)
             found[(part.rank, comm)] = Arrived(
@@ -120,6 +127,14 @@ class RankNodes:
                 outside_ns=NEVER if arrival is None or arrival.comm_id is not None else arrival.at_ns + part.offset_ns,
             )
         return found
+
+    def _operation(self, task: int) -> int | None:
+        """The operation that a task is in which ranks meet; None for a task of this rank alone."""
+        tasks = self._tasks
+        if tasks.component[task] == "comm":
+            return int(tasks.comm[task])
+        kernel = int(tasks.kernel[task])
+        return of_kernel(kernel) if kernel in self.part.fused else None
 
     def place(self, met: Mapping[tuple[int, int], int]) -> None:
         """Place the tasks without their waiting: the wait for an event has no length, a transfer begins with the last
@@ -130,8 +145,8 @@ class RankNodes:
             start, end = int(tasks.start[task]) + part.offset_ns, int(tasks.end[task]) + part.offset_ns
             if tasks.component[task] == "wait":
                 start = end
-            elif task in self._arrival:
-                start = min(max(start, self._begins(int(tasks.comm[task]), met)), end)
+            elif (comm := self._operation(task)) is not None:
+                start = min(max(start, self._begins(comm, met)), end)
             self._of_task[task] = builder.node(part.rank, start, end - start, task=task)
 
     def _begins(self, comm: int, met: Mapping[tuple[int, int], int]) -> int:
@@ -150,8 +165,8 @@ class RankNodes:
         )
         self._every_end = sorted((self._builder.finish(node), node) for node in self._of_task.values())
         for task in self._chosen:
-            if task in self._arrival:
-                self._comm_edges(task, met)
+            if (comm := self._operation(task)) is not None:
+                self._comm_edges(task, comm, met)
             self._task_edges(task)
         if not self.part.done:
             return (self._of_task.get(self._sink, NONE),)
@@ -202,9 +217,8 @@ class RankNodes:
         joint = (self.part.rank, int(self._tasks.comm[task])) in met
         return self._tasks.component[task] in WORK and not joint
 
-    def _comm_edges(self, task: int, met: Mapping[tuple[int, int], int]) -> None:
+    def _comm_edges(self, task: int, comm: int, met: Mapping[tuple[int, int], int]) -> None:
         """A transfer waits for its own rank and for the last."""
-        comm = int(self._tasks.comm[task])
         node, builder = self._of_task[task], self._builder
         builder.edge(self._arrival[task], node, DEVICE)
         arrival = self.part.arrivals.get(comm)
