@@ -117,7 +117,9 @@ def _watcher_of(pid: int) -> int:
 
 
 def test_what_a_step_is_is_said_and_a_job_without_one_is_told_what_to_write(place: Place) -> None:
-    assert "hermes: a step is each call of hermes.inside.step()\n" in run(place).stderr
+    # It is said where a look, one a second, meets the training before it ends.
+    longer = SEVEN.replace("range(300)", "range(3000)")
+    assert "hermes: a step is each call of hermes.inside.step()\n" in run(place, longer).stderr
     said = run(place, "raise SystemExit(3)")
     assert said.returncode == 3
     assert said.stderr.count("no step was found") == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 LONGEST_S = 3600
 """How long an analysis may take: a raw capture is exported first, which takes minutes for each second recorded."""
 _LOG_BYTES = 65536
-_SCRIPT = "import os; os.nice(19); from hermes.cli import command; command()"
+_SCRIPT = "import os; os.setpriority(os.PRIO_PROCESS, 0, 19); from hermes.cli import command; command()"
 
 
 def analysis(folder: Path, out: Path) -> subprocess.Popen[bytes]:

@@ -132,8 +132,8 @@ def _run(tool: Tool, root: Path, log: Path, environment: Mapping[str, str]) -> s
 def _gently() -> list[str]:
     """What runs a command at the lowest priority for processor and disk."""
     found: list[str] = []
-    if nice := shutil.which("nice"):
-        found += [nice, "-n", "19"]
+    if nice := shutil.which("nice"):  # 39: to the lowest priority, whatever this process has
+        found += [nice, "-n", "39"]
     if ionice := shutil.which("ionice"):
         found += [ionice, "-c", "3"]
     return found
