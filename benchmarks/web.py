@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import machine
 from benchmarks.page import replace_block, table
+from hermes.web.front import PAGES
 
 _REPEATS = 5
 _EXPORTS = 3
@@ -51,20 +52,9 @@ _DRAWN = """() => new Promise((done) => {
   look();
 })"""
 _TABLE = "Number(document.querySelector('section.data').dataset.ready)"
-_PAGES = (
-    "steps",
-    "ranks",
-    "pipeline",
-    "path",
-    "operators",
-    "communication",
-    "host",
-    "memory",
-    "whatif",
-    "compare",
-    "data",
-    "",
-)
+_ELSEWHERE = ("migrate", "precision", "timeline", "live")
+"""Pages that do not show the input, or are another app."""
+_PAGES = (*(page for page in PAGES if page and page not in _ELSEWHERE), "")
 
 
 def main() -> None:

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from hermes.base.cores import cores, processes
 from hermes.base.errors import Diagnostic, InputError
 from hermes.precision.judge import judge
-from hermes.precision.judgement import Before, Judgement
+from hermes.precision.judgement import MOST_NOTES, Before, Judgement
 from hermes.precision.model import Run
 from hermes.precision.read import msprobe, recording
 from hermes.precision.read.tensors import Files
 from hermes.precision.verdict import First, Link, chain, describe, first_of
 
-_MOST_NOTES = 5
 _TIMES = 6
 """Bytes of memory that a step takes while it is compared, by those of its lines; 5.5 on one of 250,000 lines."""
 P = ParamSpec("P")
@@ -130,7 +129,7 @@ def compare(
     return Comparison(
         golden=runs[0], target=runs[1], verdict="differ" if guilty else "agree", first=first, chain=way,
         judgements=tuple(found), diagnostics=tuple(diagnostics), others=others[:50],
-        notes=() if guilty else tuple(dict.fromkeys(note for one in found for note in one.notes))[:_MOST_NOTES],
+        notes=() if guilty else tuple(dict.fromkeys(note for one in found for note in one.notes))[:MOST_NOTES],
     )  # fmt: skip
 
 

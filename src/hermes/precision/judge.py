@@ -8,7 +8,7 @@ from dataclasses import replace
 from hermes.precision.arguments import difference
 from hermes.precision.distance import Distance, Distances
 from hermes.precision.inner import Inner, other_step
-from hermes.precision.judgement import Before, Judgement, Row, Suspect, badness, median_of, names_of
+from hermes.precision.judgement import MOST_NOTES, Before, Judgement, Row, Suspect, badness, median_of, names_of
 from hermes.precision.match import align
 from hermes.precision.model import Op, Step, Value
 from hermes.precision.names import arithmetic, family, is_cast, is_collective, keeps_order, overwrites
@@ -38,7 +38,6 @@ from hermes.precision.signs import (
 
 _DRIFT = 10.0
 _MOST_BLAMED = 200
-_MOST_NOTES = 5
 _CARRIED = 1e-6
 _BUFFER = 1e-2
 _SHORT = 2.0**-12
@@ -390,7 +389,7 @@ class _Judge:
 
     def _tell(self, one: Op, two: Op) -> None:
         """An argument that differs is told, also where what it changes drowns in rounding."""
-        if one.args == two.args or arithmetic(one.name) == "moves" or len(self._found.notes) >= _MOST_NOTES:
+        if one.args == two.args or arithmetic(one.name) == "moves" or len(self._found.notes) >= MOST_NOTES:
             return
         if different := difference(one.args, two.args):
             place = f" in {one.module}" if one.module else ""

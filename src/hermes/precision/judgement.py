@@ -27,6 +27,10 @@ class Row(NamedTuple):
     that, but its inputs are not fit to blame it); only golden; only target."""
 
 
+MOST_NOTES = 5
+"""Arguments that differ without a difference that shows: so many are told."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
     """What is to blame, and why. `golden` and `target` are places of operators."""
