@@ -101,6 +101,16 @@ def test_a_deeply_nested_line_is_left_out(tmp_path: Path) -> None:
     assert "cannot be read" in said(golden, target)
 
 
+def test_a_name_in_no_known_letters_is_read(tmp_path: Path) -> None:
+    golden, target = network(tmp_path / "golden"), network(tmp_path / "target")
+    for folder in (golden, target):
+        found = lines(folder)
+        next(line for line in found if "op" in line)["args"] = ["/data/caf\udce9.pt"]
+        rewrite(folder, found)
+    assert said(golden, target) == ""
+    assert compare(golden, target, jobs=1).verdict == "agree"
+
+
 def test_another_format_is_refused(tmp_path: Path) -> None:
     folder = network(tmp_path / "golden")
     found = lines(folder)

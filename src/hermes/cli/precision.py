@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -143,6 +144,7 @@ def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, l
     if len(sides) != 2:
         raise InputError("two recordings are compared", where="hermes precision compare", hint="name GOLDEN and TARGET")
     bound = int(memory * 1e9) if memory else None
+    gc.disable()  # all that is made is kept until the process ends
     found = api.compare(sides[0], sides[1], noise=noise, jobs=jobs, memory_bytes=bound)
     if columns is not None:
         if (found.golden.kind, found.target.kind) != ("msprobe", "msprobe"):

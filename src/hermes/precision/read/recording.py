@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from hermes.base.errors import Diagnostic, InputError
 from hermes.inside.record.layout import DATA_START, DTYPES, FORMAT, INDEX, STATISTICS
 from hermes.precision.model import Frame, Op, Place, Run, Step, Value, View
@@ -175,25 +177,24 @@ class Index:
             self._say(f"{dropped} tensors of step {step} were over the limit", "their elements; statistics stand in")
 
     def _value(self, line: dict[str, Any], number: int) -> Value:
-        if line["value"] != number:
-            raise ValueError("out of order")
+        get = line.get
         dtype = line["dtype"]
-        if type(dtype) is not str:
-            raise ValueError("no dtype")
+        if line["value"] != number or type(dtype) is not str:
+            raise ValueError("out of order, or no dtype")
         shape = _possible(tuple(line["shape"]))
-        stats = line.get("stats")
-        by = line.get("by")
-        if stats is not None and len(line) == (5 if by is None else 6) and "device" in line:
+        stats, by, name, role = get("stats"), get("by"), get("name"), get("role")
+        more = (by is not None) + (name is not None) + (role is not None)
+        by = by if type(by) is int and by >= 0 else None
+        name, role = _text(name) if name else "", _text(role) if role else ""
+        if stats is not None and len(line) == 5 + more and "device" in line:
             # Nine of ten are no more than this.
-            by = by if type(by) is int and by >= 0 else None
-            return _new(Value, (number, dtype[:_TEXT], shape, _stats(stats), "", None, by, None, "", "", (), 0))
-        view = line.get("view")
+            return _new(Value, (number, dtype[:_TEXT], shape, _stats(stats), "", None, by, None, name, role, (), 0))
+        view = get("view")
         return Value(
-            number, _text(dtype), shape, _stats(stats) if stats is not None else None, _text(line.get("print")),
-            self._place(line, dtype, shape), _maybe(line.get("by")),
+            number, _text(dtype), shape, _stats(stats) if stats is not None else None, _text(get("print")),
+            self._place(line, dtype, shape), by,
             View(_index(view[0], number), tuple(_ints(view[1])), _int(view[2], 0)) if view else None,
-            _text(line.get("name")), _text(line.get("role")), tuple(_ints(line.get("stride", ()))),
-            _int(line.get("offset"), 0),
+            name, role, tuple(_ints(get("stride", ()))), _int(get("offset"), 0),
         )  # fmt: skip
 
     def _place(self, line: dict[str, Any], dtype: str, shape: tuple[int, ...]) -> Place | None:
@@ -258,10 +259,10 @@ def _line(raw: bytes) -> dict[str, Any] | None:
 
 
 def _all_at_once(text: bytes) -> list[dict[str, Any]] | None:
-    """All lines in one go, which is faster; None where one of them is damaged."""
+    """All lines in one go, which is faster; None where one of them is damaged, or names a file in no known letters."""
     try:
-        found = json.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
-    except (ValueError, RecursionError):
+        found = orjson.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
+    except ValueError:
         return None
     return found if set(map(type, found)) <= _OBJECTS else None
 
