@@ -40,9 +40,11 @@ _PROF = re.compile(r"^PROF_\d+_\d+_[0-9a-zA-Z]+")
 _RECORD = re.compile(r"^(torch\.[a-z_]+|mindspore\.[a-z_]+|cpu_(op|framework)[a-z_]*)")
 _RAW_SIDE = re.compile(r"^(host|device_\d+)$")
 _SMALL = re.compile(r"^((info|sample)\.json(\.\d+)?|(start|end)_info(\.\d+)?|(host|dev)_start\.log(\.\d+)?)$")
+_STAGE = re.compile(r"^(ascend_task|ge_info|ge_hash|api_event|msproftx|hccl_single_device|metric_summary)\.db$")
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 SUMMARY = "ascend-cluster-summary"
 """Format of what another tool summed of all ranks of a job."""
+_STAGES = "sqlite"
 RECORDS = "FRAMEWORK"
 """Folder that the frameworks' profilers write their own records into."""
 
@@ -99,7 +101,7 @@ class Capture:
     @property
     def raw_files(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         """What is read of a capture that nothing has exported, and what only CANN's tools can read."""
-        small = [path for path in self.raw if _SMALL.match(path.name)]
+        small = [path for path in self.raw if _SMALL.match(path.name) or stage_of(path)]
         return (*self.records, *small), tuple(path for path in self.raw if path not in small)
 
 
@@ -160,10 +162,21 @@ def raw_kind(path: Path) -> str:
     return "raw" if inside is not None and _RAW_SIDE.match(parts[inside + 1]) else ""
 
 
+def stage_of(path: Path) -> str:
+    """Which of the databases that an export leaves inside `PROF_*` this is; empty for any other file."""
+    match = _STAGE.match(path.name) if path.parent.name == _STAGES else None
+    return match.group(1) if match else ""
+
+
 def prof_folders(files: Iterable[Path]) -> list[Path]:
     """The folders `PROF_*` that these files lie in."""
     found = {folder for path in files for folder in path.parents if _PROF.match(folder.name)}
     return sorted(found)
+
+
+def _of_stages(path: Path) -> bool:
+    """Whether it lies among the databases that an export goes through, whatever its name."""
+    return path.parent.name == _STAGES and raw_kind(path) == "raw"
 
 
 def _kind(name: str) -> str:
@@ -202,8 +215,8 @@ def _root(path: Path) -> Path:
 
 def _capture(root: Path, own: list[Path]) -> Capture | None:
     records = tuple(path for path in own if raw_kind(path) == "record")
-    raw = tuple(path for path in own if raw_kind(path) == "raw" and not _kind(path.name))
-    own = [path for path in own if _kind(path.name)]
+    raw = tuple(path for path in own if raw_kind(path) == "raw" and (_of_stages(path) or not _kind(path.name)))
+    own = [path for path in own if _kind(path.name) and not _of_stages(path)]
     inside = [path for path in own if not any(_PROF.match(part) for part in path.relative_to(root).parts[:-1])]
     # The folder PROF_* repeats the run; where there is an export beside it, only what that lacks is read of it.
     if any(_kind(path.name) not in ("info", "metadata") for path in inside):

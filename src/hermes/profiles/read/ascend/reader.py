@@ -13,7 +13,7 @@ import polars as pl
 
 from hermes.base.errors import TraceFormatError
 from hermes.model.tables import TABLES
-from hermes.profiles.read.ascend.folder import SUMMARY, Capture, captures
+from hermes.profiles.read.ascend.folder import SUMMARY, Capture, captures, raw_kind
 from hermes.profiles.read.ascend.text import read_text
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
@@ -45,18 +45,19 @@ class AscendReader:
     """Finds `*_ascend_pt` and `*_ascend_ms` folders, lone output folders, lone files; reads what is there."""
 
     name: ClassVar[str] = "ascend"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """The captures among these files; those of databases alone are found by what is in them, too."""
         found = [_source(capture) for capture in captures(files) if capture.has_text]
         rest = [path for path in files if not any(source.root in path.parents for source in found)]
         databases: list[Source] = []
-        if any(path.suffix.startswith((".db", ".sqlite")) for path in rest):
+        alone = [path for path in rest if raw_kind(path) != "raw"]
+        if any(path.suffix.startswith((".db", ".sqlite")) for path in alone):
             # Its driver takes a tenth of a second to import.
             from hermes.profiles.read.ascend.db import claim_databases
 
-            databases = [dataclasses.replace(source, reader=self.name) for source in claim_databases(rest)]
+            databases = [dataclasses.replace(source, reader=self.name) for source in claim_databases(alone)]
         known = {source.root for source in (*found, *databases)}
         raw = [_source(one) for one in captures(rest) if one.root not in known and not (one.has_text or one.databases)]
         if not (found or databases or raw):
@@ -85,9 +86,9 @@ class AscendReader:
     def read(self, source: Source, rank: int, sink: Sink) -> None:
         """Text alone, databases alone, or both merged table by table."""
         if source.format == RAW:
-            from hermes.profiles.read.ascend.raw.reader import read_raw
+            from hermes.profiles.read.ascend.raw.capture import read_raw
 
-            read_raw(captures([*source.files, *source.aside])[0], sink)
+            read_raw(captures([*source.files, *source.aside])[0], rank, sink)
             return
         if source.format == SUMMARY:
             from hermes.profiles.read.ascend.cluster import read_summary

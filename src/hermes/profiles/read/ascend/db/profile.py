@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Protocol
 
 import polars as pl
 
@@ -12,7 +14,7 @@ from hermes.base.errors import Diagnostic
 from hermes.base.units import INT64_MAX
 from hermes.knowledge.ascend import NONE_32
 from hermes.model.tables import TABLES
-from hermes.profiles.read.ascend.db.store import TYPES, Database, Kind
+from hermes.profiles.read.ascend.db.store import TYPES, Kind
 from hermes.profiles.read.sink import Sink
 
 # Ids of two databases of one capture must not meet; the writers count them from 0.
@@ -54,10 +56,26 @@ class Wanted:
         return kinds | dict.fromkeys(self.names, pl.String())
 
 
+class Tables(Protocol):
+    """A database, or tables that are held in memory."""
+
+    path: Path
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of its tables."""
+
+    def columns(self, table: str) -> frozenset[str]:
+        """The columns of a table; none when there is no such table."""
+
+    def fetch(self, table: str, columns: Mapping[str, Kind]) -> pl.DataFrame:
+        """The rows of a table with exactly these columns."""
+
+
 class Profile:
     """All databases of one capture."""
 
-    def __init__(self, databases: Sequence[Database], sink: Sink) -> None:
+    def __init__(self, databases: Sequence[Tables], sink: Sink) -> None:
         self.databases = tuple(databases)
         self.sink = sink
 
@@ -113,7 +131,7 @@ class Profile:
             pl.col("startNs").alias("start_ns"), (pl.col("endNs") - pl.col("startNs")).alias("dur_ns")
         ).drop("startNs", "endNs")
 
-    def _part(self, place: int, database: Database, wanted: Wanted) -> pl.DataFrame:
+    def _part(self, place: int, database: Tables, wanted: Wanted) -> pl.DataFrame:
         needs_names = set(wanted.names) & set(wanted.required)
         strings = self._strings[place]
         if needs_names and strings.is_empty():
@@ -134,7 +152,7 @@ class Profile:
         moved = [pl.col(key) + place * _KEYS_OF_A_DATABASE for key in wanted.keys]
         return self._named(whole.with_columns(moved), wanted, strings, database)
 
-    def _named(self, rows: pl.DataFrame, wanted: Wanted, strings: pl.DataFrame, database: Database) -> pl.DataFrame:
+    def _named(self, rows: pl.DataFrame, wanted: Wanted, strings: pl.DataFrame, database: Tables) -> pl.DataFrame:
         """The ids of names replaced; one column at a time, since the frame may be large."""
         for name in wanted.names:
             ids = rows.select(pl.col(name).alias("id"))

@@ -15,7 +15,7 @@ from hermes.profiles.read.ascend.db.comm import communicators, read_comm, write_
 from hermes.profiles.read.ascend.db.device import read_tasks, write_kernels
 from hermes.profiles.read.ascend.db.host import write_host
 from hermes.profiles.read.ascend.db.links import Launches
-from hermes.profiles.read.ascend.db.profile import Profile
+from hermes.profiles.read.ascend.db.profile import Profile, Tables
 from hermes.profiles.read.ascend.db.samples import write_samples
 from hermes.profiles.read.ascend.db.store import Database, glanced, opened, unmerged
 from hermes.profiles.read.ascend.folder import load_json, rank_in_info, rank_number
@@ -72,17 +72,22 @@ def read_database(paths: Sequence[Path], rank: int, sink: Sink) -> None:
     sidecars = [path for path in paths if path.suffix == ".json"]
     databases = [path for path in paths if path.suffix in _SUFFIXES]
     with ExitStack() as stack:
-        profile = Profile(_open_all(sorted(databases, key=_trust), sink, stack), sink)
-        _refuse_foreign(profile)
-        about = write_about(profile, rank, sidecars, communicators(profile))
-        host = write_host(profile)
-        launches = Launches(profile, host)
-        tasks = read_tasks(profile)
-        comm = read_comm(profile, tasks)
-        write_kernels(profile, host, launches, tasks, comm.claimed)
-        write_comm(profile, host, launches, comm, about)
-        write_samples(profile)
-        summary.write_summary(profile)
+        read_tables(_open_all(sorted(databases, key=_trust), sink, stack), sidecars, rank, sink)
+
+
+def read_tables(databases: Sequence[Tables], sidecars: Sequence[Path], rank: int, sink: Sink) -> None:
+    """The same of databases that are open, or of tables that are held in memory."""
+    profile = Profile(databases, sink)
+    _refuse_foreign(profile)
+    about = write_about(profile, rank, sidecars, communicators(profile))
+    host = write_host(profile)
+    launches = Launches(profile, host)
+    tasks = read_tasks(profile)
+    comm = read_comm(profile, tasks)
+    write_kernels(profile, host, launches, tasks, comm.claimed)
+    write_comm(profile, host, launches, comm, about)
+    write_samples(profile)
+    summary.write_summary(profile)
 
 
 @dataclass(slots=True)

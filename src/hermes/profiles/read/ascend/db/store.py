@@ -77,7 +77,12 @@ class Database:
         self._columns: dict[str, frozenset[str]] = {}
         # Views and virtual tables are not a profiler's and could run without end.
         names = self._query("sqlite_master WHERE type = 'table' AND rootpage > 0", {"name": "text"})
-        self.tables = frozenset(names["name"].drop_nulls().to_list())
+        self._tables = frozenset(names["name"].drop_nulls().to_list())
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The names of its tables."""
+        return self._tables
 
     def columns(self, table: str) -> frozenset[str]:
         """The columns of a table; none when the file has no such table."""

@@ -21,6 +21,7 @@ from hermes.profiles.read.ascend.folder import Capture, Json, load_json
 _SMALL = 1 << 20
 _LOG_LINE = re.compile(r"^\s*(\w+)\s*[:=]\s*(\d{1,19})\s*$", re.MULTILINE)
 _FREQUENCY_MHZ = Fraction(100)
+_NANOSECONDS_MHZ = Fraction(1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +34,17 @@ class Clock:
     first_ns: int
     ahead_ns: int
     unix: bool
+    cann_counts: bool = False
+
+    def of_cann(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Times of CANN's host calls, which are counts where `host/info.json` has the processor's frequency."""
+        return self._of(times) if self.cann_counts else times + self.ahead_ns
 
     def at(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Times as the rest of Hermes has them."""
-        if not self.counts:
-            return times + self.ahead_ns
+        return self._of(times) if self.counts else times + self.ahead_ns
+
+    def _of(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         since = (times - self.first_count) * self.ns_per_count.numerator // self.ns_per_count.denominator
         return since + (self.first_ns + self.ahead_ns)
 
@@ -50,7 +57,8 @@ def clock_of(capture: Capture, info: Json) -> Clock:
     host = _json(beside.get("info.json"))
     processors = host.get("CPU")
     first = processors[0] if isinstance(processors, list) and processors else None
-    frequency = _positive(_object(first).get("Frequency")) or _positive(started.get("freq")) or _FREQUENCY_MHZ
+    own = _positive(_object(first).get("Frequency"))
+    frequency = own or _positive(started.get("freq")) or _FREQUENCY_MHZ
     ahead = _ahead(capture, beside, ended)
     return Clock(
         counts=bool(started.get("syscnt_enable", False)),
@@ -59,6 +67,7 @@ def clock_of(capture: Capture, info: Json) -> Clock:
         first_ns=pair.get("clock_monotonic_raw", _integer(started.get("start_monotonic"))),
         ahead_ns=ahead or 0,
         unix=ahead is not None,
+        cann_counts=own is not None and own != _NANOSECONDS_MHZ,
     )
 
 

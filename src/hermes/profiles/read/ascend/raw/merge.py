@@ -1,8 +1,9 @@
-"""A capture of which CANN exported the device's part alone: the framework's part is read from its records beside it."""
+"""A capture of which CANN left the device's part alone: the framework's part is read from its records beside it."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 
 import polars as pl
 
@@ -20,11 +21,16 @@ _DEVICE = ("kernel", "comm_op")
 
 def read_exported_device(capture: Capture, rank: int, sink: Sink) -> None:
     """The device's tables from CANN's export, the framework's from its records, and both sides' host calls."""
+    with_records(capture, rank, sink, lambda device: read_text(capture, rank, device), "ascend-text+raw")
+
+
+def with_records(capture: Capture, rank: int, sink: Sink, read_device: Callable[[Sink], None], form: str) -> None:
+    """What `read_device` writes of the device, with what the framework's records hold; `form` names both."""
     device, host = (Sink(sink.scratch / side, rank) for side in ("device", "host"))
     try:
-        read_text(capture, rank, device)
+        read_device(device)
         write_records(capture, host)
-        _merge(device, host, sink)
+        _merge(device, host, sink, form)
     finally:
         for part in (device, host):
             shutil.rmtree(part.folder, ignore_errors=True)
@@ -32,7 +38,7 @@ def read_exported_device(capture: Capture, rank: int, sink: Sink) -> None:
     sink.notes += [note for note in host.notes if note not in device.notes]
 
 
-def _merge(device: Sink, host: Sink, sink: Sink) -> None:
+def _merge(device: Sink, host: Sink, sink: Sink, form: str) -> None:
     step = host.read("step").drop("rank")
     for path in sorted(device.folder.glob("*.parquet")):
         if path.stem not in (*_OF_RECORDS, *_ADDED, *_DEVICE, "rank"):
@@ -47,5 +53,6 @@ def _merge(device: Sink, host: Sink, sink: Sink) -> None:
     sink.frame("flow", pl.concat([part.read("flow").drop("rank") for part in (device, host)]))
     calls = [part.read("host_op").drop("rank", "op_id", "depth", "self_ns", "step") for part in (device, host)]
     sink.frame("host_op", own_host(step, nest(pl.concat(calls))))
-    row = host.read("rank").drop("rank")
-    sink.frame("rank", row.with_columns(pl.lit("ascend-text+raw").alias("format")))
+    row, other = (part.read("rank").drop("rank") for part in (host, device))
+    filled = [pl.coalesce(row[name], other[name]).alias(name) for name in row.columns]
+    sink.frame("rank", row.select(filled).with_columns(pl.lit(form).alias("format")))

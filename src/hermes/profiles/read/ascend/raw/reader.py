@@ -11,14 +11,12 @@ from struct import Struct
 import numpy as np
 import polars as pl
 
-from hermes.base.errors import TraceFormatError
 from hermes.profiles.read.ascend.folder import Capture, rank_number
 from hermes.profiles.read.ascend.info import json_beside, read_info
 from hermes.profiles.read.ascend.raw import mindspore, records
 from hermes.profiles.read.ascend.raw.clock import Clock, clock_of, host_facts
 from hermes.profiles.read.ascend.raw.memory import write_memory
 from hermes.profiles.read.ascend.raw.python_calls import python_calls
-from hermes.profiles.read.ascend.raw.tools import what_to_run
 from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.sink import Sink
@@ -34,27 +32,6 @@ CALLS = {
     "forward_tid": pl.Int64(), "stack": pl.String(),
 }  # fmt: skip
 """Columns of calls as they come from the records, a stack as its text."""
-
-
-def read_raw(capture: Capture, sink: Sink) -> None:
-    """Write what the framework's records hold; raises `TraceFormatError` when there are none."""
-    if not capture.records:
-        raise TraceFormatError(
-            capture.root,
-            "the capture holds only what the device wrote, which nothing has exported yet",
-            lost="everything",
-            hint=what_to_run(capture),
-        )
-    write_records(capture, sink)
-    if capture.raw:
-        sink.note(
-            "degraded",
-            "the device's data is still raw: steps and host calls are read, no device task is",
-            # The same of all ranks is said once.
-            where=str(capture.root.parent),
-            lost="the device side of every step",
-            hint=what_to_run(capture),
-        )
 
 
 def write_records(capture: Capture, sink: Sink) -> None:

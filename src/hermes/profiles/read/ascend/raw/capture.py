@@ -1,0 +1,66 @@
+"""A capture that nothing has exported: its framework's records, and what an export left inside `PROF_*`."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hermes.base.errors import TraceFormatError
+from hermes.profiles.read.ascend.folder import Capture
+from hermes.profiles.read.ascend.info import json_beside
+from hermes.profiles.read.ascend.raw.clock import clock_of
+from hermes.profiles.read.ascend.raw.reader import write_records
+from hermes.profiles.read.ascend.raw.tools import what_to_run
+from hermes.profiles.read.sink import Sink
+
+
+def read_raw(capture: Capture, rank: int, sink: Sink) -> None:
+    """Write what can be read of it; raises `TraceFormatError` when that is nothing."""
+    if _read_stages(capture, rank, sink):
+        return
+    if not capture.records:
+        raise TraceFormatError(
+            capture.root,
+            "the capture holds only what the device wrote, which nothing has exported yet",
+            lost="everything",
+            hint=what_to_run(capture),
+        )
+    write_records(capture, sink)
+    if capture.raw:
+        sink.note(
+            "degraded",
+            "the device's data is still raw: steps and host calls are read, no device task is",
+            # The same of all ranks is said once.
+            where=str(capture.root.parent),
+            lost="the device side of every step",
+            hint=what_to_run(capture),
+        )
+
+
+def _read_stages(capture: Capture, rank: int, sink: Sink) -> bool:
+    """Whether databases inside `PROF_*` gave the device's side."""
+    from hermes.profiles.read.ascend.db.reader import read_tables
+    from hermes.profiles.read.ascend.raw.merge import with_records
+    from hermes.profiles.read.ascend.raw.stages import staged
+
+    clock = clock_of(capture, json_beside(capture.info, sink) if capture.info else {})
+    stages = staged(capture, clock, sink)
+    if stages is None:
+        return False
+    beside = [path for path in (capture.info, capture.metadata) if path]
+    if capture.records:
+        with_records(
+            capture, rank, sink, lambda device: read_tables([stages], beside, rank, device), "ascend-sqlite+raw"
+        )
+    else:
+        read_tables([stages], beside, rank, sink)
+        row = sink.read("rank").drop("rank")
+        stamp, form = pl.lit(capture.stamp).alias("capture"), pl.lit("ascend-sqlite").alias("format")
+        sink.frame("rank", row.with_columns(stamp, form))
+    sink.note(
+        "info",
+        "tasks, operators, collectives and calls come from the databases that an export left inside PROF_*; "
+        "samples of the hardware and memory of the device do not",
+        where=str(capture.root.parent),
+        hint=what_to_run(capture),
+    )
+    return True
