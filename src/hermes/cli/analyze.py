@@ -38,6 +38,7 @@ class Format(str, enum.Enum):
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write report.html and report.json into.")
 @options.capture
 @click.option("--ranks", default="", metavar="LIST", help="Only these ranks, such as 0,4-7.")
+@click.option("--steps", default="", metavar="LIST", help="Only these steps, such as 50-52.")
 @click.option(
     "--engine",
     default="",
@@ -62,6 +63,7 @@ def run(
     out: Path | None,
     capture: str,
     ranks: str,
+    steps: str,
     engine: str,
     jobs: int | None,
     lang: str | None,
@@ -83,9 +85,9 @@ def run(
 
     from hermes.profiles.api import engine_of
 
-    only = options.numbers("--ranks", ranks)
+    only, kept = options.numbers("--ranks", ranks), options.numbers("--steps", steps)
     with engine_of(engine, jobs) as chosen:
-        loaded = load_profiles(paths, capture, meanwhile=_import_the_rest, engine=chosen, ranks=only)
+        loaded = load_profiles(paths, capture, meanwhile=_import_the_rest, engine=chosen, ranks=only, steps=kept)
         from hermes.profiles.api import analyze
 
         report = analyze(loaded, engine=chosen)

@@ -57,6 +57,7 @@ def load_profiles(
     meanwhile: Callable[[], None] | None = None,
     engine: Engine | None = None,
     ranks: frozenset[int] | None = None,
+    steps: frozenset[int] | None = None,
 ) -> Loaded:
     """The tables of the profiles; files that changed are hashed while the libraries load.
 
@@ -75,7 +76,7 @@ def load_profiles(
             # The reading needs the interpreter a thousand times for a moment, and should not wait 5 ms each time.
             sys.setswitchinterval(0.000_5)
             threading.Thread(target=meanwhile, daemon=True).start()
-        return load(paths, cache, capture=capture, digests=digests, engine=engine, tell=_tell, ranks=ranks)
+        return load(paths, cache, capture=capture, digests=digests, engine=engine, tell=_tell, ranks=ranks, steps=steps)
 
 
 def _tell(text: str) -> None:

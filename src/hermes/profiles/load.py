@@ -14,6 +14,7 @@ from hermes.model.files_seen import FilesSeen
 from hermes.model.tables import TABLES, schema_of
 from hermes.profiles.at_once import apart
 from hermes.profiles.engines.engine import Engine, Given, Lost, Made, called
+from hermes.profiles.only_steps import keep_steps
 from hermes.profiles.opened import Opened, opened
 from hermes.profiles.read.discover import Found, chosen, claimed, prepared, rank_notes, reader_of, unit_of
 from hermes.profiles.read.files_seen import files_seen
@@ -48,17 +49,18 @@ def load(
     engine: Engine | None = None,
     tell: Callable[[str], None] = lambda _: None,
     ranks: Collection[int] | None = None,
+    steps: Collection[int] | None = None,
 ) -> Loaded:
     """Read what is not in the cache yet; `digests` may have begun on the files. Raises `InputError` when no rank can be
     read.
 
     A path may be a URL that fsspec knows: its files are fetched by whoever reads them; archives are unpacked into the
     cache. `engine` reads ranks that are not in the cache; `tell` is told when a capture must be exported by another
-    tool first. `ranks` are those to read.
+    tool first. `ranks` are those to read, `steps` those to keep of each.
     """
     if digests is None:
         with Digests() as own:
-            return load(paths, cache, capture=capture, digests=own, engine=engine, tell=tell, ranks=ranks)
+            return load(paths, cache, capture=capture, digests=own, engine=engine, tell=tell, ranks=ranks, steps=steps)
     urls = [path for path in paths if isinstance(path, str) and is_url(path)]
     local = [Path(path) for path in paths if path not in urls]
     mirrors = [mirror(url, cache.root) for url in urls]
@@ -84,7 +86,7 @@ def load(
     found = _of_ranks(found, ranks)
     seen = files_seen([*files, *away], sources, [one.source for one in found])
     seen = tuple(replace(one, example=_named(here.told(one.example), mirrors)) for one in seen)
-    found = [prepared(one, cache.root, tell) for one in found]
+    found = [replace(prepared(one, cache.root, tell), steps=frozenset(steps or ())) for one in found]
     notes += [note for one in found for note in one.source.notes if note not in notes]
     read, failed = _all(found, mirrors, cache, digests, engine, here)
     other_times, told = apart(read, {one.rank for one in found if one.assumed})
@@ -205,7 +207,8 @@ def _all(
 
 def _reading(one: Found, mirrors: Sequence[Mirror], cache: Cache, digests: Digests, here: Opened) -> Reading:
     reader = reader_of(one.source)
-    salt = (reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture)
+    only = str(sorted(one.steps)) if one.steps else ""
+    salt = (reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture, only)
     for there in mirrors:
         if one.source.files and one.source.files[0].is_relative_to(there.root):
             own = {name: there.states[name] for name in map(there.name_of, one.source.files)}
@@ -249,6 +252,8 @@ def read_rank(reading: Reading) -> RankData:
         sink = Sink(folder, one.rank)
         _read(one, sink, cache)
         _refuse_empty(one, sink)
+        if one.steps:
+            keep_steps(sink, one.steps)
         refuse_changed(Fingerprint(digest=reading.key, states=reading.states))
         cache.keep(reading.key, folder, _manifest(one, sink))
     made = _known(reading)

@@ -29,6 +29,8 @@ class Found:
     rank: int
     assumed: bool = False
     """Whether no file says that rank."""
+    steps: frozenset[int] = frozenset()
+    """The steps to keep; all where there are none."""
 
 
 def reader_of(source: Source) -> Reader:

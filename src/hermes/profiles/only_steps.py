@@ -1,0 +1,39 @@
+"""Keeps of the tables of one rank what belongs to the steps asked for, so that all that is measured is of these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import polars as pl
+
+from hermes.base.errors import InputError
+from hermes.model.tables import TABLES
+from hermes.profiles.read.sink import Sink
+
+
+def keep_steps(sink: Sink, steps: Collection[int]) -> None:
+    """Drop the rows of other steps, and those of no step that start outside of these.
+
+    What is recorded over the whole capture (memory, counters, settings) stays. Raises `InputError` where the rank has
+    none of the steps.
+    """
+    marks = sink.read("step").drop("rank")
+    kept = marks.filter(pl.col("step").is_in(list(steps)))
+    if not kept.height:
+        there = ", ".join(str(number) for number in marks["step"].sort().unique(maintain_order=True).to_list()[:20])
+        raise InputError(
+            "none of these steps was captured",
+            where=f"rank {sink.rank}",
+            lost="the rank",
+            hint=f"its steps are {there}" if there else "no step is marked in the capture: leave --steps out",
+        )
+    sink.frame("step", kept)
+    begin, end = kept["start_ns"].min(), (kept["start_ns"] + kept["dur_ns"]).max()
+    for name, table in TABLES.items():
+        if name == "step" or "step" not in table.names:
+            continue
+        own = pl.col("step").is_in(list(steps))
+        outside = pl.col("start_ns").is_between(begin, end) if "start_ns" in table.names else pl.lit(value=True)
+        rows = sink.read(name)
+        if rows.height:
+            sink.frame(name, rows.filter(own | (pl.col("step").is_null() & outside)).drop("rank"))
