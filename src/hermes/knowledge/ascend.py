@@ -99,6 +99,7 @@ OP_OF_HCCL: dict[str, str] = {
     "gather": "gather",
     "send": "send",
     "receive": "recv",
+    "recv": "recv",
     "batchsendrecv": "send_recv",
     "barrier": "barrier",
 }

@@ -8,6 +8,7 @@ import polars as pl
 
 from hermes.base.intervals import Intervals, exclusive
 from hermes.knowledge.host_work import DATA
+from hermes.knowledge.vendors import MARKED_ALONE
 from hermes.model.measures import StepSplit
 from hermes.model.overlap_measures import OverlapPart, OverlapState, StepOverlap
 from hermes.profiles.measure.host.calls import named, spans, within, working
@@ -39,6 +40,8 @@ def step_overlap(
     are those of the step's split, so that compute, communication and copies give its numbers.
     """
     start, end = split.start_ns, split.start_ns + split.window_ns
+    # What computed beside those is not recorded.
+    comm_op = comm_op.filter(pl.col("library").fill_null("") != MARKED_ALONE)
     tasks = owned_tasks(split, kernel, comm_op, groups)
     calls = within(host_op, start, end)
     order = _ORDER_OF_CPU if split.compute_ns is None else ORDER

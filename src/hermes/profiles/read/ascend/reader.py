@@ -131,11 +131,18 @@ def _read_database(files: Sequence[Path], capture: str, rank: int, sink: Sink) -
     row = sink.read("rank").drop("rank")
     sink.frame("rank", row.with_columns(pl.lit(capture).alias("capture")))
     # A table that is gone leaves no other sign.
+    if not sink.rows("kernel") and sink.rows("comm_op"):
+        sink.note(
+            "degraded",
+            "collectives come from marks: no other work of the device was recorded",
+            lost="what the device computed",
+            hint="profile at Level0 or above",
+        )
     for name, source, lost in (
         ("kernel", "TASK", "the device side of every step"),
         ("host_op", "PYTORCH_API and CANN_API", "causes on the host"),
     ):
-        if not sink.rows(name):
+        if not sink.rows(name) and not (name == "kernel" and sink.rows("comm_op")):
             sink.note(
                 "degraded",
                 f"table {source} is missing or has no readable row",

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from hermes.knowledge.ascend import BYTES_OF_DTYPE, OP_OF_HCCL, group_hash, op_of_hccl
+from hermes.knowledge.vendors import MARKED_ALONE, SHOWN_AS_OPERATIONS
 from hermes.profiles.read.ascend.db.about import About
 from hermes.profiles.read.ascend.db.device import Tasks
 from hermes.profiles.read.ascend.db.host import Host
 from hermes.profiles.read.ascend.db.links import Launches
+from hermes.profiles.read.ascend.db.marked_comm import marked_collectives
 from hermes.profiles.read.ascend.db.profile import Profile, Wanted, known, some
 from hermes.profiles.read.assign_rows_to_steps import own_device
 
@@ -102,12 +104,17 @@ def write_comm(profile: Profile, host: Host, launches: Launches, comm: Comm, abo
 
 
 def _operations(profile: Profile) -> pl.DataFrame:
-    dtypes = profile.enum("ENUM_HCCL_DATA_TYPE", _DATA_TYPES)
-    rows = profile.spans(profile.read(_OPERATION), _OPERATION.table).sort("start_ns", maintain_order=True)
+    if _OPERATION.table in profile.tables:
+        dtypes = profile.enum("ENUM_HCCL_DATA_TYPE", _DATA_TYPES)
+        found = profile.read(_OPERATION).with_columns(_decoded("dataType", dtypes).alias("dtype"))
+        library = SHOWN_AS_OPERATIONS
+    else:
+        found, library = marked_collectives(profile), MARKED_ALONE
+    rows = profile.spans(found, _OPERATION.table).sort("start_ns", maintain_order=True)
     named = _ops_by_name(rows["opName"]).rename("by_name")
     by_type = pl.col("opType").str.strip_prefix("hcom_").str.strip_chars_end("_").str.to_lowercase()
     op = pl.coalesce(by_type.replace_strict(OP_OF_HCCL, default=None, return_dtype=pl.String), "by_name")
-    dtype = _decoded("dataType", dtypes)
+    dtype = pl.col("dtype")
     count = pl.when(pl.col("count") >= 0).then(pl.col("count"))
     width = dtype.replace_strict(BYTES_OF_DTYPE, default=None, return_dtype=pl.Int64)
     rows = rows.with_columns(named, _hashed(rows["groupName"]).alias("group"))
@@ -116,7 +123,7 @@ def _operations(profile: Profile) -> pl.DataFrame:
         pl.col("opId").alias("op_key"),
         pl.col("opName").alias("name"),
         op.alias("op"),
-        pl.lit("hccl").alias("library"),
+        pl.lit(library).alias("library"),
         "group",
         pl.when(pl.col("group").is_not_null()).then(pl.int_range(pl.len()).over("group")).alias("sequence"),
         "start_ns",
@@ -124,7 +131,7 @@ def _operations(profile: Profile) -> pl.DataFrame:
         some("connectionId").alias("correlation"),
         (count * width).alias("bytes"),
         count.alias("count"),
-        dtype.alias("dtype"),
+        "dtype",
         known("algType").alias("algorithm"),
     )
 

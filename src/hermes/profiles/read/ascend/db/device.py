@@ -118,6 +118,9 @@ def write_kernels(profile: Profile, host: Host, launches: Launches, tasks: Tasks
     rows = own_device(host.step, launches.of(rows)).with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id")
     )
+    if comm["correlation"].count() and not rows["component"].is_in(["compute", "comm", "copy"]).any():
+        # Level_none: the device's halves of marks alone, which are no work of the device.
+        rows = rows.clear()
     profile.write("kernel", rows.select(_KERNEL_COLUMNS))
     launches.write_flows(profile, rows.filter(~pl.col("transfer")))
     counters = profile.read(_PMU).rename({"globalTaskId": "key"})
