@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.model.timeline import Curve, Lane
+from hermes.model.timeline import ANALYSIS, FINDINGS, Curve, Lane
 from hermes.report.perfetto import nested, write_timeline
 
 Fields = dict[int, list[int | bytes]]
@@ -74,10 +74,10 @@ class Seen:
     samples: list[tuple[int, float]] = field(default_factory=list)
 
 
-def played(lanes: list[Lane], curves: list[Curve] | None = None) -> list[Seen]:
+def played(lanes: list[Lane], curves: list[Curve] | None = None, say: Callable[[str], str] | None = None) -> list[Seen]:
     """Writes, reads, and plays the events of each track by time, as trace processor does."""
     out = io.BytesIO()
-    write_timeline(lanes, curves or [], out)
+    write_timeline(lanes, curves or [], out, say=say)
     tracks: dict[int, Seen] = {}
     events: list[tuple[int, Fields]] = []
     names: dict[int, str] = {}
@@ -172,6 +172,15 @@ def test_arrows_and_details_stand_with_their_slices() -> None:
     (seen,) = played([Lane(rank=3, folder="device", name="stream 1", rows=rows)])
     assert seen.arrows == [("launch", 77), ("kernel", 77)]
     assert seen.details == ["2,3;3,4"]
+
+
+def test_in_another_language_the_analysis_is_told_and_what_was_recorded_keeps_its_name() -> None:
+    rows = [(0, 10, "CPU004 most kernels are short")]
+    found = replace(lane(*rows, name=FINDINGS), folder=ANALYSIS)
+    analysis, device = played([found, lane((0, 10, "MatMul"))], say=str.upper)
+    assert analysis.name == "rank 0/analysis/FINDINGS"
+    assert analysis.slices == [("CPU004 MOST KERNELS ARE SHORT", 0, 10)]
+    assert (device.name, device.slices) == ("rank 0/device/stream 7", [("MatMul", 0, 10)])
 
 
 def test_names_of_attackers_are_text() -> None:

@@ -52,6 +52,38 @@ def test_what_asks_for_coordinates_fits_a_phone(ungrouped: Any, visit: Any) -> N
     assert seen.overflow() <= 0
 
 
+def test_the_page_that_is_open_is_in_sight_of_the_row_of_pages_on_a_phone(ungrouped: Any, visit: Any) -> None:
+    page = visit(ungrouped, width=390).open("live")
+    box = page.locator("#nav [aria-current]").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+
+
+def test_a_capture_without_steps_is_called_one(tmp_path: Path, cache: Cache, serve: Any, visit: Any) -> None:
+    folder = generate(tmp_path / "job", Job(ranks=1, steps=1, layers=1), formats=["kineto"])
+    for path in folder.rglob("*.json"):
+        trace = json.loads(path.read_text())
+        if "traceEvents" in trace:
+            events = [event for event in trace["traceEvents"] if not str(event.get("name")).startswith("ProfilerStep")]
+            path.write_text(json.dumps(trace | {"traceEvents": events}))
+    with serve([folder], cache) as running:
+        seen = visit(running)
+        assert "taken as a whole" in seen.open("steps").locator("main").inner_text()
+        said = seen.open("").locator("main").inner_text()
+    assert "to be won in this capture" in said
+    assert "to be won per step" not in said
+
+
+def test_what_if_says_why_its_step_is_longer_than_that_of_the_verdict(served: Any, visit: Any) -> None:
+    seen = visit(served)
+    window = seen.open("").locator("h1").inner_text().removeprefix("Step ").split(":")[0]
+    page = seen.open("whatif")
+    page.wait_for_selector(".bench:not([aria-busy]) .outcome", timeout=60_000)
+    assert not page.locator(".outcome").inner_text().startswith(f"{window} as measured")
+    assert f"elsewhere the step is what follows, {window}" in page.locator(".bench").inner_text()
+
+
 def test_a_long_command_is_wrapped_on_a_phone(ungrouped: Any, visit: Any) -> None:
     seen = visit(ungrouped, width=390)
     page = seen.open("compare")

@@ -25,7 +25,10 @@ _WINDOW = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 @click.option("--steps", default="", help="Only these steps, such as 50-52.")
 @click.option("--window", default="", help="Only this stretch, in ms from the first event, such as 120.5-180.")
 @options.capture
-def run(paths: tuple[Path, ...], out: Path, ranks: str, steps: str, window: str, capture: str) -> None:
+@options.lang
+def run(
+    paths: tuple[Path, ...], out: Path, ranks: str, steps: str, window: str, capture: str, lang: str | None
+) -> None:
     """Write the timeline of all ranks on one clock, with the critical path, for the Perfetto UI."""
     from hermes.cli.show import load_profiles, refuse_inside
 
@@ -38,7 +41,7 @@ def run(paths: tuple[Path, ...], out: Path, ranks: str, steps: str, window: str,
     shown = timeline(loaded, cut)
     try:
         with out.open("wb") as file:
-            count = write_timeline(shown.lanes, shown.curves, file)
+            count = write_timeline(shown.lanes, shown.curves, file, say=options.teller(lang))
     except OSError as refused:
         raise HermesError(
             f"the timeline cannot be written ({refused.strerror})", where=str(out), hint="give --perfetto another file"

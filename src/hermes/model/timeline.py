@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+ANALYSIS = "analysis"
+"""The folder of what Hermes says itself."""
+FINDINGS = "findings"
+"""The track of findings in it: their slices begin with the code."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:

@@ -12,13 +12,13 @@ from hermes.model.path_measures import PathStretch, StepFree, StepPath
 from hermes.model.report import Report
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.model.tables.collective import synchronising
-from hermes.model.timeline import Curve, Lane
+from hermes.model.timeline import ANALYSIS, FINDINGS, Curve, Lane
 from hermes.profiles.load import Loaded, RankData
 from hermes.profiles.measure.communication.arrivals import identified
 from hermes.profiles.pipeline.analyze import analyze
 
 ALL_STRETCHES = 1_000_000
-_ANALYSIS, _HOST, _DEVICE, _COMM, _COUNTERS = "analysis", "host", "device", "communication", "counters"
+_HOST, _DEVICE, _COMM, _COUNTERS = "host", "device", "communication", "counters"
 # Numbers of arrows: launches below, collectives above.
 _RANKS_APART, _COLLECTIVES = 1 << 40, 1 << 60
 
@@ -239,7 +239,7 @@ def _found(report: Report, view: _View) -> Iterator[Lane]:
     yield _listed(view, "window", windows)
     moments = [(one, at) for one in report.findings for at in one.moments if at.rank == view.rank]
     yield _listed(
-        view, "findings", [(at.start_ns, at.dur_ns, f"{one.code} {one.title}", one.cause) for one, at in moments]
+        view, FINDINGS, [(at.start_ns, at.dur_ns, f"{one.code} {one.title}", one.cause) for one, at in moments]
     )
     for path in report.paths:
         if path.across or path.stretch == "preparing":
@@ -272,7 +272,7 @@ def _listed(view: _View, name: str, listed: Iterable[tuple[int, int, str, str]])
         if view.begin is None or view.end is None or (start < view.end and start + dur > view.begin)
     ]
     schema = {"start_ns": pl.Int64, "dur_ns": pl.Int64, "name": pl.String, "detail": pl.String}
-    return Lane(rank=view.rank, folder=_ANALYSIS, name=name, rows=pl.DataFrame(inside, schema=schema, orient="row"))
+    return Lane(rank=view.rank, folder=ANALYSIS, name=name, rows=pl.DataFrame(inside, schema=schema, orient="row"))
 
 
 def _with_meetings(lanes: Sequence[Lane]) -> Iterator[Lane]:

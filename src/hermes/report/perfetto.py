@@ -7,14 +7,15 @@ Slices of one track must nest: those that overlap otherwise go to a further trac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hermes.model.timeline import Curve, Lane
+from hermes.model.timeline import ANALYSIS, FINDINGS, Curve, Lane
 from hermes.report.format import clean
 
 _Bytes = NDArray[np.uint8]
@@ -31,8 +32,15 @@ _NO_DETAIL = 0
 _TOP = 0
 
 
-def write_timeline(lanes: Sequence[Lane], curves: Sequence[Curve], out: BinaryIO) -> int:
-    """Write everything; returns the number of slices and samples. Lanes appear in the order given."""
+def write_timeline(
+    lanes: Sequence[Lane], curves: Sequence[Curve], out: BinaryIO, *, say: Callable[[str], str] | None = None
+) -> int:
+    """Write everything; returns the number of slices and samples. Lanes appear in the order given.
+
+    `say` gives names of the analysis in another language; what was recorded keeps its own.
+    """
+    if say:
+        lanes = [_said(lane, say) for lane in lanes]
     names = _Names(pl.concat([lane.rows["name"] for lane in lanes]) if lanes else pl.Series([], dtype=pl.String))
     with_detail = [lane.rows["detail"] for lane in lanes if "detail" in lane.rows.columns]
     details = _Names(pl.concat(with_detail) if with_detail else pl.Series([], dtype=pl.String))
@@ -52,6 +60,17 @@ def write_timeline(lanes: Sequence[Lane], curves: Sequence[Curve], out: BinaryIO
         out.write(_samples(track, curve.rows))
         written += curve.rows.height
     return written
+
+
+def _said(lane: Lane, say: Callable[[str], str]) -> Lane:
+    """A track of the analysis in another language. A finding keeps its code, by which it is found."""
+    if lane.folder != ANALYSIS:
+        return lane
+    rows = lane.rows
+    if lane.name == FINDINGS:
+        names = {name: f"{name.partition(' ')[0]} {say(name.partition(' ')[2])}" for name in rows["name"].unique()}
+        rows = rows.with_columns(pl.col("name").replace(names))
+    return dataclasses.replace(lane, name=say(lane.name), rows=rows)
 
 
 def nested(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:

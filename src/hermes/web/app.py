@@ -26,6 +26,7 @@ from hermes.base.errors import HermesError, InputError
 from hermes.jobs.api import Change, changes, logged
 from hermes.model.tables import TABLES
 from hermes.profiles.api import Cut, first_moment, timeline
+from hermes.report import chinese
 from hermes.report.perfetto import write_timeline
 from hermes.web import perfetto
 from hermes.web.answers import KINDS, answer, refusal, spelt
@@ -113,19 +114,19 @@ class Site:
                     time.sleep(_PAUSE_S)
                 piece()
 
-    def timeline(self, cut: Cut) -> bytes:
+    def timeline(self, cut: Cut, language: str) -> bytes:
         """The timeline of a part of the input, in Perfetto's format."""
-        return self._timelines.of(cut, lambda: self._timeline(cut), len)
+        return self._timelines.of((cut, language), lambda: self._timeline(cut, language), len)
 
     def window(self, first_ns: int, last_ns: int) -> tuple[int, int]:
         """A stretch of the common clock as `Cut` counts it."""
         start = first_moment(self.study.loaded, self.study.whole())
         return first_ns - start, last_ns - start
 
-    def _timeline(self, cut: Cut) -> bytes:
+    def _timeline(self, cut: Cut, language: str) -> bytes:
         shown = timeline(self.study.loaded, cut, self.study.whole())
         out = io.BytesIO()
-        write_timeline(shown.lanes, shown.curves, out)
+        write_timeline(shown.lanes, shown.curves, out, say=chinese.labelled if language == "zh" else None)
         return out.getvalue()
 
 
@@ -263,10 +264,12 @@ def _downloads(app: FastAPI, site: Site) -> None:
 
 def _timelines(app: FastAPI, site: Site) -> None:
     @app.get("/api/timeline.pftrace")
-    def trace(ranks: str = "", steps: str = "", first_ns: int | None = None, last_ns: int | None = None) -> Response:
+    def trace(
+        ranks: str = "", steps: str = "", first_ns: int | None = None, last_ns: int | None = None, lang: str = "en"
+    ) -> Response:
         window = None if first_ns is None or last_ns is None else site.window(first_ns, last_ns)
         cut = Cut(ranks=_numbers(ranks), steps=_numbers(steps), window_ns=window)
-        return Response(site.timeline(cut), media_type="application/octet-stream")
+        return Response(site.timeline(cut, lang), media_type="application/octet-stream")
 
     @app.get("/perfetto/{name:path}")
     def ui(name: str) -> Response:

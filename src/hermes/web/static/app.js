@@ -63,6 +63,10 @@ function shell() {
   document.getElementById("nav")?.replaceChildren(
     h("ul", {}, PAGES.map(([path, name]) => h("li", {}, h("a", { href: `/${path}`, "aria-current": own() === path ? "page" : null }, t(`page.${name}`))))),
   );
+  // On a phone the pages are a row that is wider than the window.
+  const here = /** @type {HTMLElement | null} */ (document.querySelector("#nav [aria-current]"));
+  const row = document.getElementById("nav");
+  if (here && row) row.scrollLeft = here.offsetLeft - (row.clientWidth - here.offsetWidth) / 2;
   const skip = document.getElementById("skip");
   if (skip) skip.textContent = t("skip");
 }

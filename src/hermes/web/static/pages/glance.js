@@ -56,7 +56,7 @@ function causes(all) {
     h("h2", { class: "cause" }, key(one.layer === "communication" ? "comm" : one.layer), h("a", { href: `/#${one.code}` }, clip(clean(one.title), 200))),
     h("p", { class: "meta" }, who(one)),
     since(one, all),
-    h("p", {}, h("b", {}, span(one.gain)), ` ${t("overview.won")}`))));
+    h("p", {}, h("b", {}, span(one.gain)), ` ${t(won())}`))));
 }
 
 /** Who is behind it, and where it shows. @param {Row} one */
@@ -112,6 +112,9 @@ async function map(all) {
     link.click();
   });
 }
+
+/** What stands behind a gain: a capture without steps has none to win it in. */
+export const won = () => (doc().verdict.rank !== null && doc().verdict.step === null ? "overview.won_whole" : "overview.won");
 
 /** From what the replay gives to the bound. @param {{low: number, high: number}} gain */
 export function span({ low, high }) {

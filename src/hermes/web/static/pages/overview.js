@@ -7,7 +7,7 @@ import { PARTS, legend, partsOf, stack } from "../charts.js";
 import { told } from "../sentences.js";
 import { key, table } from "../table.js";
 import { current, t } from "../translate.js";
-import { span, glance } from "./glance.js";
+import { span, glance, won } from "./glance.js";
 import { copied, section, stepOf } from "./parts.js";
 
 const BARS = 12;
@@ -137,7 +137,7 @@ function finding(one, at) {
   return h(
     "article", { class: "finding", id: document_id(one, at) },
     h("div", { class: "figures" },
-      h("div", {}, h("span", { class: "big" }, span(one.gain)), h("span", { class: "small" }, t("overview.won"))),
+      h("div", {}, h("span", { class: "big" }, span(one.gain)), h("span", { class: "small" }, t(won()))),
       h("div", {}, h("span", {}, `${duration(one.cost_ms * 1e6)} · ${percent(one.share)}`), h("span", { class: "small" }, t("overview.cost"))),
       h("div", {}, confidence(one.confidence), h("span", { class: "small" }, t("confidence")))),
     h("div", {},

@@ -78,7 +78,7 @@ function changed(rows) {
 /** Of one step there is no course: how it is made up on each rank, the longest first. @param {import("../data.js").Split[]} all */
 function alone(all) {
   const ordered = all.toSorted((a, b) => b.window - a.window).slice(0, MOST_ALONE);
-  return h("div", { class: "barlist" }, h("p", { class: "none" }, t("steps.one")), legend(PARTS), ordered.map((row) => h("div", { class: "barrow" },
+  return h("div", { class: "barlist" }, h("p", { class: "none" }, t(all.every((row) => row.step === null) ? "steps.whole" : "steps.one")), legend(PARTS), ordered.map((row) => h("div", { class: "barrow" },
     h("a", { class: "barname", href: to("/steps", { rank: row.rank, step: row.step }) }, stepOf(row.rank, row.step)), h("span", { class: "bartotal" }, duration(row.window)),
     h("span", { class: "bar" }, stack(partsOf(row), row.window, ordered[0].window)),
     h("span", { class: "barparts" }, partsOf(row).map((part) => h("span", { class: "part" }, key(part.kind), percent(part.ns / row.window)))))));

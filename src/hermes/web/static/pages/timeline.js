@@ -4,7 +4,7 @@ import { h, prose, say } from "../dom.js";
 import { clean, duration } from "../format.js";
 import { chiefRank, doc, keep, once, param, splits, to } from "../data.js";
 import { moment } from "../cells.js";
-import { t } from "../translate.js";
+import { current, t } from "../translate.js";
 import { empty, heading } from "./parts.js";
 
 const AROUND = 50e6; // ns before and after a moment of a capture without steps
@@ -28,7 +28,7 @@ export async function render(main) {
       window.dispatchEvent(new Event("hermes:show"));
     },
   }, h("label", { class: "picker" }, t("ranks"), ranks), h("label", { class: "picker" }, t("steps"), steps), h("button", { type: "submit" }, t("timeline.show")));
-  const trace = `${location.origin}${to("/api/timeline.pftrace", { ranks: part.ranks, steps: part.steps, first_ns: part.first, last_ns: part.last })}`;
+  const trace = `${location.origin}${to("/api/timeline.pftrace", { ranks: part.ranks, steps: part.steps, first_ns: part.first, last_ns: part.last, lang: current() })}`;
   const landed = h("p", { class: "about", "aria-live": "polite" }, part.at ? t("timeline.opening", { at: moment(part.at), name: clean(part.name) }) : " ");
   const frame = /** @type {HTMLIFrameElement} */ (h("iframe", { class: "perfetto", title: t("page.timeline"), src: `/perfetto/index.html#!/?mode=embedded&url=${encodeURIComponent(trace)}` }));
   main.append(form, landed, frame, h("p", { class: "about" }, t("timeline.keys"), " ", h("a", { href: trace, download: "hermes.pftrace", target: "_blank" }, t("timeline.save"))));
@@ -144,5 +144,6 @@ async function nearest(trace, at, part) {
   for (const it = answer.iter({ id: 0, dur: 0n, name: "str", tracks: "str" }); it.valid(); it.next()) all.push({ id: it.id, dur: it.dur, name: it.name, analysis: /analysis/.test(it.tracks) });
   const meant = all.filter((row) => row.analysis === FINDING.test(part.name));
   const rows = meant.length ? meant : all;
-  return rows.find((row) => part.name && row.name === part.name) ?? rows.find((row) => part.name && row.name.includes(part.name)) ?? rows[0] ?? null;
+  const code = FINDING.exec(part.name)?.[0]; // its title may be in another language
+  return rows.find((row) => part.name && row.name === part.name) ?? rows.find((row) => code && row.name.startsWith(code)) ?? rows.find((row) => part.name && row.name.includes(part.name)) ?? rows[0] ?? null;
 }
