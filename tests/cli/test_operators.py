@@ -45,6 +45,19 @@ def test_what_ran_alone_stands_beside_the_time_in_the_step(jobs: Jobs, tmp_path:
     assert "; alone 12.5 us" in said(path, "--most", "1", "--alone", str(tmp_path / "alone.json"))
 
 
+def test_what_msprof_op_measured_stands_beside_the_calls_of_the_step(jobs: Jobs, tmp_path: Path) -> None:
+    path = str(jobs.folder(TWO, "ascend-db"))
+    first = json.loads(said(path, "--format", "json", "--most", "1"))["operators"][0]["operator"]
+    (tmp_path / "OpBasicInfo.csv").write_text(
+        f"Op Name,Op Type,Task Duration(us),Block Dim\n{first}_1e04_mix_aic,mix,7.5,20\n"
+    )
+    text = said(path, "--most", "1", "--alone", str(tmp_path))
+    assert f"{first}_1e04_mix_aic  7.50 us, 20 blocks" in text
+    assert "in the step: " in text
+    (alone,) = json.loads(said(path, "--format", "json", "--most", "1", "--alone", str(tmp_path)))["alone"]
+    assert (alone["duration_ns"], alone["operators"]) == (7500, [first])
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"median_us": 1}', '{"median_us": "x", "operator": "a"}', "\x00"])
 def test_what_the_script_did_not_print_is_refused(text: str, jobs: Jobs, tmp_path: Path) -> None:
     (tmp_path / "alone.json").write_text(text)

@@ -37,8 +37,8 @@ class Format(str, enum.Enum):
 @click.option("--most", type=click.IntRange(min=1), default=20, show_default=True, help="How many operators.")
 @click.option(
     "--alone",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="What the script printed: shown beside the times in the step.",
+    type=click.Path(path_type=Path, exists=True),
+    help="What the script printed, or a folder of msprof op (OPPROF_…): shown beside the times in the step.",
 )
 @options.lang
 def run(
@@ -49,18 +49,22 @@ def run(
     Run them alone with their shapes: hermes operators PATH --format script > run_operators.py
     """
     from hermes.cli.show import load_profiles
-    from hermes.profiles.api import analyze, work_list
-    from hermes.report.operator_work import as_json, as_script, as_tuning_file, render_work
+    from hermes.profiles.api import analyze, kernels_alone, work_list
+    from hermes.report.operator_work import as_json, as_script, as_tuning_file, render_alone, render_work
 
+    kernels = kernels_alone(alone) if alone and alone.is_dir() else ()
     report = analyze(load_profiles(paths, capture))
-    works = work_list(report.compute, _measured(alone) if alone else None)[:most]
+    works = work_list(report.compute, _measured(alone) if alone and not kernels else None)[:most]
     if not works:
         raise InputError("no kernel of the device was recorded", lost="the list", hint="record device activities")
     if form is Format.TEXT:
         render_work(works, sys.stdout, options.teller(lang))
+        if kernels:
+            render_alone(kernels, works, sys.stdout, options.teller(lang))
+    elif form is Format.JSON:
+        sys.stdout.write(as_json(works, kernels))
     else:
-        made = {Format.JSON: as_json, Format.SCRIPT: as_script, Format.TUNING: as_tuning_file}[form]
-        sys.stdout.write(made(works))
+        sys.stdout.write((as_script if form is Format.SCRIPT else as_tuning_file)(works))
 
 
 def _measured(path: Path) -> dict[tuple[str, str, str], int]:

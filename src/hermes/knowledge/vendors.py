@@ -93,9 +93,9 @@ CALL_KINDS = ("acl", "node", "hccl", "model", "runtime", "driver")
 HOST_ONLY = "cpu"
 """The vendor of ranks that computed on the processor alone."""
 SHOWN_AS_OPERATIONS = "hccl"
+"""The library whose collectives profilers show as operations of the device, even where no kernel was recorded."""
 MARKED_ALONE = "marks"
 """Library of collectives that marks name in a capture without any other work of the device."""
-"""The library whose collectives profilers show as operations of the device, even where no kernel was recorded."""
 FRAMEWORK_FRAMES = r"(^|/)torch(_npu|inductor_[^/]*)?/"
 """Files of Python frames that are a framework's, or that its compiler wrote, as a regular expression."""
 

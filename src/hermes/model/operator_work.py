@@ -32,3 +32,28 @@ class OperatorWork:
     def most_ns(self) -> int:
         """What the best lever can win over all calls at most; 0 where none is known."""
         return max((lever.most_ns or 0 for lever in self.levers), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelAlone:
+    """A kernel that the vendor's operator profiler ran by itself, on a device or in its simulator.
+
+    `dur_ns` is None in the simulator, whose cycles are shares of `pipes` alone: the busy part of each pipe of the
+    core's time, of the core that was longest at work, the busiest first. `slowest` is the time of the longest block
+    over their mean, None where blocks have no times.
+    """
+
+    name: str
+    kind: str
+    dur_ns: int | None
+    blocks: int | None
+    mhz: float | None
+    rated_mhz: float | None
+    pipes: tuple[tuple[str, float], ...]
+    slowest: float | None
+    where: str
+
+    def is_of(self, operator: str) -> bool:
+        """Whether it is a kernel of that type of operator, by its name."""
+        own, other = self.name.lower(), operator.lower()
+        return own == other or own.startswith(f"{other}_")

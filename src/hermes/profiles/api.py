@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hermes.profiles.pipeline.whatif import step_of as step_of
     from hermes.profiles.query import query as query
     from hermes.profiles.query import sizes as sizes
+    from hermes.profiles.read.operator_runs import kernels_alone as kernels_alone
     from hermes.profiles.read.query import literal as literal
     from hermes.profiles.rules import ALL as ALL
     from hermes.profiles.rules.pages import page_of as page_of
@@ -84,6 +85,7 @@ _HOMES = {
     "step_of": "hermes.profiles.pipeline.whatif",
     "timeline": "hermes.profiles.timeline",
     "timings": "hermes.profiles.whatif.timing",
+    "kernels_alone": "hermes.profiles.read.operator_runs",
     "work_list": "hermes.profiles.advise.operator_work",
 }
 

@@ -8,11 +8,12 @@ from importlib.resources import files
 from typing import TextIO
 
 from hermes.base.units import duration
-from hermes.model.operator_work import Lever, OperatorWork
+from hermes.model.operator_work import KernelAlone, Lever, OperatorWork
 from hermes.report.format import clean
 
 SCHEMA = "hermes.operators/1"
 _NAME, _SHAPES, _LEVERS = 60, 72, 3
+_UNEVEN = 1.05
 _EMPTY = "CASES: list[dict[str, Any]] = []"
 
 
@@ -33,7 +34,28 @@ def render_work(works: Sequence[OperatorWork], out: TextIO, tell: Callable[[str]
         out.write("\n")
 
 
-def as_json(works: Sequence[OperatorWork]) -> str:
+def render_alone(
+    kernels: Sequence[KernelAlone], works: Sequence[OperatorWork], out: TextIO, tell: Callable[[str], str] = str
+) -> None:
+    """What the vendor's operator profiler measured of single kernels, beside the calls of the step."""
+    out.write(f"{tell('Measured alone by msprof op')}\n")
+    for one in kernels:
+        length = duration(one.dur_ns) if one.dur_ns is not None else tell("in the simulator")
+        told = [length, *([tell(f"{one.blocks} blocks")] if one.blocks else [])]
+        if one.mhz and one.rated_mhz and one.mhz < one.rated_mhz:
+            told.append(tell(f"at {one.mhz:.0f} of {one.rated_mhz:.0f} MHz"))
+        if one.slowest and one.slowest >= _UNEVEN:
+            told.append(tell(f"its longest block takes {one.slowest:.2f} times the mean"))
+        out.write(f"  {_named(one.name)}  {', '.join(told)}\n")
+        if one.pipes:
+            shares = ", ".join(f"{clean(name)} {share:.0%}" for name, share in one.pipes[:_LEVERS])
+            out.write(f"     {tell('pipes')}: {shares}\n")
+        for work in (work for work in works if one.is_of(work.cost.operator)):
+            step = tell(f"in the step: {work.cost.calls} calls of {duration(work.cost.median_ns)}")
+            out.write(f"     {step}  {_short(work.cost.shapes)}\n")
+
+
+def as_json(works: Sequence[OperatorWork], kernels: Sequence[KernelAlone] = ()) -> str:
     """The list for programs, `hermes.operators/1`; times in nanoseconds."""
     rows = [
         {
@@ -46,7 +68,16 @@ def as_json(works: Sequence[OperatorWork]) -> str:
         }
         for one in works
     ]  # fmt: skip
-    return json.dumps({"schema": SCHEMA, "operators": rows}, ensure_ascii=False, indent=1) + "\n"
+    alone = [
+        {
+            "kernel": one.name, "kind": one.kind, "duration_ns": one.dur_ns, "blocks": one.blocks, "mhz": one.mhz,
+            "rated_mhz": one.rated_mhz, "pipes": dict(one.pipes), "longest_block": one.slowest, "where": one.where,
+            "operators": list(dict.fromkeys(work.cost.operator for work in works if one.is_of(work.cost.operator))),
+        }
+        for one in kernels
+    ]  # fmt: skip
+    told = {"schema": SCHEMA, "operators": rows, **({"alone": alone} if kernels else {})}
+    return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
 
 
 def as_script(works: Sequence[OperatorWork]) -> str:

@@ -31,6 +31,10 @@ _NSYS = Foreign(
     instead=f"its database has no steps or operators of the framework, so it is not converted: {_TORCH}",
 )
 _NCU = Foreign(name="a report of NVIDIA Nsight Compute", instead=f"it describes single kernels: {_TORCH}")
+_OPERATOR_RUN = Foreign(
+    name="output of msprof op, which ran an operator alone",
+    instead="hermes operators PROFILE --alone FOLDER shows it beside the calls of a job's step",
+)
 _JAX = Foreign(
     name="a profile of JAX or TensorFlow (XProf)",
     instead="Hermes reads PyTorch and MindSpore: xprof --logdir DIR shows this one; for a PyTorch/XLA job, " + _TORCH,
@@ -70,6 +74,7 @@ _BROWSER = Foreign(name="a trace of a browser or of Android", instead=_TORCH)
 _BY_NAME: tuple[tuple[re.Pattern[str], Foreign], ...] = (
     (re.compile(r"\.(nsys-rep|qdrep|qdstrm)$", re.I), _NSYS),
     (re.compile(r"\.(ncu-rep|nsight-cuprof-report)$", re.I), _NCU),
+    (re.compile(r"^(visualize_data\.bin|OpBasicInfo\.csv)$"), _OPERATOR_RUN),
     (re.compile(r"\.xplane\.pb$|^perfetto_trace\.json\.gz$", re.I), _JAX),
     (re.compile(r"\.(pftrace|perfetto-trace|perfetto)$", re.I), _PERFETTO),
     (re.compile(r"\.rpd$|(^|_)(kernel|hip(_api)?|hsa(_api)?|memory_copy|marker(_api)?)_trace\.csv$", re.I), _ROCPROF),
