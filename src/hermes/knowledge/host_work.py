@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 
 GC = "garbage collection"
+COLLECT = "gc.collect"
+"""Name of a collection that the program asks for."""
 COMPILATION = "compilation"
 ALLOCATION = "allocation"
 DATA = "data loading"

@@ -178,13 +178,17 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One thing to do, how to see that it helped, what it risks, and where the advice comes from."""
+    """One thing to do, how to see that it helped, what it risks, and where the advice comes from.
+
+    `whole`: it says all of the change, so that none of a known case is put beside it.
+    """
 
     title: str
     do: str
     verify: str
     risk: str
     source: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

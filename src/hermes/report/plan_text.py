@@ -60,7 +60,7 @@ def draw_plan(screen: Screen, report: Report) -> None:
 def _change(screen: Screen, after: str) -> None:
     """What to write, whole: it is there to be copied."""
     lines = [line for line in after.splitlines() if line.strip()]
-    screen.line(("change:", "green"), indent=5)
+    screen.line(("change, in your names:", "green"), indent=5)
     for line in lines:
         screen.raw(line, indent=7)
 

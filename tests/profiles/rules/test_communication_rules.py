@@ -23,7 +23,9 @@ from tests.profiles.rules.rows import (
     talking,
 )
 
+from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import Alignment
+from hermes.model.finding import Finding
 from hermes.model.measures import PeerWait, StepSplit
 from hermes.model.structure_measures import Structure
 from hermes.profiles.rules.communication import com001_exposed_communication as com001
@@ -50,6 +52,14 @@ def two(measures: Make, split: Split) -> Given:
 
 def saying(given: Given, **parts: Any) -> Given:
     return replace(given, communication=talking(**parts))
+
+
+def in_function(rank: int, place: str, function: str, ns: int) -> CodeLine:
+    return CodeLine(
+        rank=rank, place=place, function=function, calls=1, total_ns=ns, own_ns=ns, python_ns=0, framework_ns=0,
+        operator_ns=ns, launch_ns=0, wait_ns=0, backward_ns=0, device_ns=0, growth=None, caller="", loop="", names=(),
+        lines=(), within="", source="frames",
+    )  # fmt: skip
 
 
 # What is exposed ---------------------------------------------------------------------------------------------------
@@ -97,6 +107,20 @@ def test_a_collected_rank_whose_device_is_free_longer_is_told_so(measures: Make,
     finding = only(com002.straggler, slow_rank(measures, split, wait, 600, free=400))
     assert "host" in finding.title
     assert finding.actions[0].title == "Look at the host of rank 0"
+
+
+def test_a_rank_that_shares_its_processor_is_late_by_chance_unless_one_function_makes_it_so(
+    measures: Make, blind: Split, wait: Wait
+) -> None:
+    waits = [wait(0, 1, 300, collected=True, disjoint=True)]
+
+    def two(extra_ns: int) -> Finding:
+        lines = [in_function(rank, "train.py:3", "forward", 1_000 + 250 * rank) for rank in (0, 1)]
+        lines += [in_function(rank, "train.py:9", "write", 100 + (25 + extra_ns) * rank) for rank in (0, 1)]
+        return only(com002.straggler, replace(measures([blind(0), blind(1)], waits=waits), more=tuple(lines)))
+
+    assert two(0).by_chance
+    assert not two(400).by_chance
 
 
 def test_what_explains_no_half_of_the_waiting_is_no_explanation(measures: Make, split: Split, wait: Wait) -> None:

@@ -503,6 +503,11 @@ def test_recomputation_is_found_by_the_time_of_its_kernels(measures: Make, split
     assert (alone.cost_ns, alone.gain.expected_ns) == (300, 300)
 
 
+def test_recomputation_on_a_device_of_unknown_room_is_a_preview(measures: Make, split: Make, blind: Make) -> None:
+    assert found(mem005.recomputation, measures([split()], host=recompute(250))).state == "preview"
+    assert found(mem005.recomputation, measures([blind()], host=recompute(None, host_ns=300))).state == "stable"
+
+
 # Threads and processes that are started anew -------------------------------------------------------------------------
 
 STARTING = "starting of threads and processes"

@@ -9,7 +9,7 @@ import pytest
 from tests.profiles.rules.given import Given
 
 from hermes.model.finding import Finding
-from hermes.model.host_measures import HostSide
+from hermes.model.host_measures import HostSide, SettingValues
 from hermes.model.input_measures import InputCopies, InputQueue, InputRates
 from hermes.model.overlap_measures import OverlapPart, StepOverlap
 from hermes.profiles.rules.input import io001_no_workers as io001
@@ -140,6 +140,25 @@ def test_reading_and_processing_are_told_apart_where_they_were_measured(
 def test_the_workers_that_are_needed_are_in_the_cure(measures: Make, split: Make, fetches: Make) -> None:
     host = HostSide(fetches=(fetches("main process", 300),), rates=(rates(workers_needed=6),))
     assert "num_workers=6" in found(io001.no_workers, measures([split()], host=host)).actions[0].do
+
+
+def test_without_a_core_for_workers_cheaper_batches_are_advised(measures: Make, blind: Make, fetches: Make) -> None:
+    host = HostSide(
+        fetches=(fetches("main process", 300),), settings=(SettingValues(source="job", name="cpu.cores", values=(("1", (0,)),), absent=()),)
+    )
+    finding = found(io001.no_workers, measures([blind()], host=host))
+    (action,) = finding.actions
+    assert action.title.startswith("Make batches cheaper")
+    assert "num_workers" not in action.do
+    assert (finding.gain.low_ns, finding.gain.high_ns) == (150, 300)
+
+
+def test_a_loader_that_is_read_anew_in_each_step_is_not_given_workers(
+    measures: Make, split: Make, fetches: Make
+) -> None:
+    host = HostSide(fetches=(fetches("main process", 300, epochs=1, epoch_ns=1),))
+    (action,) = found(io001.no_workers, measures([split(free=300)], host=host)).actions
+    assert action.title.startswith("Make batches cheaper")
 
 
 def test_demand_over_supply_says_how_many_more_workers(measures: Make, split: Make, fetches: Make) -> None:

@@ -203,6 +203,17 @@ def test_elementwise_calls_in_a_row_are_won_by_half_without_a_device(judged: Mak
     assert only(cmp002.unfused, layers(judged, blind, 30)).gain.expected_ns == 300
 
 
+def test_what_a_compiler_gives_on_a_processor_is_a_preview_unless_most_of_the_step_is_such_calls(
+    judged: Make, blind: Make
+) -> None:
+    assert only(cmp002.unfused, layers(judged, blind, 30)).state == "stable"
+    half = computing(
+        operator("aten::mm", "matmul", 600, calls=10, **PLAIN),
+        operator("aten::mul", "elementwise", 400, calls=30, **PLAIN),
+    )
+    assert only(cmp002.unfused, judged([blind()], compute=half)).state == "preview"
+
+
 def test_an_activation_for_each_product_has_nothing_to_be_fused_with(judged: Make, blind: Make) -> None:
     assert silent(cmp002.unfused, layers(judged, blind, 29))
 
@@ -400,6 +411,15 @@ def test_collections_before_the_capture_take_the_place_of_those_in_it(judged: Ma
     finding = only(cpu006.garbage_collection, judged([blind()], host=host))
     assert (finding.cost_ns, finding.share, finding.gain.before) == (150, 0.15, True)
     assert any("mean of 90" in fact.what for fact in finding.evidence)
+
+
+def test_collections_that_the_program_asks_for_are_to_be_deleted(judged: Make, blind: Make, event: Make) -> None:
+    asked = event("garbage collection", 600, names=(("gc.collect", 1, 600),))
+    (action,) = only(cpu006.garbage_collection, judged([blind()], host=HostSide(events=(asked,)))).actions
+    assert action.title.startswith("Delete gc.collect()")
+    by_itself = event("garbage collection", 600, names=(("garbage collection", 1, 600),))
+    (action,) = only(cpu006.garbage_collection, judged([blind()], host=HostSide(events=(by_itself,)))).actions
+    assert "Delete" not in action.title
 
 
 def test_a_capture_without_a_collection_has_those_that_came_before_it(judged: Make, blind: Make) -> None:

@@ -110,8 +110,8 @@ def _about(finding: Finding, case: Case) -> bool:
 
 
 def _describes(finding: Finding) -> bool:
-    """Whether it says where time goes and not why: who is waited for, or what is left beside causes that were found."""
-    return awaited(finding) is not None or bool(finding.explained_by)
+    """Whether no change of a case belongs to it: it says where time goes and not why, or all of the change itself."""
+    return awaited(finding) is not None or bool(finding.explained_by) or any(one.whole for one in finding.actions[:1])
 
 
 def _own(finding: Finding, case: Case | None) -> Action:

@@ -186,7 +186,9 @@ def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Find
     if broad.cause is Cause.HOT_FUNCTION:
         # Its time is theirs, whatever a cure of them gives.
         claimed = max(claimed, sum(part.cost_ns for part in parts))
-        likely = likely if claimed >= MOSTLY * broad.cost_ns else []
+    if (broad.cause is Cause.HOT_FUNCTION or broad.cause in _OF_LOADERS) and claimed < MOSTLY * broad.cost_ns:
+        # Nothing is explained by what costs a small part of it.
+        likely = []
     codes = tuple(dict.fromkeys(part.code for part in likely))
     low = _low_beyond(broad, parts, replay, claimed)
     gain = replace(

@@ -53,7 +53,8 @@ class Rule:
         for found in self.function(**given):
             cause = self.cause if found.cause is Cause.OF_RULE else found.cause
             within = "" if found.apart else found.within or broader(self.code, cause)
-            yield replace(found, code=self.code, layer=self.layer, state=self.state, cause=cause, within=within)
+            state: State = "preview" if "preview" in (self.state, found.state) else "stable"
+            yield replace(found, code=self.code, layer=self.layer, state=state, cause=cause, within=within)
 
 
 def rule(

@@ -16,6 +16,7 @@ from hermes.knowledge.host_work import (
     BUCKETS,
     CHECKPOINT,
     CHECKS,
+    COLLECT,
     COLLECTIVES,
     COMPILATION,
     CONVERSION,
@@ -38,6 +39,7 @@ from hermes.model.host_measures import AllocatorCalls, Before, Contention, HostE
 from hermes.model.measures import StepSplit
 from hermes.profiles.measure.host.calls import named, of_threads, outermost, spans
 
+_COLLECTING = "<built-in function collect>"
 _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
 _NAMES = 8
 _MOSTLY = 0.33
@@ -82,6 +84,19 @@ def notable(host_op: pl.DataFrame) -> pl.DataFrame:
     names = host_op["name"].unique()
     chosen = names.filter(names.str.to_lowercase().str.contains(patterns))
     return host_op.filter(pl.col("name").is_in(chosen.implode()))
+
+
+def _asked_for(gc: pl.DataFrame, every: pl.DataFrame | None) -> pl.Series:
+    """Which collections the program asked for: those inside of a call of gc.collect."""
+    none = pl.Series([False] * gc.height, dtype=pl.Boolean)
+    if every is None:
+        return none
+    calls = every.filter(pl.col("name") == _COLLECTING)
+    if not calls.height:
+        return none
+    # Nothing else of Python runs during a collection, on whatever thread it is recorded.
+    threads = calls.select("pid", "tid").unique().head(1)
+    return enclosing(calls, gc.select("start_ns", "dur_ns").join(threads, how="cross")).is_not_null()
 
 
 def host_events(
@@ -132,7 +147,7 @@ def host_events(
     yield summed(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
     recorded, source = _collector(gc, setting)
     if recorded:
-        rows = gc.with_columns(pl.lit(GC).alias("name"))
+        rows = gc.with_columns(pl.when(_asked_for(gc, every)).then(pl.lit(COLLECT)).otherwise(pl.lit(GC)).alias("name"))
         yield summed(rank, GC, rows, rows, step, count, busy, source)
     else:
         yield HostEvents(

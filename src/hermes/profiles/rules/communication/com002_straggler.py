@@ -18,7 +18,9 @@ A chain of waits can pass a delay on: the awaited rank may itself have waited fo
 
 Of ranks that are all alike one arrives last each time, by chance. Where two steps or more were captured, the rank must
 be late by more than steps differ anyway, or be the last in more of them than chance gives; otherwise the waiting is
-told below the noise, and nobody is to blame.
+told below the noise, and nobody is to blame. A rank that computes on a processor shares its cores with whatever runs
+there: it is blamed where it is last in more steps than chance gives, or where one function of the program takes it
+longer than the others by half of the waiting, and by more than the one does that differs least.
 
 Within a pipeline, stages wait for each other by design: waits for ranks of another stage are left to the PAR rules.
 
@@ -36,9 +38,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from statistics import median
 
 from hermes.base.units import duration
 from hermes.knowledge.cures import WITH_STACKS
+from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import SlowRank
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Moment
 from hermes.model.job import Job, Rows
@@ -46,7 +50,7 @@ from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait
 from hermes.model.structure_measures import Pipeline
 from hermes.profiles.rules._comm import waited_per_step
-from hermes.profiles.rules._host import won
+from hermes.profiles.rules._host import has_device, won
 from hermes.profiles.rules._slow import Beside, beside
 from hermes.profiles.rules.rule import by_share, rule
 
@@ -65,6 +69,11 @@ HALF = Limit(
     unit="of the waiting must be explained by what the awaited rank does longer",
     source="docs/evidence/detection.md",
 )
+MORE = Limit(
+    value=0.8,
+    unit="of what a function takes longer than on the others must be more than what it takes longer for the function that differs least",
+    source="docs/accuracy.md",
+)
 
 _SHOWN = 4
 _COMPUTES = "which computes longer than its peers"
@@ -74,7 +83,9 @@ _STARVES = "whose host keeps its device waiting"
 @rule(
     "COM002", state="stable", cause=Cause.STRAGGLER, cases=("COM-21", "COM-22", "PAR-05", "PAR-13", "PAR-18", "ENV-06")
 )
-def straggler(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], slow: Rows[SlowRank]) -> Iterator[Finding]:
+def straggler(
+    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], slow: Rows[SlowRank], lines: Rows[CodeLine]
+) -> Iterator[Finding]:
     """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
     longest: dict[int, PeerWait] = {}
     for wait in waits:
@@ -85,7 +96,42 @@ def straggler(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], slow: 
     for peer in sorted({wait.peer for wait in longest.values()}):
         finding = _of_peer(job, waits, pipelines, peer)
         if finding:
-            yield replace(finding, by_chance=any(_by_chance(one) for one in slow if one.rank == peer))
+            chance = any(_by_chance(one) for one in slow if one.rank == peer)
+            yield replace(finding, by_chance=_not_blamed(job, slow, lines, peer, finding.cost_ns, chance=chance))
+
+
+def _not_blamed(
+    job: Job, slow: Rows[SlowRank], lines: Rows[CodeLine], late: int, cost_ns: int, *, chance: bool
+) -> bool:
+    """Whether chance may have made a rank late; of one that computes on a processor, which others may use, also
+    whether nothing says that it does more there.
+
+    What says so is that it is last in so many steps that chance is ruled out, or a function that it is in for half of
+    the waiting longer than the others, and for more of its time than it is slower in what differs least.
+    """
+    if has_device(job, late):
+        return chance
+    if any(one.rank == late and one.p_value < CHANCE.value for one in slow):
+        return False
+    own, others = _times(lines, late), [_times(lines, rank) for rank in job.steps.counts if rank != late]
+    if not own or not any(others):
+        return True
+    beside_it = {name: median(one.get(name, 0) for one in others) for name in own}
+    more = {name: ns - beside_it[name] for name, ns in own.items()}
+    name = max(more, key=lambda one: (more[one], one))
+    known = [one for one in own if by_share(LIMIT, beside_it[one] / max(sum(beside_it.values()), 1))]
+    slower = min((own[one] / beside_it[one] for one in known), default=1.0)
+    return more[name] < HALF.value * cost_ns or MORE.value * own[name] <= slower * beside_it[name]
+
+
+def _times(lines: Rows[CodeLine], rank: int) -> dict[tuple[str, str], int]:
+    """What functions of a rank take themselves, with the backward of what they computed."""
+    found: dict[tuple[str, str], int] = {}
+    for row in lines.of(rank):
+        name = (row.place.rsplit(":", 1)[0], row.function)
+        if row.place:
+            found[name] = found.get(name, 0) + row.python_ns + row.operator_ns + row.backward_ns
+    return found
 
 
 def _by_chance(slow: SlowRank) -> bool:

@@ -49,7 +49,7 @@ ALIKE = Limit(
 )
 
 
-@rule("COM010", state="preview", cause=Cause.REDUCTION_PER_MICRO_BATCH, cases=("COM-08",))
+@rule("COM010", state="stable", cause=Cause.REDUCTION_PER_MICRO_BATCH, cases=("COM-08",))
 def reduction_per_micro_batch(
     job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], ops: Rows[OperatorCost]
 ) -> Iterator[Finding]:

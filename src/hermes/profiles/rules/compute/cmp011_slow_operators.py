@@ -4,7 +4,8 @@
 
 What the operators of one rank take beyond the median rank for calls with the same shapes and types, per step, against
 the window and against the time of its kernels. An operator counts that several ranks have; of two ranks each is held
-against the other.
+against the other. Jobs that compute on processors are left out: cores are shared with other work, and the next step may
+be another rank's to wait in.
 
 ## Why it costs you
 
@@ -35,6 +36,7 @@ from hermes.model.job import Job, Rows
 from hermes.model.measures import PeerWait
 from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._component import place
+from hermes.profiles.rules._host import has_device
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules._slow import SLOWER, Slow, slow_by_compute
 from hermes.profiles.rules.rule import rule
@@ -50,7 +52,8 @@ def slow_operators(
 ) -> Iterator[Finding]:
     """One finding a rank, of the eight slowest."""
     waited = {wait.peer for wait in waits}
-    for slow in slow_by_compute(job, computes, fused)[:_MOST]:
+    found = [slow for slow in slow_by_compute(job, computes, fused) if has_device(job, slow.rank)]
+    for slow in found[:_MOST]:
         yield _of_rank(job, slow, apart=slow.rank not in waited)
 
 

@@ -13,7 +13,9 @@ Every part reads its input from memory and writes its output back. One kernel ke
 
 ## When it is not a problem
 
-When the step is bound by something else; when the parts differ from the layer's definition on purpose.
+When the step is bound by something else; when the parts differ from the layer's definition on purpose. Attention is left
+out where the program calls the fused operator already, which then takes it apart: for dropout on a processor, or a
+mask that no kernel takes.
 
 ## What to do
 
@@ -32,6 +34,7 @@ from hermes.knowledge.cures import FUSED_LAYERS
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.finding import Action, Cause, Finding
 from hermes.model.job import Job, Rows
+from hermes.model.measures import OperatorTop
 from hermes.profiles.measure.compute.patterns import Layer, patterns
 from hermes.profiles.rules._compute import faster, longest, named, of_device, operators, shown
 from hermes.profiles.rules._host import bound
@@ -39,6 +42,8 @@ from hermes.profiles.rules._limits import DOUBT
 from hermes.profiles.rules.rule import rule
 
 LIMIT = DOUBT
+_FUSED = "_scaled_dot_product_attention_math"
+"""What the fused attention calls where none of its kernels takes the case."""
 
 
 @rule(
@@ -47,9 +52,12 @@ LIMIT = DOUBT
     cause=Cause.UNFUSED_LAYERS,
     cases=("CMP-15", "CMP-17", "CMP-18", "CMP-19", "CMP-20", "CMP-21", "CMP-34"),
 )
-def decomposed_layer(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+def decomposed_layer(
+    job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], tops: Rows[OperatorTop]
+) -> Iterator[Finding]:
     """At most one finding, of all such layers."""
-    found_patterns = patterns(ops)
+    fused = any(row.name.endswith(_FUSED) for row in tops)
+    found_patterns = [one for one in patterns(ops) if not (fused and one.layer == "attention")]
     share: dict[int, float] = {}
     for pattern in found_patterns:
         total = sum(part.ns for part in pattern.parts)

@@ -55,7 +55,7 @@ _CALLS = 262_144
 _KINDS = ("elementwise", "reduction", "optimizer", "copy", "cast")
 
 
-@rule("CMP016", state="preview", cause=Cause.DENSE_TABLE_GRADIENTS, cases=("CMP-44", "CMP-42"))
+@rule("CMP016", state="stable", cause=Cause.DENSE_TABLE_GRADIENTS, cases=("CMP-44", "CMP-42"))
 def dense_embedding_gradient(
     job: Job, tables: Rows[DenseTable], ops: Rows[OperatorCost], computes: Rows[StepCompute]
 ) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ from hermes.profiles.rules.rule import rule
 LIMIT = DOUBT
 
 
-@rule("ENV004", state="preview", cause=Cause.CHECKS_OF_NUMBERS, cases=("CPU-22", "ENV-05"))
+@rule("ENV004", state="stable", cause=Cause.CHECKS_OF_NUMBERS, cases=("CPU-22", "ENV-05"))
 def anomaly_checks(job: Job, events: Rows[HostEvents]) -> Iterator[Finding]:
     """At most one finding."""
     found = host_loss(job, "checking numbers", LIMIT, lambda split: event_cost(job, events, split.rank, CHECKS))

@@ -18,7 +18,8 @@ When it happens in one of hundreds of steps: the cost is per step of the capture
 
 ## What to do
 
-Freeze what start-up made, turn automatic collection off, and collect at the same step on all ranks.
+Where the program calls `gc.collect` in the loop, delete the call. Else freeze what start-up made, turn automatic
+collection off, and collect at the same step on all ranks.
 
 ## How to check
 
@@ -29,7 +30,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.knowledge.host_work import GC
+from hermes.knowledge.host_work import COLLECT, GC
+from hermes.model.code_measures import NamedLine
 from hermes.model.finding import Action, Cause, Finding
 from hermes.model.host_measures import Before, HostEvents
 from hermes.model.job import Job, Rows
@@ -50,14 +52,19 @@ from hermes.profiles.rules._host import (
     within,
 )
 from hermes.profiles.rules._input import where_verb
-from hermes.profiles.rules.rule import rule
+from hermes.profiles.rules.rule import by_share, rule
 
+ASKED = Limit(value=0.5, unit="of it is in calls of gc.collect", source="docs/evidence/host-limits.md")
 LIMIT = Limit(value=0.01, unit="of step", source="docs/evidence/host-limits.md")
 
 
 @rule("CPU006", state="stable", cause=Cause.GARBAGE_COLLECTION, cases=("CPU-30", "CPU-31", "CPU-33", "CPU-46"))
 def garbage_collection(
-    job: Job, free: Rows[StepFree], events: Rows[HostEvents], unprofiled: Rows[Before]
+    job: Job,
+    free: Rows[StepFree],
+    events: Rows[HostEvents],
+    unprofiled: Rows[Before],
+    named: Rows[NamedLine],
 ) -> Iterator[Finding]:
     """At most one finding."""
     length = counted_step(job, unprofiled, "gc_ns")
@@ -68,6 +75,8 @@ def garbage_collection(
         return
     rank = found.worst.rank
     row = events_of(events, rank, GC)
+    asked = row is not None and by_share(ASKED, _asked_ns(row) / max(row.ns or 0, 1))
+    lines = tuple(one.line for one in named if (one.rank, one.kind, one.name) == (rank, "event", GC))[:1]
     yield Finding(
         title=f"Collecting garbage {where_verb(job, found)}{on(job, found)}",
         ranks=found.ranks,
@@ -86,15 +95,33 @@ def garbage_collection(
         replay=("host:garbage-collection=0",) if has_device(job, rank) else (),
         apart=not within(free, rank, {GC}),
         actions=(
-            Action(
+            _delete(lines) if asked else Action(
                 title="Collect when you choose, on all ranks at once",
                 do="After start-up: gc.collect(); gc.freeze(); gc.disable(). Then every 500 steps: gc.collect(). "
-                "Megatron: --manual-gc --manual-gc-interval 100. Drop gc.collect() from the loop.",
+                "Megatron: --manual-gc --manual-gc-interval 100.",
                 verify="No collection is left in most steps, and free time falls.",
                 risk="Memory of reference cycles stays until the next collection: watch it.",
                 source="Python documentation of gc: freeze, disable; msprof-analyze's advisor on collections",
             ),
         ),
+    )
+
+
+def _asked_ns(row: HostEvents) -> int:
+    return sum(ns for name, _, ns in row.names if name == COLLECT)
+
+
+def _delete(lines: tuple[str, ...]) -> Action:
+    """What to do about a call that the program makes itself."""
+    place = lines[0].partition(" ")[0] if lines else ""
+    return Action(
+        title=f"Delete gc.collect() at {place}" if place else "Delete gc.collect() from the loop",
+        do="The call walks all objects each time. Delete it: reference counts free tensors, and Python collects cycles "
+        "by itself. Where memory must be given back, do it once an epoch.",
+        verify="No collection is left in most steps, and the step shortens by the cost.",
+        risk="Memory of reference cycles stays until the next collection: watch it.",
+        source="Python documentation of gc",
+        whole=True,
     )
 
 

@@ -17,7 +17,9 @@ In the first step of a capture alone, and for data that lies in memory and needs
 ## What to do
 
 Give the loader worker processes, or do once and offline what does not depend on chance. Where most of the time is
-reading, bring the files nearer first: to a local disk, in few large files.
+reading, bring the files nearer first: to a local disk, in few large files. Workers gain nothing where they have no core
+of their own, and lose where the loader is read for a few batches only, for they are started each time: there make the
+batches themselves cheaper.
 
 ## How to check
 
@@ -28,20 +30,24 @@ take less than a millisecond.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hermes.knowledge.host_work import DATA
-from hermes.model.finding import Action, Cause, Evidence, Finding
-from hermes.model.host_measures import Before
+from hermes.model.code_measures import CodeLine
+from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.host_measures import Before, SettingValues
 from hermes.model.input_measures import Fetches, InputRates
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
 from hermes.profiles.rules._component import Loss
-from hermes.profiles.rules._host import blamed, bound, fact, has_device, on, within
+from hermes.profiles.rules._host import blamed, bound, fact, has_device, on, setting, within
 from hermes.profiles.rules._input import fetch_loss, fetches_of, loop_facts, one_long_fetch, waits_before, where_verb
+from hermes.profiles.rules._threads import CORES
 from hermes.profiles.rules.rule import rule
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
+CHEAPER = Limit(value=0.5, unit="of making batches is won at least", source="docs/evidence/host-limits.md")
 MOSTLY = Limit(value=0.5, unit="of fetching", source="docs/evidence/host-limits.md")
 
 
@@ -52,7 +58,13 @@ MOSTLY = Limit(value=0.5, unit="of fetching", source="docs/evidence/host-limits.
     cases=("IO-02", "IO-03", "IO-04", "IO-11", "IO-15", "IO-18", "IO-19", "IO-20", "IO-21"),
 )
 def no_workers(
-    job: Job, free: Rows[StepFree], fetches: Rows[Fetches], rates: Rows[InputRates], unprofiled: Rows[Before]
+    job: Job,
+    free: Rows[StepFree],
+    fetches: Rows[Fetches],
+    rates: Rows[InputRates],
+    unprofiled: Rows[Before],
+    settings: Rows[SettingValues],
+    lines: Rows[CodeLine],
 ) -> Iterator[Finding]:
     """At most one finding."""
     found = fetch_loss(job, fetches, unprofiled, "fetching batches", LIMIT, ("main process",))
@@ -61,6 +73,7 @@ def no_workers(
         return
     rank = row.rank
     part = _part(row)
+    alone = _without_workers(job, settings, row)
     yield Finding(
         cause=_CAUSES.get(part, Cause.OF_RULE),
         title=f"Making batches in the training process {where_verb(job, found)}{on(job, found)}",
@@ -68,12 +81,53 @@ def no_workers(
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=bound(job, found, "a batch is always ready", before=waits_before(job, unprofiled, rank)),
+        gain=_gain(job, unprofiled, found, alone=bool(alone)),
         confidence=round((0.5 if one_long_fetch(row) else 0.9) * job.certainty, 2),
         evidence=(*found.evidence, *loop_facts(job, rates, unprofiled, row), *_parts(job, row)),
         replay=("host:data-loading=0",) if has_device(job, rank) else (),
         apart=not within(free, rank, {DATA}),
-        actions=_actions(rates, found, part),
+        actions=(_cheaper(lines, rank, alone),) if alone else _actions(rates, found, part),
+    )
+
+
+def _without_workers(job: Job, settings: Rows[SettingValues], row: Fetches) -> str:
+    """Why workers would gain nothing; empty where they may."""
+    cores = setting(settings, row.rank, CORES)
+    if cores is not None and cores.isdecimal() and int(cores) <= len(job.steps.counts):
+        return f"the process has {cores} core{'' if cores == '1' else 's'}, and workers would share what the loop needs"
+    if (row.epochs or 0) >= row.steps:
+        return "the loader is read anew in each step, and its workers would be started as often"
+    return ""
+
+
+def _gain(job: Job, unprofiled: Rows[Before], found: Loss, *, alone: bool) -> Gain:
+    gain = bound(job, found, "a batch is always ready", before=waits_before(job, unprofiled, found.worst.rank))
+    if not alone or has_device(job, found.worst.rank):
+        return gain
+    method = "the host's own time: batches are made in half of it, or in none"
+    return replace(gain, low_ns=round(gain.low_ns * CHEAPER.value), method=method, replayed=False)
+
+
+def _cheaper(lines: Rows[CodeLine], rank: int, why: str) -> Action:
+    """What to do where the loop itself must make the batches."""
+    inside = [row for row in lines.of(rank) if row.within == DATA and row.place]
+    most = max(inside, key=lambda row: (row.own_ns, row.place), default=None)
+    at = f" at {most.said}" if most else ""
+    own = (
+        "What it does for each sample or batch and gives the same each time, do once: open and read files in __init__, "
+        "keep offsets or decoded samples, index arrays instead of searching."
+    )
+    sliced = (
+        "Where samples are rows of tensors, take a batch by one index, x[order[i : i + n]], in place of a call, a "
+        "select and a stack for each row."
+    )
+    return Action(
+        title=f"Make batches cheaper{at}",
+        do=f"{own if most else sliced} {sliced if most else own} Workers would not help: {why}.",
+        verify="The calls of __next__ take a small part of the step.",
+        risk="Memory for what is kept.",
+        source="PyTorch documentation of torch.utils.data: memory and start of worker processes",
+        whole=True,
     )
 
 

@@ -14,7 +14,8 @@ meanwhile.
 ## When it is not a problem
 
 When the capture holds the only start of a long epoch: the share of an epoch is what counts, and a short capture
-overstates it.
+overstates it. Where not each step of the capture starts one, and waits of the steps before it do not tell, the finding
+is a preview.
 
 ## What to do
 
@@ -45,11 +46,12 @@ _WHAT = "starting iterators of the loader"
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("IO003", state="preview", cause=Cause.WORKERS_STARTED_ANEW, cases=("IO-06", "IO-24"))
+@rule("IO003", state="stable", cause=Cause.WORKERS_STARTED_ANEW, cases=("IO-06", "IO-24"))
 def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Iterator[Finding]:
     """At most one finding."""
     # What is left out of the steps before, as evaluations are, starts iterators of its own.
-    found, earlier = seen_or_counted(_in_capture(job, fetches), _before(job, fetches, unprofiled))
+    before = _before(job, fetches, unprofiled)
+    found, earlier = seen_or_counted(_in_capture(job, fetches), before)
     row = fetches_of(fetches, found.worst.rank) if found else None
     if found is None or row is None:
         return
@@ -61,6 +63,7 @@ def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> 
         share=found.share,
         gain=bound(job, found, "workers stay over epochs", before=earlier),
         confidence=round(0.6 * job.certainty, 2),
+        state="stable" if before is not None or (row.epochs or 0) >= row.steps else "preview",
         evidence=(
             *found.evidence,
             fact(job, row.rank, "iterators made a step", (row.epochs or 0) / max(1, row.steps), "iterators"),
@@ -70,11 +73,12 @@ def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> 
         actions=(
             Action(
                 title="Keep the workers over epochs",
-                do="loader = DataLoader(…, num_workers=8, persistent_workers=True), made once, outside of the loop "
-                "over epochs; the same for the loader of the evaluation.",
+                do="Give the DataLoader persistent_workers=True, and make it once, outside of the loop over epochs; the "
+                "same for the loader of the evaluation.",
                 verify="DataLoader.__iter__ takes a small part of the next capture around the start of an epoch.",
                 risk="The memory of the workers stays taken, and changes of the dataset object do not reach them.",
                 source="PyTorch documentation of torch.utils.data: persistent_workers",
+                whole=True,
             ),
         ),
     )

@@ -14,7 +14,8 @@ collective.
 
 ## When it is not a problem
 
-When the capture happens to hold one of few checkpoints: the interval between two of them is what counts.
+When the capture happens to hold one of few checkpoints: the interval between two of them is what counts. Where fewer
+than half of its steps save, and no steps before it were counted, the finding is a preview.
 
 ## What to do
 
@@ -57,6 +58,7 @@ from hermes.profiles.rules._host import (
 from hermes.profiles.rules._input import where_verb
 from hermes.profiles.rules.rule import by_share, rule
 
+OFTEN = Limit(value=0.5, unit="of steps save or log", source="docs/evidence/cpu012.md")
 SAVED = "save_ns"
 _WHAT = "saving and logging"
 COPY = Limit(value=0.3, unit="of a save is left at most", source="docs/evidence/host-limits.md")
@@ -64,7 +66,7 @@ BACK = Limit(value=0.25, unit="of saving and logging is torch.load", source="doc
 LIMIT = Limit(value=0.02, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("IO006", state="preview", cause=Cause.CHECKPOINT_OR_LOGGING, cases=("IO-27", "IO-16", "IO-17", "IO-24", "MEM-15"))
+@rule("IO006", state="stable", cause=Cause.CHECKPOINT_OR_LOGGING, cases=("IO-27", "IO-16", "IO-17", "IO-24", "MEM-15"))
 def saving_blocks(
     job: Job, free: Rows[StepFree], events: Rows[HostEvents], unprofiled: Rows[Before]
 ) -> Iterator[Finding]:
@@ -75,7 +77,9 @@ def saving_blocks(
     rank = found.worst.rank
     row = events_of(events, rank, CHECKPOINT)
     back = _reads_back(events, rank)
+    often = earlier or (row is not None and (row.steps_hit or 0) >= OFTEN.value * row.steps)
     yield Finding(
+        state="stable" if often else "preview",
         cause=Cause.TENSORS_IN_FILES if back else Cause.OF_RULE,
         title=f"{_TITLES[back]} {where_verb(job, found)}{on(job, found)}",
         ranks=found.ranks,

@@ -42,7 +42,7 @@ from hermes.profiles.rules.rule import rule
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("IO007", state="preview", cause=Cause.LISTS_TO_TENSORS, cases=("IO-13", "CPU-20"))
+@rule("IO007", state="stable", cause=Cause.LISTS_TO_TENSORS, cases=("IO-13", "CPU-20"))
 def lists_to_tensors(job: Job, events: Rows[HostEvents]) -> Iterator[Finding]:
     """At most one finding."""
     alone = host_loss(job, "making tensors of lists", LIMIT, lambda split: _converted(job, events, split.rank))

@@ -13,7 +13,8 @@ paid for nothing.
 
 ## When it is not a problem
 
-When the model does not fit without it, or the memory that it frees pays for a larger batch.
+When the model does not fit without it, or the memory that it frees pays for a larger batch: of a device the finding is
+a preview, unless a quarter of its memory is known to stay free.
 
 ## What to do
 
@@ -35,12 +36,13 @@ from hermes.model.memory_measures import MemoryPeak, Recompute
 from hermes.profiles.measure.memory.headroom import Headroom
 from hermes.profiles.rules._component import loss
 from hermes.profiles.rules._host import blamed, bound, fact, has_device, on, step_ns
-from hermes.profiles.rules.rule import rule
+from hermes.profiles.rules.rule import by_share, rule
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
+ROOM = Limit(value=0.25, unit="of the device's memory is free in its fullest step", source="a choice: longer batches and fragmentation take some")
 
 
-@rule("MEM005", state="preview", cause=Cause.RECOMPUTATION, cases=("MEM-05", "MEM-06", "CMP-43"))
+@rule("MEM005", state="stable", cause=Cause.RECOMPUTATION, cases=("MEM-05", "MEM-06", "CMP-43"))
 def recomputation(
     job: Job, peaks: Rows[MemoryPeak], recomputed: Rows[Recompute], rooms: Rows[Headroom]
 ) -> Iterator[Finding]:
@@ -57,6 +59,7 @@ def recomputation(
         share=found.share,
         gain=bound(job, found, "nothing is computed again, and memory suffices"),
         confidence=round(0.7 * job.certainty, 2),
+        state="stable" if _has_room(job, rooms, row.rank) else "preview",
         evidence=(*found.evidence, *_facts(job, peaks, row), *_left(job, rooms, row.rank)),
         actions=(
             Action(
@@ -74,6 +77,12 @@ def recomputation(
 
 def _fullest(rooms: Rows[Headroom], rank: int) -> Headroom | None:
     return min(rooms.of(rank), key=lambda room: room.free_bytes, default=None)
+
+
+def _has_room(job: Job, rooms: Rows[Headroom], rank: int) -> bool:
+    """Whether memory is not short, as far as it is known; a host has more than its models, else it would swap."""
+    room = _fullest(rooms, rank)
+    return not has_device(job, rank) if room is None else by_share(ROOM, room.free_bytes / room.capacity_bytes)
 
 
 def _left(job: Job, rooms: Rows[Headroom], rank: int) -> Iterator[Evidence]:
