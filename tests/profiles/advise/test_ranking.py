@@ -164,11 +164,10 @@ def test_nothing_is_explained_by_what_costs_a_small_part_of_it(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
     loading = replace(finding("IO001", low=600, high=600), cause=Cause.DATA_LOADING, lines=("train.py:50 `main`",))
-    pause = replace(
-        finding("CPU006", low=20, high=20), cause=Cause.GARBAGE_COLLECTION, lines=("train.py:50 `main`",)
-    )
+    pause = replace(finding("CPU006", low=20, high=20), cause=Cause.GARBAGE_COLLECTION, lines=("train.py:50 `main`",))
     found = rank([loading, pause], replaying({"IO001": 600, "CPU006": 20}), floor)
-    assert [(one.code, one.explained_by) for one in found.findings][0] == ("IO001", ())
+    first = found.findings[0]
+    assert (first.code, first.explained_by) == ("IO001", ())
 
 
 def test_what_is_unlikely_does_not_stand_before_what_it_may_explain(

@@ -144,7 +144,8 @@ def test_the_workers_that_are_needed_are_in_the_cure(measures: Make, split: Make
 
 def test_without_a_core_for_workers_cheaper_batches_are_advised(measures: Make, blind: Make, fetches: Make) -> None:
     host = HostSide(
-        fetches=(fetches("main process", 300),), settings=(SettingValues(source="job", name="cpu.cores", values=(("1", (0,)),), absent=()),)
+        fetches=(fetches("main process", 300),),
+        settings=(SettingValues(source="job", name="cpu.cores", values=(("1", (0,)),), absent=()),),
     )
     finding = found(io001.no_workers, measures([blind()], host=host))
     (action,) = finding.actions

@@ -29,7 +29,12 @@ def test_a_stable_rule_has_two_captures_or_one_and_a_case_or_a_tool_and_is_silen
     _, captures, silent, why = ROWS[rule.code]
     assert int(silent) >= 3
     direct = why.startswith("direct evidence: ") and rule.cases
-    assert captures.count("`") >= 4 or (captures.count("`") == 2 and why.startswith("a capture and ")) or "tool" in why or direct
+    assert (
+        captures.count("`") >= 4
+        or (captures.count("`") == 2 and why.startswith("a capture and "))
+        or "tool" in why
+        or direct
+    )
 
 
 def test_no_row_is_left_of_a_rule_that_is_gone() -> None:

@@ -71,7 +71,7 @@ HALF = Limit(
 )
 MORE = Limit(
     value=0.8,
-    unit="of what a function takes longer than on the others must be more than what it takes longer for the function that differs least",
+    unit="of how much longer a function takes must still be more than of the one that differs least",
     source="docs/accuracy.md",
 )
 

@@ -13,8 +13,8 @@ Every part reads its input from memory and writes its output back. One kernel ke
 
 ## When it is not a problem
 
-When the step is bound by something else; when the parts differ from the layer's definition on purpose. Attention is left
-out where the program calls the fused operator already, which then takes it apart: for dropout on a processor, or a
+When the step is bound by something else; when the parts differ from the layer's definition on purpose. Attention is
+left out where the program calls the fused operator already, which then takes it apart: for dropout on a processor, or a
 mask that no kernel takes.
 
 ## What to do

@@ -95,7 +95,9 @@ def garbage_collection(
         replay=("host:garbage-collection=0",) if has_device(job, rank) else (),
         apart=not within(free, rank, {GC}),
         actions=(
-            _delete(lines) if asked else Action(
+            _delete(lines)
+            if asked
+            else Action(
                 title="Collect when you choose, on all ranks at once",
                 do="After start-up: gc.collect(); gc.freeze(); gc.disable(). Then every 500 steps: gc.collect(). "
                 "Megatron: --manual-gc --manual-gc-interval 100.",

@@ -39,7 +39,11 @@ from hermes.profiles.rules._host import blamed, bound, fact, has_device, on, ste
 from hermes.profiles.rules.rule import by_share, rule
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
-ROOM = Limit(value=0.25, unit="of the device's memory is free in its fullest step", source="a choice: longer batches and fragmentation take some")
+ROOM = Limit(
+    value=0.25,
+    unit="of the device's memory is free in its fullest step",
+    source="a choice: longer batches and fragmentation take some",
+)
 
 
 @rule("MEM005", state="stable", cause=Cause.RECOMPUTATION, cases=("MEM-05", "MEM-06", "CMP-43"))
