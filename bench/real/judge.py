@@ -10,6 +10,9 @@ from bench.real.expert import Opinion
 from hermes.model.finding import Cause
 from hermes.model.plan import Advice
 from hermes.model.report import Report
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.advise.ranges import Known
+from hermes.profiles.advise.room import Room
 
 AMONG = 3
 """An expert's other cause is to be among so many actions."""
@@ -75,8 +78,9 @@ def _untrue(report: Report, opinion: Opinion) -> Iterator[str]:
 def impossible(report: Report) -> Iterator[str]:
     """Gains beyond the cost, the step, or what physics leaves, and stories that do not agree."""
     step = report.plan.floor.step_ns
+    known = Known(floor=report.plan.floor, room=Room.of(JobSteps(report.steps)))
     for one in report.findings:
-        if one.gain.high_ns > one.cost_ns:
+        if one.gain.high_ns > known.most_ns(one.cost_ns, one.replay):
             yield f"{one.code}: a gain of {one.gain.high_ns} ns for a cost of {one.cost_ns}"
         if step and one.cost_ns > step:
             yield f"{one.code}: a cost of {one.cost_ns} ns in a step of {step}"

@@ -134,6 +134,37 @@ def test_an_unknown_error_stays_unknown_along_a_chain() -> None:
     assert [one.error_ns for one in found] == [0, None, None]
 
 
+def handed(rank: int, peer: int, ops_and_ends: list[tuple[str, int]]) -> pl.DataFrame:
+    """Sends and receives by end, each of 100 ns."""
+    rows = [
+        {
+            "rank": rank, "comm_id": 100 + place, "name": f"p2p_{place}", "op": op, "group": "pp", "peer": peer,
+            "start_ns": end - 100, "dur_ns": 100,
+        }
+        for place, (op, end) in enumerate(ops_and_ends)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+@pytest.mark.parametrize(("back", "told"), [("recv", 40_000), ("send", 0)])
+def test_transfers_in_both_directions_tell_clocks_and_those_in_one_do_not(back: str, told: int) -> None:
+    here = [("send", place * SPACING) if place % 2 else (back, place * SPACING) for place in range(20)]
+    other = {"send": "recv", "recv": "send"}
+    there = [(other[op], end - 40_000) for op, end in here]
+    found = second({0: "a", 1: "a"}, {0: handed(0, 1, here), 1: handed(1, 0, there)})
+    assert (found.offset_ns, found.method) == (told, "collectives" if told else "same host")
+
+
+def test_that_two_ranks_share_a_host_counts_only_where_no_chain_tells_their_clocks() -> None:
+    skewed = [series(*[0] * 20, skew=place * 40_000) for place in range(3)]
+    middle = pl.concat([ops(1, skewed[1]), ops(1, skewed[1], group="h")])
+    few = dict(list(skewed[2].items())[:2])
+    last = pl.concat([ops(2, few, group="world"), ops(2, skewed[2], group="h")])
+    first = pl.concat([ops(0, skewed[0]), ops(0, dict(list(skewed[0].items())[:2]), group="world")])
+    found = clock_offsets({0: "a", 1: "a", 2: "a"}, {0: first, 1: middle, 2: last})
+    assert [one.offset_ns for one in found] == [0, 40_000, 80_000]
+
+
 def test_a_rank_on_the_host_of_a_placed_one_moves_with_it() -> None:
     found = clock_offsets(
         {0: "a", 1: "b", 2: "b"}, {0: ops(0, series(0, 0)), 1: ops(1, series(0, 0, skew=SKEW)), 2: ops(2, {})}

@@ -30,7 +30,7 @@ def staged(measures: Make, split: Split, line: Pipeline) -> Given:
 def test_the_stage_that_computes_longest_is_blamed(measures: Make, split: Split) -> None:
     finding = only(par001.uneven_stages, staged(measures, split, pipeline(400, 600)))
     assert (finding.cost_ns, finding.blames, finding.ranks) == (100, ("stage 1",), (1,))
-    assert finding.replay == ("compute:0=1.25", "compute:1=0.8333")
+    assert finding.replay == ("layers:0=1.25", "layers:1=0.8333")
 
 
 @pytest.mark.parametrize("computes", [(500, 500), (476, 524), (5, 15)])

@@ -22,6 +22,7 @@ from hermes.profiles.whatif.replay import Prediction, predict, predictions, repl
 from hermes_testing import Fault, FaultKind, Job
 
 FOUR = Job(ranks=4, steps=2, layers=4)
+STAGES = Job(ranks=4, steps=3, layers=8, pp=2)
 EIGHT = Job(ranks=8, steps=2, layers=4, tp=2, pp=2)
 
 
@@ -88,6 +89,31 @@ def test_all_compute_of_a_rank_can_be_made_shorter(modelled: Callable[..., JobSt
     found = predict(slow, [parse(f"compute:0={1 / 1.3}")])
     assert found.low_ns == pytest.approx(length(slow) - length(healthy), rel=0.02)
     assert predict(slow, [parse("compute:1=0.5")]).low_ns == 0
+
+
+def test_layers_take_their_gradients_along_and_leave_what_a_stage_has_once(modelled: Callable[..., JobStep]) -> None:
+    job = modelled(FOUR)
+    state = State.of(job)
+    parse("layers:0=0.5").apply(job, state)
+    changed = state.dur != job.graph.dur
+    assert set(job.graph.rank[changed]) == {0}
+    assert set(job.component[changed]) == {"compute", "comm"}
+    reduced = (job.component == "comm") & (job.graph.rank == 0)
+    sizes, counts = np.unique(job.bytes[changed & reduced], return_counts=True)
+    assert (len(sizes), counts.tolist()) == (1, [2 * FOUR.layers])
+    # The embedding and the norm are reduced once a step.
+    assert len(set(job.bytes[reduced & ~changed])) == 2
+
+
+def test_stages_that_are_evened_out_give_what_the_job_with_even_stages_does(modelled: Callable[..., JobStep]) -> None:
+    even = modelled(STAGES)
+    stages = {rank: int(even.graph.dur[(even.component == "compute") & (even.graph.rank == rank)].sum())
+              for rank in range(4)}  # fmt: skip
+    slow = modelled(STAGES, "pipeline_imbalance")
+    own = {rank: int(slow.graph.dur[(slow.component == "compute") & (slow.graph.rank == rank)].sum())
+           for rank in range(4)}  # fmt: skip
+    found = predict(slow, [parse(f"layers:{rank}={stages[rank] / own[rank]:.4f}") for rank in range(4)])
+    assert found.low_ns == pytest.approx(length(slow) - length(even), rel=0.35)
 
 
 def test_a_transfer_that_stalls_gets_the_usual_length_and_no_other_changes(modelled: Callable[..., JobStep]) -> None:

@@ -45,6 +45,7 @@ def drawn() -> JobStep:
         component=component,
         name=component,
         type=component,
+        bytes=ints([NONE] * count),
         reason=np.zeros((2, 1)),
         begin_ns=BEGIN,
     )

@@ -10,6 +10,8 @@ SYNCHRONISING = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "ba
 """A member leaves these only when every member has arrived; a broadcast or a send lets the first go early."""
 ROOTED = ("broadcast", "reduce", "scatter", "gather")
 """Of one member and all others: only who receives must wait."""
+BETWEEN_TWO = ("send", "recv", "send_recv")
+"""From one rank to another: of a pipeline, from stage to stage."""
 
 
 def synchronising(comm_op: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from hermes.model.finding import Cause
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.typical_step import JobSteps
+from hermes.profiles.advise.ranges import Known
 from hermes.profiles.advise.room import TOGETHER, Room, of_host
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
@@ -55,14 +56,16 @@ def _sums(report: Report) -> Iterator[str]:
 
 def _gains(report: Report) -> Iterator[str]:
     longest = max((split.whole_ns for split in report.steps), default=0)
-    room = Room.of(JobSteps(report.steps)).host_ns
+    room = Room.of(JobSteps(report.steps))
+    known = Known(floor=report.plan.floor, room=room)
     for one in (*report.findings, *report.plan.minor):
         if not 0 <= one.gain.low_ns <= one.gain.high_ns:
             yield f"{one.code} gains from {one.gain.low_ns} to {one.gain.high_ns} ns"
-        if one.gain.high_ns > one.cost_ns and not one.endangers:
+        if one.gain.high_ns > known.most_ns(one.cost_ns, one.replay) and not one.endangers:
             yield f"{one.code} gains {one.gain.high_ns} ns and costs {one.cost_ns}"
-        if room and one.gain.replayed and of_host(one.replay) and one.gain.high_ns > room and not one.endangers:
-            yield f"{one.code} gains {one.gain.high_ns} ns on the host, and the device is free for {room}"
+        free = room.host_ns
+        if free and one.gain.replayed and of_host(one.replay) and one.gain.high_ns > free and not one.endangers:
+            yield f"{one.code} gains {one.gain.high_ns} ns on the host, and the device is free for {free}"
         if longest and one.cost_ns > longest:
             yield f"{one.code} costs {one.cost_ns} ns of a step of {longest}"
 

@@ -10,7 +10,7 @@ from hermes.knowledge.cases import Case
 from hermes.model.finding import Action, Finding
 from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
 from hermes.profiles.advise.fitting import Fit, effort
-from hermes.profiles.advise.ranges import ranged, spread_of, with_ranges
+from hermes.profiles.advise.ranges import Known, ranged, spread_of, with_ranges
 from hermes.profiles.advise.ranking import Ranking, Replay, awaited, untold
 from hermes.profiles.advise.room import TOGETHER
 
@@ -32,13 +32,13 @@ def plan(
     first = untold(ranking.problems)
     ordered = _in_turn(_merged(made, replay, step_ns), first.code if first else "", behind, replay)
     costs = {one.code: one.cost_ns for one in ranking.findings}
-    actions = _notable([_in_range(one, costs, step_ns) for one in ordered], ranking)
+    actions = _notable([_in_range(one, costs, ranking.known, step_ns) for one in ordered], ranking)
     return Plan(
         floor=floor,
         actions=actions,
         combined=_combined(actions, replay, floor, steps, step_ns),
         captures=tuple(captures),
-        minor=with_ranges(ranking.minor),
+        minor=with_ranges(ranking.minor, ranking.known),
         unprofiled=ranking.unprofiled,
     )
 
@@ -50,9 +50,9 @@ def _notable(actions: Sequence[Advice], ranking: Ranking) -> tuple[Advice, ...]:
     return tuple(kept or actions[:1])
 
 
-def _in_range(one: Advice, costs: Mapping[str, int], step_ns: int) -> Advice:
+def _in_range(one: Advice, costs: Mapping[str, int], known: Known, step_ns: int) -> Advice:
     """An action with its gain as the range that such cures gave."""
-    gain = ranged(one.gain, one.specs, sum(costs.get(code, 0) for code in one.codes))
+    gain = ranged(one.gain, one.specs, known.most_ns(sum(costs.get(code, 0) for code in one.codes), one.specs))
     # The step without its profiler may be shorter than what was lost in the captured one.
     most = max(step_ns, one.gain.high_ns)
     gain = replace(gain, low_ns=min(gain.low_ns, most), high_ns=min(gain.high_ns, most))

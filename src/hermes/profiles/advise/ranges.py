@@ -1,15 +1,19 @@
 """How far a replayed gain is from what a cure gives: the spread that was seen between both, by kind of change.
 
 A replay is one number and no promise. From jobs simulated again without their fault, and from real pairs of before and
-after, it is known how far the truth lies from it; a gain is told as that range, within what the loss costs.
+after, it is known how far the truth lies from it; a gain is told as that range, within what the loss costs, as far as
+that is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import hypot
 
 from hermes.model.finding import Finding, Gain
+from hermes.model.plan import NoiseFloor
+from hermes.profiles.advise.room import Room, of_host
 
 SOURCE = "docs/accuracy.md, random jobs"
 
@@ -25,16 +29,25 @@ class Spread:
 _USUAL = Spread(least=0.75, most=1.35)
 _OF_KIND: dict[str, Spread] = {
     # How much of the host's work on a launch a graph or a compiler takes off is not known beforehand.
-    "launch": Spread(least=0.55, most=1.35),
-    "sync": Spread(least=0.5, most=1.35),
+    "launch": Spread(least=0.65, most=1.3),
+    "sync": Spread(least=0.65, most=1.3),
     "op": Spread(least=0.75, most=1.25),
     "compute": Spread(least=0.75, most=1.25),
+    # Of what a stage has besides layers not all is known.
+    "layers": Spread(least=0.75, most=1.5),
     "rank": Spread(least=0.7, most=1.35),
     "host": Spread(least=0.75, most=1.25),
-    "comm": Spread(least=0.6, most=1.4),
-    "copy": Spread(least=0.6, most=1.4),
+    # That all is hidden is the best that can be: the last transfers of a step have nothing beside them.
+    "comm": Spread(least=0.6, most=1.2),
+    "copy": Spread(least=0.65, most=1.3),
 }
 """By the first word of a change; of several changes the widest."""
+
+
+_BESIDE, _BESIDE_LAUNCHES = 0.05, 0.5
+"""What a count may have missed, as a share of it: of the costs of random jobs all lie within the first."""
+_BY_CHANCE = 1.28 * 2**0.5
+"""Standard errors of a median within which the difference of two lies in four of five cases."""
 
 
 def spread_of(specs: Sequence[str]) -> Spread:
@@ -43,15 +56,36 @@ def spread_of(specs: Sequence[str]) -> Spread:
     return Spread(least=min(one.least for one in found), most=max(one.most for one in found))
 
 
-def ranged(gain: Gain, specs: Sequence[str], cost_ns: int) -> Gain:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """How well the costs of a capture are known: the noise of its steps, and what a step can lose at most."""
+
+    floor: NoiseFloor
+    room: Room
+
+    def most_ns(self, cost_ns: int, specs: Sequence[str] = ()) -> int:
+        """What a loss costs at most, as it was counted at `cost_ns`; never more than the step, or than a host can win.
+
+        A count is of recorded steps, which differ, as those after a cure will: both medians are off by chance. And it
+        does not see what a cause does to calls and tasks beside it; of launches, not what a slow host does between.
+        """
+        beside = _BESIDE_LAUNCHES if any(spec.startswith("launch:") for spec in specs) else _BESIDE
+        off = hypot(beside * cost_ns, _BY_CHANCE * self.floor.ns)
+        room = self.room.host_ns if specs and of_host(specs) else self.room.step_ns
+        return max(min(round(cost_ns + off), room or self.floor.step_ns), cost_ns)
+
+
+def ranged(gain: Gain, specs: Sequence[str], most_ns: int) -> Gain:
     """A gain as the range that a cure of it lies in; one that was not replayed is a bound, and stays that."""
     if not gain.replayed or not gain.low_ns or not specs:
         return gain
     spread = spread_of(specs)
-    high = max(min(round(gain.low_ns * spread.most), cost_ns), min(gain.low_ns, cost_ns))
+    high = max(min(round(gain.low_ns * spread.most), most_ns), min(gain.low_ns, most_ns))
     return replace(gain, low_ns=round(min(gain.low_ns, high) * spread.least), high_ns=high, middle_ns=gain.expected_ns)
 
 
-def with_ranges(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def with_ranges(findings: Sequence[Finding], known: Known) -> tuple[Finding, ...]:
     """The findings with their gains as ranges."""
-    return tuple(replace(one, gain=ranged(one.gain, one.replay, one.cost_ns)) for one in findings)
+    return tuple(
+        replace(one, gain=ranged(one.gain, one.replay, known.most_ns(one.cost_ns, one.replay))) for one in findings
+    )

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from hermes.model.finding import Cause, Finding
 from hermes.model.plan import Advice, NoiseFloor, Unprofiled
 from hermes.profiles.advise.profiler_cost import unprofiled_gain
+from hermes.profiles.advise.ranges import Known
+from hermes.profiles.advise.room import Room
 from hermes.profiles.rules.parts import above
 from hermes.profiles.whatif.replay import Prediction
 
@@ -38,6 +40,12 @@ class Ranking:
     preview: tuple[Finding, ...] = ()
     floor: NoiseFloor
     unprofiled: Unprofiled | None = None
+    room: Room = Room(step_ns=0, host_ns=0)
+
+    @property
+    def known(self) -> Known:
+        """How well the costs are known."""
+        return Known(floor=self.floor, room=self.room)
 
     @property
     def problems(self) -> tuple[Finding, ...]:
@@ -51,7 +59,11 @@ class Ranking:
 
 
 def rank(
-    findings: Sequence[Finding], replay: Replay, floor: NoiseFloor, unprofiled: Unprofiled | None = None
+    findings: Sequence[Finding],
+    replay: Replay,
+    floor: NoiseFloor,
+    unprofiled: Unprofiled | None = None,
+    room: Room | None = None,
 ) -> Ranking:
     """The findings in the order in which they are worth acting on, with gains of the step that is meant."""
     if unprofiled is not None:
@@ -69,6 +81,7 @@ def rank(
         preview=tuple(sorted((one for one in findings if one.state == "preview" and _counts(one, floor)), key=_key)),
         floor=floor,
         unprofiled=unprofiled,
+        room=room or Room(step_ns=floor.step_ns, host_ns=floor.step_ns),
     )
 
 

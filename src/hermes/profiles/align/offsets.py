@@ -1,4 +1,5 @@
-"""Offsets between the clocks of ranks, from the ends of collectives that all members leave together."""
+"""Offsets between the clocks of ranks, from the ends of what all members leave together: collectives, and transfers in
+both directions between two ranks."""
 
 from __future__ import annotations
 
@@ -61,9 +62,12 @@ def clock_offsets(hosts: Mapping[int, str | None], every: pl.DataFrame) -> tuple
             anchors=0,
             method="same host" if root == ranks[0] else "assumed",
         )
-        # Breadth first: the shortest chain of anchors has the smallest error.
-        queue = deque([root])
-        while queue:
+        # Breadth first: the shortest chain of anchors has the smallest error. That two share a host is taken for their
+        # clocks only where no chain tells.
+        queue, beside = deque([root]), dict[int, ClockOffset]()
+        while queue or beside:
+            if not queue:
+                queue.append(_placed_first(placed, beside))
             near = queue.popleft()
             own = ends.get(near)
             # All that share something with this rank are placed by it: nobody needs to ask for it again.
@@ -71,14 +75,26 @@ def clock_offsets(hosts: Mapping[int, str | None], every: pl.DataFrame) -> tuple
             for key in own.keys.tolist() if own else ():
                 close.update(open_keys.pop(key, ()))
             for rank in sorted(close - placed.keys()):
-                placed[rank] = _between(placed[near], rank, hosts, ends)
+                found = _between(placed[near], rank, hosts, ends)
+                if found.method == "same host":
+                    beside.setdefault(rank, found)
+                    continue
+                placed[rank] = found
+                beside.pop(rank, None)
                 queue.append(rank)
     return tuple(placed[rank] for rank in ranks)
 
 
+def _placed_first(placed: dict[int, ClockOffset], beside: dict[int, ClockOffset]) -> int:
+    """Place the lowest rank that nothing but its host tells of."""
+    rank = min(beside)
+    placed[rank] = beside.pop(rank)
+    return rank
+
+
 def _anchors(every: pl.DataFrame, ranks: int) -> tuple[dict[int, _Ends], dict[int, list[int]]]:
-    """The synchronising collectives of each rank, and by collective the ranks that have it."""
-    rows = every.filter(pl.col("manner") == "all")
+    """The synchronising collectives and the pairs of each rank, and by each of them the ranks that have it."""
+    rows = pl.concat([every.filter(pl.col("manner") == "all"), _both_ways(every)])
     if ranks > _FEW:
         rows = rows.filter(pl.col("start_ns").rank("ordinal").over("rank") <= _MOST_ANCHORS)
     rows = rows.select(
@@ -91,6 +107,16 @@ def _anchors(every: pl.DataFrame, ranks: int) -> tuple[dict[int, _Ends], dict[in
         for (rank,), mine in rows.sort("number").partition_by("rank", as_dict=True).items()
     }
     return own, dict(rows.group_by("number").agg("rank").iter_rows())
+
+
+def _both_ways(every: pl.DataFrame) -> pl.DataFrame:
+    """Sends and receives between two ranks of which each sends as much as it receives.
+
+    A send may end before its receive does: what that shifts in one direction the other shifts back.
+    """
+    rows = every.filter((pl.col("manner") == "pair") & pl.col("op").is_in(("send", "recv")))
+    sent = (pl.col("op") == "send").sum().over("rank", "peer")
+    return rows.filter(2 * sent == pl.len().over("rank", "peer")).with_columns(pl.lit("").alias("group"))
 
 
 def _between(near: ClockOffset, rank: int, hosts: Mapping[int, str | None], ends: Mapping[int, _Ends]) -> ClockOffset:

@@ -98,7 +98,7 @@ def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> R
         captured = sum(split.rank == known.rank for split in seen.splits)
         floor = without_profiler(floor, known.spread_ns, known.steps + captured)
     room = Room.of(JobSteps(seen.splits))
-    return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None, room), replay, floor, step)
+    return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None, room), replay, floor, step, room)
 
 
 def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobMeasures) -> Plan:

@@ -197,7 +197,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             host_calls=merged_top(found.rows(HostCallTop), notes, "host calls"),
             communication=merged_top(found.rows(CommunicationTop), notes, "communication"),
         ),
-        findings=with_ranges((*ranking.findings, *ranking.preview)),
+        findings=with_ranges((*ranking.findings, *ranking.preview), ranking.known),
         diagnostics=_gravest(notes),
         host=found.host,
         more=found.declared_rows(),

@@ -10,7 +10,6 @@ from hermes.base.errors import InputError
 from hermes.model.finding import Cause, Finding
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepPath
-from hermes.profiles.advise.ranges import spread_of
 from hermes.profiles.advise.room import Room, of_host
 from hermes.profiles.load import Loaded
 from hermes.profiles.pipeline.job_outline import JobOutline
@@ -25,7 +24,6 @@ _RANKS = 64
 _NAMED, _LETTERS = 3, 60
 # So far beyond what a rule counted a replay of it is believed.
 _BEYOND = 1.5
-_LAUNCH = "launch:"
 UNEXPLAINED = Limit(value=0.05, unit="of window", source="docs/evidence/noise.md")
 
 
@@ -76,10 +74,7 @@ def _within(finding: Finding, room: Room) -> Finding:
     cost = finding.cost_ns
     if finding.gain.replayed and of_host(finding.replay):
         # A replay also sees what the host's loss did to other ranks, and what it kept from running beside other work.
-        # A slow host is slow between its calls, too, where nothing is counted: a cure may give more still.
-        low, launches = finding.gain.low_ns, any(spec.startswith(_LAUNCH) for spec in finding.replay)
-        most = round(low * spread_of(finding.replay).most) if low > cost and launches else low
-        cost = max(cost, min(most, round(_BEYOND * cost), room.host_ns))
+        cost = max(cost, min(finding.gain.low_ns, round(_BEYOND * cost), room.host_ns))
     if finding.gain.replayed and finding.cause is Cause.STRAGGLER:
         # A wait that names its peer is one of several: a replay sees all collectives that the rank holds up.
         cost = max(cost, min(finding.gain.low_ns, room.waits_ns))

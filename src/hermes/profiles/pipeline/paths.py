@@ -22,6 +22,7 @@ _COMM_OP = (
     "op",
     "group",
     "library",
+    "bytes",
     "stream",
     "start_ns",
     "dur_ns",

@@ -15,7 +15,9 @@ from hermes.base.globs import literal
 from hermes.base.intervals import Ints
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON, REASONS
 from hermes.knowledge.host_work import OUTSIDE as UNNAMED
-from hermes.profiles.measure.path.event_graph import LAUNCHED, ORDER, OUTSIDE, WAITED
+from hermes.model.tables.collective import BETWEEN_TWO
+from hermes.profiles.measure.path.event_graph import DEVICE, LAUNCHED, ORDER, OUTSIDE, WAITED
+from hermes.profiles.measure.path.graph import LONGEST_SWITCH_NS, UNDER_WAY_NS
 from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.whatif.job import JobStep
 
@@ -25,12 +27,11 @@ _STALLED = 10
 """From so many times the usual length of a rank's operations of a kind on, one has stalled (`analyze.transfers`)."""
 # What no call covers between two launches is Python that hands over work; longer than this it may be anything.
 _BETWEEN_NS = 200_000
-# So long a launch may be under way; what keeps a task longer is no launch, and not known.
-_LATENCY_NS = 1_000_000
 _OF_TASKS = {"op": "compute", "comm": "comm", "copy": "copy"}
 _SPEC = re.compile(r"(?P<what>[a-z]+):(?P<which>.+?)(=(?P<to>[^=]+))?")
 _HINT = (
-    "such as op:MatMul*=0.5, host:data-loading=0, comm:overlap, rank:5=median, compute:5=0.8, sync:none or launch:graph"
+    "such as op:MatMul*=0.5, host:data-loading=0, comm:overlap, rank:5=median, compute:5=0.8, layers:5=0.8, "
+    "sync:none or launch:graph"
 )
 
 
@@ -82,8 +83,8 @@ def parse(spec: str) -> Change:
             return _host(spec, which, _factor(spec, to))
         if what == "rank" and to == "median" and which.isdecimal():
             return _rank(int(which))
-        if what == "compute" and to is not None and which.isdecimal():
-            return _compute(int(which), _factor(spec, to))
+        if what in _OF_RANK and to is not None and which.isdecimal():
+            return _OF_RANK[what](int(which), _factor(spec, to))
         if to is None and (what, which) in _PLAIN:
             return _PLAIN[(what, which)]
     raise InputError(f"{spec!r} is no change", where="--set", hint=_HINT)
@@ -188,6 +189,29 @@ def _compute(rank: int, factor: float) -> Change:
     return Change(spec=f"compute:{rank}={factor:g}", title=f"all compute of rank {rank} {_times(factor)}", apply=apply)
 
 
+def _layers(rank: int, factor: float) -> Change:
+    def apply(job: JobStep, state: State) -> None:
+        mine = job.graph.rank == rank
+        _scale_tasks(state, mine & ((job.component == "compute") | _of_layers(job, mine)), factor)
+
+    return Change(spec=f"layers:{rank}={factor:g}", title=f"rank {rank} has {factor:g} times its layers", apply=apply)
+
+
+def _of_layers(job: JobStep, mine: np.ndarray) -> np.ndarray:
+    """The transfers of a rank that come with layers, their gradients and exchanges: of a kind and size several a step.
+
+    A single one is of an embedding or a head, which stay, and what is sent between stages is as it was.
+    """
+    comm = mine & (job.component == "comm") & ~np.isin(job.type, BETWEEN_TWO)
+    nodes = np.flatnonzero(comm).tolist()
+    alike = Counter((job.type[node], int(job.bytes[node])) for node in nodes)
+    steps = 2 if job.graph.origins else 1
+    several = [node for node in nodes if alike[job.type[node], int(job.bytes[node])] > steps]
+    found = np.zeros(len(mine), dtype=bool)
+    found[several] = True
+    return found
+
+
 def _to_median(job: JobStep, state: State, rank: int) -> None:
     """Scale a rank's tasks by type, and its host work by reason, down to the median of the others."""
     others = _alike(job, rank)
@@ -251,10 +275,14 @@ def _graph(job: JobStep, state: State) -> None:
     _scale_host(state, slice(None), places, 0.0)
     unnamed = REASONS.index(UNNAMED)
     _scale_host(state, (state.reason[:, unnamed] > 0) & (state.reason[:, unnamed] <= _BETWEEN_NS), [unnamed], 0.0)
-    launches = (job.graph.kind == LAUNCHED) & (state.lag <= _LATENCY_NS)
+    launches = (job.graph.kind == LAUNCHED) & (state.lag <= UNDER_WAY_NS)
     state.lag[launches] = np.minimum(state.lag[launches], 0)
+    # However a launch was late, by a call or by what no call shows: a graph's tasks follow each other.
+    follows = (job.graph.kind == DEVICE) & (state.lag <= UNDER_WAY_NS)
+    state.lag[follows] = np.minimum(state.lag[follows], LONGEST_SWITCH_NS)
 
 
+_OF_RANK = {"compute": _compute, "layers": _layers}
 _PLAIN = {
     ("comm", "overlap"): Change(spec="comm:overlap", title="all communication is hidden", apply=_overlap),
     ("comm", "even"): Change(spec="comm:even", title="no transfer stalls", apply=_even),

@@ -21,7 +21,8 @@ from hermes.profiles.measure.path.step_path import RankRows, host_reasons
 class JobStep:
     """One step of all ranks that were read.
 
-    By node: `component` (`compute`, `comm`, `copy`, … or empty), `name` and `type` of its task. By edge: `reason`
+    By node: `component` (`compute`, `comm`, `copy`, … or empty), `name` and `type` of its task, and the `bytes` of a
+    transfer, -1 where they are not known. By edge: `reason`
     holds, for the edges of host work, nanoseconds by reason, in the order of `REASONS`; zero for all others.
 
     `begin_ns` is where the step begins, on the common clock: where the step before it is done, if that is part of the
@@ -32,6 +33,7 @@ class JobStep:
     component: np.ndarray
     name: np.ndarray
     type: np.ndarray
+    bytes: Ints
     reason: np.ndarray
     begin_ns: int
 
@@ -92,15 +94,17 @@ def job_step(
     """The step of several ranks from their parts and rows, and where they meet: in operations, in fused kernels."""
     graph = joined(parts, meetings, fused)
     component, name, kind = (np.full(len(graph.start), "", dtype=object) for _ in range(3))
+    sizes = np.full(len(graph.start), NONE, dtype=np.int64)
     reason = np.zeros((len(graph.pred), len(REASONS)), dtype=np.int64)
     for part in parts:
         own = rows[part.rank]
         _describe(graph, part, own, component, name, kind)
+        _measure(graph, part, own, sizes)
         _explain(graph, part, own, reason)
     finish = graph.finish
     begins = [int(finish[node]) for node in graph.origins.values()]
     begin = max(begins) if begins else min((part.start_ns + part.offset_ns for part in parts), default=0)
-    return JobStep(graph=graph, component=component, name=name, type=kind, reason=reason, begin_ns=begin)
+    return JobStep(graph=graph, component=component, name=name, type=kind, bytes=sizes, reason=reason, begin_ns=begin)
 
 
 def _describe(
@@ -116,6 +120,14 @@ def _describe(
         comm, kernel = int(tasks.comm[task]), int(tasks.kernel[task])
         name[node] = rows.comm_names[comm] if comm != NONE else rows.kernel_names[kernel]
         kind[node] = (ops[comm] if comm != NONE else types[kernel]) or ""
+
+
+def _measure(graph: EventGraph, part: Part, rows: RankRows, sizes: Ints) -> None:
+    """The bytes of each transfer of a rank."""
+    moved = dict(rows.comm_op.drop_nulls("bytes").select("comm_id", "bytes").iter_rows())
+    tasks = part.graph.tasks
+    for node in np.flatnonzero((graph.rank == part.rank) & (graph.task != NONE)).tolist():
+        sizes[node] = moved.get(int(tasks.comm[graph.task[node]]), NONE)
 
 
 def _explain(graph: EventGraph, part: Part, rows: RankRows, reason: np.ndarray) -> None:

@@ -24,7 +24,7 @@ def save(job: JobStep, path: Path) -> None:
     places = np.flatnonzero(job.reason)
     about: dict[str, object] = {"begin_ns": job.begin_ns, "reasons": list(REASONS)}
     made: dict[str, Any] = {name: getattr(job.graph, name) for name in _OF_GRAPH}
-    made |= {"reason_at": places, "reason": job.reason.ravel()[places]}
+    made |= {"bytes": job.bytes, "reason_at": places, "reason": job.reason.ravel()[places]}
     for name in _TEXTS:
         distinct = {text: place for place, text in enumerate(dict.fromkeys(getattr(job, name)))}
         made[name] = np.array([distinct[text] for text in getattr(job, name)], dtype=np.int32)
@@ -55,4 +55,4 @@ def _step(kept: Any) -> JobStep:
     reason = np.zeros((len(graph.pred), len(REASONS)), dtype=np.int64)
     reason.reshape(-1)[kept["reason_at"]] = kept["reason"]
     texts = {name: np.array(about[name], dtype=object)[kept[name]] for name in _TEXTS}
-    return JobStep(graph=graph, reason=reason, begin_ns=int(about["begin_ns"]), **texts)
+    return JobStep(graph=graph, bytes=kept["bytes"], reason=reason, begin_ns=int(about["begin_ns"]), **texts)

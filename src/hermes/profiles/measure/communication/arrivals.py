@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from hermes.model.measures import ArrivalWait
-from hermes.model.tables.collective import ROOTED, keyed, synchronising
+from hermes.model.tables.collective import BETWEEN_TWO, ROOTED, keyed, synchronising
 from hermes.profiles.measure.stacked import stacked
 
 # Beyond so many members a group goes by a digest of them: each of its operations bears the name.
@@ -22,7 +22,6 @@ _SPELLED = 64
 _MOST_PEERS = 32
 # Shorter waits are part of any transfer.
 _SHORTEST_NS = 20_000
-_BETWEEN_TWO = ("send", "recv", "send_recv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +133,7 @@ def identified(rank: int, comm_op: pl.DataFrame, group: pl.DataFrame) -> pl.Data
         if len(ranks) == 2 and rank in ranks and ranks[0] != ranks[1]
     }
     other = pl.col("group").replace_strict(others, default=None, return_dtype=pl.Int64)
-    between = pl.col("op").is_in(_BETWEEN_TWO)
+    between = pl.col("op").is_in(BETWEEN_TWO)
     return comm_op.with_columns(
         pl.coalesce("peer", pl.when(between).then(other)).alias("peer"),
         pl.coalesce(pl.col("group").replace_strict(named, default=None, return_dtype=pl.String), "group").alias(
@@ -149,7 +148,7 @@ def _pairs(rank: int, comm_op: pl.DataFrame) -> pl.DataFrame:
     A batch of sends and receives with one other rank has no direction. Where the other side of one is not known, those
     of its kind in its group cannot be counted: which is the how manieth is not known of any.
     """
-    rows = comm_op.filter(pl.col("op").is_in(_BETWEEN_TWO))
+    rows = comm_op.filter(pl.col("op").is_in(BETWEEN_TWO))
     countable = pl.col("peer").is_not_null().all().over(pl.col("group").fill_null(""), "op")
     rows = rows.filter(countable & pl.col("peer").is_not_null())
     here, there = pl.lit(rank, dtype=pl.Int64), pl.col("peer")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hermes.knowledge.links import LinkSpec, bus_factor, device_link, link_spec
 from hermes.model.comm_measures import GroupKind, GroupOp, LatencyFit
+from hermes.model.tables.collective import BETWEEN_TWO
 from hermes.profiles.measure.communication.collectives import GroupInfo
 
 Floats = NDArray[np.float64]
@@ -21,7 +22,6 @@ _Moved = tuple[str, int, int]
 # A line has two unknowns: a third size checks it, and sizes that hardly differ tell nothing of a slope.
 _FIT_SIZES, _FIT_OPERATIONS, _FIT_RANGE = 3, 6, 4
 _MOST_SIZES = 64
-_BETWEEN_TWO = ("send", "recv", "send_recv")
 # Names that PyTorch, Megatron-LM, MindSpeed and torch_npu give the groups of each dimension.
 _WORDS: tuple[tuple[str, str], ...] = (
     ("default", "world"),
@@ -157,7 +157,7 @@ def _group_op(
     fast: LinkSpec | None,
 ) -> GroupOp:
     split = row["split_rows"]
-    size = 2 if row["op"] in _BETWEEN_TWO else info.size
+    size = 2 if row["op"] in BETWEEN_TWO else info.size
     total, speed, median = timed
     factor = bus_factor(row["op"], size or 0)
     bus = speed * factor if speed is not None and factor is not None else None
@@ -295,7 +295,7 @@ def parallel_of(
         if word in name:
             return dimension, "name"
     whole = len(info.members or ()) >= world > 2
-    if ops & set(_BETWEEN_TWO) and not (whole and "all_to_all" in ops):
+    if ops & set(BETWEEN_TWO) and not (whole and "all_to_all" in ops):
         return "pp", "inferred"
     if "all_to_all" in ops and not whole:
         return "ep", "inferred"
@@ -328,7 +328,7 @@ def latency_fits(rows: pl.DataFrame, groups: Mapping[str, GroupInfo]) -> tuple[L
     found = []
     for (op, members), own in parts.items():
         whole = members if isinstance(members, tuple) else None
-        ranks = 2 if op in _BETWEEN_TWO else len(whole or ())
+        ranks = 2 if op in BETWEEN_TWO else len(whole or ())
         fit = _fit(pl.concat(own), bus_factor(op, ranks))
         if fit:
             found.append(LatencyFit(op=op, members=whole, groups=tuple(sorted(names[op, members])), **fit))

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from hermes.base.intervals import Ints
 from hermes.profiles.measure.path.event_graph import DEVICE, NEVER, ORDER, EventGraph
+from hermes.profiles.measure.path.graph import LONGEST_SWITCH_NS
 from hermes.profiles.measure.path.lanes import NONE
 
-LONGEST_SWITCH_NS = 30_000
-"""Between two tasks a device needs some microseconds; HTA 0.5 takes 30 us as the limit of a "kernel wait"."""
 APART_NS = 100_000
 """What is left between the clocks of ranks once they are aligned: half of a round trip over a network, at most."""
 
@@ -78,8 +77,7 @@ class Builder:
         place[order] = np.arange(len(order))
         edges = np.array(self._edges, dtype=np.int64).reshape(-1, 4)
         edges[:, :2] = place[edges[:, :2]]
-        edges = edges[edges[:, 1] < edges[:, 0]]
-        edges = edges[np.argsort(edges[:, 0], kind="stable")]
+        edges = _in_order(edges[np.argsort(edges[:, 0], kind="stable")], start[order], dur[order])
         release = np.full(len(start), NEVER, dtype=np.int64)
         for node, until in self._release.items():
             release[place[node]] = until
@@ -103,6 +101,33 @@ class Builder:
         )
 
 
+def _in_order(edges: NDArray[np.int64], start: Ints, dur: Ints) -> NDArray[np.int64]:
+    """The edges, by node, whose first end stands before the other.
+
+    A node that was pulled to before what it waits for, on a clock that is off, waits for what that one waits for.
+    """
+    late = edges[:, 1] >= edges[:, 0]
+    kept, left = edges[~late], edges[late].tolist()
+    more: list[list[int]] = []
+    while left:
+        node, pred, lag, kind = left.pop()
+        first, last = np.searchsorted(kept[:, 0], (pred, pred + 1))
+        for _, before, further, of in kept[first:last].tolist():
+            if of == DEVICE == kind and before < pred:
+                room = int(start[node] - start[before] - dur[before])
+                row = [node, before, min(lag + int(dur[pred]) + further, room), kind]
+                (more if before < node else left).append(row)
+    if more:
+        kept = np.concatenate([kept, np.array(more, dtype=np.int64)])
+    return kept[np.argsort(kept[:, 0], kind="stable")]
+
+
+def _usual_switch(rest: Ints, of: Ints, device: NDArray[np.bool_]) -> int:
+    """What a device needs between two tasks that nothing else holds apart, as it mostly does here."""
+    own = rest[of[device]]
+    return min(int(np.median(own)), LONGEST_SWITCH_NS) if len(own) else LONGEST_SWITCH_NS
+
+
 def _residual(start: Ints, dur: Ints, edges: NDArray[np.int64], release: Ints) -> tuple[Ints, Ints]:
     """Lags and releases that give the measured starts.
 
@@ -123,5 +148,6 @@ def _residual(start: Ints, dur: Ints, edges: NDArray[np.int64], release: Ints) -
     release = np.where(held, release + np.minimum(rest, start - np.where(held, release, start)), release)
     room = np.minimum(rest[node], start[node] - ready)
     switch = (kind == DEVICE) & (ready < last[node])
-    room = np.where(switch, np.minimum(room, LONGEST_SWITCH_NS), room)
+    usual = _usual_switch(rest, node, (kind == DEVICE) & (ready == last[node]))
+    room = np.where(switch, np.minimum(room, usual), room)
     return lag + np.where(told, room, 0), release

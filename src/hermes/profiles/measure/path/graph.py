@@ -31,6 +31,10 @@ _STREAM = "stream "
 _ACTIVE = ("op", "enqueue", "dequeue", *RUNTIME_KINDS)
 # Gaps that a device needs between tasks; a task that starts later was held by something.
 SLACK_NS = 1_000
+# So long a launch may be under way; what keeps a task longer is no launch.
+UNDER_WAY_NS = 1_000_000
+LONGEST_SWITCH_NS = 30_000
+"""Between two tasks a device needs some microseconds; HTA 0.5 takes 30 us as the limit of a "kernel wait"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +222,10 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> 
     other = last_ended(end, ~waits, moment, lane)
     other_ns = np.where(other == NONE, never, end[other])
     since = np.where(waits, start, known + SLACK_NS)
-    held = (other != NONE) & (other_ns > since) & ((start - known > SLACK_NS) | (known == never) | waits)
+    # A launch may be under way for long: what had ended well before its task began did not hold that.
+    launching = ~waits & (launch_ns >= stream_ns) & (start - known <= UNDER_WAY_NS)
+    soon = ~launching | (start - other_ns <= LONGEST_SWITCH_NS)
+    held = (other != NONE) & (other_ns > since) & soon & ((start - known > SLACK_NS) | (known == never) | waits)
     # What the trace says comes before what is inferred.
     told = _told(events, end, known, start)
     held, other = held | (told != NONE), np.where(told != NONE, told, other)

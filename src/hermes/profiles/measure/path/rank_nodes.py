@@ -23,6 +23,7 @@ from hermes.profiles.measure.path.event_graph import (
     WORKED,
 )
 from hermes.profiles.measure.path.graph import Graph, Jumps
+from hermes.profiles.measure.path.hidden_events import computed_before
 from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.measure.path.tasks import Tasks, under_way
 
@@ -164,6 +165,9 @@ class RankNodes:
             (self._builder.finish(node), node) for node in map(self._of_task.get, self._arrival) if node
         )
         self._every_end = sorted((self._builder.finish(node), node) for node in self._of_task.values())
+        for task, before in computed_before(self._tasks, self._chosen, self.part.graph.marked_ns).items():
+            node = self._arrival.get(task, self._of_task[task])
+            self._builder.edge(self._of_task[before], node, DEVICE)
         for task in self._chosen:
             if (comm := self._operation(task)) is not None:
                 self._comm_edges(task, comm, met)

@@ -11,9 +11,9 @@ import polars as pl
 
 from hermes.base.intervals import Intervals, flat
 from hermes.model.structure_measures import Pipeline, Stage
+from hermes.model.tables.collective import BETWEEN_TWO
 from hermes.model.typical_step import JobSteps
 
-_BETWEEN_TWO = ("send", "recv", "send_recv")
 Source = Literal["coordinates", "group", "sends and receives"]
 
 
@@ -40,12 +40,12 @@ def stage_wait(rank: int, own: pl.DataFrame, compute: Intervals, steps: int) -> 
     """
     if own["step"].null_count() < own.height:
         own = own.filter(pl.col("step").is_not_null())
-    rows = own.filter(pl.col("op").is_in(_BETWEEN_TWO))
+    rows = own.filter(pl.col("op").is_in(BETWEEN_TWO))
     if not rows.height:
         return None
     quickest = pl.col("dur_ns").min().over("op", "bytes")
     rows = rows.with_columns(pl.coalesce("wait_ns", pl.col("dur_ns") - quickest).alias("waited_ns"))
-    drained = own.filter(~pl.col("op").is_in(_BETWEEN_TWO) & pl.col("elsewhere") & (pl.col("wait_ns") > 0))
+    drained = own.filter(~pl.col("op").is_in(BETWEEN_TWO) & pl.col("elsewhere") & (pl.col("wait_ns") > 0))
     spans = ["start_ns", "waited_ns"]
     waited = pl.concat([rows.select(spans), drained.select("start_ns", pl.col("wait_ns").alias("waited_ns"))])
     starts = waited["start_ns"].to_numpy()

@@ -61,7 +61,7 @@ def uneven_stages(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Finding]:
     if found is None:
         return
     factors = [
-        f"compute:{rank}={mean / computes[stage.stage]:.4g}"
+        f"layers:{rank}={mean / computes[stage.stage]:.4g}"
         for stage in line.stages
         if stage.stage in computes
         for rank in stage.ranks
