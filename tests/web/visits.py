@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 # Of rows that are alike axe looks at the first ones.
@@ -58,6 +60,12 @@ class Visit:
         self.page.wait_for_function(COMPLETE, timeout=60_000)
         assert self.page.locator(".failure").count() == 0
         return self.page
+
+    def retell(self, change: Callable[[dict[str, Any]], object]) -> None:
+        """Pages that are opened from now on are given the document with a change."""
+        told = json.loads(self.served.study.summary())
+        change(told["document"])
+        self.page.route("**/api/report", lambda route: route.fulfill(json=told))
 
     def overflow(self) -> int:
         """How much wider than the window the page is, once what was asked to fit has had time to."""

@@ -181,7 +181,7 @@ function split({ split, walls_ns: walls }) {
 
 /** @param {Capture} one @param {Job} job */
 function capture(one, job) {
-  const seen = job.events.find((event) => event.kind === "finding" && named(event) === baseName(one.folder));
+  const seen = foundIn(one.folder, job.events);
   /** @type {Map<string, number[]>} */
   const states = new Map();
   const bad = new Set();
@@ -223,6 +223,9 @@ const named = (event) => /\/reports\/([\w.-]+)\/report\.html$/.exec(event.report
 /** @param {string} folder */
 const baseName = (folder) => folder.split("/").filter(Boolean).at(-1) ?? "";
 
+/** The finding of a capture, once it was analysed. @param {string} folder @param {Record<string, string>[]} events */
+const foundIn = (folder, events) => events.find((event) => event.kind === "finding" && named(event) === baseName(folder));
+
 /** The way to the report of a finding. @param {string} job @param {Record<string, string>} event */
 function report(job, event) {
   const name = named(event);
@@ -241,5 +244,5 @@ function events({ job, events: all }) {
   return [h("section", {}, h("h3", {}, t("live.events")), h("ul", { class: "noticed" }, own.slice(0, 10).map((one) => h("li", {},
     h("time", {}, one.time_ns ? new Date(Number(BigInt(one.time_ns) / 1_000_000n)).toLocaleTimeString() : ""), " ",
     h("b", {}, `${t(`live.event.${one.kind}`)} `), RANKS.has(one.kind) ? `rank ${clean(one.rank ?? "")}` : clip(clean(one.text ?? one.folder ?? ""), 500),
-    report(job, one)))))];
+    report(job, one.kind === "capture" ? foundIn(one.folder ?? "", all) ?? one : one)))))];
 }
