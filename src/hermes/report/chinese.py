@@ -13,6 +13,9 @@ from markupsafe import escape
 from hermes.report.components import catalogue, sentences
 
 LANGUAGES = ("en", "zh")
+_TO_DO = (" To do: ", "。怎么做：")
+_PLACE = re.compile(r"((?:[A-Z]{2,4}\d{3} )?(?:\S+:\d+ `[^`]*`: )?)(.+)", re.DOTALL)
+"""The code of a finding, and a line of the user's, stay before what is said of it."""
 _PARTS = (("  ", "  "), (" · ", " · "), ("; ", "；"), (", ", "，"))
 _LONGEST = 1_000
 _GAP = re.compile(r"\{(\d)\}")
@@ -114,6 +117,10 @@ def _said(text: str) -> str:
     whole, shapes = _known()
     if text in whole:
         return whole[text]
+    if _TO_DO[0] in text:
+        return _TO_DO[1].join(told(part) for part in text.split(_TO_DO[0]))
+    if (placed := _PLACE.fullmatch(text)) and placed[1]:
+        return placed[1] + told(placed[2])
     for of, said in (*shapes.get(text.split(" ")[0], ()), *shapes.get("", ())):
         if found := of.fullmatch(text):
             gaps = [told(gap) for gap in found.groups()]

@@ -1,5 +1,7 @@
-"""Offsets between the clocks of ranks, from the ends of what all members leave together: collectives, and transfers in
-both directions between two ranks."""
+"""Offsets between the clocks of ranks, from the ends of what all members leave together.
+
+These are collectives, and transfers in both directions between two ranks.
+"""
 
 from __future__ import annotations
 

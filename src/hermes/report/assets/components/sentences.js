@@ -9,6 +9,9 @@ let kept = new Map();
 const MOST_KEPT = 20_000;
 const LONGEST = 1_000; // what is longer is no sentence
 const PARTS = /** @type {[string | RegExp, string][]} */ ([[/(?<=\.) (?=[A-Z])/, ""], [" · ", " · "], ["; ", "；"], [", ", "，"]]);
+const TO_DO = [" To do: ", "。怎么做："];
+/** The code of a finding, and a line of the user's, stay before what is said of it. */
+const PLACE = /^((?:[A-Z]{2,4}\d{3} )?(?:\S+:\d+ `[^`]*`: )?)(.+)$/s;
 /** What is code, a name or a path as it is: elements whose text is never a sentence. */
 export const LITERAL = new Set(["CODE", "PRE", "KBD", "TEXTAREA", "OPTION"]);
 
@@ -47,6 +50,9 @@ export function told(text) {
 function said(text) {
   const known = whole.get(text);
   if (known !== undefined) return known;
+  if (text.includes(TO_DO[0])) return text.split(TO_DO[0]).map(told).join(TO_DO[1]);
+  const [, placed, rest] = PLACE.exec(text) ?? [];
+  if (placed) return placed + told(rest);
   for (const { of, said } of [...(shapes.get(text.split(" ")[0]) ?? []), ...(shapes.get("") ?? [])]) {
     const match = of.exec(text);
     if (match) return said.replace(/\{(\d)\}/g, (_, at) => told(match[Number(at)] ?? ""));

@@ -3,7 +3,7 @@
 import { act, keep, param } from "../data.js";
 import { button, h, s, say } from "../dom.js";
 import { bytes, clean, clip, duration, number, percent, runs } from "../format.js";
-import { t } from "../translate.js";
+import { current, t } from "../translate.js";
 import { empty, heading } from "./parts.js";
 
 /**
@@ -242,7 +242,7 @@ function events({ job, events: all }) {
   const own = all.filter((one) => EVENTS.has(one.kind));
   if (!own.length) return [];
   return [h("section", {}, h("h3", {}, t("live.events")), h("ul", { class: "noticed" }, own.slice(0, 10).map((one) => h("li", {},
-    h("time", {}, one.time_ns ? new Date(Number(BigInt(one.time_ns) / 1_000_000n)).toLocaleTimeString() : ""), " ",
+    h("time", {}, one.time_ns ? new Date(Number(BigInt(one.time_ns) / 1_000_000n)).toLocaleTimeString(current() === "zh" ? "zh-CN" : "en-GB") : ""), " ",
     h("b", {}, `${t(`live.event.${one.kind}`)} `), RANKS.has(one.kind) ? `rank ${clean(one.rank ?? "")}` : clip(clean(one.text ?? one.folder ?? ""), 500),
     report(job, one.kind === "capture" ? foundIn(one.folder ?? "", all) ?? one : one)))))];
 }
