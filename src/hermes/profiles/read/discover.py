@@ -9,13 +9,14 @@ from pathlib import Path
 
 from hermes.base.errors import Diagnostic, InputError
 from hermes.profiles.read import foreign
+from hermes.profiles.read.ascend.memscope import MemscopeReader
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.kineto.reader import KinetoReader
 from hermes.profiles.read.runs import one_run
 from hermes.profiles.read.snapshot.reader import SnapshotReader
 from hermes.profiles.read.source import Reader, Source
 
-READERS: tuple[Reader, ...] = (AscendReader(), KinetoReader(), SnapshotReader())
+READERS: tuple[Reader, ...] = (AscendReader(), KinetoReader(), SnapshotReader(), MemscopeReader())
 """Asked in this order; a file belongs to the first reader that claims it."""
 _CAPTURES = ("_ascend_pt", "_ascend_ms")
 """How the names of folders end that hold one capture of one rank."""
