@@ -12,6 +12,7 @@ from typing import ClassVar
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
+from hermes.knowledge.vendors import MARKED_ALONE
 from hermes.model.tables import TABLES
 from hermes.profiles.read.ascend.folder import SUMMARY, Capture, captures, raw_kind
 from hermes.profiles.read.ascend.text import read_text
@@ -131,10 +132,13 @@ def _read_database(files: Sequence[Path], capture: str, rank: int, sink: Sink) -
     row = sink.read("rank").drop("rank")
     sink.frame("rank", row.with_columns(pl.lit(capture).alias("capture")))
     # A table that is gone leaves no other sign.
-    if not sink.rows("kernel") and sink.rows("comm_op"):
+    where = ", ".join(str(path) for path in files if path.suffix != ".json")
+    marked = not sink.rows("kernel") and MARKED_ALONE in sink.read("comm_op")["library"]
+    if marked:
         sink.note(
             "degraded",
             "collectives come from marks: no other work of the device was recorded",
+            where=where,
             lost="what the device computed",
             hint="profile at Level0 or above",
         )
@@ -142,11 +146,11 @@ def _read_database(files: Sequence[Path], capture: str, rank: int, sink: Sink) -
         ("kernel", "TASK", "the device side of every step"),
         ("host_op", "PYTORCH_API and CANN_API", "causes on the host"),
     ):
-        if not sink.rows(name) and not (name == "kernel" and sink.rows("comm_op")):
+        if not sink.rows(name) and not (name == "kernel" and marked):
             sink.note(
                 "degraded",
                 f"table {source} is missing or has no readable row",
-                where=", ".join(str(path) for path in files if path.suffix != ".json"),
+                where=where,
                 lost=lost,
                 hint="profile with activities CPU and NPU, at Level0 or above",
             )
