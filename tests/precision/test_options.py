@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +101,11 @@ def test_the_environment_asks_for_a_recording_and_keeps_the_users_path() -> None
     assert found["PYTHONPATH"].endswith(":/mine")
     assert json.loads(found["HERMES_RECORD"])["steps"] == "1"
     assert "HERMES_SNAPSHOT" not in found
+
+
+def test_a_command_that_steps_no_optimizer_is_told_how_else_to_record(tmp_path: Path) -> None:
+    nothing = [sys.executable, "-c", "pass"]
+    command = [sys.executable, "-m", "hermes", "precision", "record", "-o", str(tmp_path / "out"), "--", *nothing]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "with hermes.precision.record(OUT):" in done.stderr

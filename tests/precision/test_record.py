@@ -195,7 +195,7 @@ def test_a_killed_process_has_left_its_complete_steps(program: Path, tmp_path: P
 
 def test_with_and_decorator_record_without_a_launcher(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from hermes.inside.record.start import record
+    from hermes.precision import record
 
     @record(tmp_path / "r", level="operators")
     def compute(x: Any) -> Any:
@@ -257,7 +257,7 @@ def test_a_model_that_is_sharded_over_two_ranks_is_recorded_by_one_command(tmp_p
 def test_recording_does_not_load_the_compiler_of_torch(tmp_path: Path) -> None:
     code = (
         "import sys, torch\n"
-        "from hermes.inside.record.start import record\n"
+        "from hermes.precision import record\n"
         f"with record({str(tmp_path / 'r')!r}):\n"
         "    (torch.eye(3) @ torch.eye(3)).relu()\n"
         "print('torch._dynamo' in sys.modules)\n"

@@ -216,7 +216,10 @@ def _say_recorded(folder: Path) -> None:
     try:
         steps = api.steps(folder)
     except HermesError:
-        _say("nothing was recorded: did the command load torch and step an optimizer?")
+        _say(
+            "nothing was recorded: no optimizer stepped, or the command ended before; where parameters are changed by "
+            "hand, put the step of the script into `with hermes.precision.record(OUT):`"
+        )
         return
     ranks = len({rank for rank, _ in steps})
     numbers = sorted({step for _, step in steps})
