@@ -84,3 +84,54 @@ class NamedLine:
     line: str = field("line and function of the user's", "Line", "行")
     ns: int = field("a step", "Time", "时间")
     share: float = field("of the time of the name", "Share", "占比")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalledAgain:
+    """A function of the user's that calls the same thing many times in a row, with nothing else of the user's between.
+
+    `what` is a function of the user's, a class of modules, or an operator; `times` are the calls for one of `line`, and
+    `ns` what they take of a step, without backward.
+    """
+
+    rank: int
+    line: str
+    what: str
+    times: float
+    ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlearned:
+    """Forward passes of a trained module that no backward pass follows.
+
+    `line` is the outermost function of the user's around them in which nothing is trained, or the one that makes them;
+    `ns` what it takes of a step. `loads`: it gets batches of its own. `again`: a pass on inputs of the same shapes is
+    trained, too; `calls` and `trained` count both a step. `steps_hit` of `steps` have some.
+    """
+
+    rank: int
+    line: str
+    module: str
+    calls: float
+    trained: float
+    ns: int
+    loads: bool
+    again: bool
+    steps: int
+    steps_hit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnusedGradients:
+    """Gradients of tensors whose shapes no optimizer works on, where the shapes of all that optimizers do are known.
+
+    `tail_ns` is the part of a step's backward passes behind the last gradient that an optimizer uses; `kept` and
+    `unused` are tensors a step.
+    """
+
+    rank: int
+    kept: float
+    unused: float
+    tail_ns: int
+    optimizer_steps: int

@@ -115,6 +115,9 @@ class Cause(str, Enum):
     FIRST_CALLS = "first calls of the program", "程序的首次调用"
     HOT_FUNCTION = "a function of the program", "程序自身的函数"
     MADE_ANEW = "tensors made anew in each step", "每步重新构造同样的张量"
+    FORWARD_UNLEARNED = "forward passes that train nothing", "不参与训练的前向"
+    UNUSED_GRADIENTS = "gradients that no optimizer uses", "没有优化器使用的梯度"
+    DECODED_ANEW = "a sequence computed anew for each element", "每个元素都重新计算整个序列"
     EXPOSED_COMMUNICATION = "exposed communication", "未被掩盖的通信"
 
 

@@ -9,11 +9,14 @@ import pytest
 from tests.profiles.rules.given import Given
 from tests.profiles.rules.rows import only, silent
 
-from hermes.model.code_measures import CodeLine
+from hermes.model.code_measures import CodeLine, Unlearned, UnusedGradients
+from hermes.model.host_measures import HostEvents
 from hermes.model.job import JobMeasures
 from hermes.model.measures import StepSplit
 from hermes.profiles.rules.code.hot001_hot_function import own_function
 from hermes.profiles.rules.code.hot002_made_anew import made_anew
+from hermes.profiles.rules.code.hot003_forward_unlearned import forward_unlearned
+from hermes.profiles.rules.code.hot004_unused_gradients import unused_gradients
 
 STEP = StepSplit(
     rank=0, step=1, window_kind="host", start_ns=0, window_ns=1_000, compute_ns=None, comm_ns=None,
@@ -86,3 +89,69 @@ def test_tensors_of_constants_are_made_anew() -> None:
 
 def test_a_function_that_takes_data_makes_nothing_anew() -> None:
     assert silent(made_anew, job(MODEL, hot(operator_ns=80)))
+
+
+# Work that trains nothing --------------------------------------------------------------------------------------------
+
+
+def given(*rows: object) -> Given:
+    made = job(MODEL)
+    object.__setattr__(made, "_of", JobMeasures(made.job, [STEP, MODEL, *rows])._of)
+    return made
+
+
+def passes(**changed: Any) -> Unlearned:
+    known: dict[str, Any] = {
+        "rank": 0, "line": "train.py:37 `validate`", "module": "Net_0", "calls": 4.0, "trained": 4.0, "ns": 500,
+        "loads": True, "again": False, "steps": 2, "steps_hit": 2,
+    }  # fmt: skip
+    return Unlearned(**(known | changed))
+
+
+def test_an_evaluation_in_each_step_costs_all_of_its_function() -> None:
+    found = only(forward_unlearned, given(passes()))
+    assert (found.cost_ns, found.lines) == (500, ("train.py:37 `validate`",))
+    assert found.actions[0].title == "Evaluate rarely"
+
+
+def test_a_second_pass_over_shapes_that_are_trained_is_one_too_many() -> None:
+    found = only(forward_unlearned, given(passes(loads=False, again=True)))
+    assert found.actions[0].title == "Take it from the training's forward pass"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        passes(steps_hit=1),
+        passes(steps=1, steps_hit=1),
+        passes(ns=50),
+        passes(loads=False),
+        passes(loads=False, again=True, calls=64.0),
+        passes(loads=False, again=True, calls=1.0),
+    ],
+    ids=[
+        "a rare one",
+        "one step",
+        "a short one",
+        "rollouts of other shapes",
+        "many for one",
+        "less often than trained",
+    ],
+)
+def test_other_passes_that_train_nothing_are_no_finding(row: Unlearned) -> None:
+    assert silent(forward_unlearned, given(row))
+
+
+def test_with_two_optimizers_one_network_may_compute_for_another() -> None:
+    steps = HostEvents(
+        rank=0, what="optimizer steps", steps=2, steps_hit=2, calls=4, ns=1, longest_ns=1, device_free_ns=None,
+        names=(), source="",
+    )  # fmt: skip
+    assert silent(forward_unlearned, given(passes(loads=False, again=True), steps))
+
+
+def test_gradients_that_no_optimizer_uses_cost_the_backward_pass_behind_the_last_that_is_used() -> None:
+    row = UnusedGradients(rank=0, kept=4.0, unused=16.0, tail_ns=300, optimizer_steps=2)
+    found = only(unused_gradients, given(row))
+    assert (found.cost_ns, found.gain.expected_ns) == (300, 300)
+    assert silent(unused_gradients, given(replace(row, tail_ns=50)))

@@ -123,6 +123,13 @@ def test_a_rank_that_shares_its_processor_is_late_by_chance_unless_one_function_
     assert not two(400).by_chance
 
 
+def test_a_rank_that_was_not_collected_is_blamed_where_the_others_have_devices(
+    measures: Make, split: Split, wait: Wait
+) -> None:
+    waits = [wait(rank, 7, 300, collected=False) for rank in (0, 1)]
+    assert not only(com002.straggler, measures([split(0, exposed=300), split(1, exposed=300)], waits=waits)).by_chance
+
+
 def test_what_explains_no_half_of_the_waiting_is_no_explanation(measures: Make, split: Split, wait: Wait) -> None:
     finding = only(com002.straggler, slow_rank(measures, split, wait, 740, free=100))
     assert finding.title == "2 of 3 ranks wait for rank 0"

@@ -24,6 +24,8 @@ LIKELY = 0.5
 _OF_THE_HOST = ("cpu", "io", "communication", "memory")
 """Layers whose findings say what the time of a function is spent on."""
 _OF_LOADERS = (Cause.DATA_LOADING, Cause.DATA_READING, Cause.DATA_PROCESSING)
+_HOLD_LOADERS = (Cause.GARBAGE_COLLECTION, Cause.FORWARD_UNLEARNED)
+"""What may hold the time of loaders in the same function: a pause in it, and an evaluation that reads batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +166,7 @@ def _is_said_of(part: Finding, broad: Finding) -> bool:
     if broad.cause is Cause.HOT_FUNCTION:
         known = part.cause is not Cause.HOT_FUNCTION and awaited(part) is None and part.layer in _OF_THE_HOST
     else:
-        known = broad.cause in _OF_LOADERS and part.cause is Cause.GARBAGE_COLLECTION
+        known = broad.cause in _OF_LOADERS and part.cause in _HOLD_LOADERS
     return known and bool(broad.lines and part.lines) and _function(part.lines[0]) in map(_function, broad.lines)
 
 

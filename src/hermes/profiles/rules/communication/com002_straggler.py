@@ -109,7 +109,8 @@ def _not_blamed(
     What says so is that it is last in so many steps that chance is ruled out, or a function that it is in for half of
     the waiting longer than the others, and for more of its time than it is slower in what differs least.
     """
-    if has_device(job, late):
+    # Ranks that were not collected are like those that were.
+    if any(has_device(job, rank) for rank in job.steps.counts):
         return chance
     if any(one.rank == late and one.p_value < CHANCE.value for one in slow):
         return False

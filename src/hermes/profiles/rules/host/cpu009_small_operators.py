@@ -6,6 +6,10 @@ Time of the typical step in which the host is in operators or Python, less the o
 at most 30 us for each call of a shorter one, as a share of the step; of jobs that compute on the processor itself,
 where most calls of operators are shorter than that.
 
+Where Python frames tell that a function of the program calls a module, an operator or a function of its own again and
+again with nothing else between, the finding names that loop; where none is told it is a preview. A function that is
+called 16 times for one of its caller counts, and a module or an operator 32 times: fewer may be the layers of a model.
+
 Where less than half of these calls come from a loop, which is an operator on the same shapes 16 times a step or more,
 the finding has little confidence: a small model has many operators, and no two of them can be put together.
 
@@ -34,14 +38,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from hermes.knowledge.host_work import OPERATOR, PYTHON
+from hermes.model.code_measures import CalledAgain
 from hermes.model.compute_measures import OperatorCost
 from hermes.model.finding import Action, Cause, Finding, Gain
-from hermes.model.host_measures import StepHost
+from hermes.model.host_measures import Before, StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._component import steps_of
 from hermes.profiles.rules._compute import named
-from hermes.profiles.rules._host import blamed, fact, has_device, host_loss, on
+from hermes.profiles.rules._host import before_of, blamed, fact, has_device, host_loss, on
 from hermes.profiles.rules.rule import by_share, rule
 
 LIMIT = Limit(value=0.3, unit="of step", source="docs/evidence/cpu009.md")
@@ -52,6 +57,9 @@ LOOP = Limit(
     unit="of the calls of an operator on the same shapes in a step is one of them: then they are a loop",
     source="docs/evidence/cpu009.md",
 )
+NOTABLE = Limit(
+    value=0.05, unit="of step are the calls of the loop, without backward", source="docs/evidence/cpu009.md"
+)
 LOOPS = Limit(value=0.5, unit="of calls under 10 us are in loops", source="docs/evidence/cpu009.md")
 CALL_NS = Limit(value=30_000, unit="ns a call", source="docs/evidence/cpu009.md")
 _MODEL = 0.4
@@ -59,7 +67,7 @@ _MODEL = 0.4
 
 @rule(
     "CPU009",
-    state="preview",
+    state="stable",
     cause=Cause.SMALL_OPERATORS,
     cases=(
         "CPU-29",
@@ -76,7 +84,13 @@ _MODEL = 0.4
         "MEM-14",
     ),
 )
-def small_operators(job: Job, host_steps: Rows[StepHost], ops: Rows[OperatorCost]) -> Iterator[Finding]:
+def small_operators(
+    job: Job,
+    host_steps: Rows[StepHost],
+    ops: Rows[OperatorCost],
+    again: Rows[CalledAgain],
+    unprofiled: Rows[Before],
+) -> Iterator[Finding]:
     """At most one finding."""
     found = host_loss(job, "calls of small operators", LIMIT, lambda split: _cost(job, host_steps, ops, split.rank))
     if found is None:
@@ -85,13 +99,18 @@ def small_operators(job: Job, host_steps: Rows[StepHost], ops: Rows[OperatorCost
     small = [row for row in _rows(ops, rank) if _is_small(row)]
     looped = _looped(job, small)
     most = sorted(small, key=lambda row: (-row.calls, row.operator, row.shapes))
+    loop = max(again.of(rank), key=lambda row: (row.ns, row.line), default=None)
+    loop = loop if loop and by_share(NOTABLE, loop.ns / found.worst.window_ns) else None
+    named_loop = f": {loop.line} calls {loop.what} {loop.times:.0f} times in a row" if loop else ""
     yield Finding(
-        title=f"Calls of small operators take {found.share:.0%} of the step{on(job, found)}",
+        title=f"Calls of small operators take {found.share:.0%} of the step{on(job, found)}{named_loop}",
+        state="stable" if loop else "preview",
+        lines=(loop.line,) if loop else (),
         ranks=found.ranks,
         blames=blamed(job, found, *named(most)),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: what small operators do is put together"),
+        gain=_gain(unprofiled, rank, found.cost_ns, found.share, loop),
         confidence=round((0.7 if by_share(LOOPS, looped) else _MODEL) * job.certainty, 2),
         evidence=(
             *found.evidence,
@@ -100,6 +119,7 @@ def small_operators(job: Job, host_steps: Rows[StepHost], ops: Rows[OperatorCost
             *(fact(job, rank, f"median call of {row.operator}", row.median_ns, "ns") for row in most[:3]),
         ),
         actions=(
+            *((_batched(loop),) if loop else ()),
             Action(
                 title="Put small operators together",
                 do="Replace loops over samples, heads or parameters by one operator with one axis more (torch.bmm, "
@@ -110,6 +130,29 @@ def small_operators(job: Job, host_steps: Rows[StepHost], ops: Rows[OperatorCost
                 source="PyTorch performance tuning guide; documentation of torch.optim: fused, foreach",
             ),
         ),
+    )
+
+
+def _gain(unprofiled: Rows[Before], rank: int, cost_ns: int, share: float, loop: CalledAgain | None) -> Gain:
+    """At most the calls but one of a loop; of the step without a profiler where it is known: that lengthens calls."""
+    method = "bound: what small operators do is put together"
+    row = before_of(unprofiled, rank)
+    left = 1 - 1 / loop.times if loop else 1.0
+    if row is None:
+        return Gain(low_ns=0, high_ns=round(cost_ns * left), method=method)
+    return Gain(low_ns=0, high_ns=min(round(row.step_ns * share * left), cost_ns), method=method, before=True)
+
+
+def _batched(loop: CalledAgain) -> Action:
+    return Action(
+        title=f"Make one call of the {loop.times:.0f} at {loop.line}",
+        do=f"{loop.what} is called once for each item. Put the items along one axis and call it once for all: "
+        "torch.stack of inputs before it, torch.bmm or torch.einsum with stacked weights for many layers of one shape, "
+        "torch.func.vmap for a function, nn.LSTM or nn.GRU in place of cells.",
+        verify="Fewer calls of operators a step, and a shorter step.",
+        risk="Sums in another order: last digits differ.",
+        source="PyTorch performance tuning guide; documentation of torch.func.vmap",
+        whole=True,
     )
 
 
