@@ -16,7 +16,6 @@ NO_RULE = {
     "MEM-11": "it takes memory and no time: there is no loss of the step to find",
     "CMP-16": "what a mask holds is not recorded: a causal one looks like any other",
     "CMP-45": "which pairs a product could take the place of is not recorded",
-    "CPU-48": "which parameters an optimizer has is not recorded",
     "CPU-49": "which parameters an optimizer has is not recorded",
     "ENV-11": "it happens once, before the first step, where no step is",
 }

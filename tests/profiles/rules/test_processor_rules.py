@@ -25,6 +25,7 @@ from hermes.profiles.rules.compute import cmp014_padding as cmp014
 from hermes.profiles.rules.compute import cmp015_gather_scatter as cmp015
 from hermes.profiles.rules.compute import cmp016_dense_embedding_gradient as cmp016
 from hermes.profiles.rules.compute import cmp032_long_floats_of_a_processor as cmp032
+from hermes.profiles.rules.compute import cmp033_decoded_anew as cmp033
 from hermes.profiles.rules.environment import env004_anomaly_checks as env004
 from hermes.profiles.rules.host import cpu006_garbage_collection as cpu006
 from hermes.profiles.rules.host import cpu009_small_operators as cpu009
@@ -185,6 +186,34 @@ def test_float64_beside_float32_that_could_be_shorter_is_a_finding_of_its_own(ju
     given = judged([blind(host=1_000_000)], host=host, compute=rows)
     found = only(cmp009.wide_floats, given), only(cmp032.long_floats_of_a_processor, given)
     assert [(one.cost_ns, one.confidence) for one in found] == [(200_000, 0.7), (300_000, 0.25)]
+
+
+# Sequences that are computed anew ------------------------------------------------------------------------------------
+
+
+def decoding(judged: Make, blind: Make, lengths: Sequence[int], name: str = "aten::addmm") -> Given:
+    rows = [operator(name, "matmul", 40, calls=2, **{**PLAIN, "shapes": f"64;{length},64;64,64"}) for length in lengths]
+    found: Given = judged([blind()], compute=computing(*rows))
+    return found
+
+
+def test_a_sequence_that_is_computed_anew_for_each_element_costs_all_but_the_new_ones(
+    judged: Make, blind: Make
+) -> None:
+    found = only(cmp033.decoded_anew, decoding(judged, blind, range(1, 21)))
+    # Of 20 products of 40 ns each, what is not the last of 1, 2, ... 20 elements.
+    assert found.cost_ns == round(sum(40 * (1 - 1 / length) for length in range(1, 21)))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "name"),
+    [(range(1, 16), "aten::addmm"), ([*range(1, 20), 25], "aten::addmm"), (range(1, 21), "aten::bmm")],
+    ids=["few sizes", "sizes that vary", "attention over what is kept"],
+)
+def test_inputs_of_other_sizes_are_no_sequence_that_grows(
+    judged: Make, blind: Make, lengths: Sequence[int], name: str
+) -> None:
+    assert silent(cmp033.decoded_anew, decoding(judged, blind, lengths, name))
 
 
 # Chains of elementwise operators ------------------------------------------------------------------------------------
@@ -479,6 +508,14 @@ def test_workers_that_take_the_cores_cost_the_loop_more_than_the_wait_for_batche
         "workers too slow, cores full" if delay > 100 else "too few workers",
     )
     assert [action.title for action in finding.actions][-1] == "Make a batch cheaper"
+
+
+def test_cores_that_anybody_may_hold_are_a_preview_where_batches_are_hardly_waited_for(
+    judged: Make, blind: Make, fetches: Make
+) -> None:
+    (told,) = earlier(data_ns=40, step_ns=1_000)
+    host = HostSide(fetches=(fetches("workers", 40),), before=(replace(told, delay_ns=500, cpu_ns=300),))
+    assert only(io002.slow_workers, judged([blind()], host=host)).state == "preview"
 
 
 @pytest.mark.parametrize(("loads", "cause"), [(76, "tensors in files"), (75, "checkpoint or logging")])

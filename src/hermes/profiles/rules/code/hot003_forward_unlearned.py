@@ -45,7 +45,7 @@ LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 _STEPS = 2
 
 
-@rule("HOT003", state="stable", cause=Cause.FORWARD_UNLEARNED, cases=("CPU-48",))
+@rule("HOT003", state="stable", cause=Cause.FORWARD_UNLEARNED)
 def forward_unlearned(job: Job, passes: Rows[Unlearned], events: Rows[HostEvents]) -> Iterator[Finding]:
     """At most one finding, of the function that takes most."""
     steps = mean_steps(job)

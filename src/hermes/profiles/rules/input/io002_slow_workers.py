@@ -15,7 +15,8 @@ A step cannot begin before its batch is there: the device stands still for the r
 ## When it is not a problem
 
 For the first batches of an epoch, whose workers have just started (IO003), and behind a checkpoint that emptied the
-queue. A wait for one slow sample while others are ready is IO004.
+queue. A wait for one slow sample while others are ready is IO004. Where the loop waits for cores, and for batches
+only up to the limit, the finding is a preview: any other program may hold the cores.
 
 ## What to do
 
@@ -41,8 +42,9 @@ from hermes.model.input_measures import Fetches, InputQueue, InputRates
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
-from hermes.profiles.rules._host import BEFORE_IT, blamed, bound, fact, has_device, on, within
+from hermes.profiles.rules._host import BEFORE_IT, blamed, bound, counted, fact, has_device, on, within
 from hermes.profiles.rules._input import (
+    WAITED,
     crowded_ns,
     fetch_loss,
     fetches_of,
@@ -53,7 +55,7 @@ from hermes.profiles.rules._input import (
     waits_before,
     where_verb,
 )
-from hermes.profiles.rules.rule import rule
+from hermes.profiles.rules.rule import by_share, rule
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 EMPTY = Limit(
@@ -103,7 +105,11 @@ def slow_workers(
     slow = _slow_operation(queues, rank)
     apart, crowded = receives(job, unprofiled, rank), crowded_ns(job, unprofiled, rank)
     full = bool(crowded) or _full(rate)
+    waited = counted(job, unprofiled, rank, WAITED)
+    others = bool(crowded) and waited is not None and not by_share(LIMIT, waited / found.worst.window_ns)
     yield Finding(
+        # Any process may hold a core that the loop wants: only who waits for batches, too, has slow workers.
+        state="preview" if others else "stable",
         cause=Cause.BATCHES_OF_MANY_TENSORS if apart else Cause.NO_CORE_FOR_WORKERS if full else Cause.TOO_FEW_WORKERS,
         title=f"Waiting for batches{' and receiving them' if apart else ''} {where_verb(job, found)}"
         f"{on(job, found)}{', and no core is free for more workers' if full else ''}",
