@@ -1,11 +1,13 @@
 """Random jobs with noise and one to three faults: is the first cause right, and does its range hold the gain?
 
-    python benchmarks/random_jobs.py [--jobs 200] [--healthy 50] [--rows FILE] [--made FOLDER] [--page]
+    python benchmarks/random_jobs.py [--jobs 200] [--healthy 50] [--first 0] [--alone] [--rows FILE]
+        [--made FOLDER] [--page]
 
 The truth of a gain is the same job simulated again without the fault; of stages that are uneven, with the same layers
 spread evenly, since no cure takes them away. Each job is written, read and analysed as one of
 a user. Rows are kept in FILE, one a line, so that a run that was cut off goes on; captures in FOLDER, if one is given,
-so that the next run need not simulate them again. Nothing here is timed.
+so that the next run need not simulate them again. Jobs from another first number on were not looked at while ranges
+were mended; `--alone` leaves out those of several faults. Nothing here is timed.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ Row = dict[str, Any]
 def main() -> int:
     """Run what is not in the rows yet, and print or write the table; 0 when all goals are met."""
     given = _parser().parse_args()
-    wanted = [f"job {at}" for at in range(given.jobs)] + [f"healthy {at}" for at in range(given.healthy)]
+    wanted = [f"job {at}" for at in range(given.first, given.first + given.jobs)]
+    wanted = [name for name in wanted if not given.alone or _count(name) == 1]
+    wanted += [f"healthy {at}" for at in range(given.first, given.first + given.healthy)]
     rows = {row["name"]: row for row in _read(given.rows)}
     with given.rows.open("a", encoding="utf-8") as out, tempfile.TemporaryDirectory() as folder:
         for at, name in enumerate(wanted):
@@ -65,7 +69,8 @@ def main() -> int:
     text, good = _section(found)
     sys.stdout.write(text + "\n")
     if given.page:
-        PAGE.write_text(replace_block(PAGE.read_text("utf-8"), "random", text), "utf-8")
+        block = "fresh" if given.first else "random"
+        PAGE.write_text(replace_block(PAGE.read_text("utf-8"), block, text), "utf-8")
     return 0 if good else 1
 
 
@@ -73,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--jobs", type=int, default=200, help="jobs with faults (200)")
     parser.add_argument("--healthy", type=int, default=50, help="jobs without (50)")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first job (0)")
+    parser.add_argument("--alone", action="store_true", help="only those of one fault")
     parser.add_argument("--rows", type=Path, default=Path("random_jobs.jsonl"), help="where rows are kept")
     parser.add_argument("--made", type=Path, help="where captures are kept (nowhere)")
     parser.add_argument("--part", type=int, default=0, help="which part of the jobs to run (0)")
@@ -167,7 +174,7 @@ def _exposed(job: Job, form: str) -> int:
 
 def _planted(draw: random.Random, form: str) -> tuple[Job, list[int], int]:
     """A job whose faults cost something; of several at least one."""
-    (count,) = draw.choices((1, 2, 3), (50, 25, 25))
+    count = _drawn(draw)
     while True:
         job = _layout(draw)
         kinds = [kind for kind in EXPECTED if _fits(kind, job, form)]
@@ -177,6 +184,18 @@ def _planted(draw: random.Random, form: str) -> tuple[Job, list[int], int]:
         costs, length = _costs(job, form)
         if max(costs) >= LEAST * length:
             return job, costs, length
+
+
+def _drawn(draw: random.Random) -> int:
+    """How many faults a job has."""
+    return draw.choices((1, 2, 3), (50, 25, 25))[0]
+
+
+def _count(name: str) -> int:
+    """The same of a job that is not made yet."""
+    draw = random.Random(name)
+    draw.choice(FORMS)
+    return _drawn(draw)
 
 
 def _fits(kind: FaultKind, job: Job, form: str) -> bool:
@@ -274,7 +293,7 @@ def _section(rows: Sequence[Row]) -> tuple[str, bool]:
         ],
     )
     kinds = table(
-        ("fault alone", "jobs", "first", "ranges", "hold", "told over true, median", "widest"),
+        ("fault alone", "jobs", "first", "ranges", "hold", "told over true, median", "median width", "widest"),
         [_kind(kind, alone, told) for kind in EXPECTED],
     )
     missed = table(
@@ -295,9 +314,9 @@ def _kind(kind: str, alone: Sequence[Row], told: Sequence[tuple[str, Row, int]])
     held = sum(one["low_ns"] <= truth <= one["high_ns"] for one, truth in mine)
     ratio = f"{median(one['expected_ns'] / truth for one, truth in mine):.2f}" if mine else "-"
     widths = [one["high_ns"] / one["low_ns"] for one, _ in mine if one["low_ns"]]
-    widest = f"{max(widths):.1f}" if widths else "-"
+    usual, widest = (f"{median(widths):.1f}", f"{max(widths):.1f}") if widths else ("-", "-")
     first = sum(map(right, own))
-    return f"`{kind}`", str(len(own)), str(first), str(len(mine)), str(held), ratio, widest
+    return f"`{kind}`", str(len(own)), str(first), str(len(mine)), str(held), ratio, usual, widest
 
 
 def _missed(row: Row) -> tuple[str, ...]:

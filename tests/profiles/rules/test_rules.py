@@ -189,6 +189,10 @@ def test_a_rank_that_is_last_by_chance_alone_is_told_as_noise(
     assert found(com002.straggler, told).by_chance is by_chance
 
 
+def test_a_rank_that_was_not_collected_computes_on_what_the_others_do(measures: Make, split: Split, wait: Wait) -> None:
+    assert not found(com002.straggler, measures([split(0, exposed=400)], waits=[wait(0, 5, 300)])).by_chance
+
+
 def test_two_slow_ranks_are_two_findings(measures: Make, split: Split, wait: Wait) -> None:
     waits = [wait(0, 5, 300), wait(1, 7, 200)]
     assert [

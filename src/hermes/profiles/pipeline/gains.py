@@ -10,6 +10,7 @@ from hermes.base.errors import InputError
 from hermes.model.finding import Cause, Finding
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepPath
+from hermes.profiles.advise.noise import LEAST
 from hermes.profiles.advise.room import Room, of_host
 from hermes.profiles.load import Loaded
 from hermes.profiles.pipeline.job_outline import JobOutline
@@ -98,6 +99,9 @@ def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
         return finding
     low = max(found.low_ns, 0)
     high = max(low, finding.gain.high_ns)
+    if told and found.settled and found.low_ns < -LEAST.value * found.step_ns:
+        # Layers that are given to a stage whose gradients take longest make the step longer: no bound says otherwise.
+        high = 0
     if finding.cause is Cause.STRAGGLER:
         if not found.settled and 2 * low < finding.gain.high_ns:
             # Of one step nobody knows what made the rank begin late: it gives at least what it loses within.
