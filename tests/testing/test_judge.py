@@ -67,7 +67,7 @@ def test_a_gain_beyond_its_cost_and_a_cost_beyond_the_step_are_impossible(report
     assert not [*impossible(report)]
     first, *others = report.findings
     dear = replace(first, cost_ns=report.plan.floor.step_ns + 1)
-    much = replace(first, gain=replace(first.gain, high_ns=first.cost_ns + 1))
+    much = replace(first, gain=replace(first.gain, high_ns=2 * report.plan.floor.step_ns))
     for broken in (dear, much):
         assert len([*impossible(replace(report, findings=(broken, *others)))]) == 1
 

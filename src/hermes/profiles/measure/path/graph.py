@@ -80,7 +80,7 @@ def build(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.
     host = _with_threads(host_op)
     rows = _tasks(vendor, kernel, comm_op)
     events = _events(rows, flow)
-    tasks = _bound(rows, _launches(rows, host, flow), events)
+    tasks = _bound(rows, _launches(rows, host, flow), events, hidden=not traits(vendor).event_tasks)
     threads = host.select("pid", "tid", "thread").unique().sort("thread")
     marks = host.filter(pl.col("kind") == "step")["thread"]
     return Graph(
@@ -198,8 +198,8 @@ def _events(rows: pl.DataFrame, flow: pl.DataFrame) -> pl.DataFrame:
     return pairs.select("source", "target").drop_nulls().unique(maintain_order=True)
 
 
-def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> Tasks:
-    """The tasks with what each bound to."""
+def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame, *, hidden: bool) -> Tasks:
+    """The tasks with what each bound to; `hidden`: events show as no tasks."""
     start, end = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
     lane = rows["line"].rank("dense").cast(pl.Int64).to_numpy() if rows.height else np.empty(0, dtype=np.int64)
     component = rows["component"].to_list()
@@ -223,7 +223,7 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame) -> 
     other_ns = np.where(other == NONE, never, end[other])
     since = np.where(waits, start, known + SLACK_NS)
     # A launch may be under way for long: what had ended well before its task began did not hold that.
-    launching = ~waits & (launch_ns >= stream_ns) & (start - known <= UNDER_WAY_NS)
+    launching = hidden & ~waits & (launch_ns >= stream_ns) & (start - known <= UNDER_WAY_NS)
     soon = ~launching | (start - other_ns <= LONGEST_SWITCH_NS)
     held = (other != NONE) & (other_ns > since) & soon & ((start - known > SLACK_NS) | (known == never) | waits)
     # What the trace says comes before what is inferred.
