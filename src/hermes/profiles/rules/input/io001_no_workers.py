@@ -95,7 +95,7 @@ def _without_workers(job: Job, settings: Rows[SettingValues], row: Fetches) -> s
     cores = setting(settings, row.rank, CORES)
     if cores is not None and cores.isdecimal() and int(cores) <= len(job.steps.counts):
         return f"the process has {cores} core{'' if cores == '1' else 's'}, and workers would share what the loop needs"
-    if (row.epochs or 0) >= row.steps:
+    if (row.epochs or 0) >= row.steps and row.fetches <= _FEW * (row.epochs or 0):
         return "the loader is read anew in each step, and its workers would be started as often"
     return ""
 
@@ -131,6 +131,8 @@ def _cheaper(lines: Rows[CodeLine], rank: int, why: str) -> Action:
     )
 
 
+_FEW = 16
+"""Batches of a loader, up to which starting its workers is no small part of reading them."""
 _CAUSES = {"reading": Cause.DATA_READING, "processing": Cause.DATA_PROCESSING}
 
 
