@@ -206,15 +206,27 @@ def test_loading_data_in_the_main_process(real: Callable[[str], JobStep]) -> Non
     assert 1 / (1 - found.share) == pytest.approx(before / after, rel=0.1)
 
 
+REAL = ("kineto/b200_vllm_inference.json.gz", "kineto/a100_dlrm_control.json.gz", "kineto/v100_dlrm_test.json.gz",
+        "kineto/mi300_bert_small_inference.json.gz", "kineto/mi250_toy_empty_last_mark.json.gz",
+        "kineto/h800_deepseek_train.json.gz", "kineto/v100_resnet50_num_workers_4.json.gz",
+        "ascend/alexnet_text_level2", "ascend/writer_2024")  # fmt: skip
+DEVICE = ("op:*=0.5", "comm:*=0.5", "comm:overlap", "copy:*=0")
 HOST = ("host:*=0", "launch:graph", "sync:none", "host:data-loading=0", "host:launching=0")
 
 
-@pytest.mark.parametrize(
-    "name", ["kineto/b200_vllm_inference.json.gz", "kineto/a100_dlrm_control.json.gz", "kineto/v100_dlrm_test.json.gz",
-             "kineto/mi300_bert_small_inference.json.gz", "kineto/mi250_toy_empty_last_mark.json.gz",
-             "kineto/h800_deepseek_train.json.gz", "kineto/v100_resnet50_num_workers_4.json.gz",
-             "ascend/alexnet_text_level2", "ascend/writer_2024"],
-)  # fmt: skip
+@pytest.mark.parametrize("name", REAL)
+def test_no_change_of_the_device_alters_what_the_host_does(name: str, real: Callable[[str], JobStep]) -> None:
+    job = real(name)
+    own = job.reason.sum(axis=1) > 0
+    before = State.of(job)
+    for spec in DEVICE:
+        state = State.of(job)
+        parse(spec).apply(job, state)
+        assert (state.reason == job.reason).all(), spec
+        assert (state.lag[own] == before.lag[own]).all(), spec
+
+
+@pytest.mark.parametrize("name", REAL)
 def test_no_change_of_the_host_shortens_a_task_or_gives_more_than_the_device_was_free(
     name: str, real: Callable[[str], JobStep]
 ) -> None:
