@@ -16,11 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contact.blind.entries import ENTRIES as BLIND
+from bench.contact.blind2.entries import ENTRIES as BLIND2
 from bench.contact.entries import ENTRIES, Entry
 
 _HERE = Path(__file__).resolve().parent
 PROGRAMS = _HERE / "programs"
-ROUNDS = {"first": (ENTRIES, PROGRAMS), "blind": (BLIND, _HERE / "blind" / "programs")}
+ROUNDS = {
+    "first": (ENTRIES, PROGRAMS),
+    "blind": (BLIND, _HERE / "blind" / "programs"),
+    "second-blind": (BLIND2, _HERE / "blind2" / "programs"),
+}
 _HERMES = str(Path(sys.executable).parent / "hermes")
 _START_S, _CAPTURE_S, _ANALYSIS_S = 240.0, 120.0, 120.0
 _STEPS_BEFORE = 12
