@@ -61,6 +61,11 @@ class CodeLine:
     trains: bool = field("whether what it computes has a backward part", "Trains", "参与反向", default=False)
 
     @property
+    def spent_ns(self) -> int:
+        """What it takes of the stepping thread, the backward part of what it computed included."""
+        return self.own_ns + self.backward_ns
+
+    @property
     def said(self) -> str:
         """The line and the function, as a finding names them."""
         seen = [line for line, share in self.lines[:1] if share >= SEEN_MOSTLY]

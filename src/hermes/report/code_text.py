@@ -14,19 +14,14 @@ _PARTS = (
 _NOTABLE = 0.2
 
 
-def code_ns(row: CodeLine) -> int:
-    """What it takes of the stepping thread, the backward part of what it computed included."""
-    return row.own_ns + row.backward_ns
-
-
 def code_order(rows: Iterable[CodeLine]) -> list[CodeLine]:
     """The functions, those first that take most."""
-    return sorted(rows, key=lambda row: (-code_ns(row), row.place))
+    return sorted(rows, key=lambda row: (-row.spent_ns, row.place))
 
 
 def code_words(row: CodeLine) -> str:
     """``train.py:24 `mel_filterbank`  Python 20.8 ms; 32 calls a step in train.py:31 `main` ``."""
-    whole = max(code_ns(row), 1)
+    whole = max(row.spent_ns, 1)
     parts = [(ns, word) for name, word in _PARTS if (ns := getattr(row, name)) >= _NOTABLE * whole]
     said = ", ".join(f"{word} {duration(ns)}" for ns, word in sorted(parts, reverse=True))
     calls = "" if row.calls is None or row.calls < 1.5 else f"; {row.calls:.0f} calls a step"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hermes.model.code_measures import CodeLine
 from hermes.model.report import Report
-from hermes.report.code_text import code_ns, code_order, code_words
+from hermes.report.code_text import code_order, code_words
 from hermes.report.format import duration, fraction
 from hermes.report.plan_words import (
     facts,
@@ -85,14 +85,14 @@ def draw_code(screen: Screen, report: Report) -> None:
         return
     mean = sum(steps) // len(steps) or 1
     rows = [row for row in report.measures.rows(CodeLine) if row.rank == report.verdict.rank and row.place]
-    rows = [row for row in code_order(rows) if code_ns(row) >= _NOTABLE_LINE * mean]
+    rows = [row for row in code_order(rows) if row.spent_ns >= _NOTABLE_LINE * mean]
     if not rows:
         return
     screen.gap()
     screen.line(("Your code", "bold"), "  (time a step of each function itself and of the operators it calls)")
     for row in rows[:_LINES]:
         screen.line(
-            f"{duration(code_ns(row)):>8} {fraction(min(code_ns(row) / mean, 1)):>6}  {code_words(row)}",
+            f"{duration(row.spent_ns):>8} {fraction(min(row.spent_ns / mean, 1)):>6}  {code_words(row)}",
             indent=2,
             hang=18,
         )

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.profiles.rules.given import Given
+from tests.profiles.rules.test_code_rules import ROW
 
 from hermes.model.finding import Cause, Finding, Gain
 from hermes.model.host_measures import HostSide
@@ -76,6 +77,16 @@ def test_without_device_tasks_the_longest_step_of_the_host_is_judged_and_it_is_s
     assert (judged.bound, judged.rank, judged.step) == ("host", 2, 4)
     assert judged.sentence.startswith("Step 9 ms: the host works all of it")
     assert "no device task was recorded" in judged.sentence
+
+
+def test_a_step_without_a_loss_is_said_to_be_spent_in_the_function_that_takes_most_of_it() -> None:
+    line = replace(ROW, rank=2, place="train.py:36", function="distances", own_ns=4_000_000, backward_ns=3_000_000)
+    small = replace(line, function="small", own_ns=1_000_000, backward_ns=0)
+    grounds = Grounds(splits=(blind(10_000_000, rank=2),), lines=(small, line))
+    assert judge(grounds).sentence.startswith(
+        "Step 10 ms: 70% is train.py:36 `distances` with the operators it calls; "
+    )
+    assert "the host works all of it" in judge(replace(grounds, lines=(small,))).sentence
 
 
 def test_gains_of_a_step_without_its_profiler_are_shares_of_that(measures: Make) -> None:

@@ -213,6 +213,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             unprofiled_ns=ranking.unprofiled.step_ns if ranking.unprofiled else None,
             unrecorded_ns=grounds.unrecorded_ns,
             untrusted=ranking.preview,
+            lines=found.rows(CodeLine),
         )
     )
     verdict = Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from hermes.model.code_measures import CodeLine
 from hermes.model.finding import Blame, Cause, Finding
 from hermes.model.job import JobMeasures
 from hermes.model.measures import StepSplit
@@ -33,7 +34,8 @@ class Grounds:
 
     `expected` is how many ranks the job has, None where that is not known; `noise_ns` is what does not count.
     `unprofiled_ns` is the step that gains are meant for, without its profiler, where that is known. `unrecorded_ns`
-    is time of the step in Python that was not recorded, where that is much. `untrusted` are findings of preview rules.
+    is time of the step in Python that was not recorded, where that is much. `untrusted` are findings of preview rules,
+    `lines` the functions of the user's in which the time is spent.
     """
 
     splits: tuple[StepSplit, ...]
@@ -44,6 +46,7 @@ class Grounds:
     unprofiled_ns: int | None = None
     unrecorded_ns: int = 0
     untrusted: tuple[Finding, ...] = ()
+    lines: tuple[CodeLine, ...] = ()
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -64,6 +67,8 @@ _ALIKE = 3.0
 # A change that gives less than this part of the step is not what the step is about: what the device does comes first.
 _LITTLE = 0.1
 _SAME = 0.005
+# A function that takes so much of the step is what the step is about.
+_MUCH = 0.4
 # What one rank loses is lost to all where the step gains this part of it.
 _FELT = 0.9
 
@@ -105,7 +110,7 @@ def _without_device(given: Grounds) -> Judgement:
         return Judgement(bound="unknown", rank=None, step=None, sentence=sentence)
     mean = JobSteps(given.splits).length_ns
     length = given.unprofiled_ns or mean
-    said = _unrecorded(given, split) or _problem(given, length) or f"the host works all of it{_nothing(given)}"
+    said = _unrecorded(given, split) or _problem(given, length) or f"{_spent(given, split, mean)}{_nothing(given)}"
     captured = f" ({milliseconds(mean)} as captured)" if given.unprofiled_ns else ""
     if given.unprofiled_ns and not 1 / _ALIKE < mean / given.unprofiled_ns < _ALIKE:
         said += "; the captured steps are unlike those before them, and may not show what these lose"
@@ -116,6 +121,16 @@ def _without_device(given: Grounds) -> Judgement:
         rank=split.rank,
         step=split.step,
     )
+
+
+def _spent(given: Grounds, split: StepSplit, step_ns: int) -> str:
+    """Where the time of a step is spent that no rule finds a loss in: what takes it may still be worth another way."""
+    own = [row for row in given.lines if row.rank == split.rank and row.place]
+    most = max(own, key=lambda row: row.spent_ns, default=None)
+    share = min(most.spent_ns / step_ns, 1.0) if most and step_ns else 0.0
+    if most is None or share < _MUCH:
+        return "the host works all of it"
+    return f"{share:.0%} is {most.said} with the operators it calls"
 
 
 def _absent(given: Grounds, split: StepSplit) -> str | None:
