@@ -15,8 +15,9 @@ A step cannot begin before its batch is there: the device stands still for the r
 ## When it is not a problem
 
 For the first batches of an epoch, whose workers have just started (IO003), and behind a checkpoint that emptied the
-queue. A wait for one slow sample while others are ready is IO004. Where the loop waits for cores, and for batches
-only up to the limit, the finding is a preview: any other program may hold the cores.
+queue. A wait for one slow sample while others are ready is IO004. Where the loop waits for cores, any other program
+may hold them: what is sure to be won is the wait for batches, and where that is below the limit the finding is a
+preview.
 
 ## What to do
 
@@ -34,14 +35,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hermes.knowledge.host_work import DATA
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
+from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
 from hermes.model.host_measures import Before
 from hermes.model.input_measures import Fetches, InputQueue, InputRates
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
+from hermes.profiles.rules._component import Loss
 from hermes.profiles.rules._host import BEFORE_IT, blamed, bound, counted, fact, has_device, on, within
 from hermes.profiles.rules._input import (
     WAITED,
@@ -107,18 +110,19 @@ def slow_workers(
     full = bool(crowded) or _full(rate)
     waited = counted(job, unprofiled, rank, WAITED)
     others = bool(crowded) and waited is not None and not by_share(LIMIT, waited / found.worst.window_ns)
+    more = " and receiving them" if apart else " and for a core" if crowded else ""
     yield Finding(
         # Any process may hold a core that the loop wants: only who waits for batches, too, has slow workers.
         state="preview" if others else "stable",
         cause=Cause.BATCHES_OF_MANY_TENSORS if apart else Cause.NO_CORE_FOR_WORKERS if full else Cause.TOO_FEW_WORKERS,
-        title=f"Waiting for batches{' and receiving them' if apart else ''} {where_verb(job, found)}"
+        title=f"Waiting for batches{more} {where_verb(job, found)}"
         f"{on(job, found)}{', and no core is free for more workers' if full else ''}",
         ranks=found.ranks,
         blames=blamed(job, found, *((Blame(slow.name),) if slow else ())),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=bound(job, found, "a batch is always ready", before=waits_before(job, unprofiled, rank)),
-        confidence=round((0.5 if one_long_fetch(row) else 0.85) * job.certainty, 2),
+        gain=_won(job, found, waited if crowded else None, before=waits_before(job, unprofiled, rank)),
+        confidence=round((0.5 if one_long_fetch(row) or crowded else 0.85) * job.certainty, 2),
         evidence=(
             *found.evidence,
             *_received(job, unprofiled, rank, apart),
@@ -130,6 +134,12 @@ def slow_workers(
         apart=not within(free, rank, {DATA}),
         actions=(*((_FEWER,) if apart else ()), *(() if full else (_more(rate),)), _cheaper()),
     )
+
+
+def _won(job: Job, found: Loss, waited_ns: int | None, *, before: bool) -> Gain:
+    """All of it; where the loop waits for cores, at least what it waits for batches: others may hold the cores."""
+    gain = bound(job, found, "a batch is always ready", before=before)
+    return gain if waited_ns is None else replace(gain, low_ns=min(gain.low_ns, waited_ns))
 
 
 def _received(job: Job, unprofiled: Rows[Before], rank: int, apart: bool) -> Iterator[Evidence]:
