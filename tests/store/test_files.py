@@ -112,8 +112,8 @@ def test_a_folder_that_may_not_be_read_is_never_passed_over(
     write(tmp_path / "below" / "file")
     real = os.scandir
 
-    def refusing(path: Path) -> Iterator[os.DirEntry[str]]:
-        if Path(path) == tmp_path / place:
+    def refusing(path: Path | int) -> Iterator[os.DirEntry[str]]:
+        if not isinstance(path, int) and Path(path) == tmp_path / place:
             raise PermissionError(13, "Permission denied", str(path))
         return real(path)
 
