@@ -145,15 +145,13 @@ def scan(
     try:
         if place is None:
             raise duckdb.InvalidInputException("the list of events has no end")
-        _extract(place, wanted, out, sink, numbers=times == "number")
+        out = _extract(place, wanted, out, sink, numbers=times == "number")
     except (duckdb.IOException, duckdb.OutOfMemoryException):
         # The machine's fault, not the file's.
         raise
     except (duckdb.Error, UnicodeDecodeError) as refused:
-        # A new name: DuckDB may still be deleting what it began to write under the old one.
-        out = sink.scratch / "rescued.parquet"
         before = place.header if place else {}
-        place = _salvage(path, plain, wanted, out, sink, refused)
+        place, out = _salvage(path, plain, wanted, sink.scratch / "rescued.parquet", sink, refused)
         place = dataclasses.replace(place, header=utf8(place.header) | before)
     con = sink.connect()
     events = f"read_parquet('{str(out).replace(chr(39), chr(39) * 2)}')"
@@ -254,8 +252,11 @@ def _with_text_ts(place: Place, out: Path) -> Place:
     return Place(path=out, start=0, end=end, header=place.header)
 
 
-def _extract(place: Place, wanted: _Wanted, out: Path, sink: Sink, *, numbers: bool) -> None:
-    """Write the events of a file to `out`, over a connection of its own: closing it gives its memory back.
+def _extract(place: Place, wanted: _Wanted, out: Path, sink: Sink, *, numbers: bool) -> Path:
+    """Write the events of a file beside `out`, over a connection of its own: closing it gives its memory back.
+
+    Each attempt writes under a name of its own, which is returned: DuckDB may still be deleting what a refused one
+    began to write.
 
     Where `numbers` says that times are numbers, numbers are read as such; one that is none, or no double, makes DuckDB
     refuse, and all is read again as text, which takes half as long again.
@@ -269,11 +270,13 @@ def _extract(place: Place, wanted: _Wanted, out: Path, sink: Sink, *, numbers: b
         for attempt, (stretches, typed) in enumerate(attempts, start=1):
             urls = slice_urls(con, place.path, stretches, wanted.spellings, bracket=True)
             try:
-                con.execute(_extraction(urls, wanted, out, typed=typed))
-                return
+                here = out.with_stem(f"{out.stem}{attempt}")
+                con.execute(_extraction(urls, wanted, here, typed=typed))
+                return here
             except duckdb.Error:
                 if attempt == len(attempts):
                     raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _halves(start: int, end: int, path: Path) -> list[tuple[int, int]]:
@@ -329,7 +332,7 @@ def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path, *, typed: bool)
     )
 
 
-def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, refused: Exception) -> Place:
+def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, refused: Exception) -> tuple[Place, Path]:
     repaired = sink.scratch / "repaired.json"
     found = repair(plain, repaired)
     if not found.events:
@@ -339,7 +342,7 @@ def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, re
         ) from refused  # fmt: skip
     try:
         place = Place(path=repaired, start=0, end=repaired.stat().st_size, header=found.header)
-        _extract(place, wanted, out, sink, numbers=False)
+        out = _extract(place, wanted, out, sink, numbers=False)
     except duckdb.Error as still:
         raise TraceFormatError(
             path, f"cannot be read even after repair ({_first_line(still)})", lost="the whole file",
@@ -351,7 +354,7 @@ def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, re
         where=f"{path}, byte {found.first_fault}", lost=found.lost,
         hint="was the job killed while it was writing? Stop the profiler before the job ends",
     )  # fmt: skip
-    return place
+    return place, out
 
 
 def _first_line(error: Exception) -> str:
