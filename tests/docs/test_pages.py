@@ -22,8 +22,8 @@ from hermes.report.report_json import document
 from hermes.store.cache import Cache
 from hermes_testing import Fault, Job, generate
 
-_OF_ONE_FILE = "hermes.profiles.measure."
-"""Where a measure is one file: its row is declared beside its function."""
+_MORE = ("hermes.profiles.measure.", "hermes.model.service_measures")
+"""Where rows are declared that a rank measures itself and that stand among `Report.more`."""
 _LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 
 
@@ -126,7 +126,7 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
         report = replace(report, more=(*report.more, *CODE))
         there = {type(one) for one in report.more}
         # Of a measure that none of these jobs has, a row made of its declaration.
-        absent = (about.row for about in declared().values() if about.row.__module__.startswith(_OF_ONE_FILE))
+        absent = (about.row for about in declared().values() if about.row.__module__.startswith(_MORE))
         report = replace(report, more=(*report.more, *(_row(kind) for kind in absent if kind not in there)))
         for one in (report, replace(report, host=host_side("x"), plan=small)):
             _merge(found, _sections("", document(one)))

@@ -327,3 +327,22 @@ MIXED = Action(
     risk="Check that the loss follows the one in float32.",
     source="PyTorch documentation of automatic mixed precision",
 )
+SCHEDULE_AHEAD: Mapping[str, Action] = {
+    "mindie": Action(
+        title="Let MindIE schedule ahead",
+        do="export MINDIE_ASYNC_SCHEDULING_ENABLE=1 before the service starts; where prefill and decode are on "
+        "different nodes, on those for decode alone.",
+        verify="Pauses between batches fall in the next profile of the service, and the time for a further token.",
+        risk="A request that has ended is computed once more. Not together with Look Ahead or Memory Decoding, and not "
+        "for n, best_of or beam search.",
+        source="MindIE LLM development guide, asynchronous scheduling",
+    ),
+    "vllm": Action(
+        title="Let vLLM schedule ahead",
+        do="vllm serve MODEL --async-scheduling",
+        verify="Pauses between batches fall in the next profile of the service, and the time for a further token.",
+        risk="Not every feature works with it: vLLM says at its start which.",
+        source="vLLM documentation, engine arguments: async-scheduling",
+    ),
+}
+"""By the service that runs."""

@@ -18,6 +18,7 @@ from hermes.profiles.only_steps import keep_steps
 from hermes.profiles.opened import Opened, opened
 from hermes.profiles.read.discover import Found, chosen, claimed, prepared, rank_notes, reader_of, unit_of
 from hermes.profiles.read.files_seen import files_seen
+from hermes.profiles.read.service import write_service
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
 from hermes.store.cache import Cache, Entry, unwritable
@@ -84,7 +85,7 @@ def load(
     except InputError as refused:
         raise here.error(refused) from refused
     found = _of_ranks(found, ranks)
-    seen = files_seen([*files, *away], sources, [one.source for one in found])
+    seen = files_seen([*files, *away], sources, found)
     seen = tuple(replace(one, example=_named(here.told(one.example), mirrors)) for one in seen)
     found = [replace(prepared(one, cache.root, tell), steps=frozenset(steps or ())) for one in found]
     notes += [note for one in found for note in one.source.notes if note not in notes]
@@ -211,11 +212,11 @@ def _reading(one: Found, mirrors: Sequence[Mirror], cache: Cache, digests: Diges
     salt = (reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture, only)
     for there in mirrors:
         if one.source.files and one.source.files[0].is_relative_to(there.root):
-            own = {name: there.states[name] for name in map(there.name_of, one.source.files)}
+            own = {name: there.states[name] for name in map(there.name_of, one.files)}
             said = [f"{name} {state}" for name, state in own.items()]
             key = hashlib.sha256("\0".join((*salt, there.url, *said)).encode("utf-8", "surrogatepass")).hexdigest()
             return Reading(one=one, key=key, cache=cache.root, mirror=replace(there, states=own))
-    print_ = fingerprint(one.source.files, *salt, digests=digests)
+    print_ = fingerprint(one.files, *salt, digests=digests)
     unpacked = here.of(one.source.root)
     return Reading(one=one, key=print_.digest, cache=cache.root, states=print_.states, unpacked=unpacked)
 
@@ -231,7 +232,7 @@ def _known(reading: Reading) -> RankData | None:
         format=one.source.format,
         folder=entry.folder,
         notes=_notes(entry),
-        files=one.source.files,
+        files=one.files,
         cache=reading.cache,
         reading=reading,
     )
@@ -247,7 +248,7 @@ def read_rank(reading: Reading) -> RankData:
         return known
     one, cache, there = reading.one, Cache(reading.cache), reading.mirror
     if there is not None:
-        there.fetch(map(there.name_of, one.source.files))
+        there.fetch(map(there.name_of, one.files))
     with cache.making() as folder:
         sink = Sink(folder, one.rank)
         _read(one, sink, cache)
@@ -282,6 +283,8 @@ def _told(note: Diagnostic, mirrors: Sequence[Mirror | Unpacked]) -> Diagnostic:
 def _read(one: Found, sink: Sink, cache: Cache) -> None:
     try:
         reader_of(one.source).read(one.source, one.rank, sink)
+        if one.service:
+            write_service(one.service, sink, sink.read("rank")["epoch_ns"][0])
         sink.fill()
     except (duckdb.IOException, duckdb.OutOfMemoryException) as refused:
         # DuckDB writes to the cache alone, and spills there what memory does not hold.

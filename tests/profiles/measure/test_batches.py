@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from hermes.profiles.measure.structure.batches import Batches, batches
+from hermes.model.service_measures import Batches
+from hermes.profiles.measure.structure.batches import batches
 
 _NAMED = {"name": str, "domain": str, "pid": int, "tid": int, "start_ns": int, "dur_ns": int, "step": int}
 _ASKED = {"pid": int, "tid": int, "start_ns": int, "dur_ns": int}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.profiles.read.discover import claimed
+from hermes.profiles.read.discover import Found, claimed
 from hermes.profiles.read.files_seen import files_seen
 from hermes.store.files import walk
 from hermes_testing import Job, generate
@@ -27,7 +27,7 @@ def exported(tmp_path: Path) -> Path:
 
 def _said(files: Sequence[Path]) -> dict[str, tuple[str, str]]:
     sources = claimed(files)
-    rows = files_seen(files, sources, sources)
+    rows = files_seen(files, sources, [Found(source=source, rank=0) for source in sources])
     assert sum(row.count for row in rows) == len(files)
     return {row.name: (row.state, row.why) for row in rows}
 

@@ -324,6 +324,43 @@ _INPUT_QUEUE = Table(
     ),
 )
 
+_REQUEST = Table(
+    "request",
+    "one request to an inference service, as the service's own profiler tells of it",
+    (
+        _RANK,
+        Column("request", "text", "Id of the request."),
+        Column("start_ns", "int", "When it arrived.", "ns", null="not recorded"),
+        Column("dur_ns", "int", "From its arrival until its last token.", "ns", null="not finished or not recorded"),
+        Column("queue_ns", "int", "In queues, waiting and pending together.", "ns", null="not recorded"),
+        Column("first_token_ns", "int", "From its arrival until its first token.", "ns", null="not recorded"),
+        Column("prefill_ns", "int", "From its arrival until the node for prefill had done.", "ns",
+               null="prefill and decode are not on different nodes, or not recorded"),
+        Column("transfer_ns", "int", "Its KV cache on the way from the node for prefill to that for decode.", "ns",
+               null="prefill and decode are not on different nodes, or not recorded"),
+        Column("input_tokens", "int", "Tokens of the prompt.", null="not recorded"),
+        Column("output_tokens", "int", "Tokens of the answer.", null="not recorded"),
+        Column("cache_hit", "real", "Part of the prompt that was in the cache, 0 to 1.", null="not recorded"),
+    ),
+)  # fmt: skip
+
+_BATCH = Table(
+    "batch",
+    "one batch of an inference service: that it was put together, or that it was executed",
+    (
+        _RANK,
+        Column("kind", "text", "`schedule` (put together), `execute` (by the model's process) or `forward`."),
+        Column("name", "text", "Name that the profiler gives the event, such as `modelExec`."),
+        Column("phase", "text", "`prefill`, `decode`, or `mixed` of both.", null="not recorded"),
+        Column("start_ns", "int", "Start.", "ns"),
+        Column("dur_ns", "int", "Duration.", "ns"),
+        Column("requests", "int", "Requests in it.", null="not recorded"),
+        Column("tokens", "int", "Tokens in it.", null="not recorded"),
+        Column("process", "text", "What tells one device's process from another.", null="not recorded"),
+        Column("dp", "int", "Data-parallel coordinate of the batch.", null="none, or not recorded"),
+    ),
+)
+
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
@@ -349,5 +386,7 @@ TABLES: dict[str, Table] = {
         _STEP_REPORTED,
         _STATISTIC,
         _INPUT_QUEUE,
+        _REQUEST,
+        _BATCH,
     )
 }

@@ -67,7 +67,10 @@ def outline(data: RankData) -> RankOutline:
     row = data.table("rank").row(0, named=True)
     step, kernel, comm_op = data.table("step"), data.table("kernel", *_KERNEL), data.table("comm_op", *_COMM_OP)
     group, waits = data.table("group"), data.table("comm_task", *_WAIT)
-    doubts = [*_contradictions(data, step, kernel, comm_op), *step_doubts(data.place, step, kernel)]
+    doubts = _contradictions(data, step, kernel, comm_op)
+    # A service has requests and no steps: nobody forgot to mark them.
+    if kernel.height or not data.table("request", "request").height:
+        doubts += step_doubts(data.place, step, kernel)
     named = waits.filter((pl.col("task") == "notify_wait") & pl.col("peer_rank").is_not_null())["comm_id"]
     own = with_keys(data.rank, identified(data.rank, comm_op, group))
     if own.height > MOST_OPERATIONS:

@@ -13,10 +13,11 @@ from hermes.profiles.read.ascend.memscope import MemscopeReader
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.kineto.reader import KinetoReader
 from hermes.profiles.read.runs import one_run
+from hermes.profiles.read.service import ServiceReader
 from hermes.profiles.read.snapshot.reader import SnapshotReader
 from hermes.profiles.read.source import Reader, Source
 
-READERS: tuple[Reader, ...] = (AscendReader(), KinetoReader(), SnapshotReader(), MemscopeReader())
+READERS: tuple[Reader, ...] = (ServiceReader(), AscendReader(), KinetoReader(), SnapshotReader(), MemscopeReader())
 """Asked in this order; a file belongs to the first reader that claims it."""
 _CAPTURES = ("_ascend_pt", "_ascend_ms")
 """How the names of folders end that hold one capture of one rank."""
@@ -32,6 +33,13 @@ class Found:
     """Whether no file says that rank."""
     steps: frozenset[int] = frozenset()
     """The steps to keep; all where there are none."""
+    service: tuple[Path, ...] = ()
+    """What a service's own profiler wrote of the same job: its requests and batches go with this rank."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that the tables come from."""
+        return (*self.source.files, *self.service)
 
 
 def reader_of(source: Source) -> Reader:
@@ -88,14 +96,30 @@ def chosen(
     """Of all captures one for each rank, as `discover` has it; `files` are all that were looked at."""
     if not sources:
         raise _nothing(files)
-    _refuse_several_jobs(sources)
+    services = [source for source in sources if source.reader == ServiceReader.name]
+    captures = [source for source in sources if source not in services]
+    _refuse_several_jobs(captures)
     read = {path for source in sources for path in (*source.files, *source.aside)}
     notes = [note for source in sources for note in source.notes]
     notes += foreign.notes([path for path in files if path not in read and not _of_capture(path)])
-    sources, which = one_run(sources, capture=capture)
+    of_run, which = one_run(captures or services, capture=capture)
     notes += which
-    chosen, most = _one_each(named := _with_ranks(sources), capture)
+    chosen, most = _one_each(named := _with_ranks(of_run), capture)
+    if captures and services:
+        chosen[0] = dataclasses.replace(chosen[0], service=services[0].files)
+        most += _other_services(services[1:])
     return chosen, [*notes, *rank_notes(named), *most]
+
+
+def _other_services(services: Sequence[Source]) -> list[Diagnostic]:
+    return [
+        Diagnostic(
+            level="degraded", message=f"what the profiler of a service wrote lies in {len(services) + 1} folders; "
+            "one is read beside the captures", where=str(source.root), lost="its requests and batches",
+            hint="give the captures with one of them, or this folder alone",
+        )
+        for source in services
+    ]  # fmt: skip
 
 
 def _refuse_several_jobs(sources: Sequence[Source]) -> None:
@@ -153,8 +177,8 @@ def _with_ranks(sources: Sequence[Source]) -> list[Found]:
 
 
 def rank_notes(found: Sequence[Found]) -> list[Diagnostic]:
-    """What must be said of captures of which no file says the rank."""
-    assumed = {one.rank: one for one in reversed(found) if one.assumed}
+    """What must be said of captures of which no file says the rank; a service has none."""
+    assumed = {one.rank: one for one in reversed(found) if one.assumed and one.source.reader != ServiceReader.name}
     doubtful = len(assumed) > 1 or len(assumed) < len({one.rank for one in found})
     return [
         Diagnostic(

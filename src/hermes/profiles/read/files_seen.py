@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hermes.model.files_seen import FilesSeen, FileState
+from hermes.profiles.read.discover import Found
 from hermes.profiles.read.foreign import format_of
 from hermes.profiles.read.source import Source, legible
 
@@ -20,17 +21,21 @@ _BY_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\.(log|out|err)(\.\d+)?$|_log$"), "a log"),
     (re.compile(r"(?i)^(readme|licen[cs]e|changelog)(\.\w+)?$"), "a text about the others"),
     (re.compile(r"^(report\.(json|html)|capture\.json|truth\.json|events\.jsonl)$"), "written by Hermes"),
+    (
+        re.compile(r"^(chrome_tracing\.json|profiler\.db|(request_status|coordinator|ep_balance|moe_analysis)\.csv)$"),
+        "what the profiler of a service sums besides",
+    ),
     (re.compile(r"^prof_rule_\d+.*\.json$"), "advice of another tool"),
     (re.compile(r"\.(py|sh|ya?ml|toml|cfg|ini|md|html?|png|svg|xlsx?)$"), "no profile"),
 )  # fmt: skip
 _RAW_SIDES = re.compile(r"^(host|device_\d+)$")
 
 
-def files_seen(files: Sequence[Path], claimed: Sequence[Source], chosen: Sequence[Source]) -> tuple[FilesSeen, ...]:
+def files_seen(files: Sequence[Path], claimed: Sequence[Source], chosen: Sequence[Found]) -> tuple[FilesSeen, ...]:
     """All files by what became of them, those that nobody knows first; `chosen` are the captures that are read."""
-    read = {path for source in chosen for path in source.files}
+    read = {path for one in chosen for path in one.files}
     others = {path for source in claimed for path in (*source.files, *source.aside)}
-    raw = {path for source in chosen for path in source.aside}
+    raw = {path for one in chosen for path in one.source.aside}
     kinds: dict[tuple[FileState, str, str], list[Path]] = {}
     for path in files:
         state, why = _state(path, read, raw, others)

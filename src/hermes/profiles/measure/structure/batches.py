@@ -1,5 +1,6 @@
-"""Batches of inference by phase, from the ranges in which a server runs them: prefill, decode, or both at once.
+"""Batches of inference by phase: prefill, decode, or both at once.
 
+They are told by the profiler of a service, or by the ranges in which a server runs them.
 vLLM names a range by what it holds: `execute_context_2(1776)_generation_3(3)` has two requests in their prefill, with
 1776 tokens, and three that decode; newer versions add more numbers behind those of the tokens.
 """
@@ -8,49 +9,49 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import polars as pl
 
-from hermes.model.declare import field, measure
+from hermes.model.service_measures import Batches, Phase
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.structure.modules import asked_of, nodes_of
 from hermes.profiles.measure.structure.ranges import RANGES, inclusive
 
-Phase = Literal["prefill", "decode", "mixed"]
 _BATCH = re.compile(r"execute_context_(\d{1,9})\((\d{1,12})[_\d]*\)_generation_(\d{1,9})\((\d{1,12})[_\d]*\)")
 _STARTS = "execute_context_"
-
-
-@measure(
-    "compute.batches",
-    title="Batches of inference",
-    zh="推理批次",
-    about="From the ranges that vLLM names by what a batch holds; sums over the capture.",
-)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batches:
-    """All batches of one phase on one rank."""
-
-    rank: int = field("global rank", "Rank", "卡")
-    phase: Phase = field("`prefill`, `decode`, or `mixed` of both", "Phase", "阶段")
-    batches: int = field("batches", "Batches", "批次数")
-    requests: int = field("requests in them, added up", "Requests", "请求数")
-    tokens: int = field("tokens in them, added up", "Tokens", "词元数")
-    host_ns: int = field("time on the host", "On the host", "主机时间")
-    median_ns: int = field("of the batch of median time on the host", "Median batch", "中位批次")
-    device_ns: int = field("time of what they launched, added up", "On the device", "设备时间")
-    kernels: int = field("kernels and copies", "Kernels", "核函数数")
+_PHASES: tuple[Phase | None, ...] = ("prefill", "decode", "mixed", None)
 
 
 @per_rank(Batches)
 def batches_of(rank: RankTables) -> tuple[Batches, ...]:
     """The batches of a rank; none where nothing names any."""
+    served = tuple(served_batches(rank.rank, rank.data.table("batch")))
     named = rank.data.where("host_op", RANGES, (pl.col("kind") == "mark") & pl.col("name").str.starts_with(_STARTS))
     if not named.height:
-        return ()
-    return tuple(batches(rank.rank, named, rank.once(asked_of), rank.once(nodes_of)))
+        return served
+    return (*served, *batches(rank.rank, named, rank.once(asked_of), rank.once(nodes_of)))
+
+
+def served_batches(rank: int, rows: pl.DataFrame) -> Iterator[Batches]:
+    """One row for each phase of the batches that ran; `rows` are those of the table `batch`.
+
+    Each process runs the batch: those of the process with most of them count.
+    """
+    ran = rows.filter(pl.col("kind") == ("execute" if (rows["kind"] == "execute").any() else "forward"))
+    most = ran.group_by("process", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
+    own = ran.filter(pl.col("process").eq_missing(most["process"][0])) if most.height else ran
+    for phase in _PHASES:
+        part = own.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)))
+        if part.height:
+            yield Batches(
+                rank=rank, source="service", phase=phase, batches=part.height, requests=_sum(part["requests"]),
+                tokens=_sum(part["tokens"]), host_ns=int(part["dur_ns"].sum()),
+                median_ns=int(part["dur_ns"].sort()[part.height // 2]), device_ns=None, kernels=None,
+            )  # fmt: skip
+
+
+def _sum(values: pl.Series) -> int | None:
+    return int(values.sum()) if values.null_count() < len(values) else None
 
 
 def batches(rank: int, named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Batches]:
@@ -68,6 +69,6 @@ def batches(rank: int, named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataF
         if own:
             requests, tokens, host, busy, launched = (sum(column) for column in zip(*own, strict=True))
             yield Batches(
-                rank=rank, phase=phase, batches=len(own), requests=requests, tokens=tokens, host_ns=host,
-                median_ns=sorted(one[2] for one in own)[len(own) // 2], device_ns=busy, kernels=launched,
+                rank=rank, source="ranges", phase=phase, batches=len(own), requests=requests, tokens=tokens,
+                host_ns=host, median_ns=sorted(one[2] for one in own)[len(own) // 2], device_ns=busy, kernels=launched,
             )  # fmt: skip
