@@ -16,6 +16,7 @@ from hermes.model.code_measures import CodeLine, NamedLine
 from hermes.model.declare import declared
 from hermes.model.host_measures import HostSide
 from hermes.model.plan import Unprofiled
+from hermes.model.structure_measures import ExpertOperator
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.report.report_json import document
@@ -128,6 +129,7 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
         # Of a measure that none of these jobs has, a row made of its declaration.
         absent = (about.row for about in declared().values() if about.row.__module__.startswith(_MORE))
         report = replace(report, more=(*report.more, *(_row(kind) for kind in absent if kind not in there)))
+        report = replace(report, structure=replace(report.structure, experts=(_row(ExpertOperator),)))
         for one in (report, replace(report, host=host_side("x"), plan=small)):
             _merge(found, _sections("", document(one)))
     return found

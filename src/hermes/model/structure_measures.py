@@ -143,6 +143,33 @@ class Balance:
     samples: int = field("pairs of rank and step that it rests on", "Samples", "样本数")
 
 
+@measure(
+    "balance_operators",
+    title="Operators with the most uneven experts",
+    zh="专家负载最不均的算子",
+    about="Grouped multiplications of single layers, the twenty most uneven.",
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertOperator:
+    """One grouped multiplication of the step: how evenly the router fills it over the ranks of a group.
+
+    The operator at one place of the step is the same on all ranks of the group; steps in which they ran different
+    numbers of them are left out.
+    """
+
+    group: str = field("group whose ranks are compared", "Group", "通信域")
+    ranks: tuple[int, ...] = field("ranks with a value", "Ranks", "卡")
+    place: int = field("which of the step's grouped multiplications, from 0", "Place in the step", "步内序号")
+    name: str = field("operator", "Operator", "算子", kind="name")
+    steps: int = field("steps", "Steps", "步数")
+    mean: float = field("tokens, mean of ranks and steps", "Mean", "平均")
+    least: float = field("rank with the smallest mean", "Least", "最小")
+    least_rank: int = field("which", "Rank of the least", "最小所在卡")
+    most: float = field("rank with the largest mean", "Most", "最大")
+    most_rank: int = field("which", "Rank of the most", "最大所在卡")
+    imbalance: float = field("largest over mean less one, median step", "Imbalance", "不均衡", kind="share")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """A metric over some ranks: its least, median and most, and the ranks of the extremes."""
@@ -209,4 +236,5 @@ class Structure:
     passes: tuple[StagePasses, ...] = ()
     boxes: tuple[PipelineBox, ...] = ()
     balances: tuple[Balance, ...] = ()
+    experts: tuple[ExpertOperator, ...] = ()
     matrix: RankMatrix | None = None

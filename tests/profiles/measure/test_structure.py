@@ -15,6 +15,7 @@ from hermes.model.measures import StepSplit
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.measure.communication.collectives import with_compute
 from hermes.profiles.measure.structure.balance import balances, expert_tokens_of, tokens_of
+from hermes.profiles.measure.structure.expert_operators import MOST_CALLS, expert_calls_of, expert_operators
 from hermes.profiles.measure.structure.matrix import rank_matrix
 from hermes.profiles.measure.structure.pipeline import pipeline, stage_wait, stages_of
 
@@ -224,3 +225,41 @@ def test_a_rank_without_a_value_is_not_a_zero() -> None:
     matrix = rank_matrix((0, 1), [("tokens", "tokens", {1: 5.0})])
     assert matrix is not None
     assert matrix.rows[0].cells == (None,)
+
+
+def grouped(*tokens: tuple[int, int]) -> pl.DataFrame:
+    """Grouped multiplications of one rank, in their order: step and tokens of each."""
+    return expert_calls_of(
+        pl.DataFrame(
+            [(step, f"gmm{at % 2}", at, f"{rows},64;8,64,64") for at, (step, rows) in enumerate(tokens)],
+            schema={"step": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "shapes": pl.String}, orient="row",
+        )
+    )  # fmt: skip
+
+
+def test_tokens_are_compared_operator_by_operator() -> None:
+    even = grouped((1, 100), (1, 100), (2, 100), (2, 50))
+    uneven = grouped((1, 100), (1, 300), (2, 100), (2, 150))
+    first, second = expert_operators({0: even, 1: uneven}, {"ep 0": (0, 1)})
+    assert (first.place, first.name, first.steps, first.ranks) == (1, "gmm1", 2, (0, 1))
+    # The router fills it by a half too much in each of the two steps.
+    assert (first.imbalance, first.most, first.most_rank, first.least, first.mean) == (0.5, 225, 1, 75, 150)
+    assert (second.place, second.imbalance) == (0, 0.0)
+
+
+def test_steps_in_which_ranks_ran_different_operators_are_not_compared() -> None:
+    one, other = grouped((1, 100), (2, 100)), grouped((1, 100), (1, 900), (2, 100))
+    (row,) = expert_operators({0: one, 1: other}, {})
+    assert (row.group, row.steps, row.imbalance) == ("all ranks", 1, 0.0)
+
+
+def test_twenty_operators_are_named_of_any_number() -> None:
+    many = {rank: grouped(*((1, 100 + rank * place) for place in range(40))) for rank in range(3)}
+    rows = expert_operators(many, {})
+    assert [row.place for row in rows] == list(range(39, 19, -1))
+
+
+def test_a_rank_sends_no_more_than_some_thousand_calls() -> None:
+    rows = grouped(*((step, 8) for step in range(5) for _ in range(MOST_CALLS // 3)))
+    assert rows["step"].unique().sort().to_list() == [0, 1, 2]
+    assert grouped(*((0, 8) for _ in range(2 * MOST_CALLS))).height == MOST_CALLS

@@ -14,6 +14,7 @@ from hermes.profiles.measure.communication import contention, group_ops, latenes
 from hermes.profiles.measure.communication.collectives import Operations
 from hermes.profiles.measure.stacked import beside, stacked
 from hermes.profiles.measure.structure import balance, matrix, pipeline
+from hermes.profiles.measure.structure.expert_operators import expert_operators
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.profiles.pipeline.rank_exchange import RankExchange
 
@@ -98,7 +99,9 @@ class JobExchange:
             *balance.balances("tokens", "shapes of embedding lookups", tokens, members["dp"], job.steps.every),
             *balance.balances("expert tokens", source, experts, members["ep"], job.steps.every),
         )
-        return Structure(pipeline=line, balances=even, matrix=self._matrix(waits, tokens, experts))
+        single = expert_operators({one.rank: one.expert_calls for one in self._ranks if one.expert_calls is not None},
+                                  members["ep"])  # fmt: skip
+        return Structure(pipeline=line, balances=even, experts=single, matrix=self._matrix(waits, tokens, experts))
 
     def _matrix(
         self,

@@ -16,6 +16,7 @@ from hermes.profiles.measure.communication import contention, group_ops, transfe
 from hermes.profiles.measure.communication.collectives import with_compute, with_tasks
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.structure import balance, pipeline
+from hermes.profiles.measure.structure.expert_operators import expert_calls_of
 
 GIVEN = (
     "comm_id", "op", "group", "step", "bytes", "start_ns", "dur_ns", "split", "wait_ns", "arrival_ns", "elsewhere",
@@ -39,16 +40,17 @@ class RankExchange:
     wait: pipeline.StageWait | None = None
     tokens: pl.DataFrame | None = None
     experts: pl.DataFrame | None = None
+    expert_calls: pl.DataFrame | None = None
 
 
 def exchange(rank: RankTables, given: pl.DataFrame, steps: int, *, alone: bool) -> RankExchange:
     """What a rank's own tables tell of its operations; `given` holds the columns `GIVEN`, `steps` its marked steps."""
     task = rank.table("comm_task")
-    tokens, experts = (None, None) if alone else _load_of(rank)
+    tokens, experts, calls = (None, None, None) if alone else _load_of(rank)
     moves = transfers.moves_of(task)
     reported = None if moves.height else transfers.reported_links(rank.table("comm_link"), rank.table("group"))
     if not given.height:
-        return RankExchange(rank=rank.rank, reported=reported, tokens=tokens, experts=experts)
+        return RankExchange(rank=rank.rank, reported=reported, tokens=tokens, experts=experts, expert_calls=calls)
     compute = rank.once(_compute)
     own = with_compute(with_tasks(given, task), compute)
     return RankExchange(
@@ -61,6 +63,7 @@ def exchange(rank: RankTables, given: pl.DataFrame, steps: int, *, alone: bool) 
         wait=pipeline.stage_wait(rank.rank, own, compute, steps or 1),
         tokens=tokens,
         experts=experts,
+        expert_calls=calls,
     )
 
 
@@ -96,19 +99,22 @@ def _beside(rank: RankTables, own: pl.DataFrame, compute: Intervals) -> tuple[Co
     return tuple(sorted(found, key=lambda one: (-abs(one.loss_ns), one.name, one.detail))[:_MOST_CONTRASTS])
 
 
-def _load_of(rank: RankTables) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-    """Tokens by the shapes of what looked them up and of what the experts multiplied."""
+def _load_of(rank: RankTables) -> tuple[pl.DataFrame | None, pl.DataFrame | None, pl.DataFrame | None]:
+    """Tokens by the shapes of what looked them up, of what the experts multiplied, and of each such operator."""
     data, kernel = rank.data, rank.table("kernel")
     names = (*balance.EMBEDDINGS, *EXPERTS)
-    called = data.where("host_op", ("name", "step", "shapes"), pl.col("name").is_in(names))
+    called = data.where("host_op", ("name", "step", "shapes", "start_ns"), pl.col("name").is_in(names))
     tokens = balance.tokens_of(called.filter(pl.col("name").is_in(balance.EMBEDDINGS)))
-    experts = balance.expert_tokens_of(called.filter(pl.col("name").is_in(EXPERTS)))
+    grouped = called.filter(pl.col("name").is_in(EXPERTS))
     if not tokens.height and kernel["type"].is_in(balance.EMBEDDINGS).any():
         looked = data.where("kernel", ("step", "input_shapes"), pl.col("type").is_in(balance.EMBEDDINGS))
         tokens = balance.tokens_of(looked.rename({"input_shapes": "shapes"}))
     kinds = kernel["type"].drop_nulls().unique()
     ran = kinds.filter(kinds.str.starts_with(balance.EXPERT_KERNELS)).to_list()
-    if not experts.height and ran:
-        grouped = data.where("kernel", ("step", "input_shapes"), pl.col("type").is_in(ran))
-        experts = balance.expert_tokens_of(grouped.rename({"input_shapes": "shapes"}))
-    return tokens if tokens.height else None, experts if experts.height else None
+    if not balance.expert_tokens_of(grouped).height and ran:
+        grouped = data.where("kernel", ("step", "name", "start_ns", "input_shapes"), pl.col("type").is_in(ran))
+        grouped = grouped.rename({"input_shapes": "shapes"})
+    experts = balance.expert_tokens_of(grouped)
+    if not experts.height:
+        return tokens if tokens.height else None, None, None
+    return tokens if tokens.height else None, experts, expert_calls_of(grouped)
