@@ -23,7 +23,7 @@ from hermes.report.report_json import document
 from hermes.store.cache import Cache
 from hermes_testing import Fault, Job, generate
 
-_MORE = ("hermes.profiles.measure.", "hermes.model.service_measures")
+_MORE = ("hermes.profiles.measure.", "hermes.model.service_measures", "hermes.model.role_measures")
 """Where rows are declared that a rank measures itself and that stand among `Report.more`."""
 _LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 

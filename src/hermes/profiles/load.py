@@ -16,11 +16,13 @@ from hermes.profiles.at_once import apart
 from hermes.profiles.engines.engine import Engine, Given, Lost, Made, called
 from hermes.profiles.only_steps import keep_steps
 from hermes.profiles.opened import Opened, opened
+from hermes.profiles.read.by_role import RoleFolder, by_role
 from hermes.profiles.read.discover import Found, chosen, claimed, prepared, rank_notes, reader_of, unit_of
 from hermes.profiles.read.files_seen import files_seen
 from hermes.profiles.read.service import write_service
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
+from hermes.profiles.roles import RoleCapture, bounding, said_of
 from hermes.store.cache import Cache, Entry, unwritable
 from hermes.store.files import Digests, Fingerprint, fingerprint, refuse_changed, walk
 from hermes.store.index import State
@@ -39,6 +41,8 @@ class Loaded:
     notes: tuple[Diagnostic, ...]
     files: tuple[FilesSeen, ...] = ()
     """All files of the input, by what became of them."""
+    roles: tuple[RoleCapture, ...] = ()
+    """Captures of all roles of a job of reinforcement learning; `ranks` are those of the one that takes longest."""
 
 
 def load(
@@ -80,14 +84,23 @@ def load(
     sources = [*claimed(files), *sources]
     if not sources and here.failed:
         raise _nothing_left(here.failed) from here.failed[0]
+
+    def ready(some: Sequence[Found]) -> list[Found]:
+        return [prepared(one, cache.root, tell) for one in some]
+
+    def reading(some: Sequence[Found]) -> tuple[RankData, ...]:
+        return tuple(_all(ready(some), mirrors, cache, digests, engine, here)[0])
+
     try:
-        found, notes = chosen(sources, [*files, *away], capture=capture)
+        of_roles, of_main, beside = _roles({} if capture else by_role(sources), reading)
+        found, notes = chosen(of_main or sources, [*files, *away], capture=capture)
+        notes += [said_of(of_roles)] if of_roles else []
     except InputError as refused:
         raise here.error(refused) from refused
     found = _of_ranks(found, ranks)
-    seen = files_seen([*files, *away], sources, found)
+    seen = files_seen([*files, *away], sources, [*found, *beside])
     seen = tuple(replace(one, example=_named(here.told(one.example), mirrors)) for one in seen)
-    found = [replace(prepared(one, cache.root, tell), steps=frozenset(steps or ())) for one in found]
+    found = [replace(one, steps=frozenset(steps or ())) for one in ready(found)]
     notes += [note for one in found for note in one.source.notes if note not in notes]
     read, failed = _all(found, mirrors, cache, digests, engine, here)
     other_times, told = apart(read, {one.rank for one in found if one.assumed})
@@ -103,7 +116,19 @@ def load(
     notes = [_told(here.note(note), mirrors) for note in notes]
     # The same note about every rank is one note.
     said = dict.fromkeys([*notes, *(note for rank in read for note in rank.notes)])
-    return Loaded(paths=(*local, *(one.root for one in mirrors)), ranks=tuple(read), notes=tuple(said), files=seen)
+    return Loaded(
+        paths=(*local, *(one.root for one in mirrors)), ranks=tuple(read), notes=tuple(said), files=seen, roles=of_roles
+    )
+
+
+def _roles(
+    folders: Mapping[RoleFolder, Sequence[Source]], read: Callable[[Sequence[Found]], tuple[RankData, ...]]
+) -> tuple[tuple[RoleCapture, ...], Sequence[Source], list[Found]]:
+    """The captures of all roles, those of the role that takes longest, and what is read of all of them."""
+    found = {folder: chosen(own, [])[0] for folder, own in folders.items()}
+    of_roles = tuple(RoleCapture(folder=folder, ranks=read(own)) for folder, own in found.items())
+    main = folders[bounding(of_roles)] if of_roles else ()
+    return of_roles, main, [one for own in found.values() for one in own]
 
 
 def _of_ranks(found: list[Found], ranks: Collection[int] | None) -> list[Found]:

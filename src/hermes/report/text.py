@@ -29,6 +29,7 @@ from hermes.report.format import (
 )
 from hermes.report.host_text import host_lines
 from hermes.report.plan_text import draw_code, draw_plan
+from hermes.report.role_text import role_lines
 from hermes.report.screen import Piece, Screen
 from hermes.report.service_text import service_lines
 from hermes.report.shape import (
@@ -88,7 +89,7 @@ def render_text(
         _split(screen, report.steps)
         _path(screen, report)
         _compute(screen, report)
-    for line in service_lines(report):
+    for line in (*role_lines(report), *service_lines(report)):
         screen.line(line)
     _host(screen, report)
     _communication(screen, report)

@@ -33,6 +33,7 @@ from hermes.profiles.engines.serial import Serial
 from hermes.profiles.load import Loaded, present, without
 from hermes.profiles.measure.path.step_path import STRETCHES
 from hermes.profiles.measure.registry import RankTables
+from hermes.profiles.measure.structure.roles import RoleOfRank
 from hermes.profiles.pipeline import advice
 from hermes.profiles.pipeline.combine import Combined, combine
 from hermes.profiles.pipeline.coverage import coverage, difference
@@ -46,6 +47,7 @@ from hermes.profiles.pipeline.rank_measures import RankMeasures, measure
 from hermes.profiles.pipeline.rank_outline import RankOutline, outline
 from hermes.profiles.pipeline.report_bounds import longest, merged_top
 from hermes.profiles.pipeline.stage_boxes import stage_boxes
+from hermes.profiles.roles import role_times
 from hermes.profiles.rules.judge import Grounds, find_all, judge
 from hermes.store.kept import Kept
 from hermes.store.rank_data import RankData
@@ -68,8 +70,11 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES, engine: Engine | None
     in the report, which is made of the others; raises `InputError` when none is left.
     """
     said = dumps(
-        (loaded.paths, tuple((rank.rank, rank.key, rank.place) for rank in loaded.ranks), loaded.notes, loaded.files)
-    )
+        (
+            loaded.paths, tuple((rank.rank, rank.key, rank.place) for rank in loaded.ranks), loaded.notes, loaded.files,
+            tuple((str(one.folder), rank.rank, rank.key) for one in loaded.roles for rank in one.ranks),
+        )
+    )  # fmt: skip
     cache = loaded.ranks[0].cache if loaded.ranks else None
 
     def make() -> Report:
@@ -200,7 +205,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         findings=with_ranges((*ranking.findings, *ranking.preview), ranking.known),
         diagnostics=_gravest(notes),
         host=found.host,
-        more=found.declared_rows(),
+        more=(*found.declared_rows(), *role_times(found.rows(RoleOfRank), loaded.roles)),
     )
     plan = advice.advised(ranking, replay, grounds, report.measures)
     judged = judge(

@@ -1,0 +1,50 @@
+"""Captures of a job of reinforcement learning that lie in a folder for each role: verl's `STEP/ROLE/…`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes.knowledge.roles import Role, role_of
+from hermes.profiles.read.source import Source
+
+_STEP = re.compile(r"^(?:global_)?(?:step)?[_-]?(\d{1,8})$")
+_LEVELS = 3
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RoleFolder:
+    """A folder of captures: the step that a folder above names (-1 for none), the role, and the folder's name."""
+
+    step: int
+    role: Role
+    task: str
+
+
+def by_role(sources: Sequence[Source]) -> dict[RoleFolder, list[Source]]:
+    """The captures by the folder of their role, in order of step and role.
+
+    Nothing where any capture lies in none, or where the folders are of one role: then roles do not tell them apart.
+    """
+    found: dict[RoleFolder, list[Source]] = {}
+    for source in sources:
+        folder = _folder(source.root if source.root.suffix != ".gz" else source.files[0])
+        if folder is None:
+            return {}
+        found.setdefault(folder, []).append(source)
+    return dict(sorted(found.items())) if len({folder.role for folder in found}) > 1 else {}
+
+
+def _folder(root: Path) -> RoleFolder | None:
+    """The nearest folder above a capture that names a role, and the step that the next one names."""
+    parents = root.parents[:_LEVELS]
+    for place, folder in enumerate(parents):
+        role = role_of(folder.name)
+        if role is not None:
+            above = _STEP.match(folder.parent.name)
+            inside = _STEP.match(parents[place - 1].name) if place else None
+            match = above or inside
+            return RoleFolder(int(match.group(1)) if match else -1, role, folder.name)
+    return None

@@ -1,0 +1,92 @@
+"""Roles of one job: what the captures of each role took, beside what ranges of one capture tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from hermes.base.errors import Diagnostic
+from hermes.base.intervals import EMPTY, flat
+from hermes.model.role_measures import RoleTime
+from hermes.profiles.measure.structure.roles import RoleOfRank, of_ranges, shared
+from hermes.profiles.read.by_role import RoleFolder
+from hermes.store.rank_data import RankData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleCapture:
+    """The captures of one role in one step."""
+
+    folder: RoleFolder
+    ranks: tuple[RankData, ...]
+
+    @property
+    def span_ns(self) -> int:
+        """How long the longest of its ranks was captured."""
+        return max((_span(rank) for rank in self.ranks), default=0)
+
+
+def bounding(captures: Sequence[RoleCapture]) -> RoleFolder:
+    """The task that takes longest of all steps together, in its last step."""
+    sums: dict[tuple[str, str], int] = {}
+    for one in captures:
+        task = (one.folder.role, one.folder.task)
+        sums[task] = sums.get(task, 0) + one.span_ns
+    longest = max(sums, key=lambda task: (sums[task], task))
+    return max(one.folder for one in captures if (one.folder.role, one.folder.task) == longest)
+
+
+def said_of(captures: Sequence[RoleCapture]) -> Diagnostic:
+    """Which roles there are, and of which the report is."""
+    main = bounding(captures)
+    tasks = ", ".join(dict.fromkeys(one.folder.task for one in captures))
+    return Diagnostic(
+        level="info",
+        message=f"there are captures of several roles ({tasks}); the report is of {main.task}, which takes longest",
+        hint=f"choose another with --capture, such as --capture {captures[0].folder.task}",
+    )
+
+
+def role_times(ranges: Iterable[RoleOfRank], captures: Sequence[RoleCapture]) -> tuple[RoleTime, ...]:
+    """One row for each task and step; of captures by role those, else what ranges tell."""
+    return shared(list(_of_captures(captures)) or list(of_ranges(ranges)))
+
+
+def _of_captures(captures: Sequence[RoleCapture]) -> Iterator[RoleTime]:
+    for one in captures:
+        spans = {rank.rank: _span(rank) for rank in one.ranks}
+        if not spans:
+            continue
+        longest = max(spans, key=lambda rank: (spans[rank], -rank))
+        data = next(rank for rank in one.ranks if rank.rank == longest)
+        compute, exposed = _device(data)
+        yield RoleTime(
+            step=one.folder.step if one.folder.step >= 0 else None, role=one.folder.role, task=one.folder.task,
+            source="captures", ranks=tuple(sorted(spans)), wall_ns=spans[longest], wall_rank=longest,
+            least_ns=min(spans.values()), device_ns=compute, exposed_comm_ns=exposed, share=0.0, bounds=False,
+        )  # fmt: skip
+
+
+def _span(data: RankData) -> int:
+    """From the first to the last that was recorded of host or device."""
+    ends = []
+    for table in ("host_op", "kernel"):
+        rows = data.table(table, "start_ns", "dur_ns")
+        if rows.height:
+            last = rows.select((pl.col("start_ns") + pl.col("dur_ns")).max()).item()
+            ends.append((int(rows["start_ns"].min()), int(last)))  # type: ignore[arg-type]
+    return max(last for _, last in ends) - min(first for first, _ in ends) if ends else 0
+
+
+def _device(data: RankData) -> tuple[int, int]:
+    """Time in which the device of a rank computes, and in which it communicates with nothing computed."""
+    rows = data.table("kernel", "component", "start_ns", "dur_ns")
+    comm = data.table("comm_op", "start_ns", "dur_ns")
+    sets = []
+    for own in (rows.filter(pl.col("component") == "compute"), comm):
+        starts = own["start_ns"].to_numpy()
+        sets.append(flat(starts, starts + own["dur_ns"].to_numpy()) if own.height else EMPTY)
+    compute, communication = sets
+    return compute.total, (communication - compute).total
