@@ -90,6 +90,13 @@ def test_the_printed_json_is_the_same_each_time(hermes: Hermes, profile: Path) -
     assert hermes("analyze", profile, "--format", "json").out == hermes("analyze", profile, "--format", "json").out
 
 
+def test_a_process_that_reads_what_another_kept_prints_the_same(profile: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from hermes.cli import main; main()", "analyze", str(profile), "--format", "json"]
+    environment = {"HERMES_CACHE_DIR": str(tmp_path / "cache"), "PATH": ""}
+    first, second = (subprocess.run(command, env=environment, capture_output=True, check=True).stdout for _ in range(2))
+    assert first == second
+
+
 def test_analyze_prints_a_page(hermes: Hermes, profile: Path) -> None:
     ran = hermes("analyze", profile, "--format", "html")
     assert ran.code == 0

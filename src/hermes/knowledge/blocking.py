@@ -32,6 +32,14 @@ FIRST_ALLOCATION_NS = 50_000_000
 """Taking memory costs up to some milliseconds; the call that comes first makes the context, or frees for a library."""
 
 
+COMPUTES_NS = 100_000
+"""Handing an operator over takes 5 to 50 us (docs/evidence/host-limits.md); one without any call of the runtime in it
+that takes longer does its work on the host."""
+FEW_CALLS = 0.1
+"""Of real GPU captures a thread that feeds the device makes 0.2 to 2 calls of the runtime for each operator, inner ones
+counted (`../shared/data/kineto`); one of which calls were not recorded makes 0.03 (`mtia_single_rank`)."""
+
+
 LONG_COPY_NS = 100_000
 """A call that copies pageable memory is staged in some microseconds; one of this length waited for its turn."""
 

@@ -22,6 +22,8 @@ DATA = "data loading"
 CHECKPOINT = "checkpoint or logging"
 COMMUNICATION = "communication"
 SYNCHRONISATION = "synchronisation"
+COMPUTING = "computing"
+"""An operator that computes on the host itself in a job that has a device: no launch is in it."""
 LAUNCH = "launching"
 OPERATOR = "operators"
 PYTHON = "python"
@@ -112,7 +114,7 @@ EVENTS: dict[str, str] = PATTERNS | {
 }
 """What else a call tells by its name; a part of the work of the reasons above, and no reason of its own."""
 
-REASONS = (GC, *PATTERNS, LAUNCH, OPERATOR, PYTHON, OUTSIDE)
+REASONS = (GC, *PATTERNS, COMPUTING, LAUNCH, OPERATOR, PYTHON, OUTSIDE)
 DISPATCH = (LAUNCH, OPERATOR, PYTHON, OUTSIDE)
 """What it takes to hand work to the device, and all that no name tells apart from it."""
 

@@ -83,6 +83,7 @@ class Cause(str, Enum):
     UNALIGNED_SHAPES = "unaligned shapes", "形状未对齐"
     SHORT_KERNELS = "kernels shorter than their launch", "核函数短于下发"
     DISPATCH = "dispatch", "算子下发"
+    COMPUTING_ON_HOST = "computing on the host", "在主机上计算"
     UNFUSED_OPTIMIZER = "unfused optimizer", "优化器未融合"
     TASK_QUEUE_OFF = "task queue off", "任务队列关闭"
     SYNCHRONISING_CALL = "synchronising call", "同步调用"

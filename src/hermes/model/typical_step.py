@@ -17,13 +17,14 @@ def typical_step(splits: Iterable[StepSplit]) -> StepSplit | None:
     every = list(splits)
     measured = [split for split in every if split.compute_ns is not None]
     ordered = sorted(
-        [split for split in measured if _works(split)] or measured or every,
+        [split for split in measured if works(split)] or measured or every,
         key=lambda split: (split.window_ns, split.start_ns),
     )
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-def _works(split: StepSplit) -> bool:
+def works(split: StepSplit) -> bool:
+    """Whether the device did anything in the step."""
     return any((split.compute_ns, split.comm_ns, split.copy_ns))
 
 

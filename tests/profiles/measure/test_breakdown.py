@@ -399,3 +399,13 @@ def test_exposed_time_is_told_by_operation() -> None:
 )
 def test_the_spread_is_of_whole_nanoseconds(values: list[int], found: tuple[int, int, int]) -> None:
     assert spread(values) == found
+
+
+def test_a_mark_that_a_stopped_profiler_left_is_no_step() -> None:
+    found = splits("rank0.step#4  ....[####][####][#]\nrank0.compute .......##....##......", vendor="nvidia")
+    assert [one.step for one in found] == [4, 5]
+
+
+def test_a_whole_step_in_which_the_device_did_nothing_is_one() -> None:
+    found = splits("rank0.step#4  [####][####]\nrank0.compute ..##........", vendor="nvidia")
+    assert [(one.step, one.compute_ns) for one in found] == [(4, 2), (5, 0)]

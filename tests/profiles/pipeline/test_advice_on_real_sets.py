@@ -112,7 +112,10 @@ def test_of_a_device_that_is_done_before_its_mark_ends_the_verdict_is_the_host_a
 def test_of_a_mark_in_which_nothing_ran_no_step_is_made(reported: Reported) -> None:
     report = reported("kineto/mi250_toy_empty_last_mark.json.gz")
     assert report.verdict.sentence.startswith("Step 9.29 ms")
-    assert min(row.window_ns for row in report.steps) < 50_000
+    assert [row.window_ns for row in report.steps] == [9_288_291]
+    costs = {one.code: round(one.share, 3) for one in report.findings if one.code == "ENV005"}
+    assert costs == {"ENV005": 0.704}
+    assert "70% is lost to first calls" in report.verdict.sentence
 
 
 def test_copies_within_the_device_need_no_pinned_memory(reported: Reported) -> None:

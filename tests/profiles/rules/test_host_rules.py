@@ -27,6 +27,7 @@ from hermes.profiles.rules.host import cpu007_python_time as cpu007
 from hermes.profiles.rules.host import cpu008_full_cores as cpu008
 from hermes.profiles.rules.host import cpu009_small_operators as cpu009
 from hermes.profiles.rules.host import cpu012_starts_each_step as cpu012
+from hermes.profiles.rules.host import cpu014_computing_on_host as cpu014
 from hermes.profiles.rules.judge import find_all
 from hermes.profiles.rules.memory import mem002_allocation_in_step as mem002
 from hermes.profiles.rules.memory import mem003_fragmentation as mem003
@@ -72,8 +73,9 @@ KINDS = pytest.mark.parametrize(
         (cpu002.recompilation, "compilation", 10),
         (cpu006.garbage_collection, "garbage collection", 10),
         (mem002.allocation_in_step, "allocation", 20),
+        (cpu014.computing_on_host, "computing", 100),
     ],
-    ids=["CPU002", "CPU006", "MEM002"],
+    ids=["CPU002", "CPU006", "MEM002", "CPU014"],
 )
 
 

@@ -31,6 +31,7 @@ from hermes.profiles.advise.ranges import with_ranges
 from hermes.profiles.engines.engine import Engine, Lost
 from hermes.profiles.engines.serial import Serial
 from hermes.profiles.load import Loaded, present, without
+from hermes.profiles.measure import load_all
 from hermes.profiles.measure.path.step_path import STRETCHES
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.structure.roles import RoleOfRank
@@ -69,6 +70,8 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES, engine: Engine | None
     `engine` calls what is to be done for each rank; by default this process does it all. Ranks that it lost are named
     in the report, which is made of the others; raises `InputError` when none is left.
     """
+    # A report that was kept names all kinds of rows, those that nobody has measured in this process too.
+    load_all()
     said = dumps(
         (
             loaded.paths, tuple((rank.rank, rank.key, rank.place) for rank in loaded.ranks), loaded.notes, loaded.files,

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from hermes.base.intervals import EMPTY, Intervals, flat
-from hermes.knowledge.blocking import is_blocking
-from hermes.knowledge.host_work import DATA, EVENTS, GC, LAUNCH, OPERATOR, OUTSIDE, PYTHON, REASONS, reason_of
+from hermes.knowledge.blocking import CAUSE_OF_CALL, COMPUTES_NS, FEW_CALLS, is_blocking
+from hermes.knowledge.host_work import (
+    COMPUTING,
+    DATA,
+    EVENTS,
+    GC,
+    LAUNCH,
+    OPERATOR,
+    OUTSIDE,
+    PYTHON,
+    REASONS,
+    reason_of,
+)
 from hermes.model.tables import RUNTIME_KINDS
 
 CALLS = (*RUNTIME_KINDS, "enqueue", "dequeue")
@@ -47,10 +59,28 @@ def by_reason(when: Intervals, calls: pl.DataFrame, gc: pl.DataFrame) -> Iterato
     )
     of_reason = calls.partition_by("reason", as_dict=True)
     for reason in REASONS:
-        rows = gc if reason == GC else of_reason.get((reason,))
+        rows = gc if reason == GC else computing(calls) if reason == COMPUTING else of_reason.get((reason,))
         found = when if reason == OUTSIDE else EMPTY if rows is None else when & spans(rows)
         yield reason, found
         when = when - found
+
+
+def computing(calls: pl.DataFrame) -> pl.DataFrame:
+    """The outermost operators that compute on the host: long ones with no call of the runtime and no queue in them.
+
+    None in threads that make few such calls: there it is not recorded which operators the device does.
+    """
+    found = [calls.head(0)]
+    for own in calls.partition_by("pid", "tid"):
+        at = np.sort(own.filter(pl.col("kind").is_in(CALLS))["start_ns"].to_numpy())
+        operators = own.filter(pl.col("kind") == "op")
+        if len(at) < FEW_CALLS * operators.height or not len(at):
+            continue
+        long = operators.filter((pl.col("dur_ns") >= COMPUTES_NS) & ~pl.col("name").is_in(list(CAUSE_OF_CALL)))
+        starts = long["start_ns"].to_numpy()
+        inside = np.searchsorted(at, starts + long["dur_ns"].to_numpy()) - np.searchsorted(at, starts)
+        found.append(outermost(long.filter(pl.Series(inside == 0))))
+    return pl.concat(found)
 
 
 def outermost(rows: pl.DataFrame) -> pl.DataFrame:

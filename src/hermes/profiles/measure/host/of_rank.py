@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from hermes.knowledge.blocking import causes_of
-from hermes.knowledge.host_work import LAYERS
+from hermes.knowledge.host_work import COMPUTING, LAYERS
 from hermes.model.host_measures import Before, Contention, HostEvents, Shapes
 from hermes.model.measures import HostStall
 from hermes.profiles.measure.host import host_events as events
+from hermes.profiles.measure.host.calls import computing, dispatching, of_threads
 from hermes.profiles.measure.host.checks import checks
 from hermes.profiles.measure.host.host_stalls import breaks, stalls
 from hermes.profiles.measure.host.starts import starts
@@ -53,6 +54,11 @@ def events_of(rank: RankTables) -> Iterator[HostEvents]:
         splits, step, notable, rank.table("gc"), rank.table("setting"), busy, loop, checks(host_op), rank.rank,
         layers, lists, host_op,
     )  # fmt: skip
+    if busy is not None:
+        own = computing(of_threads(host_op, dispatching(host_op)))
+        yield events.summed(
+            rank.rank, COMPUTING, own, own, step, max(1, len(splits)), busy, "operators without a launch"
+        )
     yield starts(rank.rank, notable, host_op, loop, step, max(1, len(splits)), busy)
 
 

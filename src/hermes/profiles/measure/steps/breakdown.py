@@ -10,7 +10,7 @@ import polars as pl
 from hermes.base.intervals import Intervals, window
 from hermes.knowledge.vendors import traits
 from hermes.model.measures import AscendSplit, ExposedOp, RankTotal, StepSplit, StreamBusy
-from hermes.model.typical_step import typical_step
+from hermes.model.typical_step import typical_step, works
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.steps.device_work import Work, flat_of, tasks_of_device, work_of
 from hermes.profiles.measure.steps.step_window import StepWindow, step_windows, tasks_by_step
@@ -19,13 +19,16 @@ from hermes.profiles.measure.steps.step_window import StepWindow, step_windows, 
 def step_splits(vendor: str, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[StepSplit, ...]:
     """One row per step of one rank, in step order; one row for the whole capture when no step was marked.
 
-    `step_window` says what a step is.
+    `step_window` says what a step is. A profiler that stops within a step leaves the beginning of one: marks at either
+    end in which the device did nothing, shorter than each in which it worked, are no steps, and halve no mean of two.
     """
     rank = _rank(step, kernel, comm_op)
     if rank is None:
         return ()
-    found = step_windows(vendor, step, tasks_of_device(kernel, comm_op))
-    return tuple(_split(rank, one) for one in found)
+    found = tuple(_split(rank, one) for one in step_windows(vendor, step, tasks_of_device(kernel, comm_op)))
+    shortest = min((split.window_ns for split in found if works(split)), default=0)
+    whole = [place for place, split in enumerate(found) if works(split) or split.window_ns >= shortest]
+    return found[whole[0] : whole[-1] + 1] if whole else found
 
 
 def ascend_splits(step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[AscendSplit, ...]:
