@@ -16,7 +16,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "COM002": ("CMP011", "PAR003", "PAR004"),
     # A starved device: what the host does meanwhile.
     "CPU001": (
-        "CPU002", "CPU003", "CPU004", "CPU005", "CPU006", "CPU007", "CPU008", "CPU012", "CPU013", "CPU014", "IO001",
+        "CPU002", "CPU003", "CPU004", "CPU005", "CPU006", "CPU007", "CPU008", "CPU012", "CPU014", "IO001",
         "IO002", "IO006", "MEM002", "ENV005",
     ),
     "CMP001": ("CMP007",),
