@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.knowledge.host_work import DISPATCH, GC, PATTERNS, REASONS, reason_of
+from hermes.knowledge.host_work import COMPUTING, DISPATCH, GC, PATTERNS, REASONS, reason_of
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_running_what_was_compiled_before_and_what_does_not_wait_has_no_reason_o
 
 
 def test_every_reason_is_told_by_a_pattern_or_by_the_kind_of_call() -> None:
-    assert (GC, *PATTERNS, *DISPATCH) == REASONS
+    assert (GC, *PATTERNS, COMPUTING, *DISPATCH) == REASONS

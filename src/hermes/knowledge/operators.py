@@ -39,7 +39,7 @@ _ATEN: tuple[tuple[str, str, str], ...] = (
     ("matmul", "", "matmul addmv addr ger dot vdot"),
     ("batched matmul", "mm", "bmm"),
     ("batched matmul", "addmm", "baddbmm addbmm"),
-    ("batched matmul", "", "_grouped_mm _scaled_grouped_mm"),
+    ("batched matmul", "grouped mm", "_grouped_mm _scaled_grouped_mm"),
     ("convolution", "convolution", """
         convolution _convolution cudnn_convolution miopen_convolution mkldnn_convolution thnn_conv2d
         _slow_conv2d_forward slow_conv3d_forward _conv_depthwise2d conv_depthwise3d miopen_depthwise_convolution

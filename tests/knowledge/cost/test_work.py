@@ -54,6 +54,19 @@ CASES = [
         2 * 64 * 32 * 16,
         2 * (64 * 32 + 8 * 32 * 16 + 64 * 16),
     ),
+    # Tokens by experts: each token meets one matrix; its gradient of the weights is a product for each expert.
+    (
+        "grouped mm",
+        call("aten::_grouped_mm", "64,32;8,32,16;8;;", f"{BF};{BF};int;;"),
+        2 * 64 * 32 * 16,
+        2 * (64 * 32 + 8 * 32 * 16 + 64 * 16),
+    ),
+    (
+        "grouped mm",
+        call("aten::_grouped_mm", "32,64;64,16;8;;", f"{BF};{BF};int;;"),
+        2 * 32 * 64 * 16,
+        2 * (32 * 64 + 64 * 16 + 8 * 32 * 16),
+    ),
     # One new token of each of two sequences against 128 keys of half as many heads: 4 B N Sq Skv D.
     (
         "inference attention",

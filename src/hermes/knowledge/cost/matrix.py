@@ -91,6 +91,26 @@ def grouped_product(call: Call) -> Work | None:
     return _work(2 * rows.shape[0] * deep * wide, moved, rows, "rows of the last group may be padding")
 
 
+def grouped_mm(call: Call) -> Work | None:
+    """`aten::_grouped_mm`: matrices or stacks of them, of which offsets cut the side that no stack has into groups.
+
+    A side is cut into as many parts as there are groups, so that each element of the operand that is no stack meets the
+    other once; two stacks are a batch, and two matrices are cut along what they share (PyTorch,
+    `_meta_grouped_mm_common`).
+    """
+    if len(call.inputs) < 2 or {len(part.shape) for part in call.inputs[:2]} - {2, 3}:
+        return None
+    a, b = call.inputs[:2]
+    if a.shape[-1] != b.shape[-2] or (len(a.shape) == len(b.shape) == 3 and a.shape[0] != b.shape[0]):
+        return None
+    groups = next((part.shape[0] for part in call.inputs[2:] if len(part.shape) == 1), None)
+    stacks = len(a.shape) == len(b.shape) == 3
+    batch = (a.shape[0],) if stacks else (groups,) if len(a.shape) == len(b.shape) and groups else ()
+    out = Tensor(shape=(*batch, a.shape[-2], b.shape[-1]), kind=_result(a))
+    flops = 2 * (a.shape[0] if stacks else 1) * a.shape[-2] * a.shape[-1] * b.shape[-1]
+    return _work(flops, total_bytes([a, b, out]), a, "rows behind the last offset counted")
+
+
 def convolution(call: Call) -> Work | None:
     """A forward convolution without recorded output: the values of stride, padding and dilation give its shape."""
     if len(call.inputs) < 2 or len(call.inputs[0].shape) < 3:
@@ -219,6 +239,7 @@ FORMULAS: dict[str, Callable[[Call], Work | None]] = {
     "mv": vector_product,
     "matrix product": stored_product,
     "grouped product": grouped_product,
+    "grouped mm": grouped_mm,
     "convolution": convolution,
     "convolution backward": convolution_backward,
     "convolution backward input": convolution_input_gradient,
