@@ -325,7 +325,9 @@ def _losses(screen: Screen, report: Report) -> None:
         screen.line(("Losses", "bold"), "  no rule found one in what was collected")
         _preview(screen, report)
         return
-    screen.line(("Losses", "bold"), "  (cost per step and share of it, largest expected gain first)")
+    screen.line(
+        ("Losses", "bold"), "  (cost per step and share of it, largest expected gain first, what others explain behind)"
+    )
     for at, finding in enumerate(findings[:_FINDINGS], start=1):
         cost = f"{at}. {duration(finding.cost_ns)} {fraction(finding.share)}"
         screen.line((cost, "bold"), f"  {finding.title}", indent=2, hang=3, most=2)
