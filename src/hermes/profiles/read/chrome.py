@@ -117,8 +117,8 @@ def scan(
 ) -> Scan:
     """Read the events of a trace, with these keys of `args`.
 
-    Of the keys `one_of`, an event has one as a rule: they share the columns `key` and `text`, and `more` tells the
-    events that have several. Arguments among `integers` become 64-bit integers, null where they are none. Those among
+    Of the keys `one_of`, an event has one as a rule: they share the columns `key` and `text`; `key` is null where
+    an event has several. Arguments among `integers` become 64-bit integers, null where they are none. Those among
     `sparse`, which few events have, travel in one column `sparse` as JSON text, for `sparse_sql` to take out: an empty
     column costs as much as a full one. All three keep small what is written down, which is most of the cost. `derived`
     names further columns by their SQL over the others: what every query needs is better worked out once; `helpers` are
@@ -320,7 +320,10 @@ def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path, *, typed: bool)
         named = " ".join(f"""WHEN args."{name}" IS NOT NULL THEN '{name}'""" for name in one_of)
         texts = ", ".join(f'args."{name}"' for name in one_of)
         count = " + ".join(f'(args."{name}" IS NOT NULL)::INT' for name in one_of)
-        args += f", CASE {named} END AS key, coalesce({texts}) AS text, {count} > 1 AS more"
+        args += (
+            f", CASE WHEN coalesce({texts}) IS NULL OR {count} > 1 THEN NULL {named} END AS key, "
+            f"coalesce({texts}) AS text"
+        )
     derived = "".join(f", {sql} AS {name}" for name, sql in wanted.derived.items())
     ns = ns_of_double if typed else ns_sql
     return (

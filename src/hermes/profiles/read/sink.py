@@ -51,6 +51,8 @@ class Sink:
                 "autoinstall_known_extensions": "false",
                 "autoload_known_extensions": "false",
                 "preserve_insertion_order": "true",
+                # As Polars keeps texts: nothing need be copied.
+                "produce_arrow_string_view": "true",
             }
         )
         # On a slow machine it would write a bar to stdout, into the report.

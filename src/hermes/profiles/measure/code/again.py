@@ -38,7 +38,7 @@ def again_of(rank: RankTables) -> tuple[CalledAgain, ...]:
         return ()
     seen = rank.once(seen_of)
     seen = seen.among(found.owners.labels) if seen else None
-    own = of_threads(rank.table("host_op"), found.loop)
+    own = of_threads(rank.table("host_op").select(_HOST_OP), found.loop)
     rows = [*_functions(found, seen, rank.rank), *_modules(found, seen, rank.rank, own)]
     return tuple(sorted(rows, key=lambda one: (-one.ns, one.line, one.what)))
 

@@ -14,18 +14,17 @@ from hermes.knowledge.host_work import reason_of
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.measure.code.owners import Owners, owners, python_is_framework
 from hermes.profiles.measure.code.samples import told_of
-from hermes.profiles.measure.host.calls import CALLS, dispatching, of_threads, outermost, spans
+from hermes.profiles.measure.host.calls import CALLS, dispatching, of_threads, on_threads, outermost, spans
 from hermes.profiles.measure.registry import RankTables
-from hermes.profiles.measure.structure.modules import from_the_queue, launches
+from hermes.profiles.measure.structure.modules import asked_of
 
 PYTHON, FRAMEWORK, OPERATOR, LAUNCH, WAIT, BACKWARD = range(6)
 CLASSES = ("python", "framework", "operator", "launch", "wait", "backward")
 _LAYER = ("op", "python", "mark")
-_HOST = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns", "stack_id", "sequence", "forward_tid")
+HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns", "stack_id", "sequence", "forward_tid")
 _CALL = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns")
 _NARROW = (pl.col("owner", "step").cast(pl.Int32), pl.col("what").cast(pl.Int8))
 _TRAINS = r"^Optimizer\.(step|zero_grad)#|run_backward"
-_ARROW = ("src_pid", "src_tid", "src_ns", "dst_tid", "dst_ns")
 _LANE = ("pid", "tid", "start_ns")
 
 
@@ -56,17 +55,18 @@ def attribution_of(rank: RankTables) -> Attribution | None:
     if not stack.height and "python" not in kinds:
         return None
     threads = _threads(rank)
-    rows = of_threads(_narrow(rank, pl.col("kind").is_in([*_LAYER, *CALLS])), threads)
+    kept = pl.col("kind").is_in([*_LAYER, *CALLS]) & on_threads(threads)
+    rows = rank.table("host_op").lazy().filter(kept).select(HOST_OP).collect()
     found = owners(rows, stack, told_of(rank))
     loop = threads.head(1)
     bounds = _bounds(rank, of_threads(rows.select("pid", "tid", "start_ns", "dur_ns"), loop))
     if found is None or not len(bounds):
         return None
     nodes, events = _nodes(rows, found), _events(rows)
-    own = of_threads(rows, loop) if threads.height > 1 else rows
     # The widest tables are let go of as soon as they are done with: a trace may hold millions of calls.
-    below = outermost(own.filter(pl.col("kind").is_in(RUNTIME_KINDS)))
-    upper = own.filter(pl.col("kind").is_in(_LAYER)).select(_CALL)
+    own = rows.select(_CALL).lazy().filter(on_threads(loop))
+    below = outermost(own.filter(pl.col("kind").is_in(RUNTIME_KINDS)).collect())
+    upper = own.filter(pl.col("kind").is_in(_LAYER)).collect()
     del rows, own
     parts = _host(upper, below, found, nodes, bounds, loop)
     return Attribution(
@@ -84,7 +84,7 @@ def _training(parts: pl.DataFrame) -> frozenset[int]:
 def _threads(rank: RankTables) -> pl.DataFrame:
     """The threads that feed the device; that of the step marks, or the busiest, first."""
     columns = ("kind", "pid", "tid", "forward_tid")
-    calls = rank.data.where("host_op", columns, pl.col("kind").is_in(["step", "op"]))
+    calls = rank.table("host_op").select(columns).filter(pl.col("kind").is_in(["step", "op"]))
     found = dispatching(calls)
     steps = calls.filter(pl.col("kind") == "step").select("pid", "tid").unique()
     if steps.height:
@@ -99,10 +99,6 @@ def _events(rows: pl.DataFrame) -> pl.DataFrame:
     names = {name: told for name in rows["name"].unique() if (told := reason_of(str(name)))}
     kept = rows.filter(pl.col("name").is_in(list(names))).select("name", "pid", "tid", "start_ns", "dur_ns")
     return kept.with_columns(pl.col("name").replace_strict(names, return_dtype=pl.String).alias("reason"))
-
-
-def _narrow(rank: RankTables, condition: pl.Expr) -> pl.DataFrame:
-    return rank.data.where("host_op", _HOST, condition)
 
 
 def _bounds(rank: RankTables, own: pl.DataFrame) -> Intervals:
@@ -230,17 +226,7 @@ def _cut(gaps: Intervals, edges: Ints) -> Intervals:
 
 def _device(rank: RankTables, found: Owners, nodes: pl.DataFrame) -> pl.DataFrame:
     """Device tasks by what launched them; those whose launch is not known are left out."""
-    columns = ("component", "name", "type", "start_ns", "dur_ns", "correlation", "stream")
-    work = rank.data.where("kernel", columns, pl.col("component").is_in(["compute", "copy", "comm"]))
-    empty = pl.DataFrame(schema={"name": pl.String, "label": pl.Int64, "ns": pl.Int64, "backward": pl.Boolean})
-    if not work.height:
-        return empty
-    runtime = rank.data.where("host_op", (*_LANE, "correlation"), pl.col("kind").is_in(RUNTIME_KINDS))
-    flow = rank.data.where("flow", ("kind", *_ARROW), pl.col("kind").is_in(["operator", "queue"]))
-    arrows, queued = flow.filter(pl.col("kind") == "operator"), flow.filter(pl.col("kind") == "queue")
-    taken = _narrow(rank, pl.col("kind") == "dequeue") if queued.height else rank.table("host_op").clear()
-    named = work.with_columns(pl.coalesce("type", "name").alias("name"))
-    asked = from_the_queue(launches(named, runtime, arrows, "name"), taken, queued)
+    asked = rank.once(asked_of)
     label, began = found.of(asked)
     behind = np.zeros(asked.height, dtype=bool)
     if nodes.height and asked.height:
@@ -248,5 +234,6 @@ def _device(rank: RankTables, found: Owners, nodes: pl.DataFrame) -> pl.DataFram
         behind = (node >= 0) & (nodes["start_ns"].to_numpy()[np.maximum(node, 0)] > began)
         label = np.where(behind, nodes["label"].to_numpy()[np.maximum(node, 0)], label)
     return pl.DataFrame(
-        {"name": asked["name"], "label": label, "ns": asked["dur_ns"], "backward": behind}, schema=empty.schema
+        {"name": asked["name"], "label": label, "ns": asked["dur_ns"], "backward": behind},
+        schema={"name": pl.String, "label": pl.Int64, "ns": pl.Int64, "backward": pl.Boolean},
     )

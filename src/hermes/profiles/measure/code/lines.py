@@ -11,14 +11,13 @@ from hermes.base.intervals import Intervals, flat
 from hermes.base.nesting import enclosing
 from hermes.knowledge.user_code import frame_of
 from hermes.model.code_measures import MOST_LINES, CodeLine
-from hermes.profiles.measure.code.attribution import BACKWARD, CLASSES, Attribution, attribution_of
+from hermes.profiles.measure.code.attribution import BACKWARD, CLASSES, HOST_OP, Attribution, attribution_of
 from hermes.profiles.measure.code.samples import Seen, seen_of
 from hermes.profiles.measure.host.calls import of_threads, spans
 from hermes.profiles.measure.host.of_rank import loop_of
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 _NAMES = 4
-_HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns")
 _FACTORIES = (
     r"^aten::(zeros|ones|full|eye|arange|range|linspace|logspace|scalar_tensor|tril_indices|triu_indices|"
     r"hann_window|hamming_window|kaiser_window|blackman_window|bartlett_window)$"
@@ -31,7 +30,7 @@ _OF_DATA = (
 """Operators that are random, or work on what is no constant in nearly all programs."""
 
 
-@per_rank(CodeLine, needs={"host_op": _HOST_OP})
+@per_rank(CodeLine, needs={"host_op": HOST_OP})
 def lines_of(rank: RankTables) -> tuple[CodeLine, ...]:
     """The functions of a rank, by what they take of a step."""
     found, seen = rank.once(attribution_of), rank.once(seen_of)

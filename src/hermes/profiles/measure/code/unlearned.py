@@ -33,7 +33,7 @@ def unlearned_of(rank: RankTables) -> tuple[Unlearned, ...]:
     found = rank.once(attribution_of)
     if found is None or found.owners.source != "frames":
         return ()
-    own = of_threads(rank.table("host_op"), found.loop)
+    own = of_threads(rank.table("host_op").select(_HOST_OP), found.loop)
     modules = own.filter((pl.col("kind") == "python") & pl.col("name").str.starts_with(_MODULE))
     ops = own.filter(pl.col("kind") == "op")
     learned = _learned(ops, rank.table("host_op"))

@@ -127,4 +127,16 @@ def dispatching(calls: pl.DataFrame) -> pl.DataFrame:
 
 def of_threads(calls: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
     """The calls of these threads, in their order."""
-    return calls.join(threads, on=["pid", "tid"], how="semi", nulls_equal=True, maintain_order="left")
+    return calls.filter(on_threads(threads))
+
+
+def on_threads(threads: pl.DataFrame) -> pl.Expr:
+    """Whether a call was on one of a few threads: to look at each is faster than a join, and builds no table."""
+    return pl.any_horizontal(
+        pl.lit(value=False),
+        *(
+            pl.col("pid").eq_missing(pl.lit(pid, dtype=pl.Int64))
+            & pl.col("tid").eq_missing(pl.lit(tid, dtype=pl.Int64))
+            for pid, tid in threads.select("pid", "tid").iter_rows()
+        ),
+    )

@@ -44,6 +44,8 @@ _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
 _NAMES = 8
 _MOSTLY = 0.33
 """So much of what captured steps are shorter by must be page faults at their measured cost: `profiler-cost.md`."""
+USAGE = "CPU Usage"
+"""The source of samples of how busy cores of the host are."""
 FRAME = 0.1
 """A frame of Python costs a profiler such a part of what a call of an operator does: `profiler-cost.md`."""
 _BESIDE_NS = 100_000
@@ -291,7 +293,7 @@ def shapes(rank: int, kernel: pl.DataFrame) -> Shapes | None:
 
 def contention(rank: int, counter: pl.DataFrame) -> Contention | None:
     """Load of the host's cores, where it was sampled (`host_sys` on Ascend)."""
-    rows = counter.filter((pl.col("source") == "CPU Usage") & pl.col("value").is_not_null())
+    rows = counter.filter((pl.col("source") == USAGE) & pl.col("value").is_not_null())
     if not rows.height:
         return None
     means = rows.group_by("name").agg(pl.col("value").mean())["value"]

@@ -72,7 +72,8 @@ def _recurrent(rank: RankTables) -> pl.DataFrame | None:
 
 def cores_of(rank: RankTables) -> Contention | None:
     """How busy the cores of the host were."""
-    return events.contention(rank.rank, rank.data.table("counter", "source", "name", "value"))
+    usage = rank.data.where("counter", ("source", "name", "value"), pl.col("source") == events.USAGE)
+    return events.contention(rank.rank, usage)
 
 
 @per_rank(Contention)

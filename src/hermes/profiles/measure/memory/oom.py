@@ -13,6 +13,7 @@ from hermes.profiles.measure.registry import RankTables, per_rank
 
 _HOLDERS = 3
 _MOST = 20
+_SAMPLE = ("source", "name", "series", "ts_ns", "value", "device_id")
 
 
 @measure("memory.failed", title="Requests that failed", zh="内存不足的请求")
@@ -35,10 +36,11 @@ class FailedRequest:
     holders: str = field("who held most, with how much", "Held by", "主要占用", kind="name")
 
 
-@per_rank(FailedRequest, needs={"counter": ("source", "name", "series", "ts_ns", "value", "device_id")})
+@per_rank(FailedRequest)
 def failed_of(rank: RankTables) -> tuple[FailedRequest, ...]:
     """The requests of a rank that failed, in order; none for most."""
-    rows = rank.table("counter").filter(pl.col("source") == OUT_OF_MEMORY)
+    # Samples may be most of a capture, and hardly ever any of these: the table is not loaded for them.
+    rows = rank.data.where("counter", _SAMPLE, pl.col("source") == OUT_OF_MEMORY)
     if not rows.height:
         return ()
     allocation = rank.data.table("allocation", "name", "bytes", "alloc_ns", "release_ns", "device_id")

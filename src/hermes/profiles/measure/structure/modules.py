@@ -57,7 +57,7 @@ class ModuleTime:
 
 @per_rank(
     ModuleTime,
-    needs={"kernel": ("component", "start_ns", "dur_ns", "correlation", "stream"), "host_op": _CALLS},
+    needs={"kernel": ("component", "name", "type", "start_ns", "dur_ns", "correlation", "stream"), "host_op": _CALLS},
 )
 def modules_of(rank: RankTables) -> tuple[ModuleTime, ...]:
     """The modules and ranges of a rank, by device time; none where none was recorded or nothing was launched."""
@@ -73,14 +73,21 @@ def modules_of(rank: RankTables) -> tuple[ModuleTime, ...]:
 
 
 def asked_of(rank: RankTables) -> pl.DataFrame:
-    """Where and when each piece of work of a rank was asked for: `pid, tid, start_ns`, and its `dur_ns`."""
+    """Where and when each piece of work of a rank was asked for: `pid, tid, start_ns`; its `dur_ns` and `name`.
+
+    The name is that of its type, where it has one.
+    """
     host_op = rank.table("host_op")
-    work = rank.table("kernel").filter(pl.col("component").is_in(_WORK))
+    work = (
+        rank.table("kernel")
+        .filter(pl.col("component").is_in(_WORK))
+        .with_columns(pl.coalesce("type", "name").alias("name"))
+    )
     runtime = rank.data.where("host_op", ("pid", "tid", "start_ns", "correlation"), pl.col("kind").is_in(RUNTIME_KINDS))
     flow = rank.data.where("flow", ("kind", *_ARROW), pl.col("kind").is_in(["operator", "queue"]))
     arrows, queued = flow.filter(pl.col("kind") == "operator"), flow.filter(pl.col("kind") == "queue")
     taken = host_op.filter(pl.col("kind") == "dequeue") if queued.height else host_op.clear()
-    return from_the_queue(launches(work, runtime, arrows), taken, queued)
+    return from_the_queue(launches(work, runtime, arrows, "name"), taken, queued)
 
 
 def nodes_of(rank: RankTables) -> pl.DataFrame:

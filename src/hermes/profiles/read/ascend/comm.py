@@ -20,6 +20,7 @@ from hermes.knowledge.ascend import BYTES_OF_DTYPE, op_of_hccl
 from hermes.profiles.read.ascend.folder import load_json
 from hermes.profiles.read.ascend.info import Job, Member
 from hermes.profiles.read.assign_rows_to_steps import own_device
+from hermes.profiles.read.query import fetched
 from hermes.profiles.read.sink import Sink
 
 _MB = 1_000_000
@@ -148,17 +149,17 @@ def read_operations(
     con: duckdb.DuckDBPyConnection, step: pl.DataFrame, job: Job, rank: int, sink: Sink, *, traced: bool
 ) -> None:
     """Write comm_op, comm_task and group, from the trace or, without one, from kernel_details."""
-    rows = con.sql(_TRACED if traced else _DETAILED).pl()
+    rows = fetched(con, _TRACED if traced else _DETAILED)
     if traced and not rows.height:
         # A trace that was cut off before its communication: the other file may have what it lost.
-        rows = con.sql(_DETAILED).pl()
+        rows = fetched(con, _DETAILED)
         if rows.height:
             sink.note(
                 "info", f"{rows.height} communication operations were taken from kernel_details.csv: the trace has none"
             )
     hashes = {*(member[0] for member in job.members), *_hashes(sink)}
     operations = _operations(rows, step, hashes)
-    tasks = _tasks(con.sql("SELECT * FROM plane_task").pl(), operations) if traced else None
+    tasks = _tasks(fetched(con, "SELECT * FROM plane_task"), operations) if traced else None
     groups = _groups(job, operations, tasks, rank, sink)
     if groups.height:
         sink.frame("group", groups)

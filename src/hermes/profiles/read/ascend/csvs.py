@@ -13,7 +13,7 @@ from hermes.profiles.read import csvfile
 from hermes.profiles.read.ascend import csv_queries
 from hermes.profiles.read.ascend.folder import OF_CANN
 from hermes.profiles.read.csvfile import Csv, real, size, whole
-from hermes.profiles.read.query import ns_sql
+from hermes.profiles.read.query import fetched, ns_sql
 from hermes.profiles.read.sink import Sink
 
 _MB = 1024 * 1024
@@ -36,7 +36,7 @@ def read_csvs(paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> dict[s
                 known = ("statistic", csv_queries.any_numbers)
             if known:
                 table, query = known
-                rows = con.sql(query(file, mindspore)).pl()
+                rows = fetched(con, query(file, mindspore))
                 parts.setdefault(table, []).append(_kept(table, rows, file, sink))
             else:
                 sink.note(

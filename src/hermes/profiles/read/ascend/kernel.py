@@ -17,7 +17,7 @@ from hermes.knowledge.ascend import COMPONENT_OF_UNIT, COPY_DIRECTION, NONE_32, 
 from hermes.profiles.read import csvfile
 from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.csvfile import Csv, whole
-from hermes.profiles.read.query import ns_sql, one
+from hermes.profiles.read.query import fetched, lend, ns_sql, one
 from hermes.profiles.read.sink import Sink
 
 # Counters of the cube (aic) and vector (aiv) cores; chips of older kinds write them without the prefix.
@@ -49,7 +49,7 @@ def read_kernels(
         _no_trace(con)
     _to_trace_clock(con, sink)
     con.execute(_JOINED)
-    rows = con.sql("SELECT * FROM device_task ORDER BY start_ns, stream, name, task_id, dur_ns, correlation").pl()
+    rows = fetched(con, "SELECT * FROM device_task ORDER BY start_ns, stream, name, task_id, dur_ns, correlation")
     rows = _classified(own_device(step, rows).with_columns(pl.coalesce("detail_step", "step").alias("step")))
     rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"))
     numbered = rows.select("kernel_id", "detail_row", "stream", "task_id")
@@ -243,7 +243,7 @@ def _pmu(
     caches: pl.DataFrame | None,
     sink: Sink,
 ) -> None:
-    con.register("numbered", numbered)
+    lend(con, "numbered", numbered)
     parts = []
     if columns:
         listed = ", ".join(f'"{name}"' for name in columns)
@@ -254,7 +254,7 @@ def _pmu(
             f"ON {listed} INTO NAME name VALUE value) WHERE value <> 0"
         )
     if caches is not None:
-        con.register("l2_cache", caches)
+        lend(con, "l2_cache", caches)
         parts.extend(
             f"SELECT kernel_id, 'l2_{name}_rate' AS name, {name} AS value FROM l2_cache JOIN numbered "
             f"USING (stream, task_id) WHERE {name} IS NOT NULL"

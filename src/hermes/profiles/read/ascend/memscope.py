@@ -18,6 +18,7 @@ from hermes.base.errors import TraceFormatError
 from hermes.profiles.read import csvfile
 from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.nest import nest
+from hermes.profiles.read.query import fetched
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source, legible
 
@@ -96,7 +97,7 @@ def _events(path: Path, sink: Sink) -> pl.DataFrame:
             if file is None:
                 return pl.DataFrame()
             cells = ", ".join(f"{file.pick(told)} AS {name}" for name, told in _COLUMNS.items())
-            rows = con.sql(f"SELECT {cells} FROM {file.relation}").pl()
+            rows = fetched(con, f"SELECT {cells} FROM {file.relation}")
     whole = [pl.col(name).str.strip_chars().cast(pl.Int64, strict=False) for name in _WHOLE]
     rows = rows.with_columns(*whole, *(_attribute(name) for name in ("size", "used", "total")), _word("owner"),
                              _word("inefficient"))  # fmt: skip

@@ -16,7 +16,7 @@ import polars as pl
 from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.chrome import Scan, scan
 from hermes.profiles.read.nest import nest
-from hermes.profiles.read.query import one
+from hermes.profiles.read.query import fetched, one
 from hermes.profiles.read.sink import Sink
 
 _SERIES = (
@@ -43,7 +43,6 @@ _ARGUMENTS = (
     "Input Dims",
     "Input type",
     "Call stack",
-    "correlation_id",
     "level",
     "connection_id",
     "Task Type",
@@ -65,7 +64,7 @@ _ARGUMENTS = (
     "acc_id",
 )
 _INTEGERS = (
-    "Sequence number", "Fwd thread id", "correlation_id", "connection_id", "Physic Stream Id", "Task Id",
+    "Sequence number", "Fwd thread id", "connection_id", "Physic Stream Id", "Task Id",
     "data size(Byte)", "size(B)", "count", "src rank", "dst rank", "size(Byte)", "stream id",
 )  # fmt: skip
 # "None" as the writer has it; 2^64 - 1 fits no integer here and is null already.
@@ -121,12 +120,15 @@ def _lanes(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
-    step: pl.DataFrame = con.sql("""
+    step = fetched(
+        con,
+        """
         SELECT TRY_CAST(name[14:] AS BIGINT) AS step, min(ts_ns) AS start_ns,
                max(ts_ns + dur_ns) - min(ts_ns) AS dur_ns, any_value(name) AS name
         FROM event WHERE ph = 'X' AND name LIKE 'ProfilerStep#%' AND TRY_CAST(name[14:] AS BIGINT) IS NOT NULL
         GROUP BY 1 ORDER BY 2
-    """).pl()
+    """,
+    )
     sink.frame("step", step)
     return step
 
@@ -167,12 +169,15 @@ def _host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> Non
           FROM event WHERE args."Call stack" <> '' GROUP BY 1)
     """)
     sink.sql(con, "stack", "SELECT stack_id, frames FROM stack")
-    rows = con.sql("SELECT host.* EXCLUDE (stack_hash), stack_id FROM host LEFT JOIN stack USING (stack_hash)").pl()
+    rows = fetched(con, "SELECT host.* EXCLUDE (stack_hash), stack_id FROM host LEFT JOIN stack USING (stack_hash)")
     sink.frame("host_op", own_host(step, nest(rows)))
-    gc = con.sql("""
+    gc = fetched(
+        con,
+        """
         SELECT TRY_CAST(tid AS BIGINT) AS tid, ts_ns AS start_ns, dur_ns FROM event LEFT JOIN process USING (pid)
         WHERE ph = 'X' AND (cat = 'GC' OR process = 'Python GC') ORDER BY start_ns
-    """).pl()
+    """,
+    )
     sink.frame("gc", gc)
 
 
@@ -199,7 +204,7 @@ def _flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
 
 def _counters(con: duckdb.DuckDBPyConnection, scanned: Scan, sink: Sink) -> None:
     """Most samples have one known series; a file with others is read once more for all of its series."""
-    plain = one(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND (key IS NULL OR more)")[0]
+    plain = one(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND key IS NULL")[0]
     label = "CASE WHEN {0} IS NULL THEN name ELSE name || ' ' || {0} END AS name"
     samples = f"""SELECT pid, {label.format('args."acc_id"')}, ts_ns, key AS series, text FROM event WHERE ph = 'C'"""
     if not plain:

@@ -12,7 +12,7 @@ from hermes.profiles.read.assign_rows_to_steps import own_device, own_host
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.comm_calls import with_calls
 from hermes.profiles.read.kineto.device import STREAM
-from hermes.profiles.read.query import one
+from hermes.profiles.read.query import fetched, one
 from hermes.profiles.read.sink import Sink
 
 _FACTS = (
@@ -34,7 +34,7 @@ def write_comm(con: duckdb.DuckDBPyConnection, job: Any, step: pl.DataFrame, sin
         "FROM event LEFT JOIN kernel_name USING (name) WHERE what IN ('kernel', 'memcpy', 'memset')",
     )
     if kernels:
-        rows = own_device(step, with_calls(con, con.sql(_device_query()).pl(), sink.rank))
+        rows = own_device(step, with_calls(con, fetched(con, _device_query()), sink.rank))
     else:
         rows = own_host(step, _host_rows(con, with_device=devices > 0).with_columns(_group(job)))
     sink.frame("comm_op", _finished(rows))
@@ -75,7 +75,7 @@ def _host_rows(con: duckdb.DuckDBPyConnection, *, with_device: bool) -> pl.DataF
     if not with_device:
         records += ["what = 'op' AND name = 'record_param_comms'", "what = 'op' AND name LIKE 'c10d::%'"]
     for record in records:
-        rows: pl.DataFrame = con.sql(_host_query(record)).pl()
+        rows = fetched(con, _host_query(record))
         if rows.height:
             break
     ops = {name: op_of_words(name.rpartition(":")[2]) for name in rows["name"].unique()}

@@ -16,6 +16,7 @@ import polars as pl
 
 from hermes.base.nesting import enclosing
 from hermes.knowledge.collectives import DEVICE_BACKENDS, op_of_words
+from hermes.profiles.read.query import fetched, lend
 
 _CALL = rf"^(({'|'.join(DEVICE_BACKENDS)}):|c10d::)"
 _BETWEEN = re.compile(r"(\d{1,7})\s*(?:->|<-)\s*(\d{1,7})$")
@@ -56,18 +57,20 @@ def with_calls(con: duckdb.DuckDBPyConnection, rows: pl.DataFrame, rank: int) ->
 
 def _called(con: duckdb.DuckDBPyConnection, bare: pl.DataFrame) -> pl.DataFrame:
     """By correlation the innermost range of a backend around the launch: `call`, `dims`, `types`."""
-    calls: pl.DataFrame = con.sql(
+    calls = fetched(
+        con,
         'SELECT name, pid_number AS pid, tid_number AS tid, ts_ns AS start_ns, dur_ns, args."Input Dims" AS dims, '
-        f"args.\"Input type\" AS types FROM event WHERE what IN ('op', 'mark') AND regexp_matches(name, '{_CALL}')"
-    ).pl()
+        f"args.\"Input type\" AS types FROM event WHERE what IN ('op', 'mark') AND regexp_matches(name, '{_CALL}')",
+    )
     if not calls.height:
         return bare.clear()
-    con.register("bare_frame", bare.select("correlation").unique())
-    launches: pl.DataFrame = con.sql(
+    lend(con, "bare_frame", bare.select("correlation").unique())
+    launches = fetched(
+        con,
         "SELECT correlation, arg_min(pid_number, ts_ns) AS pid, arg_min(tid_number, ts_ns) AS tid, "
         "min(ts_ns) AS start_ns FROM event SEMI JOIN bare_frame USING (correlation) "
-        "WHERE what IN ('runtime', 'driver') GROUP BY correlation ORDER BY correlation"
-    ).pl()
+        "WHERE what IN ('runtime', 'driver') GROUP BY correlation ORDER BY correlation",
+    )
     con.unregister("bare_frame")
     place = enclosing(calls, launches)
     named = launches.select("correlation").with_columns(

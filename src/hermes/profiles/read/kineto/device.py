@@ -13,6 +13,7 @@ from hermes.knowledge.collectives import is_local, of_kernel
 from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.signature import with_signatures
+from hermes.profiles.read.query import fetched, lend
 from hermes.profiles.read.sink import Sink
 
 _GRID = re.compile(r"\[\s*[0-9]{1,10}\s*(,\s*[0-9]{1,10}\s*){2}\]")
@@ -28,7 +29,7 @@ def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink
     """The table `kernel`; leaves the temporary tables `kernel_name` and `launch` for the communication operations."""
     _launches(con)
     names = _names(con)
-    rows = con.sql(_query()).pl().sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)
+    rows = fetched(con, _query()).sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)
     rows = with_signatures(rows, shapes="input_shapes", dtypes="input_dtypes", values="input_values")
     # Of grids, too, there are few.
     blocks = {grid: _blocks(grid) for grid in rows["grid"].drop_nulls().unique()}
@@ -74,7 +75,7 @@ def _names(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
             "local": pl.Boolean,
         },
     )
-    con.register("kernel_name_frame", frame)
+    lend(con, "kernel_name_frame", frame)
     con.execute("CREATE TEMP TABLE kernel_name AS SELECT * FROM kernel_name_frame")
     con.unregister("kernel_name_frame")
     return frame

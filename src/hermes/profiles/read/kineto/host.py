@@ -11,6 +11,7 @@ from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.kineto.periods import found_steps
 from hermes.profiles.read.kineto.signature import with_signatures
 from hermes.profiles.read.nest import nest
+from hermes.profiles.read.query import fetched
 from hermes.profiles.read.sink import Sink
 
 _STEP_NAME = "^ProfilerStep#(\\d+)$"
@@ -23,11 +24,12 @@ _TEXTS = ("name", "shapes", "dtypes", "strides")
 
 def write_steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
     """The table `step`, also returned: the longest mark of each number; steps that were found where none is marked."""
-    step: pl.DataFrame = con.sql(
+    step = fetched(
+        con,
         "SELECT step, arg_max(ts_ns, dur_ns) AS start_ns, max(dur_ns) AS dur_ns, arg_max(name, dur_ns) AS name FROM ("
         f"SELECT TRY_CAST(regexp_extract(name, '{_STEP_NAME}', 1) AS BIGINT) AS step, ts_ns, dur_ns, name FROM event "
-        "WHERE what = 'step') WHERE step IS NOT NULL GROUP BY step ORDER BY start_ns"
-    ).pl()
+        "WHERE what = 'step') WHERE step IS NOT NULL GROUP BY step ORDER BY start_ns",
+    )
     step = step if step.height else found_steps(con)
     sink.frame("step", step)
     return step
@@ -50,7 +52,7 @@ def host_rows(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) ->
         f"WHERE what = 'memcpy' AND contains(name, '{TO_PAGEABLE}') AND correlation IS NOT NULL"
     )
     ((waits,),) = con.execute("SELECT count(*) > 0 FROM blocking").fetchall()
-    rows = with_signatures(con.sql(_query(waits=waits)).pl(), shapes="shapes", dtypes="dtypes", strides="strides")
+    rows = with_signatures(fetched(con, _query(waits=waits)), shapes="shapes", dtypes="dtypes", strides="strides")
     texts = rows.select(_TEXTS)
     nested = _nested(rows.drop(_TEXTS).with_row_index("row"))
     del rows

@@ -8,6 +8,7 @@ import polars as pl
 from hermes.base.nesting import enclosing
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.device import STREAM
+from hermes.profiles.read.query import fetched
 from hermes.profiles.read.sink import Sink
 
 _FLOW_KIND = {
@@ -102,7 +103,8 @@ def write_memory(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
 
 def write_allocations(con: duckdb.DuckDBPyConnection, host_op: pl.DataFrame, sink: Sink) -> None:
     """The table `allocation`; the rows of the table `host_op` name who took a block."""
-    rows = con.sql(
+    rows = fetched(
+        con,
         """
         SELECT bytes, alloc_ns, CASE WHEN next_bytes < 0 THEN next_ns END AS release_ns, device_id, pid, tid FROM (
             SELECT bytes, ts_ns AS alloc_ns, device_id, pid, tid,
@@ -110,8 +112,8 @@ def write_allocations(con: duckdb.DuckDBPyConnection, host_op: pl.DataFrame, sin
             FROM mark WHERE device_type <> 0 AND address IS NOT NULL AND bytes IS NOT NULL
             WINDOW block AS (PARTITION BY device_type, device_id, address ORDER BY ts_ns, bytes)
         ) WHERE bytes > 0 ORDER BY alloc_ns
-        """
-    ).pl()
+        """,
+    )
     if not rows.height:
         return
     op = host_op.filter(pl.col("kind") == "op").select("pid", "tid", "start_ns", "dur_ns", "name")

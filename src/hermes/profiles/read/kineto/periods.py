@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hermes.base.intervals import Ints
 from hermes.model.tables.unmarked_steps import FOUND, WHOLE
+from hermes.profiles.read.query import fetched
 
 # vLLM marks `execute_context_1(888_788544)_generation_0(0)` (requests and tokens), SGLang `step[DECODE bs=32]`.
 _MARK = r"^execute_(\d+_)?context_\d+\(.*_generation_\d+\(|^step\[[A-Z_]+"
@@ -37,23 +38,25 @@ _Mask = NDArray[np.bool_]
 
 def found_steps(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """The rows of the table `step`; none where nothing tells a step, without a device the capture as one."""
-    marks: pl.DataFrame = con.sql(
+    marks = fetched(
+        con,
         "SELECT row_number() OVER (ORDER BY ts_ns) AS step, ts_ns AS start_ns, dur_ns, name FROM event "
-        f"WHERE what = 'mark' AND regexp_matches(name, '{_MARK}') ORDER BY ts_ns"
-    ).pl()
+        f"WHERE what = 'mark' AND regexp_matches(name, '{_MARK}') ORDER BY ts_ns",
+    )
     if marks.height >= _FEWEST_STEPS:
         # A server marks the same step on several threads, or one within another: those that follow each other count.
         end = (pl.col("start_ns") + pl.col("dur_ns")).cum_max().shift(1)
         marks = marks.filter(end.is_null() | (pl.col("start_ns") >= end))
     if marks.height >= _FEWEST_STEPS:
         return marks.with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("step"))
-    tasks: pl.DataFrame = con.sql(
+    tasks = fetched(
+        con,
         "WITH call AS (SELECT correlation, min(ts_ns) AS launch_ns FROM event "
         "WHERE what IN ('runtime', 'driver') AND correlation IS NOT NULL GROUP BY correlation) "
         f"SELECT launch_ns, name, what = 'memcpy' AND regexp_matches(name, '{_MOVED}') AS moved "
         "FROM event JOIN call USING (correlation) WHERE what IN ('kernel', 'memcpy', 'memset') "
-        f"ORDER BY launch_ns, ts_ns, name LIMIT {_MOST_TASKS}"
-    ).pl()
+        f"ORDER BY launch_ns, ts_ns, name LIMIT {_MOST_TASKS}",
+    )
     if not tasks.height:
         return _whole(con)
     bounds = boundaries(
@@ -76,11 +79,12 @@ def found_steps(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
 
 def _whole(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """All that the host did, as one step: without a device nothing else gives a capture a length."""
-    whole: pl.DataFrame = con.sql(
+    whole = fetched(
+        con,
         "SELECT 1::BIGINT AS step, min(ts_ns) AS start_ns, max(ts_ns + dur_ns) - min(ts_ns) AS dur_ns, "
         f"'{WHOLE}' AS name FROM event WHERE ph = 'X' AND what IS NOT NULL "
-        "HAVING bool_or(what = 'op') AND NOT bool_or(what IN ('kernel', 'memcpy', 'memset', 'runtime', 'driver'))"
-    ).pl()
+        "HAVING bool_or(what = 'op') AND NOT bool_or(what IN ('kernel', 'memcpy', 'memset', 'runtime', 'driver'))",
+    )
     return whole
 
 
