@@ -18,6 +18,8 @@ _AGAIN = "copy the file again, or profile again"
 
 # Most of a large operator_details.csv, and the same stacks as in the trace.
 _LEFT = ("Call Stack",)
+# A cell with nothing to trim at either end.
+_TRIMMED = r"""'(?s)[^ \t\r\n"](.*[^ \t\r\n"])?'"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,11 @@ def _load(
 
 
 def _clean(column: str) -> str:
-    return f"nullif(nullif(trim({column}, E' \\t\\r\\n\"'), ''), 'N/A') AS {column}"
+    # Hardly a cell needs it, and to look for its edges takes a third of the time of trimming it.
+    trimmed = (
+        f"CASE WHEN regexp_full_match({column}, {_TRIMMED}) THEN {column} ELSE trim({column}, E' \\t\\r\\n\"') END"
+    )
+    return f"nullif(nullif({trimmed}, ''), 'N/A') AS {column}"
 
 
 def _cut(path: Path) -> bool:

@@ -26,9 +26,11 @@ def fetched(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
     return pl.DataFrame(con.sql(query))
 
 
-def lend(con: duckdb.DuckDBPyConnection, name: str, rows: pl.DataFrame) -> None:
-    """Let queries read a frame under a name, until that is unregistered; without pyarrow, as in `fetched`."""
-    con.register(name, _Stream(rows))
+def keep(con: duckdb.DuckDBPyConnection, table: str, rows: pl.DataFrame) -> None:
+    """Make a temporary table of a frame; without pyarrow, as in `fetched`."""
+    con.register(f"{table}_rows", _Stream(rows))
+    con.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {table}_rows")
+    con.unregister(f"{table}_rows")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from hermes.knowledge.ascend import COMPONENT_OF_UNIT, COPY_DIRECTION, NONE_32, 
 from hermes.profiles.read import csvfile
 from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.csvfile import Csv, whole
-from hermes.profiles.read.query import fetched, lend, ns_sql, one
+from hermes.profiles.read.query import fetched, keep, ns_sql, one
 from hermes.profiles.read.sink import Sink
 
 # Counters of the cube (aic) and vector (aiv) cores; chips of older kinds write them without the prefix.
@@ -243,7 +243,7 @@ def _pmu(
     caches: pl.DataFrame | None,
     sink: Sink,
 ) -> None:
-    lend(con, "numbered", numbered)
+    keep(con, "numbered", numbered)
     parts = []
     if columns:
         listed = ", ".join(f'"{name}"' for name in columns)
@@ -254,7 +254,7 @@ def _pmu(
             f"ON {listed} INTO NAME name VALUE value) WHERE value <> 0"
         )
     if caches is not None:
-        lend(con, "l2_cache", caches)
+        keep(con, "l2_cache", caches)
         parts.extend(
             f"SELECT kernel_id, 'l2_{name}_rate' AS name, {name} AS value FROM l2_cache JOIN numbered "
             f"USING (stream, task_id) WHERE {name} IS NOT NULL"
@@ -262,4 +262,3 @@ def _pmu(
         )
     if parts:
         sink.sql(con, "pmu", " UNION ALL ".join(parts) + " ORDER BY kernel_id, name")
-    con.unregister("numbered")

@@ -16,7 +16,7 @@ import polars as pl
 
 from hermes.base.nesting import enclosing
 from hermes.knowledge.collectives import DEVICE_BACKENDS, op_of_words
-from hermes.profiles.read.query import fetched, lend
+from hermes.profiles.read.query import fetched, keep
 
 _CALL = rf"^(({'|'.join(DEVICE_BACKENDS)}):|c10d::)"
 _BETWEEN = re.compile(r"(\d{1,7})\s*(?:->|<-)\s*(\d{1,7})$")
@@ -64,14 +64,13 @@ def _called(con: duckdb.DuckDBPyConnection, bare: pl.DataFrame) -> pl.DataFrame:
     )
     if not calls.height:
         return bare.clear()
-    lend(con, "bare_frame", bare.select("correlation").unique())
+    keep(con, "bare", bare.select("correlation").unique())
     launches = fetched(
         con,
         "SELECT correlation, arg_min(pid_number, ts_ns) AS pid, arg_min(tid_number, ts_ns) AS tid, "
-        "min(ts_ns) AS start_ns FROM event SEMI JOIN bare_frame USING (correlation) "
+        "min(ts_ns) AS start_ns FROM event SEMI JOIN bare USING (correlation) "
         "WHERE what IN ('runtime', 'driver') GROUP BY correlation ORDER BY correlation",
     )
-    con.unregister("bare_frame")
     place = enclosing(calls, launches)
     named = launches.select("correlation").with_columns(
         calls["name"].gather(place).alias("call"), calls["dims"].gather(place), calls["types"].gather(place)

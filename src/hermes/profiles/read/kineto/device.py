@@ -13,7 +13,7 @@ from hermes.knowledge.collectives import is_local, of_kernel
 from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.signature import with_signatures
-from hermes.profiles.read.query import fetched, lend
+from hermes.profiles.read.query import fetched, keep
 from hermes.profiles.read.sink import Sink
 
 _GRID = re.compile(r"\[\s*[0-9]{1,10}\s*(,\s*[0-9]{1,10}\s*){2}\]")
@@ -75,9 +75,7 @@ def _names(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
             "local": pl.Boolean,
         },
     )
-    lend(con, "kernel_name_frame", frame)
-    con.execute("CREATE TEMP TABLE kernel_name AS SELECT * FROM kernel_name_frame")
-    con.unregister("kernel_name_frame")
+    keep(con, "kernel_name", frame)
     return frame
 
 
