@@ -51,12 +51,17 @@ OF_ASCEND: dict[FaultKind, str] = {
     "unfused_conv_bn_relu": "CMP030",
     "unfused_linear_bias_gelu": "CMP030",
     "vector_on_cube": "CMP031",
-    "fused_comm_straggler": "COM020",
+    "fused_comm_straggler": "CMP011",
 }
 """Faults of fusion, cores and fused kernels, which only a device of Ascend's records: a table of their own, since the
 jobs of `EXPECTED` keep what chance drew for them. Their rules must stay silent on every other fault."""
 ASCEND = ("ascend-text", "ascend-db")
-_ONLY_THEN = frozenset(OF_ASCEND.values())
+_ONLY_OF: dict[str, frozenset[FaultKind]] = {
+    "CMP030": frozenset({"unfused_conv_bn_relu", "unfused_linear_bias_gelu"}),
+    "CMP031": frozenset({"vector_on_cube"}),
+    "COM020": frozenset({"fused_comm_straggler"}),
+}
+"""Rules that must say nothing where another fault was planted, and the faults of which they speak."""
 
 LESS_TOLD: dict[tuple[FaultKind, str], str] = {
     ("frequency_drop", "kineto"): "CMP011",
@@ -221,7 +226,7 @@ def _alone(lab: _Lab, base: Job, fault: Fault, form: str) -> CauseRow:
     code = LESS_TOLD.get((fault.kind, form), {**EXPECTED, **OF_ASCEND}[fault.kind])
     first = report.findings[:1]
     good = any(one.code == code and _named(one, fault, job) for one in first)
-    good = good and _ONLY_THEN.isdisjoint({one.code for one in report.findings} - {code})
+    good = good and all(fault.kind in _ONLY_OF.get(one.code, {fault.kind}) for one in report.findings)
     return CauseRow(
         planted=_words(fault, job),
         job=f"{job.ranks} ranks",

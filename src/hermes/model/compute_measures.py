@@ -118,7 +118,8 @@ class StepCompute:
     `mfu` is the time that the step's products, convolutions and attention need at the chip's peak, by the length of the
     window; work that is done twice (`recompute_ns`) counts once. `known_share` is the part of the time of such kernels
     whose operations are known: below 1, MFU is at least what it says. `over_peers_ns` is what the same operators took
-    beyond the median rank, `unaligned_ns` the time of products with an axis that is no multiple of the chip's tile.
+    beyond the median rank, but for kernels that communicate too and wait in them; `unaligned_ns` the time of products
+    with an axis that is no multiple of the chip's tile.
     Parts may overlap: a cast may be recomputed.
     """
 

@@ -109,6 +109,17 @@ def test_stages_come_from_coordinates_then_from_groups_then_from_who_sends_first
     assert stages_of({}, [], made.rows.clear()) is None
 
 
+def test_stages_of_groups_of_neighbours_go_on_from_group_to_group() -> None:
+    rows = pl.DataFrame(schema={"op": pl.String, "peer": pl.Int64})
+    neighbours = [(4, 6), (0, 2), (2, 4), (1, 3), (3, 5), (5, 7)]
+    stages = {0: 0, 2: 1, 4: 2, 6: 3, 1: 0, 3: 1, 5: 2, 7: 3}
+    assert stages_of({}, neighbours, rows) == (stages, "group")
+    # The group of the first and the last stage is no stage of its own.
+    assert stages_of({}, [*neighbours, (0, 6), (1, 7)], rows) == (stages, "group")
+    # In a ring nobody is first: then who sends first tells.
+    assert stages_of({}, [(0, 1), (1, 2), (2, 0)], rows.with_columns(rank=1, comm_id=1, start_ns=1).clear()) is None
+
+
 def test_a_chain_of_first_sends_reaches_stages_that_were_not_collected() -> None:
     rows = pl.DataFrame(
         [

@@ -103,6 +103,14 @@ def test_calls_that_do_not_meet_are_no_meeting() -> None:
     assert fused_meetings({0: kernels(EARLY), 1: kernels(apart)}, TP, {1: -5 * _UNIT}) == [{0: 1, 1: 1}]
 
 
+def test_parts_of_a_fused_kernel_on_other_units_are_no_calls_of_it() -> None:
+    # Its transfers are recorded by its name, too: on one rank alone, so that nothing would meet if they counted.
+    sent = kernels([*EARLY, ("MatmulAllReduce", 6, 7)])
+    comm = pl.when(pl.col("kernel_id") == 3).then(pl.lit("comm")).otherwise("component")
+    sent = sent.with_columns(comm.alias("component"))
+    assert fused_meetings({0: sent, 1: kernels(LATE)}, TP, {}) == [{0: 1, 1: 1}]
+
+
 def test_the_cure_of_a_rank_awaited_in_fused_kernels_gives_what_the_job_without_it_takes(jobs: Jobs) -> None:
     def step(job: Job) -> JobStep:
         loaded = jobs.loaded(job, "ascend-db")

@@ -248,8 +248,22 @@ def _only_describes(finding: Finding) -> bool:
 def _behind_parts(claims: Iterable[Finding]) -> tuple[Finding, ...]:
     """By weight; what is explained by others stands behind the first of them, and behind all where little is left."""
     every = tuple(claims)
-    causes = _by_weight(one for one in every if not _only_describes(one))
+    causes = _by_weight(_with_reasons(one, every) for one in every if not _only_describes(one))
     return (*causes, *_by_weight(one for one in every if _only_describes(one)))
+
+
+def _with_reasons(finding: Finding, claims: Sequence[Finding]) -> Finding:
+    """Exposed communication that is mostly waiting for one rank, with what explains that the rank is late.
+
+    Its own gain leaves the waiting out already.
+    """
+    if finding.cause is not Cause.EXPOSED_COMMUNICATION or finding.explained_by:
+        return finding
+    late = [
+        one for one in claims
+        if awaited(one) is not None and one.cost_ns >= MOSTLY * finding.cost_ns and {*one.ranks} & {*finding.ranks}
+    ]  # fmt: skip
+    return replace(finding, explained_by=tuple(dict.fromkeys(code for one in late for code in one.explained_by)))
 
 
 def _by_weight(claims: Iterable[Finding]) -> tuple[Finding, ...]:

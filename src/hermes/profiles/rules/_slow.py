@@ -43,28 +43,25 @@ class Beside:
     free_ns: int
 
 
-def slow_by_compute(job: Job, computes: Rows[StepCompute], fused: Rows[FusedOperator] | None = None) -> list[Slow]:
-    """The ranks whose operators take longer than equal ones on the median rank, the slowest first.
-
-    What a rank waits for others inside `fused` kernels makes these longer, and is no slowness of its device.
-    """
+def slow_by_compute(job: Job, computes: Rows[StepCompute]) -> list[Slow]:
+    """The ranks whose operators take longer than equal ones on the median rank, the slowest first."""
     rows = {(row.rank, row.step): row for row in computes}
-    waits: dict[int, int] = {}
-    for one in fused or ():
-        waits[one.rank] = waits.get(one.rank, 0) + one.wait_low_ns
     found = []
     for split in typical(job):
         row = rows.get((split.rank, split.step))
         if row is None or row.over_peers_ns is None or not row.kernel_ns:
             continue
-        lost = row.over_peers_ns - waits.get(split.rank, 0) // steps_of(job, (split.rank,))
+        lost = row.over_peers_ns
         if by_share(SLOWER, lost / row.kernel_ns) and by_share(NOISE, lost / split.window_ns):
             found.append(Slow(rank=split.rank, split=split, lost_ns=lost, kernel_ns=row.kernel_ns))
     return sorted(found, key=lambda one: (-one.lost_ns, one.rank))
 
 
-def beside(job: Job, pipelines: Rows[Pipeline], rank: int) -> Beside | None:
-    """A rank beside its peers; None when it was not collected, or has none."""
+def beside(job: Job, pipelines: Rows[Pipeline], rank: int, fused: Rows[FusedOperator]) -> Beside | None:
+    """A rank beside its peers; None when it was not collected, or has none.
+
+    What a rank waits for others inside `fused` kernels counts as compute, and is none.
+    """
     splits = {split.rank: split for split in typical(job)}
     if rank not in splits:
         return None
@@ -74,13 +71,22 @@ def beside(job: Job, pipelines: Rows[Pipeline], rank: int) -> Beside | None:
     others = [splits[mate] for mate in sorted(mates & splits.keys())]
     if not others:
         return None
-    own = splits[rank]
+    own, waits = splits[rank], _waits_inside(job, fused)
+    computes = {split.rank: (split.compute_ns or 0) - waits.get(split.rank, 0) for split in (own, *others)}
     return Beside(
         rank=rank,
         peers=len(others),
-        compute_ns=round((own.compute_ns or 0) - median(other.compute_ns or 0 for other in others)),
+        compute_ns=round(computes[rank] - median(computes[other.rank] for other in others)),
         free_ns=round(_host(own) - median(_host(other) for other in others)),
     )
+
+
+def _waits_inside(job: Job, fused: Rows[FusedOperator]) -> dict[int, int]:
+    """What each rank waits for others inside fused kernels per step, at least."""
+    sums: dict[int, int] = {}
+    for one in fused:
+        sums[one.rank] = sums.get(one.rank, 0) + one.wait_low_ns
+    return {rank: ns // steps_of(job, (rank,)) for rank, ns in sums.items()}
 
 
 def _host(split: StepSplit) -> int:

@@ -12,6 +12,7 @@ import polars as pl
 
 from hermes.knowledge.chips import Chip
 from hermes.knowledge.cost.operator import BOUND
+from hermes.knowledge.fused import fused_kind
 from hermes.knowledge.operators import LAYOUT, MATRIX
 from hermes.knowledge.vendors import traits
 from hermes.model.compute_measures import (
@@ -153,7 +154,7 @@ def _steps(
     rows = rows.with_columns(pl.when(whole).then(None).otherwise("step").alias("step"))
     of_key = signatures.select(
         "rank", "key", "kind", "flops", "unit", "aligned", "roof_peak", _FITS.alias("fits"),
-        _typical().alias("typical_ns"),
+        _typical().alias("typical_ns"), _met(signatures).alias("met"),
     )  # fmt: skip
     by_rank = {one.rank: one for one in ranks}
     found: list[StepCompute] = []
@@ -166,6 +167,12 @@ def _steps(
         )
         found += [_step(by_rank[row["rank"]], row) for row in _summed(every).iter_rows(named=True)]
     return tuple(found)
+
+
+def _met(signatures: Frame) -> pl.Expr:
+    """Whether a signature is of kernels that communicate too: what they take longer on a rank is waiting for others."""
+    names = [name for name in signatures["operator"].drop_nulls().unique().to_list() if fused_kind(name) is not None]
+    return pl.col("operator").is_in(names).fill_null(value=False)
 
 
 def _summed(every: Frame) -> Frame:
@@ -185,7 +192,7 @@ def _summed(every: Frame) -> Frame:
             pl.col("aligned").is_not_null().any().alias("tiled"),
             ns.filter(pl.col("aligned").eq_missing(pl.lit(value=False))).sum().alias("unaligned_ns"),
             best.filter(product & pl.col("roof_peak").is_not_null()).alias("best"),
-            (ns - calls * pl.col("typical_ns")).drop_nulls().alias("over_peers"),
+            (ns - calls * pl.col("typical_ns")).filter(~pl.col("met")).drop_nulls().alias("over_peers"),
             pl.col("ns", "ai_cpu_ns", "again_ns").sum(),
             pl.col("cycles", *_SUMS),
             pl.col("chip", "window_ns").first(),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -68,11 +70,32 @@ def stages_of(
     recorded = {rank: stage for rank, stage in coordinates.items() if stage is not None}
     if len(set(recorded.values())) > 1 or any(recorded.values()):
         return recorded, "coordinates"
-    placed = {rank: stage for members in groups for stage, rank in enumerate(members)}
-    if placed:
+    placed = _of_groups(groups)
+    if len(set(placed.values())) > 1:
         return placed, "group"
     chained = _chains(rows)
     return (chained, "sends and receives") if chained else None
+
+
+def _of_groups(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
+    """Stages by the order of the members of pipeline groups; nothing where groups run in a ring.
+
+    Some frameworks make one group for each pair of neighbours, and one of the first and the last stage for tied
+    embeddings: a rank's stage is the longest way to it along the groups that overlap.
+    """
+    before: dict[int, set[int]] = {}
+    for members in groups:
+        for earlier, later in pairwise(members):
+            before.setdefault(earlier, set())
+            before.setdefault(later, set()).add(earlier)
+    try:
+        order = list(TopologicalSorter(before).static_order())
+    except CycleError:
+        return {}
+    stages: dict[int, int] = {}
+    for rank in order:
+        stages[rank] = max((stages[one] + 1 for one in before[rank]), default=0)
+    return stages
 
 
 def _chains(rows: pl.DataFrame) -> dict[int, int]:

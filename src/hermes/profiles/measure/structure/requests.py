@@ -19,7 +19,6 @@ ratio(
     BatchPauses, "service.pauses", "no batch running while requests are under way", "idle_ns", "window_ns", by="server",
     of=("mindie", "vllm", "unknown", "any"),
 )  # fmt: skip
-ratio(Requests, "service.queue", "in queues, of the time of all requests", "queue_share")
 
 
 @per_rank(Requests)

@@ -49,6 +49,7 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait
 from hermes.model.structure_measures import Pipeline
+from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._comm import waited_per_step
 from hermes.profiles.rules._host import has_device, won
 from hermes.profiles.rules._slow import Beside, beside
@@ -84,7 +85,12 @@ _STARVES = "whose host keeps its device waiting"
     "COM002", state="stable", cause=Cause.STRAGGLER, cases=("COM-21", "COM-22", "PAR-05", "PAR-13", "PAR-18", "ENV-06")
 )
 def straggler(
-    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], slow: Rows[SlowRank], lines: Rows[CodeLine]
+    job: Job,
+    waits: Rows[PeerWait],
+    pipelines: Rows[Pipeline],
+    slow: Rows[SlowRank],
+    lines: Rows[CodeLine],
+    fused: Rows[FusedOperator],
 ) -> Iterator[Finding]:
     """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
     longest: dict[int, PeerWait] = {}
@@ -94,7 +100,7 @@ def straggler(
         if wait.rank not in longest or _size(wait) > _size(longest[wait.rank]):
             longest[wait.rank] = wait
     for peer in sorted({wait.peer for wait in longest.values()}):
-        finding = _of_peer(job, waits, pipelines, peer)
+        finding = _of_peer(job, waits, pipelines, peer, fused)
         if finding:
             chance = any(_by_chance(one) for one in slow if one.rank == peer)
             yield replace(finding, by_chance=_not_blamed(job, slow, lines, peer, finding.cost_ns, chance=chance))
@@ -152,7 +158,9 @@ def _other_stage(pipelines: Rows[Pipeline], wait: PeerWait) -> bool:
     return len(own) > 1
 
 
-def _of_peer(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], peer: int) -> Finding | None:
+def _of_peer(
+    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], peer: int, fused: Rows[FusedOperator]
+) -> Finding | None:
     slow: list[tuple[float, int, PeerWait, int]] = []
     for wait in (wait for wait in waits if wait.peer == peer and not _other_stage(pipelines, wait)):
         split = job.steps.typical(wait.rank)
@@ -168,7 +176,7 @@ def _of_peer(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], peer: i
         return None
     share, cost, worst, _ = max(slow, key=lambda one: (one[1], -one[2].rank))
     collected = worst.peer_collected
-    apart = beside(job, pipelines, peer) if collected else None
+    apart = beside(job, pipelines, peer, fused) if collected else None
     why = _why(apart, cost)
     tail = (f", {why}" if why else "") if collected else ", which was not collected"
     return Finding(

@@ -34,7 +34,6 @@ from hermes.model.compute_measures import StepCompute
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
 from hermes.model.job import Job, Rows
 from hermes.model.measures import PeerWait
-from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._component import place
 from hermes.profiles.rules._host import has_device
 from hermes.profiles.rules._limits import NOISE
@@ -47,12 +46,10 @@ _MOST = 8
 
 
 @rule("CMP011", state="stable", cause=Cause.SLOW_DEVICE, cases=("COM-21", "CMP-14", "ENV-13", "ENV-06", "ENV-07"))
-def slow_operators(
-    job: Job, waits: Rows[PeerWait], computes: Rows[StepCompute], fused: Rows[FusedOperator]
-) -> Iterator[Finding]:
+def slow_operators(job: Job, waits: Rows[PeerWait], computes: Rows[StepCompute]) -> Iterator[Finding]:
     """One finding a rank, of the eight slowest."""
     waited = {wait.peer for wait in waits}
-    found = [slow for slow in slow_by_compute(job, computes, fused) if has_device(job, slow.rank)]
+    found = [slow for slow in slow_by_compute(job, computes) if has_device(job, slow.rank)]
     for slow in found[:_MOST]:
         yield _of_rank(job, slow, apart=slow.rank not in waited)
 

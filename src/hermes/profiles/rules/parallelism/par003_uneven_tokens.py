@@ -31,6 +31,7 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait
 from hermes.model.structure_measures import Balance, Pipeline
+from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._component import loss
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules._slow import beside
@@ -44,14 +45,14 @@ _MOST = 4
 
 @rule("PAR003", state="stable", cause=Cause.UNEVEN_BATCHES, cases=("PAR-05", "PAR-13", "PAR-14", "CMP-30"))
 def uneven_tokens(
-    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balances: Rows[Balance]
+    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balances: Rows[Balance], fused: Rows[FusedOperator]
 ) -> Iterator[Finding]:
     """One finding a group, of the four that lose most."""
     made = [
         finding
         for balance in balances
         if balance.what == "tokens" and _beyond_others(balance) > LIMIT.value
-        if (finding := _of_group(job, waits, pipelines, balance))
+        if (finding := _of_group(job, waits, pipelines, balance, fused))
     ]
     yield from sorted(made, key=lambda one: (-one.cost_ns, one.blames))[:_MOST]
 
@@ -63,10 +64,12 @@ def _beyond_others(balance: Balance) -> float:
     return (1 + balance.imbalance) * others / left - 1 if others > 0 and left > 0 else balance.imbalance
 
 
-def _of_group(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balance: Balance) -> Finding | None:
+def _of_group(
+    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balance: Balance, fused: Rows[FusedOperator]
+) -> Finding | None:
     if balance.correlation is None or balance.correlation <= TOGETHER.value:
         return None
-    apart = beside(job, pipelines, balance.most_rank)
+    apart = beside(job, pipelines, balance.most_rank, fused)
     longer = apart.compute_ns if apart else 0
     found = loss(
         job,

@@ -31,6 +31,7 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait
 from hermes.model.structure_measures import Balance, Pipeline
+from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._component import loss
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules._slow import beside
@@ -43,21 +44,23 @@ _MOST = 4
 
 @rule("PAR004", state="preview", cause=Cause.UNEVEN_EXPERTS, cases=("PAR-06",))
 def uneven_experts(
-    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balances: Rows[Balance]
+    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balances: Rows[Balance], fused: Rows[FusedOperator]
 ) -> Iterator[Finding]:
     """One finding a group, of the four that lose most."""
     made = [
         finding
         for balance in balances
         if balance.what == "expert tokens" and balance.imbalance > LIMIT.value
-        if (finding := _of_group(job, waits, pipelines, balance))
+        if (finding := _of_group(job, waits, pipelines, balance, fused))
     ]
     yield from sorted(made, key=lambda one: (-one.cost_ns, one.blames))[:_MOST]
 
 
-def _of_group(job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balance: Balance) -> Finding | None:
+def _of_group(
+    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balance: Balance, fused: Rows[FusedOperator]
+) -> Finding | None:
     rank = balance.most_rank
-    apart = beside(job, pipelines, rank)
+    apart = beside(job, pipelines, rank, fused)
     longer = apart.compute_ns if apart else 0
     found = loss(
         job,
