@@ -13,6 +13,7 @@ from hermes.knowledge import cases
 from hermes.knowledge.cases import Case, CaseError
 from hermes.knowledge.cases.predicate import parse
 from hermes.model.finding import Layer
+from hermes.profiles.rules import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERY = each(cases.cases(), lambda one: str(one.id))
@@ -227,3 +228,15 @@ def test_a_case_is_found_by_its_id_in_either_case_and_nothing_by_a_wrong_one() -
     assert found.id == "IO-01"
     assert cases.case("IO-99") is None
     assert cases.case("workers") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ASCEND_GLOBAL_LOG_LEVEL", "HCCL_RDMA_TC", "HCCL_RDMA_SL", "ACLNN_CACHE_LIMIT", "HOST_CACHE_CAPACITY",
+        "PYTORCH_NPU_ALLOC_CONF", "ASCEND_LAUNCH_BLOCKING",
+    ],
+)  # fmt: skip
+def test_each_variable_that_the_vendor_s_advisor_looks_at_is_the_cure_of_a_case_that_a_rule_brings(name: str) -> None:
+    named = {one.id for one in cases.cases() if name in f"{one.before} {one.after}"}
+    assert named & {case for rule in ALL for case in rule.cases}
