@@ -29,6 +29,16 @@ def test_a_part_comes_before_the_broader_finding(finding: Make, replaying: Repla
     assert codes(found.findings) == ["CPU002", "CPU001"]
 
 
+def test_hiding_communication_counts_for_what_such_cures_gave(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    """Three quarters of what its replay says, in the median: a surer cure of a little less comes first."""
+    hidden = replace(finding("COM001", low=400, high=400, layer="communication"), replay=("comm:overlap",))
+    for low, order in ((310, ["CPU002", "COM001"]), (290, ["COM001", "CPU002"])):
+        other = replace(finding("CPU002", low=low, high=low), confidence=hidden.confidence)
+        assert codes(rank([hidden, other], replaying({}), floor).findings) == order
+
+
 def test_what_chance_may_have_made_is_told_as_noise_whatever_it_costs(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:

@@ -227,7 +227,8 @@ def _beyond(one: Advice, before: tuple[str, ...], reached: int, replay: Replay) 
 def _expected(one: Advice, gained: int | None) -> float:
     """What an action is expected to add where it stands; half of a bound where it was not replayed."""
     trusted = gained is not None and one.gain.replayed
-    return (gained if trusted and gained is not None else one.gain.expected_ns) * one.confidence
+    expected = gained if trusted and gained is not None else one.gain.expected_ns
+    return expected * spread_of(one.specs).median * one.confidence
 
 
 def _combined(

@@ -20,10 +20,11 @@ SOURCE = "docs/accuracy.md, random jobs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """What a cure gives over what its replay said, from the least to the most."""
+    """What a cure gives over what its replay said, from the least to the most, and in the median."""
 
     least: float
     most: float
+    median: float = 1.0
 
 
 _USUAL = Spread(least=0.75, most=1.35)
@@ -37,11 +38,12 @@ _OF_KIND: dict[str, Spread] = {
     "layers": Spread(least=0.75, most=1.5),
     "rank": Spread(least=0.7, most=1.35),
     "host": Spread(least=0.75, most=1.25),
-    # That all is hidden is the best that can be: the last transfers of a step have nothing beside them.
     "comm": Spread(least=0.6, most=1.2),
+    # That all is hidden is the best that can be: the last transfers of a step have nothing beside them.
+    "comm:overlap": Spread(least=0.6, most=1.2, median=0.75),
     "copy": Spread(least=0.65, most=1.3),
 }
-"""By the first word of a change; of several changes the widest."""
+"""By a change or its first word; of several changes the widest."""
 
 
 _BESIDE, _BESIDE_LAUNCHES = 0.05, 0.5
@@ -52,8 +54,12 @@ _BY_CHANCE = 1.28 * 2**0.5
 
 def spread_of(specs: Sequence[str]) -> Spread:
     """The spread of changes that are made together."""
-    found = [_OF_KIND.get(spec.partition(":")[0], _USUAL) for spec in specs] or [_USUAL]
-    return Spread(least=min(one.least for one in found), most=max(one.most for one in found))
+    found = [_OF_KIND.get(spec) or _OF_KIND.get(spec.partition(":")[0], _USUAL) for spec in specs] or [_USUAL]
+    return Spread(
+        least=min(one.least for one in found),
+        most=max(one.most for one in found),
+        median=min(one.median for one in found),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

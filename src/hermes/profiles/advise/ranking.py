@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hermes.model.finding import Cause, Finding
 from hermes.model.plan import Advice, NoiseFloor, Unprofiled
 from hermes.profiles.advise.profiler_cost import unprofiled_gain
-from hermes.profiles.advise.ranges import Known
+from hermes.profiles.advise.ranges import Known, spread_of
 from hermes.profiles.advise.room import Room
 from hermes.profiles.rules.parts import above
 from hermes.profiles.whatif.replay import Prediction
@@ -98,8 +98,8 @@ def untold(problems: Sequence[Finding]) -> Finding | None:
 
 
 def weight(finding: Finding) -> float:
-    """What a finding is expected to give, in nanoseconds: its gain times how far it is to be believed."""
-    return finding.gain.expected_ns * finding.confidence
+    """What a finding is expected to give, in ns: its gain, as such cures gave it, times how likely it is."""
+    return finding.gain.expected_ns * spread_of(finding.replay).median * finding.confidence
 
 
 def _key(finding: Finding) -> tuple[bool, float, int, int, str, tuple[str, ...]]:
