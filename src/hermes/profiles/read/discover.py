@@ -12,12 +12,15 @@ from hermes.profiles.read import foreign
 from hermes.profiles.read.ascend.memscope import MemscopeReader
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.kineto.reader import KinetoReader
+from hermes.profiles.read.nsys import NsysReader
 from hermes.profiles.read.runs import one_run
 from hermes.profiles.read.service import ServiceReader
 from hermes.profiles.read.snapshot.reader import SnapshotReader
 from hermes.profiles.read.source import Reader, Source
 
-READERS: tuple[Reader, ...] = (ServiceReader(), AscendReader(), KinetoReader(), SnapshotReader(), MemscopeReader())
+READERS: tuple[Reader, ...] = (
+    ServiceReader(), AscendReader(), KinetoReader(), SnapshotReader(), MemscopeReader(), NsysReader(),
+)  # fmt: skip
 """Asked in this order; a file belongs to the first reader that claims it."""
 _CAPTURES = ("_ascend_pt", "_ascend_ms")
 """How the names of folders end that hold one capture of one rank."""
@@ -66,6 +69,9 @@ def claimed(files: Sequence[Path]) -> list[Source]:
     sources: list[Source] = []
     left = list(files)
     for reader in READERS:
+        if reader.name == NsysReader.name and any(source.reader != ServiceReader.name for source in sources):
+            # What the framework's own profiler recorded of the job says more.
+            continue
         own = reader.claim(left)
         sources.extend(own)
         taken = {path for source in own for path in source.files}

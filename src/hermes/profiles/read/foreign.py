@@ -28,7 +28,12 @@ class Foreign:
 
 _NSYS = Foreign(
     name="a report of NVIDIA Nsight Systems",
-    instead=f"its database has no steps or operators of the framework, so it is not converted: {_TORCH}",
+    instead="nsys export --type sqlite FILE makes a database of it, which is read",
+)
+_NSYS_EXPORT = Foreign(
+    name="an exported report of NVIDIA Nsight Systems",
+    instead="give it alone, recorded with nsys profile --trace=cuda,nvtx: beside captures of the framework it is not "
+    "read, and without work of a device there is nothing in it",
 )
 _NCU = Foreign(name="a report of NVIDIA Nsight Compute", instead=f"it describes single kernels: {_TORCH}")
 _OPERATOR_RUN = Foreign(
@@ -128,7 +133,7 @@ def _of_database(head: bytes) -> Foreign | None:
     if not head.startswith(_SQLITE):
         return None
     if b"CUPTI_ACTIVITY_KIND" in head or b"TARGET_INFO_GPU" in head or b"NVTX_EVENTS" in head:
-        return _NSYS
+        return _NSYS_EXPORT
     return _ROCPROF if b"rocpd_" in head else None
 
 
