@@ -70,6 +70,9 @@ def computing(calls: pl.DataFrame) -> pl.DataFrame:
 
     None in threads that make few such calls: there it is not recorded which operators the device does.
     """
+    # Few of the columns, few of the rows: a trace may hold millions of calls.
+    calls = calls.select("kind", "name", "pid", "tid", "start_ns", "dur_ns")
+    calls = calls.filter((pl.col("kind") == "op") | pl.col("kind").is_in(CALLS))
     found = [calls.head(0)]
     for own in calls.partition_by("pid", "tid"):
         at = np.sort(own.filter(pl.col("kind").is_in(CALLS))["start_ns"].to_numpy())

@@ -18,17 +18,18 @@ from hermes.profiles.measure.steps.breakdown import splits_of
 from hermes.profiles.measure.steps.device import busy_of
 
 _NAMES = 3
+_CALL = ("kind", "name", "pid", "tid", "start_ns", "dur_ns")
 _FREE = 0.9
 """A launch that a full queue holds waits while the device works: in a first call the device has nothing to do."""
 
 
-@per_rank(FirstCalls, needs={"host_op": ("kind", "name", "pid", "tid", "start_ns", "dur_ns")})
+@per_rank(FirstCalls, needs={"host_op": _CALL})
 def first_calls_of(rank: RankTables) -> tuple[FirstCalls, ...]:
     """What first calls of the program took of the capture, launches and allocations apart."""
     busy, splits = rank.once(busy_of), splits_of(rank)
     if busy is None or not splits:
         return ()
-    calls = rank.table("host_op").filter(pl.col("kind").is_in(RUNTIME_KINDS))
+    calls = rank.table("host_op").select(_CALL).filter(pl.col("kind").is_in(RUNTIME_KINDS))
     return first_calls(rank.rank, calls, busy, splits)
 
 

@@ -181,8 +181,9 @@ def made_into_tensors(calls: pl.DataFrame, host_op: pl.DataFrame, loop: pl.DataF
     ends = (lists["start_ns"] + lists["dur_ns"]).to_numpy()
     place = np.searchsorted(starts, ends)
     gap = starts[np.minimum(place, len(starts) - 1)] - ends
-    begun = of_threads(host_op.filter(pl.col("kind") == "op"), loop)["start_ns"].sort().to_numpy()
-    inside = np.searchsorted(begun, ends) - np.searchsorted(begun, lists["start_ns"].to_numpy())
+    begun = of_threads(host_op.select("kind", "pid", "tid", "start_ns").filter(pl.col("kind") == "op"), loop)
+    moments = begun["start_ns"].sort().to_numpy()
+    inside = np.searchsorted(moments, ends) - np.searchsorted(moments, lists["start_ns"].to_numpy())
     return lists.filter(pl.Series((gap >= 0) & (gap <= _BESIDE_NS) & (inside == 0), dtype=pl.Boolean))
 
 
@@ -245,6 +246,7 @@ def recorded_in(when: Intervals, calls: pl.DataFrame, loop: pl.DataFrame) -> flo
     """The `records` of calls that begin in these times, on the loop's threads where these are known."""
     if not when.total:
         return 0.0
+    calls = calls.select("kind", "pid", "tid", "start_ns")
     own = of_threads(calls, loop) if loop.height else calls
     moments = own["start_ns"].to_numpy()
     return records(own.filter(pl.Series(when.lasted(moments + 1) > when.lasted(moments), dtype=pl.Boolean)))

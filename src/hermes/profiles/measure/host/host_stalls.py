@@ -64,7 +64,7 @@ def breaks(host_op: pl.DataFrame, gc: pl.DataFrame) -> Ints:
     chosen = names.filter(named(DATA) | named(CHECKPOINT))["name"]
     rows = host_op.filter(pl.col("name").is_in(chosen.implode()))
     rows = rows.filter(named(DATA) | (pl.col("dur_ns") >= _LONG_NS))
-    calls = spans(host_op.filter(~pl.col("kind").is_in(["step", "mark"])))
+    calls = spans(host_op.select("kind", "start_ns", "dur_ns").filter(~pl.col("kind").is_in(["step", "mark"])))
     silent = calls.ends[:-1][calls.starts[1:] - calls.ends[:-1] >= _LONG_NS]
     return np.sort(np.concatenate([rows["start_ns"].to_numpy(), gc["start_ns"].to_numpy(), silent]))
 

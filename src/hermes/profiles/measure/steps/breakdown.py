@@ -155,10 +155,10 @@ def owned_tasks(
 def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:
     """One row per stream and component of one rank."""
     rank = _rank(kernel)
-    rows = kernel.filter(pl.col("component") != "other").partition_by("stream", "component", as_dict=True)
+    rows = kernel.select("stream", "component", "start_ns", "dur_ns").filter(pl.col("component") != "other")
     found = [
         StreamBusy(rank=rank or 0, stream=stream, component=component, tasks=own.height, busy_ns=flat_of(own).total)
-        for (stream, component), own in rows.items()
+        for (stream, component), own in rows.partition_by("stream", "component", as_dict=True).items()
     ]
     return tuple(sorted(found, key=lambda row: (row.stream is None, row.stream or 0, row.component)))
 

@@ -18,6 +18,7 @@ from hermes.profiles.measure.registry import RankTables, per_rank
 _OPTIMIZER = re.compile(r"^Optimizer\.step#(\w+)\.step$")
 _MOST_CALLS = 2_000_000
 _PAIRS = 2
+_CALL = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "step")
 
 
 @measure(
@@ -45,14 +46,13 @@ class Affinity:
 
 @per_rank(
     Affinity,
-    needs={"host_op": ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "step"),
-           "kernel": ("component", "launch_ns", "dur_ns")},
-)  # fmt: skip
+    needs={"host_op": _CALL, "kernel": ("component", "launch_ns", "dur_ns")},
+)
 def affinities_of(rank: RankTables) -> tuple[Affinity, ...]:
     """The sequences of a rank whose device has such operators, the costliest first."""
     if not traits(rank.vendor).fused or rank.about["framework"] != "pytorch":
         return ()
-    calls = rank.table("host_op").filter(pl.col("kind") == "op").head(_MOST_CALLS)
+    calls = rank.table("host_op").select(_CALL).filter(pl.col("kind") == "op").head(_MOST_CALLS)
     if calls["step"].is_not_null().any():
         calls = calls.filter(pl.col("step").is_not_null())
     launched = rank.table("kernel").filter((pl.col("component") == "compute") & pl.col("launch_ns").is_not_null())

@@ -18,6 +18,7 @@ _MODULE = "nn.Module: "
 _RANGES = "mark"
 _WORK = ["compute", "copy", "comm"]
 _CALLS = ("kind", "name", "pid", "tid", "start_ns", "dur_ns")
+_TASK = ("component", "name", "type", "start_ns", "dur_ns", "correlation", "stream")
 _MOST = 300
 _DEEPEST = 40
 _ARROW = ("src_pid", "src_tid", "src_ns", "dst_tid", "dst_ns")
@@ -57,7 +58,7 @@ class ModuleTime:
 
 @per_rank(
     ModuleTime,
-    needs={"kernel": ("component", "name", "type", "start_ns", "dur_ns", "correlation", "stream"), "host_op": _CALLS},
+    needs={"kernel": _TASK, "host_op": _CALLS},
 )
 def modules_of(rank: RankTables) -> tuple[ModuleTime, ...]:
     """The modules and ranges of a rank, by device time; none where none was recorded or nothing was launched."""
@@ -77,9 +78,10 @@ def asked_of(rank: RankTables) -> pl.DataFrame:
 
     The name is that of its type, where it has one.
     """
-    host_op = rank.table("host_op")
+    host_op = rank.table("host_op").select(_CALLS)
     work = (
         rank.table("kernel")
+        .select(_TASK)
         .filter(pl.col("component").is_in(_WORK))
         .with_columns(pl.coalesce("type", "name").alias("name"))
     )
