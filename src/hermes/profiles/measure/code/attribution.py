@@ -23,7 +23,8 @@ CLASSES = ("python", "framework", "operator", "launch", "wait", "backward")
 _LAYER = ("op", "python", "mark")
 HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns", "stack_id", "sequence", "forward_tid")
 _CALL = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "self_ns")
-_NARROW = (pl.col("owner", "step").cast(pl.Int32), pl.col("what").cast(pl.Int8))
+_KINDS = pl.Enum([*_LAYER, "runtime", "gap"])
+_NARROW = (pl.col("owner", "step").cast(pl.Int32), pl.col("what").cast(pl.Int8), pl.col("kind").cast(_KINDS))
 _TRAINS = r"^Optimizer\.(step|zero_grad)#|run_backward"
 _LANE = ("pid", "tid", "start_ns")
 
