@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.inside.monitor.before import before, fault_ns
+from hermes.inside.monitor.before import before, fault_ns, long_of, spans_of
 from hermes.inside.profile import captures as captures_module
 from hermes.inside.profile.captures import Captures
 from hermes.inside.wire.control import Control, Request
@@ -31,6 +31,21 @@ def test_means_are_of_steps_that_nothing_else_made_different() -> None:
     }  # fmt: skip
     assert "data_ns" not in told
     assert "minor_faults" not in told
+
+
+def test_steps_that_are_longer_evenly_are_told_evaluations_among_them_and_when_they_were() -> None:
+    rows = [
+        record(
+            step=at, end_ns=1_000 * (at + 1), wall_ns=600 if at % 4 == 0 else 100, flags=FLAGS["evaluation"] * (at == 8)
+        )
+        for at in range(14)
+    ]
+    late = record(step=16, end_ns=17_000, wall_ns=700, flags=FLAGS["profiled"])
+    found = long_of(b"".join(rows))
+    assert found is not None
+    assert (found.period, found.last, found.count) == (4, 12, 4)
+    assert found.told()["long_share_ppm"] == round(1e6 * 2_000 / 3_400)
+    assert spans_of(b"".join([*rows[10:], late]), found) == [(12_400, 13_000), (16_300, 17_000)]
 
 
 def test_time_on_a_core_is_read_now_and_then_for_all_steps_since() -> None:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -14,7 +14,8 @@ from pathlib import Path
 from hermes.base.errors import HermesError, InputError, QueryError
 from hermes.inside.wire.control import FINAL, LEVELS, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
-from hermes.inside.wire.record import AT
+from hermes.inside.wire.long_steps import long_steps
+from hermes.inside.wire.record import AT, FLAGS
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, default_root, jobs, rings, running
 from hermes.jobs.operators import jobs_of
@@ -27,6 +28,9 @@ _LEAD_NS = 500_000_000
 _LEAD_STEPS = 3
 _LATELY = 3
 """Steps that tell how long the next ones take: after an alarm those before it are of another length."""
+_PATIENCE_NS = 20_000_000_000
+"""So long a capture waits for the next of the steps that are longer at an even distance."""
+_NOT_OWN = FLAGS["first"] | FLAGS["profiled"] | FLAGS["foreign_profiler"]
 _SLACK = 20
 _DUMP = "profiling_dump_"
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -76,10 +80,18 @@ def find_job(name: str, environment: Mapping[str, str], *, user: str = "", actio
 
 def progress(job: Job) -> dict[int, tuple[int, int]]:
     """Rank to its last step and the median time of the last three, of all living ranks that have ended a step."""
+    found = {}
+    for rank, rows in _records(job):
+        walls = sorted(row[AT["wall_ns"]] for row in rows[-_LATELY:])
+        found[rank] = (rows[-1][AT["step"]], walls[len(walls) // 2])
+    return found
+
+
+def _records(job: Job) -> Iterator[tuple[int, list[tuple[int, ...]]]]:
+    """The last records of each living rank that has some."""
     control = _control(job)
     owners = {(slot.rank, slot.pid) for slot in control.slots() if slot.alive}
     control.close()
-    found = {}
     for rank, pid, path in rings(job):
         if (rank, pid) not in owners:
             continue
@@ -87,12 +99,27 @@ def progress(job: Job) -> dict[int, tuple[int, int]]:
             reader = RingReader(path)
         except LiveError:
             continue
-        rows = reader.new()[-_LATELY:]
+        rows = reader.new()
         reader.close()
         if rows:
-            walls = sorted(row[AT["wall_ns"]] for row in rows)
-            found[rank] = (rows[-1][AT["step"]], walls[len(walls) // 2])
-    return found
+            yield rank, rows
+
+
+def _behind_long(job: Job, start: int) -> int:
+    """The step behind the next one that is longer than others, where such come evenly and soon enough; else `start`.
+
+    It is looked at where its lines are, for those looks begin some steps before a capture, and the capture holds steps
+    like most.
+    """
+    for _, rows in _records(job):
+        own = [row for row in rows if not row[AT["flags"]] & _NOT_OWN]
+        walls = [row[AT["wall_ns"]] for row in own]
+        found = long_steps([row[AT["step"]] for row in own], walls)
+        if found is not None:
+            chosen = found.next_after(start - 1) + 1
+            near = (chosen - start) * sum(walls) // len(walls) <= _PATIENCE_NS
+            return chosen if near else start
+    return start
 
 
 def ask(job: Job, wish: Wish, *, now_ns: int) -> Asked:
@@ -122,6 +149,9 @@ def ask(job: Job, wish: Wish, *, now_ns: int) -> Asked:
     slowest = max(wall for _, wall in at.values())
     fastest = min(wall for _, wall in at.values())
     start = max(step for step, _ in at.values()) + _LEAD_STEPS + _LEAD_NS // max(fastest, 1)
+    if not wish.automatic:
+        # After an alarm nothing waits: what it is about may pass.
+        start = _behind_long(job, start)
     stamp = datetime.fromtimestamp(now_ns / 1e9, timezone.utc).strftime("%Y%m%d-%H%M%S-%f")[:-3]
     kind = "auto" if wish.automatic else "manual"
     folder = (wish.out or job.captures).absolute() / f"{kind}_{_DUMP}{stamp}"

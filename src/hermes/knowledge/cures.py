@@ -346,3 +346,12 @@ SCHEDULE_AHEAD: Mapping[str, Action] = {
     ),
 }
 """By the service that runs."""
+KEEP_WORKERS = Action(
+    title="Keep the workers over epochs",
+    do="Give the DataLoader persistent_workers=True, and make it once, outside of the loop over epochs; "
+    "the same for the loader of the evaluation.",
+    verify="DataLoader.__iter__ takes a small part of the next capture around the start of an epoch.",
+    risk="The memory of the workers stays taken, and changes of the dataset object do not reach them.",
+    source="PyTorch documentation of torch.utils.data: persistent_workers",
+    whole=True,
+)

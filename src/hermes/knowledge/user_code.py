@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 import sys
 from collections.abc import Collection
@@ -83,3 +85,28 @@ def is_own(text: str, told: Collection[str] = ()) -> bool:
     if told:
         return frame.package in told
     return frame.package not in _LIBRARIES and frame.package not in sys.stdlib_module_names
+
+
+_MODULES = frozenset({"torch", "torch_npu", "numpy", "np", "os", "gc", "dist", "mindspore", *dir(builtins)})
+"""Names that mean the same in every program."""
+
+
+def is_example(code: str) -> bool:
+    """Whether Python names what it neither makes nor imports, as a program's own variables: it cannot be put in as is.
+
+    What is no Python, as lines of a shell are, names nothing.
+    """
+    try:
+        nodes = [*ast.walk(ast.parse(code))]
+    except (SyntaxError, ValueError):
+        return False
+    imported = {
+        (one.asname or one.name).split(".")[0]
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for one in node.names
+    }
+    named = [(node.id, type(node.ctx)) for node in nodes if isinstance(node, ast.Name)]
+    made = {name for name, how in named if how is ast.Store}
+    given = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return any(how is ast.Load and name not in _MODULES | imported | made | given for name, how in named)

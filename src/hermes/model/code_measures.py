@@ -140,3 +140,41 @@ class UnusedGradients:
     unused: float
     tail_ns: int
     optimizer_steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongSteps:
+    """Steps of a rank that take longer than the others at an even distance, as the log of steps has them.
+
+    Each `period`th does, the last of them number `last`: `count` of `steps`, each by `extra_ns` beyond `usual_ns`,
+    together `share` of all time. `line` is what of the user's code they spend it in, empty where no long step was
+    looked into; `called` the line that calls it, `why` what calls below it are for, where most of them tell. `trains`:
+    they run more backward passes or updates than others.
+    """
+
+    rank: int
+    period: int
+    last: int
+    count: int
+    steps: int
+    usual_ns: int
+    extra_ns: int
+    share: float
+    line: str = ""
+    called: str = ""
+    why: str = ""
+    trains: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackwardAgain:
+    """Nodes of one graph that run backward more than once, as several passes over what they share do.
+
+    `times` is how often, weighted by time; `ns` what the runs beyond one take of a step; `line` the function of the
+    user's that starts the passes, empty where it is not known.
+    """
+
+    rank: int
+    times: float
+    ns: int
+    line: str

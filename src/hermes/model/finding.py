@@ -118,6 +118,15 @@ class Cause(str, Enum):
     MADE_ANEW = "tensors made anew in each step", "每步重新构造同样的张量"
     FORWARD_UNLEARNED = "forward passes that train nothing", "不参与训练的前向"
     UNUSED_GRADIENTS = "gradients that no optimizer uses", "没有优化器使用的梯度"
+    BACKWARD_AGAIN = "backward passes over the same graph", "对同一张图多次反向"
+    COSTLY_FORM = "a costly form of a computation", "代价高的写法"
+    ALL_DIFFERENCES = "distances of all pairs by their differences", "用全部差值计算两两距离"
+    ONE_HOT_PRODUCTS = "one-hot vectors times a matrix", "one-hot 向量乘矩阵"
+    DECOMPOSITIONS = "decompositions of matrices", "矩阵分解"
+    WHOLE_SORTS = "whole sorts", "完整排序"
+    GRADIENTS_OF_PIECES = "gradients of pieces of a tensor", "张量各部分的梯度"
+    UNFOLDED_WINDOWS = "windows laid out as columns", "把窗口展开为列"
+    LONG_STEPS = "steps that are longer at an even distance", "按固定间隔变长的步"
     DECODED_ANEW = "a sequence computed anew for each element", "每个元素都重新计算整个序列"
     EXPOSED_COMMUNICATION = "exposed communication", "未被掩盖的通信"
 
@@ -230,7 +239,8 @@ class Finding:
     where that one does not hold its time. `explained_by` are the codes of the parts of this one that were found: `gain`
     is then what is left beyond them. `moments` are where it shows, at most one of each rank, best first. `endangers`:
     it ends the job in time, whatever it costs a step. `by_chance`: what steps differ anyway may have made it, so it is
-    told as noise whatever it costs. `lines` are lines of the user's code from which its time comes,
+    told as noise whatever it costs. `direct`: what it counts is the mistake itself, named in the capture, with no model
+    or limit between the two. `lines` are lines of the user's code from which its time comes,
     most first.
     """
 
@@ -254,6 +264,7 @@ class Finding:
     moments: tuple[Moment, ...] = ()
     endangers: bool = False
     by_chance: bool = False
+    direct: bool = False
     lines: tuple[str, ...] = ()
 
     @property

@@ -63,6 +63,14 @@ class Unprofiled:
     each_ns: float
     spread_ns: int | None = None
 
+    @property
+    def captured_spread_ns(self) -> int | None:
+        """How captured steps spread: as those before do, and as much less as they are shorter.
+
+        No profiler makes a step shorter: where those before took longer, they were held up, and spread the more.
+        """
+        return None if self.spread_ns is None else round(self.spread_ns * min(1.0, self.captured_ns / self.step_ns))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:

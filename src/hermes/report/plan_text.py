@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermes.knowledge.user_code import is_example
 from hermes.model.code_measures import CodeLine
 from hermes.model.report import Report
 from hermes.report.code_text import code_order, code_words
@@ -58,9 +59,9 @@ def draw_plan(screen: Screen, report: Report) -> None:
 
 
 def _change(screen: Screen, after: str) -> None:
-    """What to write, whole: it is there to be copied."""
+    """What to write, whole: it is there to be copied, or an example where it names what only the program could have."""
     lines = [line for line in after.splitlines() if line.strip()]
-    screen.line(("change, in your names:", "green"), indent=5)
+    screen.line(("an example, in names of its own:" if is_example(after) else "change:", "green"), indent=5)
     for line in lines:
         screen.raw(line, indent=7)
 

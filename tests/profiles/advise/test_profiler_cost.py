@@ -47,6 +47,19 @@ def test_a_profiler_adds_no_more_than_three_microseconds_to_a_call() -> None:
     assert found.each_ns == 3_000.0
 
 
+def test_steps_before_that_only_waited_for_a_core_are_not_the_step_that_gains_are_meant_for() -> None:
+    held_up = before(ms=60, delay_ns=45 * MS)
+    assert unprofiled([held_up], [split(ms=12)]) is None
+    assert unprofiled([replace(held_up, delay_ns=10 * MS)], [split(ms=12)]) is not None
+
+
+def test_steps_that_were_held_up_spread_by_as_much_more() -> None:
+    found = unprofiled([before(ms=60, spread_ns=10 * MS)], [split(ms=12)])
+    assert found is not None
+    assert found.captured_spread_ns == 2 * MS
+    assert replace(found, captured_ns=90 * MS).captured_spread_ns == 10 * MS
+
+
 @pytest.fixture
 def step() -> Unprofiled:
     """10 ms before the capture, 12 in it."""

@@ -9,7 +9,9 @@ import pytest
 from tests.profiles.rules.given import Given
 from tests.profiles.rules.rows import only, silent
 
-from hermes.model.code_measures import CodeLine, Unlearned, UnusedGradients
+from hermes.knowledge.host_work import CHECKPOINT, STARTING
+from hermes.model.code_measures import BackwardAgain, CodeLine, LongSteps, Unlearned, UnusedGradients
+from hermes.model.finding import Cause
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import JobMeasures
 from hermes.model.measures import StepSplit
@@ -17,6 +19,8 @@ from hermes.profiles.rules.code.hot001_hot_function import own_function
 from hermes.profiles.rules.code.hot002_made_anew import made_anew
 from hermes.profiles.rules.code.hot003_forward_unlearned import forward_unlearned
 from hermes.profiles.rules.code.hot004_unused_gradients import unused_gradients
+from hermes.profiles.rules.code.hot005_long_steps import long_steps
+from hermes.profiles.rules.code.hot006_backward_again import backward_again
 
 STEP = StepSplit(
     rank=0, step=1, window_kind="host", start_ns=0, window_ns=1_000, compute_ns=None, comm_ns=None,
@@ -155,3 +159,60 @@ def test_gradients_that_no_optimizer_uses_cost_the_backward_pass_behind_the_last
     found = only(unused_gradients, given(row))
     assert (found.cost_ns, found.gain.expected_ns) == (300, 300)
     assert silent(unused_gradients, given(replace(row, tail_ns=50)))
+
+
+LONG = LongSteps(
+    rank=0, period=5, last=20, count=4, steps=20, usual_ns=800, extra_ns=1_500, share=0.3,
+    line="train.py:64 `validate`", called="train.py:90 `main`",
+)  # fmt: skip
+
+
+def long(row: LongSteps) -> Given:
+    given = job()
+    object.__setattr__(given, "_of", JobMeasures(given.job, [STEP, row])._of)
+    return given
+
+
+def test_longer_steps_at_an_even_distance_cost_their_share_of_all_time_and_are_told_with_their_function() -> None:
+    found = only(long_steps, long(LONG))
+    assert (found.cost_ns, found.share, found.lines) == (300, 0.3, (LONG.line, LONG.called))
+    assert found.title.startswith("Every 5 steps one takes 1.50 us more, in train.py:64 `validate`")
+    assert found.cause is Cause.LONG_STEPS
+
+
+@pytest.mark.parametrize(
+    ("why", "cause"), [(STARTING, Cause.WORKERS_STARTED_ANEW), (CHECKPOINT, Cause.CHECKPOINT_OR_LOGGING)]
+)
+def test_longer_steps_are_told_as_what_they_are_for(why: str, cause: Cause) -> None:
+    assert only(long_steps, long(replace(LONG, why=why))).cause is cause
+
+
+def test_without_a_look_into_a_longer_step_one_is_to_be_captured() -> None:
+    found = only(long_steps, long(replace(LONG, line="", called="")))
+    assert found.actions[0].title == "Capture one of the longer steps"
+
+
+@pytest.mark.parametrize("row", [replace(LONG, share=0.09), replace(LONG, trains=True)], ids=["little", "trains more"])
+def test_longer_steps_that_take_little_or_train_more_are_no_finding(row: LongSteps) -> None:
+    silent(long_steps, long(row))
+
+
+AGAIN = BackwardAgain(rank=0, times=3.0, ns=540, line="train.py:76 `train_step`")
+
+
+def test_passes_over_the_same_graph_cost_their_runs_beyond_the_first() -> None:
+    given = job()
+    object.__setattr__(given, "_of", JobMeasures(given.job, [STEP, AGAIN])._of)
+    found = only(backward_again, given)
+    assert (found.cost_ns, found.lines) == (540, (AGAIN.line,))
+    assert "runs 3 times" in found.title
+    object.__setattr__(given, "_of", JobMeasures(given.job, [STEP, replace(AGAIN, ns=40)])._of)
+    silent(backward_again, given)
+
+
+def test_of_a_function_that_trains_it_is_said_what_to_look_at() -> None:
+    row = hot(python_ns=400, trains=True, lines=(("train.py:26", 0.4),), names=(("json/decoder.py(1): decode", 300),))
+    (action,) = only(own_function, job(row)).actions
+    assert "train.py:26 (40%)" in action.do
+    assert "json/decoder.py(1): decode" in action.do
+    assert "make it an operator" not in action.title

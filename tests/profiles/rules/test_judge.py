@@ -296,10 +296,14 @@ def test_no_finding_promises_more_than_it_costs(
         assert 0 < finding.share <= 1
 
 
-def test_without_a_trusted_finding_the_verdict_names_what_an_untrusted_rule_sees(split: Split) -> None:
+def test_the_verdict_names_what_an_untrusted_rule_sees_where_it_counts_the_mistake_itself(split: Split) -> None:
+    one = split(0, 1)
     untrusted = Finding(
-        title="t", ranks=(0,), blames=(), cost_ns=1, share=0.1, gain=Gain(low_ns=0, high_ns=1, method="m"),
-        confidence=0.5, evidence=(), actions=(), cause=Cause.PADDING, lines=("train.py:3 `f`",), state="preview",
+        title="t", ranks=(0,), blames=(), cost_ns=one.window_ns // 2, share=0.5,
+        gain=Gain(low_ns=0, high_ns=one.window_ns // 2, method="m"), confidence=0.5, evidence=(), actions=(),
+        cause=Cause.PADDING, lines=("train.py:3 `f`",), state="preview", direct=True,
     )  # fmt: skip
-    said = judge(Grounds(splits=(split(0, 1),), untrusted=(untrusted,))).sentence
-    assert "a rule that is not trusted yet sees padding, at train.py:3 `f`" in said
+    said = judge(Grounds(splits=(one,), untrusted=(untrusted,))).sentence
+    assert "a rule in preview sees padding, at train.py:3 `f`: up to 50%" in said
+    for quiet in (replace(untrusted, direct=False), replace(untrusted, gain=Gain(low_ns=0, high_ns=1, method="m"))):
+        assert "preview" not in judge(Grounds(splits=(one,), untrusted=(quiet,))).sentence

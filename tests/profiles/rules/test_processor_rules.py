@@ -12,6 +12,7 @@ from tests.profiles.rules.rows import computing, fit, group_op, only, operator, 
 
 from hermes.model.comm_measures import Communication, GroupOp
 from hermes.model.compute_measures import NO_COMPUTE, Compute
+from hermes.model.finding import Cause
 from hermes.model.host_measures import Before, HostSide, SettingValues
 from hermes.model.measures import StepSplit
 from hermes.model.overlap_measures import OverlapPart, StepOverlap
@@ -26,6 +27,7 @@ from hermes.profiles.rules.compute import cmp015_gather_scatter as cmp015
 from hermes.profiles.rules.compute import cmp016_dense_embedding_gradient as cmp016
 from hermes.profiles.rules.compute import cmp032_long_floats_of_a_processor as cmp032
 from hermes.profiles.rules.compute import cmp033_decoded_anew as cmp033
+from hermes.profiles.rules.compute import cmp034_costly_form as cmp034
 from hermes.profiles.rules.environment import env004_anomaly_checks as env004
 from hermes.profiles.rules.host import cpu006_garbage_collection as cpu006
 from hermes.profiles.rules.host import cpu009_small_operators as cpu009
@@ -207,7 +209,7 @@ def test_a_sequence_that_is_computed_anew_for_each_element_costs_all_but_the_new
 
 @pytest.mark.parametrize(
     ("lengths", "name"),
-    [(range(1, 16), "aten::addmm"), ([*range(1, 20), 25], "aten::addmm"), (range(1, 21), "aten::bmm")],
+    [(range(1, 8), "aten::addmm"), ([*range(1, 20), 25], "aten::addmm"), (range(1, 21), "aten::bmm")],
     ids=["few sizes", "sizes that vary", "attention over what is kept"],
 )
 def test_inputs_of_other_sizes_are_no_sequence_that_grows(
@@ -619,3 +621,72 @@ def test_copies_between_gradients_and_buckets_go_with_the_reductions(judged: Mak
     given = replace(given, host=replace(given.host, events=(*given.host.events, copies)))
     finding = next(com010.reduction_per_micro_batch.find(given))
     assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (450, 450, 600)
+
+
+# Costly forms ---------------------------------------------------------------------------------------------------------
+
+WIDE, SPREAD = "128,1024,64", "128,1,64;1,1024,64;"
+
+
+def forms(judged: Make, blind: Make, *rows: tuple[str, str, int]) -> Given:
+    made = [operator(name, "elementwise", ns, **{**PLAIN, "shapes": shapes}) for name, shapes, ns in rows]
+    found: Given = judged([blind()], compute=computing(*made))
+    return found
+
+
+DIFFERENCES = (
+    ("aten::sub", SPREAD, 100), ("aten::pow", f"{WIDE};", 150), ("aten::sum", f"{WIDE};;;", 50),
+    ("aten::mul", f"{WIDE};{WIDE}", 200),
+)  # fmt: skip
+
+
+def test_distances_by_all_differences_cost_all_that_runs_on_the_differences(judged: Make, blind: Make) -> None:
+    found = only(cmp034.costly_form, forms(judged, blind, *DIFFERENCES, ("aten::mm", "64,64;64,64", 40)))
+    assert found.cost_ns == 500
+    assert found.cause is Cause.ALL_DIFFERENCES
+    assert found.blames[0] == "aten::sub"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (*DIFFERENCES, ("aten::addmm", f"64;{WIDE};64,64", 100)),
+        DIFFERENCES[:2],
+        (("aten::sub", "128,64;1,64;", 100), ("aten::pow", "128,64;", 150), ("aten::sum", "128,64;;;", 100)),
+    ],
+    ids=["differences that a layer works on", "no sum", "a mean that is taken off"],
+)
+def test_differences_that_are_used_are_no_costly_form(
+    judged: Make, blind: Make, rows: Sequence[tuple[str, str, int]]
+) -> None:
+    silent(cmp034.costly_form, forms(judged, blind, *rows))
+
+
+def test_one_hot_vectors_cost_their_zeros_casts_and_products(judged: Make, blind: Make) -> None:
+    ones = operator(
+        "aten::scatter_",
+        "gather",
+        20,
+        **{**PLAIN, "shapes": "512,90;;512,1;", "dtypes": "long int;Scalar;long int;Scalar"},
+    )
+    others = [
+        operator(name, "matmul", ns, **{**PLAIN, "shapes": shapes})
+        for name, shapes, ns in (
+            ("aten::_to_copy", "512,90;512,90;", 100), ("aten::mm", "512,90;90,32", 200),
+            ("aten::mm", "512,32;32,1", 60),
+        )
+    ]  # fmt: skip
+    found = only(cmp034.costly_form, judged([blind()], compute=computing(ones, *others)))
+    assert (found.cost_ns, found.cause) == (320, Cause.ONE_HOT_PRODUCTS)
+    silent(cmp034.costly_form, judged([blind()], compute=computing(ones)))
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [("aten::_linalg_svd", Cause.DECOMPOSITIONS), ("aten::sort", Cause.WHOLE_SORTS),
+     ("aten::im2col", Cause.UNFOLDED_WINDOWS)],
+)  # fmt: skip
+def test_forms_that_their_operator_tells_cost_its_time(judged: Make, blind: Make, name: str, cause: Cause) -> None:
+    found = only(cmp034.costly_form, forms(judged, blind, (name, "64,64;", 300)))
+    assert (found.cost_ns, found.cause, found.state, found.direct) == (300, cause, "preview", True)
+    silent(cmp034.costly_form, forms(judged, blind, (name, "64,64;", 30)))

@@ -11,11 +11,14 @@ import mmap
 import time
 from collections.abc import Iterator
 
+from hermes.inside.wire.long_steps import LongSteps, long_steps
 from hermes.inside.wire.record import AT, FLAGS, NULL, SIZE, unpack
 
 RECORDS = 256
 """So many records are looked at, a millisecond's work, once for each capture."""
 _OTHER = FLAGS["first"] | FLAGS["profiled"] | FLAGS["evaluation"] | FLAGS["foreign_profiler"]
+_APART = FLAGS["first"] | FLAGS["profiled"] | FLAGS["foreign_profiler"]
+"""What is no step of the job's own; an evaluation is one that may come evenly."""
 _FEWEST, _SURE, _CHANGED = 5, 4.0, 0.2
 _PAGES, _TRIES = 256, 5
 _MEANS = {"step_ns": "wall_ns"} | {
@@ -35,19 +38,34 @@ def before(records: bytes) -> dict[str, int]:
     page faults without input of the middle step, `fault_ns` what one costs, measured now. Steps that another profiler,
     an evaluation or the start made different are left out; none is left: nothing is told.
     """
-    rows = _alike(records)
+    rows = _without(records, _OTHER)
     if not rows:
         return {}
     rows = rows[_changed_at(_walls(rows)) :]
     return {**_told(rows), "fault_ns": fault_ns()}
 
 
-def _alike(records: bytes) -> list[tuple[int, ...]]:
-    """The records of steps that nothing else made different."""
+def long_of(records: bytes) -> LongSteps | None:
+    """The steps that are longer than others at an even distance, over packed records, evaluations among them."""
+    rows = _without(records, _APART)
+    return long_steps([row[AT["step"]] for row in rows], _walls(rows))
+
+
+def spans_of(records: bytes, found: LongSteps) -> list[tuple[int, int]]:
+    """When the long steps of these records began and ended, in nanoseconds since 1970; captured ones, too."""
+    return [
+        (row[AT["end_ns"]] - row[AT["wall_ns"]], row[AT["end_ns"]])
+        for row in _without(records, FLAGS["first"])
+        if found.holds(row[AT["step"]])
+    ]
+
+
+def _without(records: bytes, flags: int) -> list[tuple[int, ...]]:
+    """The records of steps that have none of these flags."""
     return [
         row
         for at in range(0, len(records) - SIZE + 1, SIZE)
-        if (row := unpack(records[at : at + SIZE])) and not row[AT["flags"]] & _OTHER
+        if (row := unpack(records[at : at + SIZE])) and not row[AT["flags"]] & flags
     ]
 
 

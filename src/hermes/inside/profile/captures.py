@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hermes.inside.monitor.before import before
+from hermes.inside.monitor.before import before, long_of, spans_of
 from hermes.inside.profile.backends import Backend, choose
 from hermes.inside.profile.lines import Lines, calls_expected
 from hermes.inside.wire.beside import Beside
 from hermes.inside.wire.control import FINAL, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.levels import CaptureError, room
+from hermes.inside.wire.long_steps import LongSteps
 from hermes.inside.wire.process import me
 
 _PATIENCE = 100
@@ -55,7 +56,8 @@ class Captures:
         self._request: Request | None = None
         self._backend: Backend | None = None
         self._ready: Beside[None] | None = None
-        self._before: Beside[dict[str, int]] | None = None
+        self._before: Beside[tuple[dict[str, int], LongSteps | None]] | None = None
+        self._long: LongSteps | None = None
         self._lines: Lines | None = None
         self._left_out = ""
         self._saving: Beside[Path] | None = None
@@ -137,7 +139,7 @@ class Captures:
                     self._end("refused", f"its time was over at step {step}")
                 elif self._before is None and request.start_step - step <= _SOON:
                     records = self._last()
-                    self._before = Beside(lambda: before(records))
+                    self._before = Beside(lambda: (before(records), long_of(records)))
                     self._look()
                 return False
             if step + 1 > request.start_step:
@@ -161,7 +163,8 @@ class Captures:
             told: dict[str, int] = {}
             if self._before is not None and self._before.done(_READY_S):
                 with contextlib.suppress(Exception):
-                    told = self._before.result()
+                    told, self._long = self._before.result()
+                    told = told | (self._long.told() if told and self._long else {})
             if self._lines is None:
                 self._look()
             python = self._lines.python if self._lines is not None else None
@@ -194,7 +197,8 @@ class Captures:
             if self._lines is not None:
                 self._lines.end()
                 with contextlib.suppress(Exception):
-                    backend.note("hermes_lines", self._lines.told())
+                    long = spans_of(self._last(), self._long) if self._long else []
+                    backend.note("hermes_lines", {**self._lines.told(), "long": long})
             backend.stop()
             held = (time.perf_counter_ns() - start) / 1e6
             self._saved = f"steps {request.start_step}-{step}, held the job for {held:.0f} ms{self._left_out}"
@@ -237,7 +241,7 @@ class Captures:
         """Let go of the capture, if there is one."""
         backend, self._backend, self._request = self._backend, None, None
         saving, self._saving = self._saving, None
-        self._ready = self._before = None
+        self._ready = self._before = self._long = None
         lines, self._lines = self._lines, None
         if lines is not None:
             lines.end()

@@ -232,6 +232,7 @@ _SAMPLE = Table(
         _RANK,
         Column("ts_ns", "int", "Moment; before the first step for steps without the profiler.", "ns"),
         Column("frames", "text", "Python frames, innermost first, one a line: `file(line): function`."),
+        Column("long", "int", "1 in a step that is longer than others at an even distance, else 0."),
     ),
 )
 

@@ -55,7 +55,10 @@ def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Unprofiled | None:
         return None
     # As rules of the host count: the window of a device begins only with its first task.
     captured = sum(split.whole_ns for split in splits) // len(splits)
-    if not captured or row.steps < LEAST_BEFORE.value or captured < row.step_ns < UNLIKE.value * captured:
+    # Other programs on its cores hold a step up, and are not in its capture.
+    quiet = row.step_ns - min(row.delay_ns or 0, row.step_ns)
+    longer = captured < row.step_ns and quiet < UNLIKE.value * captured
+    if not captured or row.steps < LEAST_BEFORE.value or longer:
         return None
     added = max(0.0, min(captured - row.step_ns, MOST_NS.value * row.calls))
     return Unprofiled(

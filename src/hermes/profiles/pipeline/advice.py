@@ -94,9 +94,9 @@ def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> R
     devices = any(split.compute_ns is not None for split in seen.splits)
     step = None if devices else unprofiled(seen.before, seen.splits)
     known = step or unprofiled(seen.before, seen.splits)
-    if known is not None and known.spread_ns is not None:
+    if known is not None and known.captured_spread_ns is not None:
         captured = sum(split.rank == known.rank for split in seen.splits)
-        floor = without_profiler(floor, known.spread_ns, known.steps + captured)
+        floor = without_profiler(floor, known.captured_spread_ns, known.steps + captured)
     room = Room.of(JobSteps(seen.splits))
     return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None, room), replay, floor, step, room)
 

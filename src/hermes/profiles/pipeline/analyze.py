@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from hermes.base.errors import Diagnostic
-from hermes.model.code_measures import CodeLine
+from hermes.model.code_measures import CalledAgain, CodeLine
 from hermes.model.job import JobMeasures, as_kind
 from hermes.model.measures import (
     AscendSplit,
@@ -222,6 +222,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             unrecorded_ns=grounds.unrecorded_ns,
             untrusted=ranking.preview,
             lines=found.rows(CodeLine),
+            again=found.rows(CalledAgain),
         )
     )
     verdict = Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step)

@@ -24,13 +24,21 @@ def samples(told: object, epoch_ns: int) -> pl.DataFrame:
     """Rows of the table `sample`; what is not whole is left out. `epoch_ns` is what the file's clock begins at."""
     note = told if isinstance(told, dict) else {}
     stacks = [_frames(one) for one in _listed(note.get("stacks"))]
+    long = _pairs(note.get("long"))
     rows = [
-        (one[0] - epoch_ns, stacks[one[1]])
-        for one in _listed(note.get("samples"))[:_MOST_SAMPLES]
-        if isinstance(one, list) and len(one) == 2 and all(type(part) is int and 0 <= part < _MOST for part in one)
-        if one[1] < len(stacks) and stacks[one[1]]
+        (moment - epoch_ns, stacks[at], int(any(begin <= moment < end for begin, end in long)))
+        for moment, at in _pairs(note.get("samples"))
+        if at < len(stacks) and stacks[at]
     ]
-    return pl.DataFrame(rows, schema={"ts_ns": pl.Int64, "frames": pl.String}, orient="row")
+    return pl.DataFrame(rows, schema={"ts_ns": pl.Int64, "frames": pl.String, "long": pl.Int64}, orient="row")
+
+
+def _pairs(told: object) -> list[tuple[int, int]]:
+    return [
+        (one[0], one[1])
+        for one in _listed(told)[:_MOST_SAMPLES]
+        if isinstance(one, list) and len(one) == 2 and all(type(part) is int and 0 <= part < _MOST for part in one)
+    ]
 
 
 def _frames(stack: object) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from hermes.base.globs import literal
+from hermes.knowledge.cost.tensors import shapes_of
 from hermes.knowledge.vendors import Traits, common_traits
 from hermes.model.compute_measures import OTHERS, OperatorCost, StepCompute
-from hermes.model.finding import Blame, Evidence
+from hermes.model.finding import Action, Blame, Evidence, Finding, Gain
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
@@ -18,6 +20,12 @@ from hermes.profiles.rules.rule import by_share
 _SHOWN = 3
 _MOST_CHANGES = 8
 _LONGEST_NAME = 60
+_SIZES = 8
+"""So many sizes in even steps, each as often, are no batches of lengths that vary: of 8 of 32 lengths one choice in a
+hundred thousand is such a row (58 of 10,518,300)."""
+_PRODUCTS = ("aten::addmm", "aten::mm", "aten::linear")
+
+Key = tuple[object, ...]
 
 
 def lost(
@@ -125,6 +133,53 @@ def shown(rows: Sequence[OperatorCost], ns: Callable[[OperatorCost], float]) -> 
         )
         for row in rows[:_SHOWN]
     )
+
+
+def of_operators(
+    job: Job, ops: Rows[OperatorCost], found: Loss, part: Callable[[OperatorCost], float], *, title: str, gain: Gain,
+    confidence: float, actions: tuple[Action, ...],
+) -> Finding:  # fmt: skip
+    """A finding of a part of the time of operators: the longest as blame and evidence, and a replay without the part.
+
+    `confidence` is that of the rule, for a capture without doubts.
+    """
+    worst = longest(ops, part)
+    return Finding(
+        title=title,
+        ranks=found.ranks,
+        blames=named(worst),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=gain,
+        confidence=round(confidence * job.certainty, 2),
+        evidence=(*found.evidence, *shown(worst, part)),
+        replay=faster(ops, part),
+        actions=actions,
+    )
+
+
+def new_parts(ops: Rows[OperatorCost]) -> Mapping[int, float]:
+    """By row the part of its input that is new, of rows whose inputs grow with those of some product."""
+    groups: dict[Key, dict[int, list[OperatorCost]]] = {}
+    for row in ops:
+        if row.kind == "batched matmul":
+            continue
+        sizes = [shape for shape in shapes_of(row.shapes) if shape]
+        for at, shape in enumerate(sizes):
+            # What grows is the number of rows: the first axis of a matrix, the last but one of others.
+            axis = max(len(shape) - 2, 0)
+            rest = tuple((*one[:axis], *one[axis + 1 :]) if place == at else one for place, one in enumerate(sizes))
+            if len(shape) > 1:
+                key = (row.ranks, row.operator, at, rest, row.calls)
+                groups.setdefault(key, {}).setdefault(shape[axis], []).append(row)
+    grown: dict[int, float] = {}
+    for (_, operator, *_), rows in groups.items():
+        lengths = sorted(rows)
+        steps = {after - before for before, after in pairwise(lengths)}
+        if operator in _PRODUCTS and len(lengths) >= _SIZES and len(steps) == 1:
+            (each,) = steps
+            grown.update({id(row): each / length for length, own in rows.items() for row in own})
+    return grown
 
 
 def short(name: str) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from hermes.model.code_measures import CodeLine
+from hermes.model.code_measures import CalledAgain, CodeLine
 from hermes.model.finding import Blame, Cause, Finding
 from hermes.model.job import JobMeasures
+from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.rules import ALL
+from hermes.profiles.rules._code import beside_training
 from hermes.profiles.rules._moments import moments
 
 
@@ -35,7 +37,7 @@ class Grounds:
     `expected` is how many ranks the job has, None where that is not known; `noise_ns` is what does not count.
     `unprofiled_ns` is the step that gains are meant for, without its profiler, where that is known. `unrecorded_ns`
     is time of the step in Python that was not recorded, where that is much. `untrusted` are findings of preview rules,
-    `lines` the functions of the user's in which the time is spent.
+    `lines` the functions of the user's in which the time is spent, `again` what they call many times in a row.
     """
 
     splits: tuple[StepSplit, ...]
@@ -47,6 +49,7 @@ class Grounds:
     unrecorded_ns: int = 0
     untrusted: tuple[Finding, ...] = ()
     lines: tuple[CodeLine, ...] = ()
+    again: tuple[CalledAgain, ...] = ()
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -60,15 +63,18 @@ _WORDS = {
     "host": "the device has nothing to do for {share:.0%} of it",
     "copy": "{share:.0%} is copying that nothing hides",
 }
-# A wait is worth the sentence from here on: the limit of COM002.
-_NOTABLE = 0.05
+NOTABLE = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
+"""From here on a wait, what a rule in preview sees, or a function that trains nothing is worth the sentence: the limit
+of COM002."""
 _ALIKE = 3.0
 """Captured steps that take so many times as long as those before, or as little, are not like them."""
 # A change that gives less than this part of the step is not what the step is about: what the device does comes first.
 _LITTLE = 0.1
 _SAME = 0.005
-# A function that takes so much of the step is what the step is about.
-_MUCH = 0.4
+_OFTEN = 16
+"""So many calls a step of a function are a loop, as of what a function calls in a row."""
+MUCH = Limit(value=0.4, unit="of step in a function, with its operators", source="docs/evidence/host-limits.md")
+MOSTLY = Limit(value=0.5, unit="of a function's own time is one operator", source="docs/evidence/host-limits.md")
 # What one rank loses is lost to all where the step gains this part of it.
 _FELT = 0.9
 
@@ -89,7 +95,8 @@ def judge(given: Grounds) -> Judgement:
     said = _absent(given, split) or _untold(given, split) or _unrecorded(given, split)
     if said is None and (problem := _problem(given, split.window_ns)):
         said = f"{does}; {problem}" if _is_little(given, split.window_ns) else problem
-    said = said or does + _nothing(given)
+    said = said or does + ("" if _not_yet(given, split.window_ns) else _nothing(given))
+    said += _not_yet(given, split.window_ns)
     return Judgement(
         bound=bound,
         sentence=f"{_subject(split)} {milliseconds(split.window_ns)}: {said}{_coverage(given)}",
@@ -110,7 +117,10 @@ def _without_device(given: Grounds) -> Judgement:
         return Judgement(bound="unknown", rank=None, step=None, sentence=sentence)
     mean = JobSteps(given.splits).length_ns
     length = given.unprofiled_ns or mean
-    said = _unrecorded(given, split) or _problem(given, length) or f"{_spent(given, split, mean)}{_nothing(given)}"
+    seen = _not_yet(given, length)
+    said = _unrecorded(given, split) or _problem(given, length)
+    said = said or (_spent(given, split, mean) if seen else _found_nothing(given, split, mean))
+    said += seen
     captured = f" ({milliseconds(mean)} as captured)" if given.unprofiled_ns else ""
     if given.unprofiled_ns and not 1 / _ALIKE < mean / given.unprofiled_ns < _ALIKE:
         said += "; the captured steps are unlike those before them, and may not show what these lose"
@@ -123,14 +133,48 @@ def _without_device(given: Grounds) -> Judgement:
     )
 
 
-def _spent(given: Grounds, split: StepSplit, step_ns: int) -> str:
-    """Where the time of a step is spent that no rule finds a loss in: what takes it may still be worth another way."""
+def _most(given: Grounds, split: StepSplit, step_ns: int) -> CodeLine | None:
+    """The function of the user's that takes most, where that is much."""
     own = [row for row in given.lines if row.rank == split.rank and row.place]
     most = max(own, key=lambda row: row.spent_ns, default=None)
-    share = min(most.spent_ns / step_ns, 1.0) if most and step_ns else 0.0
-    if most is None or share < _MUCH:
+    return most if most and step_ns and most.spent_ns >= MUCH.value * step_ns else None
+
+
+def _spent(given: Grounds, split: StepSplit, step_ns: int) -> str:
+    """Where the time of a step is spent that no rule finds a loss in: what takes it may still be worth another way."""
+    most = _most(given, split, step_ns)
+    if most is None:
         return "the host works all of it"
+    share = min(most.spent_ns / step_ns, 1.0)
     return f"{share:.0%} is {most.said} with the operators it calls"
+
+
+def _found_nothing(given: Grounds, split: StepSplit, step_ns: int) -> str:
+    """Where the time is spent, and what most of it is: that a rule found nothing says little beside it."""
+    most, idle = _most(given, split, step_ns), _beside(given, split)
+    what = next(_what(given, most), "") if most else ""
+    if idle is not None and idle is not most and idle.own_ns >= NOTABLE.value * step_ns > 0:
+        what = f"{min(idle.own_ns / step_ns, 1.0):.0%} is {idle.said}, which trains nothing"
+    return f"{_spent(given, split, step_ns)}{f'; {what}' if what else _nothing(given)}"
+
+
+def _beside(given: Grounds, split: StepSplit) -> CodeLine | None:
+    """Of the functions of the user's that train nothing the one that takes most."""
+    own = [row for row in given.lines if row.rank == split.rank and row.place and beside_training(row)]
+    return max(own, key=lambda row: row.own_ns, default=None)
+
+
+def _what(given: Grounds, most: CodeLine) -> Iterator[str]:
+    """What a function does that takes much: the call that it repeats, and the operator that takes most of it."""
+    inner = {(one.rank, one.line): one for one in reversed(given.again)}
+    loop = inner.get((most.rank, most.said))
+    if loop is not None:
+        yield f"it calls {loop.what} {loop.times:.0f} times in a row"
+    elif (most.calls or 0) >= _OFTEN:
+        yield f"it is called {most.calls:.0f} times a step"
+    name, ns = most.names[0] if most.names else ("", 0)
+    if ns >= MOSTLY.value * max(1, most.own_ns) and "::" in name:
+        yield f"{ns / max(1, most.own_ns):.0%} of its own time is {name}"
 
 
 def _absent(given: Grounds, split: StepSplit) -> str | None:
@@ -149,7 +193,7 @@ def _absent(given: Grounds, split: StepSplit) -> str | None:
     # Other findings would have to give more to be the answer.
     others = [one.gain.expected_ns for one in given.problems if not any(blame == peer for blame in one.blames)]
     unseen = peer not in {Blame.of_rank(rank) for rank in given.ranks}
-    if not unseen or ns < max([_NOTABLE * split.window_ns, *others]):
+    if not unseen or ns < max([NOTABLE.value * split.window_ns, *others]):
         return None
     return f"{ns / split.window_ns:.0%} waits for {peer}, which was not profiled"
 
@@ -224,13 +268,19 @@ def _where(finding: Finding, given: Grounds) -> str:
 
 
 def _nothing(given: Grounds) -> str:
-    first = next(iter(given.untrusted), None)
-    if first is not None:
-        at = f", at {first.lines[0]}" if first.lines else ""
-        return f"; a rule that is not trusted yet sees {first.cause}{at}"
     if not given.noise_ns:
         return "; no rule found a loss beyond its limit"
     return f"; no loss above the noise of {milliseconds(given.noise_ns)} was found"
+
+
+def _not_yet(given: Grounds, length_ns: int) -> str:
+    """What a rule sees that is not trusted yet, where it counts the mistake itself and nothing known is larger."""
+    first = next((one for one in given.untrusted if one.direct and one.gain.high_ns >= NOTABLE.value * length_ns), None)
+    known = max((one.gain.expected_ns for one in given.problems), default=0)
+    if first is None or first.gain.expected_ns <= known:
+        return ""
+    at = f", at {first.lines[0]}" if first.lines else ""
+    return f"; a rule in preview sees {first.cause}{at}: {_share(first, length_ns)}"
 
 
 def _coverage(given: Grounds) -> str:

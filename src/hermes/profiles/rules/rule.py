@@ -33,7 +33,8 @@ Finder = Callable[..., Iterator[Finding]]
 class Rule:
     """A rule: its code, whether it is trusted, what it blames, its page, and the known causes that it may point to.
 
-    `reads` are the parameters of its function: the kind of row of each, None for the job itself.
+    `direct`: what it counts is the mistake itself, so that the verdict may tell of it before it is trusted. `reads` are
+    the parameters of its function: the kind of row of each, None for the job itself.
     """
 
     code: str
@@ -44,6 +45,7 @@ class Rule:
     cases: tuple[str, ...]
     reads: Mapping[str, type | None]
     function: Finder
+    direct: bool = False
 
     def find(self, measures: JobMeasures) -> Iterator[Finding]:
         """What it finds, given what its function asks for."""
@@ -54,12 +56,15 @@ class Rule:
             cause = self.cause if found.cause is Cause.OF_RULE else found.cause
             within = "" if found.apart else found.within or broader(self.code, cause)
             state: State = "preview" if "preview" in (self.state, found.state) else "stable"
-            yield replace(found, code=self.code, layer=self.layer, state=state, cause=cause, within=within)
+            yield replace(
+                found, code=self.code, layer=self.layer, state=state, cause=cause, within=within, direct=self.direct
+            )
 
 
 def rule(
-    code: str, *, state: State, cause: Cause, cases: tuple[str, ...] = (), layer: Layer | None = None
-) -> Callable[[Finder], Rule]:
+    code: str, *, state: State, cause: Cause, cases: tuple[str, ...] = (), layer: Layer | None = None,
+    direct: bool = False,
+) -> Callable[[Finder], Rule]:  # fmt: skip
     """Make a rule of a function whose parameters say what it reads: `Job`, or `Rows` of a kind of measure.
 
     `cause` is that of findings that name no other, `layer` that of the rule's folder if not given. Raises `TypeError`
@@ -77,6 +82,7 @@ def rule(
             cases=cases,
             reads=_reads(function),
             function=function,
+            direct=direct,
         )
 
     return made

@@ -108,18 +108,21 @@ def _rows(
         spent.setdefault(key, []).append((start, length, held, given in shapes))
         counts[key] = counts.get(key, 0) + 1
     times = {str(name): calls_ for name, calls_ in trained.group_by("name").len().iter_rows()}
-    return _summed(rank, found, spent, counts, times)
+    # What ran before the first of them may be of a batch that was trained before the capture.
+    known = int(str(trained["start_ns"].min()))
+    return _summed(rank, found, spent, counts, times, known)
 
 
 def _summed(
     rank: RankTables, found: Attribution, spent: Mapping[tuple[int, str], list[tuple[int, int, bool, bool]]],
-    counts: Mapping[tuple[int, str], int], times: Mapping[str, int],
+    counts: Mapping[tuple[int, str], int], times: Mapping[str, int], known_ns: int,
 ) -> tuple[Unlearned, ...]:  # fmt: skip
     seen = rank.once(seen_of)
     seen = seen.among(found.owners.labels) if seen else None
     steps, made = len(found.bounds), []
     for (label, name), parts in spent.items():
         line = line_of(found, seen, label)
+        told = [one[3] for one in parts if one[0] >= known_ns]
         rows = pl.DataFrame({"start_ns": [one[0] for one in parts], "dur_ns": [one[1] for one in parts]})
         places = np.searchsorted(found.bounds.starts, rows["start_ns"].to_numpy(), side="right") - 1
         if line:
@@ -127,7 +130,7 @@ def _summed(
                 Unlearned(
                     rank=rank.rank, line=line, module=name.removeprefix(_MODULE), calls=counts[label, name] / steps,
                     trained=times[name] / steps, ns=lasting(found, rows), loads=all(one[2] for one in parts),
-                    again=all(one[3] for one in parts), steps=steps, steps_hit=len({*places[places >= 0].tolist()}),
+                    again=bool(told) and all(told), steps=steps, steps_hit=len({*places[places >= 0].tolist()}),
                 )
             )  # fmt: skip
     return tuple(sorted(made, key=lambda one: (-one.ns, one.line, one.module)))

@@ -124,9 +124,29 @@ def _calls(row: CodeLine) -> str:
 def _at(row: CodeLine) -> Action:
     if row.made and not row.modules:
         return replace(_ANEW, title=f"Make what {row.said} returns once, before the loop, and keep it")
+    if row.modules or row.trains or row.source == "samples":
+        return _look_at(row)
     return replace(_VECTORISE, title=f"{row.said}: make it an operator, do it rarely, or take it out of the step")
 
 
+def _look_at(row: CodeLine) -> Action:
+    """Of a function that trains, or is only known from samples: what in it to look at."""
+    lines = ", ".join(f"{line} ({share:.0%})" for line, share in row.lines)
+    calls = ", ".join(name for name, _ in row.names)
+    seen = f"It is seen most at {lines}. " if lines else ""
+    mostly = f"It calls most of all {calls}. " if calls else ""
+    return replace(_LOOK, title=f"Look at what {row.said} does beside the training", do=f"{seen}{mostly}{_LOOK.do}")
+
+
+_LOOK = Action(
+    title="Look at what it does beside the training",
+    do="Loops over elements, conversions of arrays and lists, printing and bookkeeping at these lines can be done for "
+    "whole tensors, more rarely, by workers of a loader, or after the loop.",
+    verify="The line no longer stands among those where the time goes.",
+    risk="What training rests on must stay: gradients, their exchange between ranks, the optimizer.",
+    source="PyTorch performance tuning guide",
+    whole=True,
+)
 _VECTORISE = Action(
     title="Make it an operator, do it rarely, or take it out of the step",
     do="Replace loops over elements by operators over whole tensors or arrays; take out of the step what gives the "

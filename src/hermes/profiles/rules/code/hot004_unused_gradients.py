@@ -39,7 +39,7 @@ from hermes.profiles.rules.rule import by_share, rule
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("HOT004", state="stable", cause=Cause.UNUSED_GRADIENTS, cases=("CPU-48",))
+@rule("HOT004", state="preview", cause=Cause.UNUSED_GRADIENTS, cases=("CPU-48",), direct=True)
 def unused_gradients(job: Job, gradients: Rows[UnusedGradients], lines: Rows[CodeLine]) -> Iterator[Finding]:
     """At most one finding."""
     steps = mean_steps(job)

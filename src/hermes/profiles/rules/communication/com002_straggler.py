@@ -36,7 +36,7 @@ Profile the awaited rank together with a waiting one: the awaited one must no lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from statistics import median
 
@@ -45,6 +45,7 @@ from hermes.knowledge.cures import WITH_STACKS
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import SlowRank
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Moment
+from hermes.model.host_measures import Before
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait
@@ -52,6 +53,7 @@ from hermes.model.structure_measures import Pipeline
 from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._comm import waited_per_step
 from hermes.profiles.rules._host import has_device, won
+from hermes.profiles.rules._input import crowded_ns
 from hermes.profiles.rules._slow import Beside, beside
 from hermes.profiles.rules.rule import by_share, rule
 
@@ -91,6 +93,7 @@ def straggler(
     slow: Rows[SlowRank],
     lines: Rows[CodeLine],
     fused: Rows[FusedOperator],
+    unprofiled: Rows[Before],
 ) -> Iterator[Finding]:
     """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
     longest: dict[int, PeerWait] = {}
@@ -103,11 +106,14 @@ def straggler(
         finding = _of_peer(job, waits, pipelines, peer, fused)
         if finding:
             chance = any(_by_chance(one) for one in slow if one.rank == peer)
-            yield replace(finding, by_chance=_not_blamed(job, slow, lines, peer, finding.cost_ns, chance=chance))
+            # What waits for cores that others use is late by that, as often as it happens.
+            crowded = crowded_ns(job, unprofiled, peer) > 0
+            chance = _not_blamed(job, () if crowded else slow, lines, peer, finding.cost_ns, chance=chance)
+            yield replace(finding, by_chance=chance or (crowded and not _alone_does(lines, peer, finding.cost_ns)))
 
 
 def _not_blamed(
-    job: Job, slow: Rows[SlowRank], lines: Rows[CodeLine], late: int, cost_ns: int, *, chance: bool
+    job: Job, slow: Iterable[SlowRank], lines: Rows[CodeLine], late: int, cost_ns: int, *, chance: bool
 ) -> bool:
     """Whether chance may have made a rank late; of one that computes on a processor, which others may use, also
     whether nothing says that it does more there.
@@ -131,13 +137,26 @@ def _not_blamed(
     return more[name] < HALF.value * cost_ns or MORE.value * own[name] <= slower * beside_it[name]
 
 
+def _alone_does(lines: Rows[CodeLine], late: int, cost_ns: int) -> bool:
+    """Whether a function that hardly any other rank is in explains half of the waiting, with all that it calls."""
+    others: dict[tuple[str, str], int] = {}
+    for row in lines:
+        if row.rank != late:
+            others[_name(row)] = max(others.get(_name(row), 0), row.total_ns or row.own_ns)
+    own = {_name(row): row.total_ns or row.own_ns for row in lines.of(late) if row.place}
+    return any(ns - others.get(name, 0) >= max(HALF.value * cost_ns, MORE.value * ns) for name, ns in own.items())
+
+
+def _name(row: CodeLine) -> tuple[str, str]:
+    return row.place.rsplit(":", 1)[0], row.function
+
+
 def _times(lines: Rows[CodeLine], rank: int) -> dict[tuple[str, str], int]:
     """What functions of a rank take themselves, with the backward of what they computed."""
     found: dict[tuple[str, str], int] = {}
     for row in lines.of(rank):
-        name = (row.place.rsplit(":", 1)[0], row.function)
         if row.place:
-            found[name] = found.get(name, 0) + row.python_ns + row.operator_ns + row.backward_ns
+            found[_name(row)] = found.get(_name(row), 0) + row.python_ns + row.operator_ns + row.backward_ns
     return found
 
 

@@ -34,8 +34,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.cures import FUSED_OPERATORS
-from hermes.knowledge.host_work import OPERATOR, PYTHON, RECURRENT
+from hermes.knowledge.host_work import OPERATOR, PIECES, PYTHON, RECURRENT
 from hermes.knowledge.operators import MATRIX
+from hermes.model.code_measures import CalledAgain
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.finding import Action, Cause, Finding, Gain
 from hermes.model.host_measures import HostEvents, StepHost
@@ -62,6 +63,9 @@ MOST = Limit(
     value=0.50,
     unit="of a step without a device is such operators: then they are what it is about, whatever a compiler gives",
     source="docs/accuracy.md",
+)
+LOOP = Limit(
+    value=0.05, unit="of step are calls of a loop of the program, without backward", source="docs/evidence/cpu009.md"
 )
 CHAIN = Limit(
     value=1 / 3,
@@ -98,6 +102,7 @@ def unfused(
     computes: Rows[StepCompute],
     named_rows: Rows[Unfused],
     misplaced: Rows[VectorOnMatrix],
+    again: Rows[CalledAgain],
 ) -> Iterator[Finding]:
     """At most one finding."""
     left = _left(ops, named_rows, misplaced)
@@ -111,6 +116,8 @@ def unfused(
     own = _own(job, host_steps, events, found.worst.rank) if alone else 1.0
     if not by_share(LIMIT, found.share * own):
         return
+    # A compiler unrolls a loop of the program call by call: that the calls can be one comes first.
+    looped = any(by_share(LOOP, row.ns / found.worst.window_ns) for row in again.of(found.worst.rank))
     won = round(found.cost_ns * (1 - LEFT.value) * own)
     method = "each two of these kernels become one, and move half the bytes"
     yield Finding(
@@ -123,7 +130,7 @@ def unfused(
         if alone
         else Gain(low_ns=0, high_ns=won, method=f"bound: {method}"),
         confidence=round((0.4 if alone else 0.5) * job.certainty, 2),
-        state="preview" if alone and not by_share(MOST, found.share * own) else "stable",
+        state="preview" if alone and (looped or not by_share(MOST, found.share * own)) else "stable",
         evidence=(*found.evidence, *shown(worst, _moving)),
         replay=faster(ops, lambda row: left * _moving(row) * (1 - LEFT.value)),
         actions=(FUSED_OPERATORS if of_device(job, found.ranks).fused else _COMPILE,),
@@ -138,10 +145,14 @@ def _left(ops: Rows[OperatorCost], named_rows: Rows[Unfused], misplaced: Rows[Ve
 
 
 def _own(job: Job, host_steps: Rows[StepHost], events: Rows[HostEvents], rank: int) -> float:
-    """The part of the host's operators outside of the framework's recurrent layers, whose steps nobody can fuse."""
+    """The part of the host's operators outside of the framework's recurrent layers, whose steps nobody can fuse.
+
+    Nor counts what fills gradients of pieces, which need not be there at all.
+    """
     host = next(iter(host_steps.of(rank)), None)
     work = host.of(OPERATOR, PYTHON) if host else 0
-    return 1 - min(1.0, (event_cost(job, events, rank, RECURRENT) or 0) / work) if work else 1.0
+    apart = sum(event_cost(job, events, rank, kind) or 0 for kind in (RECURRENT, PIECES))
+    return 1 - min(1.0, apart / work) if work else 1.0
 
 
 def _products(ops: Rows[OperatorCost]) -> float:

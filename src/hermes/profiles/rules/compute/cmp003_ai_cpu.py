@@ -31,7 +31,7 @@ from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.finding import Action, Cause, Finding, Gain
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.profiles.rules._compute import faster, longest, lost, named, shown
+from hermes.profiles.rules._compute import lost, of_operators
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules.rule import rule
 
@@ -48,17 +48,11 @@ def ai_cpu(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> It
     found = lost(job, computes, "AI CPU", lambda row: row.ai_cpu_ns, LIMIT, NOISE)
     if found is None:
         return
-    worst = longest(ops, _there)
-    yield Finding(
+    yield of_operators(
+        job, ops, found, _there,
         title=f"{found.share:.0%} of the step is spent in operators on AI CPU",
-        ranks=found.ranks,
-        blames=named(worst),
-        cost_ns=found.cost_ns,
-        share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: AI Core does the same in next to no time"),
-        confidence=round(0.9 * job.certainty, 2),
-        evidence=(*found.evidence, *shown(worst, _there)),
-        replay=faster(ops, _there),
+        confidence=0.9,
         actions=(
             Action(
                 title="Keep these operators on AI Core",
@@ -70,7 +64,7 @@ def ai_cpu(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> It
                 source="ModelArts best practice, replacing AI CPU operators; msprof-analyze, aicpu_rules.yaml",
             ),
         ),
-    )
+    )  # fmt: skip
 
 
 def _there(row: OperatorCost) -> float:

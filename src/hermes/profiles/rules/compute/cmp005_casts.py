@@ -142,10 +142,11 @@ _LAYOUT = Layout(
     limit=LIMIT,
     fused=FUSED_CASTS,
     others=Action(
-        title="Take needless .float() and .to(dtype) out of forward",
-        do="Group the casts of the evidence by stack (capture with with_stack=True); compile norms and softmax that "
-        "cast to float32 and back (torch.compile, or F.rms_norm and F.scaled_dot_product_attention), and keep rotary "
-        "tables and masks in the model's type.",
+        title="Make tensors in the type that they are used in",
+        do="Look at the casts of the evidence and at what makes their inputs: keep tables, masks and batches in the "
+        "model's type from the start, and use fused norms and attention, which cast inside (F.rms_norm, "
+        "F.scaled_dot_product_attention). A cast that an operator needs, as of integers before a product, stays, or "
+        "goes with the operator: rows are looked up by an index, not by a product with one-hot vectors.",
         verify="Casts per step fall by the pairs that were removed.",
         risk="Check the accuracy of what was in float32 on purpose.",
         source="PyTorch documentation of automatic mixed precision; case CMP-06",

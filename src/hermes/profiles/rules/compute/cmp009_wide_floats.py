@@ -114,10 +114,11 @@ def _saved(row: OperatorCost, chip: ChipUsed | None) -> float:
 
 _SINGLE = Action(
     title="Compute in float32",
-    do="Find what makes doubles: NumPy's arrays are float64 by themselves (array.astype(numpy.float32), "
-    "torch.from_numpy(array).float()), as are Python floats in torch.tensor(list, dtype=torch.float64) and "
-    "torch.set_default_dtype(torch.float64).",
+    do="Find all that makes doubles, and change it together, for operators refuse to mix types: first "
+    "torch.set_default_dtype(torch.float64), and .double() of the model; then the data, for NumPy's arrays are float64 "
+    "by themselves: .astype(numpy.float32) of the array, or .float() of the tensor, where the dataset hands it over.",
     verify="No operator has inputs of type double in the next profile.",
     risk="Sums of many numbers lose digits: keep those in float64 that need them.",
     source="PyTorch documentation of torch.from_numpy and torch.set_default_dtype",
+    whole=True,
 )

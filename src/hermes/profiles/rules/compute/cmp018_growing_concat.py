@@ -46,7 +46,7 @@ _LARGE = 262_144
 """Numbers that the result has at least: `docs/evidence/cmp018.md`."""
 
 
-@rule("CMP018", state="stable", cause=Cause.CONCAT_GROWTH, cases=("MEM-20", "MEM-14"))
+@rule("CMP018", state="preview", cause=Cause.CONCAT_GROWTH, cases=("MEM-20", "MEM-14"), direct=True)
 def growing_concat(
     job: Job, kept: Rows[KeptConcat], ops: Rows[OperatorCost], computes: Rows[StepCompute]
 ) -> Iterator[Finding]:

@@ -45,7 +45,7 @@ from hermes.model.host_measures import Before, StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._component import steps_of
-from hermes.profiles.rules._compute import named
+from hermes.profiles.rules._compute import named, new_parts
 from hermes.profiles.rules._host import before_of, blamed, fact, has_device, host_loss, on
 from hermes.profiles.rules.rule import by_share, rule
 
@@ -100,7 +100,9 @@ def small_operators(
     looped = _looped(job, small)
     most = sorted(small, key=lambda row: (-row.calls, row.operator, row.shapes))
     loop = max(again.of(rank), key=lambda row: (row.ns, row.line), default=None)
-    loop = loop if loop and by_share(NOTABLE, loop.ns / found.worst.window_ns) else None
+    # Calls whose inputs grow from one to the next depend on each other: CMP033 says what to do about them.
+    one_by_one = not loop or bool(new_parts(ops)) or not by_share(NOTABLE, loop.ns / found.worst.window_ns)
+    loop = None if one_by_one else loop
     named_loop = f": {loop.line} calls {loop.what} {loop.times:.0f} times in a row" if loop else ""
     yield Finding(
         title=f"Calls of small operators take {found.share:.0%} of the step{on(job, found)}{named_loop}",

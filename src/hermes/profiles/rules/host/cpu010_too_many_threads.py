@@ -48,7 +48,14 @@ WON = Limit(value=0.5, unit="of the time of these operators", source="docs/evide
 WORTH_NS = Limit(value=10_000, unit="ns an operator, to be worth several threads", source="docs/evidence/cpu009.md")
 
 
-@rule("CPU010", state="preview", cause=Cause.MORE_THREADS_THAN_CORES, layer="environment", cases=("CPU-35", "CPU-38"))
+@rule(
+    "CPU010",
+    state="preview",
+    cause=Cause.MORE_THREADS_THAN_CORES,
+    layer="environment",
+    cases=("CPU-35", "CPU-38"),
+    direct=True,
+)
 def too_many_threads(
     job: Job, settings: Rows[SettingValues], ops: Rows[OperatorCost], computes: Rows[StepCompute]
 ) -> Iterator[Finding]:

@@ -57,7 +57,7 @@ OFTEN = Limit(value=0.5, unit="of steps", source="docs/evidence/cpu012.md")
 LEAST = Limit(value=0.5, unit="of it is won at least", source="docs/evidence/cpu012.md")
 
 
-@rule("CPU012", state="stable", cause=Cause.THREADS_STARTED_ANEW, cases=("CPU-38",))
+@rule("CPU012", state="preview", cause=Cause.THREADS_STARTED_ANEW, cases=("CPU-38",), direct=True)
 def starts_each_step(job: Job, free: Rows[StepFree], events: Rows[HostEvents]) -> Iterator[Finding]:
     """At most one finding."""
     found = host_loss(job, "starting threads and processes", LIMIT, lambda split: _cost(job, events, split.rank))

@@ -31,7 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Cause, Finding
+from hermes.knowledge.cures import KEEP_WORKERS
+from hermes.model.finding import Cause, Finding
 from hermes.model.host_measures import Before
 from hermes.model.input_measures import Fetches
 from hermes.model.job import Job, Rows
@@ -70,17 +71,7 @@ def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> 
             fact(job, row.rank, "making them", (row.epoch_ns or 0) / max(1, row.steps), "ns a step"),
             fact(job, row.rank, "waits for first batches", first_waits_ns(row) / max(1, row.steps), "ns a step"),
         ),
-        actions=(
-            Action(
-                title="Keep the workers over epochs",
-                do="Give the DataLoader persistent_workers=True, and make it once, outside of the loop over epochs; "
-                "the same for the loader of the evaluation.",
-                verify="DataLoader.__iter__ takes a small part of the next capture around the start of an epoch.",
-                risk="The memory of the workers stays taken, and changes of the dataset object do not reach them.",
-                source="PyTorch documentation of torch.utils.data: persistent_workers",
-                whole=True,
-            ),
-        ),
+        actions=(KEEP_WORKERS,),
     )
 
 

@@ -1,0 +1,172 @@
+"""A computation is written in a way that costs much more than another with the same result.
+
+## What it detects
+
+The forms of one table (`knowledge/costly_forms.py`), each by its operators and their shapes: distances of all pairs by
+their differences, one-hot vectors times a matrix, decompositions of matrices, whole sorts, windows laid out as columns,
+gradients of pieces.
+The cost is what the operators of a form take, per step. It needs shapes. Each form is a preview by itself.
+
+## Why it costs you
+
+Each form makes tensors, or computes numbers, of which most are not used.
+
+## When it is not a problem
+
+When all of it is used: each difference, each singular value, the whole order.
+
+## What to do
+
+Write it in the cheaper form that the table names.
+
+## How to check
+
+Profile again: the operators of the form are gone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+
+from hermes.knowledge.cost.tensors import shapes_of
+from hermes.knowledge.costly_forms import FORMS, CostlyForm
+from hermes.knowledge.host_work import PIECES
+from hermes.model.compute_measures import OperatorCost, StepCompute
+from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.host_measures import HostEvents
+from hermes.model.job import Job, Rows
+from hermes.model.limit import Limit
+from hermes.profiles.rules._compute import of_operators, operators
+from hermes.profiles.rules._host import event_cost, events_of, host_loss, of_events, on
+from hermes.profiles.rules.rule import rule
+
+LIMIT = Limit(value=0.05, unit="of window", source="docs/evidence/noise.md")
+_WIDER = 8
+"""A tensor of differences has so many times the elements of what it is made of."""
+_LITTLE = 0.02
+"""What takes less of the time on such a tensor decides nothing."""
+_PRODUCTS = re.compile(r"aten::(mm|addmm|linear|matmul|bmm)$")
+
+Shape = tuple[int, ...]
+
+
+@rule("CMP034", state="preview", cause=Cause.COSTLY_FORM, direct=True)
+def costly_form(
+    job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], events: Rows[HostEvents]
+) -> Iterator[Finding]:
+    """At most one finding of each form."""
+    for form in FORMS:
+        if form.shapes == "pieces":
+            yield from _pieces(job, form, events)
+            continue
+        rows = {id(row): row for row in _LOOKS[form.shapes](form, ops)}
+        found = operators(job, ops, computes, str(form.cause), LIMIT, _of(rows)) if rows else None
+        if found is None:
+            continue
+        began = next(row.operator for row in rows.values() if re.search(form.begins, row.operator))
+        finding = of_operators(
+            job, ops, found, _of(rows),
+            title=f"{form.cause[0].upper()}{form.cause[1:]} take {found.share:.0%} of the step{on(job, found)}",
+            gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the cheaper form takes next to nothing"),
+            confidence=0.6,
+            actions=(_action(form),),
+        )  # fmt: skip
+        first = Blame(began, "operator")
+        blames = (first, *(one for one in finding.blames if one != first))
+        yield replace(finding, cause=form.cause, blames=blames)
+
+
+def _pieces(job: Job, form: CostlyForm, events: Rows[HostEvents]) -> Iterator[Finding]:
+    """What gradients of pieces take, which are as large as what the pieces were taken of."""
+    found = host_loss(job, str(form.cause), LIMIT, lambda split: event_cost(job, events, split.rank, PIECES))
+    row = events_of(events, found.worst.rank, PIECES) if found else None
+    if found is None or row is None:
+        return
+    yield Finding(
+        title=f"{form.cause[0].upper()}{form.cause[1:]} take {found.share:.0%} of the step{on(job, found)}",
+        cause=form.cause,
+        ranks=found.ranks,
+        blames=(*(Blame(name, "operator") for name, _, _ in row.names[:1]), Blame("aten::fill_", "operator")),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the cheaper form takes next to nothing"),
+        confidence=round(0.6 * job.certainty, 2),
+        evidence=(*found.evidence, *of_events(job, row)),
+        actions=(_action(form),),
+    )
+
+
+def _of(rows: Collection[int]) -> Callable[[OperatorCost], float]:
+    return lambda row: float(row.ns) if id(row) in rows else 0.0
+
+
+def _action(form: CostlyForm) -> Action:
+    return Action(
+        title=form.title, do=form.do, verify="The operators of the form are gone from the next profile.",
+        risk=form.risk, source=form.source, whole=True,
+    )  # fmt: skip
+
+
+def _any(form: CostlyForm, ops: Collection[OperatorCost]) -> Iterator[OperatorCost]:
+    """The operators that begin a form."""
+    return (row for row in ops if re.search(form.begins, row.operator))
+
+
+def _differences(form: CostlyForm, ops: Collection[OperatorCost]) -> Iterator[OperatorCost]:
+    """What makes a tensor of all differences, and all that runs on it, where that only squares and sums."""
+    for begin in _any(form, ops):
+        whole = _spread(shapes_of(begin.shapes))
+        if whole is None:
+            continue
+        rows = [row for row in ops if whole in shapes_of(row.shapes)]
+        least = _LITTLE * sum(row.ns for row in rows)
+        names = [row.operator for row in rows if row.ns > least]
+        needs = all(any(re.search(pattern, name) for name in names) for pattern in form.also)
+        if needs and all(re.match(form.only, name) for name in names):
+            yield from (begin, *rows)
+
+
+def _spread(shapes: Collection[Shape]) -> Shape | None:
+    """The shape of two tensors that are spread over each other, where that is much larger than both."""
+    known = [shape for shape in shapes if shape]
+    if len(known) != 2 or len(known[0]) != len(known[1]):
+        return None
+    whole = tuple(max(pair) for pair in zip(*known, strict=True))
+    fits = all(left in (1, size) and right in (1, size) for left, right, size in zip(*known, whole, strict=True))
+    return whole if fits and _elements(whole) >= _WIDER * max(map(_elements, known)) else None
+
+
+def _elements(shape: Shape) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _one_hot(form: CostlyForm, ops: Collection[OperatorCost]) -> Iterator[OperatorCost]:
+    """What writes ones, one in each row, and casts and multiplies the rows."""
+    made: dict[Shape, OperatorCost] = {}
+    for row in _any(form, ops):
+        known = [shape for shape in shapes_of(row.shapes) if shape]
+        # A value in place of a tensor: ones are written, not gathered.
+        if len(known) == 2 and known[1] == (*known[0][:-1], 1) and "Scalar" in row.dtypes:
+            made[known[0]] = row
+    for shape, begin in made.items():
+        flat = (_elements(shape[:-1]), shape[-1])
+        products = [
+            row
+            for row in ops
+            if _PRODUCTS.search(row.operator) and {flat, flat[::-1], shape} & {*shapes_of(row.shapes)}
+        ]
+        if products:
+            others = (row for row in ops if shape in shapes_of(row.shapes) and row.kind != "optimizer")
+            yield from (begin, *{id(row): row for row in (*products, *others)}.values())
+
+
+_LOOKS: Mapping[str, Callable[[CostlyForm, Collection[OperatorCost]], Iterator[OperatorCost]]] = {
+    "any": _any,
+    "differences": _differences,
+    "one-hot": _one_hot,
+}
