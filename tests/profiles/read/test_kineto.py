@@ -278,6 +278,17 @@ def test_the_direction_of_a_copy_may_stand_in_its_kind(read: Read) -> None:
     assert read([_span("gpu_memcpy", "CopyAsync", 1, 1, kind="DtoH")]).read("kernel")["direction"].to_list() == ["d2h"]
 
 
+def test_several_processes_in_a_trace_are_said(read: Read) -> None:
+    other = [event | {"pid": 2} for event in ALL_KINDS if event.get("pid") == 1 and event["ph"] == "X"]
+    (note,) = (note for note in read(ALL_KINDS + other).notes if note.level == "degraded")
+    assert "2 processes that feed devices (pid 1, 2)" in note.message
+
+
+def test_a_process_that_only_computes_is_none_of_them(read: Read) -> None:
+    worker = _span("cpu_op", "aten::cat", 110, 30, pid=9)
+    assert [note for note in read([*ALL_KINDS, worker]).notes if note.level == "degraded"] == []
+
+
 def test_a_range_of_the_user_on_the_device_is_no_kernel(read: Read) -> None:
     sink = read([_kernel("gemm", 1, 1), _span("gpu_user_annotation", "ProfilerStep#1", 1, 5, pid=0, tid=7)])
     assert sink.read("kernel")["name"].to_list() == ["gemm"]

@@ -19,6 +19,7 @@ import polars as pl
 
 from hermes.base.cores import beside
 from hermes.base.errors import TraceFormatError
+from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.read.chrome import Scan, scan
 from hermes.profiles.read.kineto.about import write_about
 from hermes.profiles.read.kineto.comm import write_comm
@@ -164,6 +165,15 @@ def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> N
         )  # fmt: skip
 
 
+def _processes(sink: Sink) -> list[str]:
+    """The processes that both run operators and make calls of a device's runtime."""
+    rows = pl.scan_parquet(sink.folder / "host_op.parquet").group_by("pid").agg(
+        pl.col("kind").eq("op").any().alias("runs"), pl.col("kind").is_in(RUNTIME_KINDS).any().alias("launches")
+    )  # fmt: skip
+    both = rows.filter(pl.col("runs") & pl.col("launches") & pl.col("pid").is_not_null()).select("pid").sort("pid")
+    return [str(pid) for (pid,) in both.collect().iter_rows()]
+
+
 def _note_gaps(path: Path, sink: Sink) -> None:
     """What the tables cannot hold because the trace has not got it."""
     work = pl.scan_parquet(sink.folder / "kernel.parquet").filter(pl.col("component") != "wait")
@@ -174,6 +184,13 @@ def _note_gaps(path: Path, sink: Sink) -> None:
     if not sink.rows("host_op"):
         sink.note("degraded", "no host operation is in the trace", where=str(path), lost="causes on the host",
                   hint="add ProfilerActivity.CPU to the profiler's activities")  # fmt: skip
+    several = _processes(sink)
+    if len(several) > 1:
+        sink.note(
+            "degraded", f"the trace holds {len(several)} processes that feed devices (pid {', '.join(several)})",
+            where=str(path), lost="which work is whose: times of all are put together as one rank",
+            hint="give the trace of each process by itself, as torch.profiler writes it",
+        )  # fmt: skip
     if kernels and unlaunched:
         sink.note(
             "info",
