@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 
-from hermes.base.errors import Diagnostic, HermesError, InputError
+from hermes.base.errors import Diagnostic, HermesError, InputError, TraceFormatError
 from hermes.model.files_seen import FilesSeen
 from hermes.model.tables import TABLES, schema_of
 from hermes.profiles.at_once import apart
@@ -308,12 +308,21 @@ def _told(note: Diagnostic, mirrors: Sequence[Mirror | Unpacked]) -> Diagnostic:
 def _read(one: Found, sink: Sink, cache: Cache) -> None:
     try:
         reader_of(one.source).read(one.source, one.rank, sink)
-        if one.service:
-            write_service(one.service, sink, sink.read("rank")["epoch_ns"][0])
+        _read_service(one, sink)
         sink.fill()
     except (duckdb.IOException, duckdb.OutOfMemoryException) as refused:
         # DuckDB writes to the cache alone, and spills there what memory does not hold.
         raise unwritable(cache.root, str(refused).splitlines()[0][:160]) from refused
+
+
+def _read_service(one: Found, sink: Sink) -> None:
+    """What a service's profiler wrote beside a capture; that none of it can be read takes nothing from the capture."""
+    if not one.service:
+        return
+    try:
+        write_service(one.service, sink, sink.read("rank")["epoch_ns"][0])
+    except TraceFormatError as broken:
+        sink.note("degraded", broken.what, where=broken.where, lost=broken.lost, hint=broken.hint)
 
 
 def _refuse_empty(one: Found, sink: Sink) -> None:

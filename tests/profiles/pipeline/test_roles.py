@@ -78,6 +78,19 @@ def test_another_role_can_be_chosen(verl: Path, tmp_path: Path) -> None:
     assert all("/2/actor_update/" in one.path for one in report.inputs)
 
 
+def test_traces_of_kineto_lie_below_their_roles_too(tmp_path: Path) -> None:
+    for role, layers in (("actor_update", 1), ("rollout_generate", 3)):
+        made = generate(tmp_path / "made", Job(ranks=2, steps=1, layers=layers), formats=["kineto"])
+        (tmp_path / "verl" / "4").mkdir(parents=True, exist_ok=True)
+        made.rename(tmp_path / "verl" / "4" / role)
+    report = _analyzed(tmp_path, tmp_path / "verl")
+    rows = report.measures.rows(RoleTime)
+    assert [(row.step, row.task, row.ranks) for row in rows] == [
+        (4, "rollout_generate", (0, 1)), (4, "actor_update", (0, 1)),
+    ]  # fmt: skip
+    assert all("/rollout_generate/" in one.path for one in report.inputs)
+
+
 def test_folders_of_one_role_are_captures_as_any(tmp_path: Path) -> None:
     _role(tmp_path / "runs" / "1" / "actor_update", 1)
     _role(tmp_path / "runs" / "2" / "actor_update", 2)

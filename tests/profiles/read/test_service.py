@@ -199,6 +199,14 @@ def test_beside_captures_they_go_with_the_first_rank(tmp_path: Path) -> None:
     assert {row.state for row in loaded.files if row.name == "request.csv"} == {"read"}
 
 
+def test_a_broken_service_takes_nothing_from_the_captures_beside_it(tmp_path: Path) -> None:
+    job = generate(tmp_path / "job", Job(ranks=1, steps=2, layers=1), formats=["ascend-text"])
+    _csv(tmp_path / "job" / "out" / "request.csv", "http_rid,start_time(ms)")
+    loaded = _loaded(tmp_path, job)
+    assert any("no request and no batch can be read" in note.message for note in loaded.notes)
+    assert len(analyze(loaded).steps) == 2
+
+
 def test_a_file_of_another_program_is_none(tmp_path: Path) -> None:
     _csv(tmp_path / "out" / "request.csv", "id,url", (1, "x"))
     _csv(tmp_path / "out" / "batch.csv", "name,size", ("a", 2))

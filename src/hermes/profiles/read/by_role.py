@@ -30,7 +30,7 @@ def by_role(sources: Sequence[Source]) -> dict[RoleFolder, list[Source]]:
     """
     found: dict[RoleFolder, list[Source]] = {}
     for source in sources:
-        folder = _folder(source.root if source.root.suffix != ".gz" else source.files[0])
+        folder = _folder(source.root)
         if folder is None:
             return {}
         found.setdefault(folder, []).append(source)
@@ -38,8 +38,12 @@ def by_role(sources: Sequence[Source]) -> dict[RoleFolder, list[Source]]:
 
 
 def _folder(root: Path) -> RoleFolder | None:
-    """The nearest folder above a capture that names a role, and the step that the next one names."""
-    parents = root.parents[:_LEVELS]
+    """The nearest folder that a capture lies in and that names a role, and the step that the next one names.
+
+    A capture's own folder is named by its host, which is no role; traces of Kineto lie in the role's.
+    """
+    own = () if root.name.endswith(("_ascend_pt", "_ascend_ms")) else (root,)
+    parents = (*own, *root.parents)[:_LEVELS]
     for place, folder in enumerate(parents):
         role = role_of(folder.name)
         if role is not None:
