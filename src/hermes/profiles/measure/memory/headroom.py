@@ -14,6 +14,7 @@ from hermes.model.declare import field, measure
 from hermes.model.tables.device_settings import DEVICE_MEMORY
 from hermes.profiles.measure.compute.of_rank import compute_of
 from hermes.profiles.measure.compute.signatures import own_chip
+from hermes.profiles.measure.memory.curves import curves_of
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 _MOST = 500
@@ -47,7 +48,7 @@ class Headroom:
 @per_rank(Headroom)
 def headroom_of(rank: RankTables) -> tuple[Headroom, ...]:
     """The headroom of a rank by step; none without a curve of its memory, or a known capacity."""
-    memory = rank.table("memory")
+    memory = rank.once(curves_of)
     if not memory.height:
         return ()
     setting = rank.table("setting")
