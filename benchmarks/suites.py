@@ -29,7 +29,7 @@ _TOLD = "PATH "
 def ascend(bench: Bench) -> str:
     """The large Ascend profile against msprof-analyze."""
     path = bench.inputs.ascend()
-    return _against(bench, "ascend", path, (MSPROF,), faster=10, limit_bytes=600_000_000)
+    return _against(bench, "ascend", path, (MSPROF,), faster=15, limit_bytes=500_000_000)
 
 
 def kineto(bench: Bench) -> str:
