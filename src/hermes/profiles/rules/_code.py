@@ -32,8 +32,12 @@ def outside_loaders(lines: Rows[CodeLine]) -> Iterator[CodeLine]:
 
 
 def beside_training(row: CodeLine) -> bool:
-    """Whether a function trains nothing, as far as frames tell: no module runs in it, and nothing has a backward."""
-    return not row.modules and not row.trains and row.source == "frames"
+    """Whether a function trains nothing, as far as frames tell: no module runs in it, and nothing has a backward.
+
+    What a `torch.autograd.Function` computes has one of its own, which no operator of it tells.
+    """
+    custom = row.function in ("forward", "backward")
+    return not row.modules and not row.trains and not custom and row.source == "frames"
 
 
 def idle_of(free: Rows[StepFree], rank: int) -> int:
