@@ -71,7 +71,16 @@ def test_the_line_at_which_it_was_seen_stands_for_the_function() -> None:
         hot(framework_ns=400, modules=True),
         replace(ROW, place="", own_ns=900, python_ns=900),
     ],
-    ids=["little", "trains", "runs modules", "few operators", "own gradient", "in a loader", "dispatch", "in no function"],
+    ids=[
+        "little",
+        "trains",
+        "runs modules",
+        "few operators",
+        "own gradient",
+        "in a loader",
+        "dispatch",
+        "in no function",
+    ],
 )
 def test_what_is_small_trains_or_belongs_to_another_rule_is_silent(row: CodeLine) -> None:
     assert silent(own_function, job(MODEL, row))
