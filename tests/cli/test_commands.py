@@ -443,6 +443,21 @@ print("pyarrow:", "pyarrow" in sys.modules)
     assert done.stdout.splitlines()[-1] == "pyarrow: False"
 
 
+def test_a_job_gets_the_environment_of_its_user(tmp_path: Path) -> None:
+    told = "import os; print('threads:', os.environ.get('OPENBLAS_NUM_THREADS'), flush=True)"
+    command = "from hermes.cli import command; command()"
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", command, "run", sys.executable, "-c", told],
+        env={**environment, "HERMES_RUN_DIR": str(tmp_path / "jobs")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "threads: None" in done.stdout.splitlines(), done.stderr
+
+
 def test_a_closed_pipe_ends_quietly(profile: Path) -> None:
     command = f'"{sys.executable}" -c "from hermes.cli import main; main()" schema kernel | head -n 1'
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)

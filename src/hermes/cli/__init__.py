@@ -52,10 +52,8 @@ def command() -> NoReturn:
     The process ends without the interpreter's teardown, which takes a tenth of a second to free, piece by piece, memory
     that the system takes back at once. What this process allocates is columns, not cycles: the collector looks for
     these less often. Threads hand the interpreter over sooner than they would by default (5 ms), so that hashing and
-    queries do not wait for an import or a loop. And those of a library for linear algebra, of which there is none
-    here, do not wake to look for work.
+    queries do not wait for an import or a loop.
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(100_000, 50, 50)
     sys.setswitchinterval(0.0002)
     code: object = 0

@@ -67,6 +67,9 @@ def load_profiles(
     from hermes.store.files import Digests
     from hermes.store.index import Index
 
+    # A library for linear algebra, of which there is none here, would start threads that wake to look for work. It is
+    # said here and not for every command, since some of them hand their environment on to the user's program.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     cache = open_cache()
     local = [path for path in paths if isinstance(path, Path)]
     with Digests(local, Index(cache.root, local)) as digests:
