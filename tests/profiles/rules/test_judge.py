@@ -307,3 +307,16 @@ def test_the_verdict_names_what_an_untrusted_rule_sees_where_it_counts_the_mista
     assert "a rule in preview sees padding, at train.py:3 `f`: up to 50%" in said
     for quiet in (replace(untrusted, direct=False), replace(untrusted, gain=Gain(low_ns=0, high_ns=1, method="m"))):
         assert "preview" not in judge(Grounds(splits=(one,), untrusted=(quiet,))).sentence
+
+
+def test_what_gives_little_stands_behind_the_function_that_takes_much(split: Split) -> None:
+    one = replace(split(0, 1, host=1_000), compute_ns=None, free_ns=None)
+    little = Finding(
+        title="t", ranks=(0,), blames=(), cost_ns=50, share=0.05, gain=Gain(low_ns=0, high_ns=50, method="m"),
+        confidence=0.5, evidence=(), actions=(), cause=Cause.CASTS, lines=("train.py:3 `f`",),
+    )  # fmt: skip
+    row = replace(ROW, own_ns=one.window_ns * 9 // 10, operator_ns=one.window_ns * 9 // 10)
+    found = judge(Grounds(splits=(one,), problems=(little,), lines=(row,))).sentence
+    assert "90% is train.py:24 `features` with the operators it calls; " in found
+    assert found.index("90% is") < found.index("is lost to casts")
+    assert "with the operators" not in judge(Grounds(splits=(one,), problems=(little,))).sentence

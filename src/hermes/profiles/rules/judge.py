@@ -119,8 +119,11 @@ def _without_device(given: Grounds) -> Judgement:
     length = given.unprofiled_ns or mean
     seen = _not_yet(given, length)
     said = _unrecorded(given, split) or _problem(given, length)
+    if said and _is_little(given, length) and _most(given, split, mean):
+        # What a rule gives that is little is not what the step is about.
+        said = f"{_spent(given, split, mean)}; {said}"
     said = said or (_spent(given, split, mean) if seen else _found_nothing(given, split, mean))
-    said += seen
+    said += _not_yet(given, length, said)
     captured = f" ({milliseconds(mean)} as captured)" if given.unprofiled_ns else ""
     if given.unprofiled_ns and not 1 / _ALIKE < mean / given.unprofiled_ns < _ALIKE:
         said += "; the captured steps are unlike those before them, and may not show what these lose"
@@ -273,13 +276,16 @@ def _nothing(given: Grounds) -> str:
     return f"; no loss above the noise of {milliseconds(given.noise_ns)} was found"
 
 
-def _not_yet(given: Grounds, length_ns: int) -> str:
-    """What a rule sees that is not trusted yet, where it counts the mistake itself and nothing known is larger."""
+def _not_yet(given: Grounds, length_ns: int, said: str = "") -> str:
+    """What a rule sees that is not trusted yet, where it counts the mistake itself and nothing known is larger.
+
+    Where is left out if it was `said` before.
+    """
     first = next((one for one in given.untrusted if one.direct and one.gain.high_ns >= NOTABLE.value * length_ns), None)
     known = max((one.gain.expected_ns for one in given.problems), default=0)
     if first is None or first.gain.expected_ns <= known:
         return ""
-    at = f", at {first.lines[0]}" if first.lines else ""
+    at = f", at {first.lines[0]}" if first.lines and first.lines[0] not in said else ""
     return f"; a rule in preview sees {first.cause}{at}: {_share(first, length_ns)}"
 
 
