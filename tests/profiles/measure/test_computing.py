@@ -40,6 +40,11 @@ def test_what_reads_a_number_back_waits() -> None:
     assert named(calls(*LAUNCHES, ("op", "aten::_local_scalar_dense", 200_000, 900_000))) == []
 
 
+def test_what_makes_a_batch_is_input() -> None:
+    fetch = ("op", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 190_000, 3_600_000)
+    assert named(calls(*LAUNCHES, fetch, *MAKES)) == []
+
+
 def test_where_few_calls_of_the_runtime_are_recorded_it_is_not_known() -> None:
     many = [("op", "aten::add", 10_000_000 + at, 1) for at in range(20)]
     assert named(calls(*LAUNCHES, *MAKES, *many)) == []

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from hermes.base.intervals import EMPTY, Intervals, flat
+from hermes.base.nesting import enclosing
 from hermes.knowledge.blocking import CAUSE_OF_CALL, COMPUTES_NS, FEW_CALLS, is_blocking
 from hermes.knowledge.host_work import (
     COMPUTING,
@@ -68,10 +69,13 @@ def by_reason(when: Intervals, calls: pl.DataFrame, gc: pl.DataFrame) -> Iterato
 def computing(calls: pl.DataFrame) -> pl.DataFrame:
     """The outermost operators that compute on the host: long ones with no call of the runtime and no queue in them.
 
-    None in threads that make few such calls: there it is not recorded which operators the device does.
+    None in threads that make few such calls: there it is not recorded which operators the device does. Nor any within
+    what its name tells the reason of, such as the making of a batch.
     """
     # Few of the columns, few of the rows: a trace may hold millions of calls.
     calls = calls.select("kind", "name", "pid", "tid", "start_ns", "dur_ns")
+    reasons = [name for name in calls["name"].unique() if reason_of(name)]
+    told = calls.filter(pl.col("name").is_in(reasons) & ~pl.col("kind").is_in(CALLS))
     calls = calls.filter((pl.col("kind") == "op") | pl.col("kind").is_in(CALLS))
     found = [calls.head(0)]
     for own in calls.partition_by("pid", "tid"):
@@ -82,8 +86,9 @@ def computing(calls: pl.DataFrame) -> pl.DataFrame:
         long = operators.filter((pl.col("dur_ns") >= COMPUTES_NS) & ~pl.col("name").is_in(list(CAUSE_OF_CALL)))
         starts = long["start_ns"].to_numpy()
         inside = np.searchsorted(at, starts + long["dur_ns"].to_numpy()) - np.searchsorted(at, starts)
-        found.append(outermost(long.filter(pl.Series(inside == 0))))
-    return pl.concat(found)
+        found.append(long.filter(pl.Series(inside == 0)))
+    rows = pl.concat(found)
+    return outermost(rows.filter(enclosing(told, rows).is_null() & ~pl.col("name").is_in(reasons)))
 
 
 def outermost(rows: pl.DataFrame) -> pl.DataFrame:
