@@ -1,0 +1,1 @@
+"""Third blind round: programs and what is wrong in each."""
