@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +16,7 @@ from hermes.model.host_measures import HostSide
 from hermes.model.measures import HostStall, PeerWait, StepSplit
 from hermes.model.memory_measures import Recompute
 from hermes.model.path_measures import PathPart, StepPath
+from hermes.model.service_measures import Requests
 from hermes.profiles.rules.judge import Grounds, Judgement, find_all, judge
 
 Make = Callable[..., Given]
@@ -320,3 +321,14 @@ def test_what_gives_little_stands_behind_the_function_that_takes_much(split: Spl
     assert "90% is train.py:24 `features` with the operators it calls; " in found
     assert found.index("90% is") < found.index("is lost to casts")
     assert "with the operators" not in judge(Grounds(splits=(one,), problems=(little,))).sentence
+
+
+def test_of_a_service_alone_the_verdict_says_where_its_requests_spend_their_time() -> None:
+    base = dict.fromkeys(field.name for field in fields(Requests))
+    row = Requests(**base | {"rank": 0, "requests": 40, "took_ns": 2_000_000_000, "first_token_ns": 500_000_000})  # type: ignore[arg-type]
+    queued, quick = replace(row, queue_share=0.6), replace(row, queue_share=0.1)
+    assert judge(Grounds(splits=(), requests=(queued,))).sentence.endswith("60% of their time is waiting in queues")
+    assert judge(Grounds(splits=(), requests=(quick,))).sentence == (
+        "Requests take 2000 ms in the median: 25% until the first token, 10% of their time in queues"
+    )
+    assert "cannot be said" in judge(Grounds(splits=())).sentence

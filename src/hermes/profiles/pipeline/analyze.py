@@ -25,6 +25,7 @@ from hermes.model.measures import (
 )
 from hermes.model.path_measures import StepFree, StepPath
 from hermes.model.report import Coverage, Report, Top, Verdict
+from hermes.model.service_measures import Requests
 from hermes.model.structure_measures import JobSigns
 from hermes.profiles.advise.invariants import contradicted
 from hermes.profiles.advise.ranges import with_ranges
@@ -223,6 +224,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             untrusted=ranking.preview,
             lines=found.rows(CodeLine),
             again=found.rows(CalledAgain),
+            requests=found.rows(Requests),
         )
     )
     verdict = Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step)

@@ -11,6 +11,7 @@ from hermes.model.job import JobMeasures
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
+from hermes.model.service_measures import Requests
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.rules import ALL
 from hermes.profiles.rules._code import beside_training
@@ -38,6 +39,7 @@ class Grounds:
     `unprofiled_ns` is the step that gains are meant for, without its profiler, where that is known. `unrecorded_ns`
     is time of the step in Python that was not recorded, where that is much. `untrusted` are findings of preview rules,
     `lines` the functions of the user's in which the time is spent, `again` what they call many times in a row.
+    `requests` are those that an inference service answered.
     """
 
     splits: tuple[StepSplit, ...]
@@ -50,6 +52,7 @@ class Grounds:
     untrusted: tuple[Finding, ...] = ()
     lines: tuple[CodeLine, ...] = ()
     again: tuple[CalledAgain, ...] = ()
+    requests: tuple[Requests, ...] = ()
 
     @property
     def ranks(self) -> frozenset[int]:
@@ -75,6 +78,9 @@ _OFTEN = 16
 """So many calls a step of a function are a loop, as of what a function calls in a row."""
 MUCH = Limit(value=0.4, unit="of step in a function, with its operators", source="docs/evidence/host-limits.md")
 MOSTLY = Limit(value=0.5, unit="of a function's own time is one operator", source="docs/evidence/host-limits.md")
+QUEUED = Limit(
+    value=0.5, unit="of the time of requests", source="the largest part: more than all work on them together"
+)
 # What one rank loses is lost to all where the step gains this part of it.
 _FELT = 0.9
 
@@ -105,6 +111,20 @@ def judge(given: Grounds) -> Judgement:
     )
 
 
+def _served(given: Grounds) -> str:
+    """Where the requests to a service spend their time, of the rank that answered most; empty where nothing tells."""
+    row = max(given.requests, key=lambda one: one.requests, default=None)
+    if row is None or row.took_ns is None:
+        return ""
+    whole = f"Requests take {milliseconds(row.took_ns)} in the median"
+    if row.queue_share is not None and row.queue_share > QUEUED.value:
+        return f"{whole}: {row.queue_share:.0%} of their time is waiting in queues"
+    if row.first_token_ns is None or row.queue_share is None:
+        return whole
+    first = row.first_token_ns / row.took_ns
+    return f"{whole}: {first:.0%} until the first token, {row.queue_share:.0%} of their time in queues"
+
+
 def _subject(split: StepSplit) -> str:
     return "Capture" if split.window_kind == "capture" else "Step"
 
@@ -113,7 +133,7 @@ def _without_device(given: Grounds) -> Judgement:
     """The first problem of a job that computes on the processor, or whose device was not recorded."""
     split = JobSteps(given.splits).slowest
     if split is None:
-        sentence = "What bounds the step cannot be said: no device task was recorded"
+        sentence = _served(given) or "What bounds the step cannot be said: no device task was recorded"
         return Judgement(bound="unknown", rank=None, step=None, sentence=sentence)
     mean = JobSteps(given.splits).length_ns
     length = given.unprofiled_ns or mean
