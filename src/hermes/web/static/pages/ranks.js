@@ -11,6 +11,7 @@ import { empty, heading, picker, rest, section } from "./parts.js";
 import { tabs } from "./tabs.js";
 
 const MOST = 64; // rows of a matrix; more ranks share rows
+const FEW = 32; // rows where they share: each is drawn anew whenever the page opens
 const METRICS = ["held", "window", "preparing", ...PARTS];
 const STEPS = ["window", "preparing", ...PARTS]; // what each step has
 
@@ -51,7 +52,7 @@ function shared(ranks) {
   const from = Number(param("from", String(ranks[0])));
   const until = Number(param("until", String(ranks.at(-1))));
   const inside = ranks.filter((rank) => rank >= from && rank <= until);
-  const size = Math.ceil(inside.length / MOST);
+  const size = inside.length > MOST ? Math.ceil(inside.length / FEW) : 1;
   const groups = [];
   for (let at = 0; at < inside.length; at += size) groups.push(inside.slice(at, at + size));
   return { groups, size, whole: inside.length === ranks.length };
