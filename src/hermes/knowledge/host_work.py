@@ -12,6 +12,7 @@ compiled before: they are no compilation, and neither are the frames of `eval_fr
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 GC = "garbage collection"
 COLLECT = "gc.collect"
@@ -121,6 +122,7 @@ DISPATCH = (LAUNCH, OPERATOR, PYTHON, OUTSIDE)
 _BY_NAME = tuple((reason, re.compile(pattern)) for reason, pattern in PATTERNS.items())
 
 
+@lru_cache(maxsize=16_384)
 def reason_of(name: str) -> str | None:
     """Why the host is in a call of this name, where the name tells."""
     lower = name.lower()
