@@ -102,7 +102,7 @@ def test_a_table_and_the_report_are_saved_from_the_page(served: Any, visit: Any)
     assert json.loads(Path(begun.value.path()).read_text())["verdict"]
     seen.page.get_by_role("button", name="中文").click()
     with seen.page.expect_download() as begun:
-        seen.page.locator("a[href^='/api/download/report.html']").click()
+        seen.page.locator("a[href='/api/download/report.html?lang=zh']").click()
     assert '<html lang="zh-CN">' in Path(begun.value.path()).read_text()
     seen.page.get_by_role("button", name="English").click()
     page = seen.open("operators")

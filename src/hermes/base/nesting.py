@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+
+_Ints = npt.NDArray[np.int64]
+_LANE = ("pid", "tid")
 
 
 def enclosing(outer: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
     """For each row of `moments` (`pid, tid, start_ns`) the place in `outer` of the innermost row open then, or null.
 
-    The row that began last is it if it is still open. If not, the open one holds another: rows that hold none are left
-    out, and the rest is looked at again.
+    Of rows that begin and end alike the last is the innermost; one that ends as it begins is never open.
     """
-    lane = ["pid", "tid"]
-    outer = outer.select(*lane, "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns")).with_row_index(
-        "at"
-    )
-    outer = outer.drop_nulls(lane).sort(*lane, "start_ns", "end_ns", descending=[False, False, False, True])
-    left = moments.select(*lane, "start_ns").with_row_index("row").drop_nulls(lane).sort("start_ns")
     found = np.full(moments.height, -1, dtype=np.int64)
-    while left.height and outer.height:
-        hit = left.join_asof(
-            outer.sort("start_ns", maintain_order=True),
-            on="start_ns", by=lane, strategy="backward", check_sortedness=False,
-        )  # fmt: skip
-        is_open = pl.col("start_ns") < pl.col("end_ns")
-        good = hit.filter(is_open)
-        found[good["row"].to_numpy()] = good["at"].to_numpy()
-        left = hit.filter(~is_open).select("row", *lane, "start_ns")
-        holds = (pl.col("start_ns").shift(-1) < pl.col("end_ns")) & pl.all_horizontal(
-            pl.col(name) == pl.col(name).shift(-1) for name in lane
-        )
-        outer = outer.filter(holds.fill_null(False))
+    starts, when = outer["start_ns"].to_numpy(), moments["start_ns"].to_numpy()
+    ends = starts + outer["dur_ns"].to_numpy()
+    for at, row in _lanes(outer, moments):
+        at, row = at[_order(starts[at], ends[at])], row[_order(when[row])]
+        place = _innermost(starts[at], ends[at], when[row])
+        found[row] = np.where(place >= 0, at[place], -1)
     places = pl.Series("at", found)
     return places.set(places < 0, None)
+
+
+def _lanes(outer: pl.DataFrame, moments: pl.DataFrame) -> Iterator[tuple[_Ints, _Ints]]:
+    """By thread that both have: the places of its rows in either."""
+    places = [
+        rows.select(_LANE).with_row_index(name).drop_nulls().group_by(_LANE, maintain_order=True).agg(name)
+        for rows, name in ((outer, "at"), (moments, "row"))
+    ]
+    both = places[0].join(places[1], on=_LANE, how="inner")
+    for at, row in zip(both["at"], both["row"], strict=True):
+        yield at.to_numpy().astype(np.int64), row.to_numpy().astype(np.int64)
+
+
+def _order(starts: _Ints, ends: _Ints | None = None) -> _Ints | slice:
+    """What puts rows in the order of their starts, longer ones first; mostly they are in it."""
+    if ends is None:
+        return slice(None) if np.all(starts[1:] >= starts[:-1]) else np.argsort(starts, kind="stable")
+    later = (starts[1:] > starts[:-1]) | ((starts[1:] == starts[:-1]) & (ends[1:] <= ends[:-1]))
+    return slice(None) if np.all(later) else np.lexsort((-ends, starts))
+
+
+def _innermost(starts: _Ints, ends: _Ints, when: _Ints) -> _Ints:
+    """For each moment the place of the innermost interval that is open then, or -1; all in order.
+
+    The one that began last is it if it is still open. If not, the open one holds another: those that hold none are left
+    out, and the rest is looked at again.
+    """
+    found = np.full(len(when), -1, dtype=np.int64)
+    left, place = np.arange(len(when)), np.arange(len(starts))
+    while len(left) and len(place):
+        first = np.searchsorted(when[left], starts[place], side="left")
+        last = np.cumsum(np.bincount(first, minlength=len(left) + 1)[: len(left)]) - 1
+        is_open = (last >= 0) & (when[left] < ends[place[last]])
+        found[left[is_open]] = place[last[is_open]]
+        left = left[(last >= 0) & ~is_open]
+        place = place[:-1][starts[place[1:]] < ends[place[:-1]]]
+    return found

@@ -16,6 +16,10 @@ from hermes.store.index import Index, State, state_of
 _MAX_DEPTH = 12
 _PIECE = 64 << 20
 """Files are hashed in pieces of this size, which several threads share."""
+_BLOCK = 4 << 20
+_AHEAD = 1 << 30
+"""Of a folder that holds more than these bytes nothing is hashed before it is known which of its files are read."""
+_TABLES = frozenset({".json", ".csv", ".db", ".gz"})
 SKIPPED = frozenset({"logs", ".git", "__pycache__", "node_modules", "mindstudio_profiler_log"})
 """Folders that hold no profile, however many files."""
 
@@ -92,8 +96,8 @@ def _below(folder: Path, above: frozenset[tuple[int, int]], depth: int) -> list[
 class Digests:
     """Works out the SHA-256 of files in threads of its own, from the moment on that a file is named to it.
 
-    A command names the files that it was given before it loads its libraries, which takes as long as hashing half a
-    gigabyte. What the index knows is not read. A context: what is not begun when it ends is dropped.
+    A command names the files and folders that it was given before it loads its libraries, which takes as long as
+    hashing half a gigabyte. What the index knows is not read. A context: what is not begun when it ends is dropped.
     """
 
     def __init__(self, paths: Sequence[Path] = (), index: Index | None = None) -> None:
@@ -104,8 +108,8 @@ class Digests:
         self._index = index
         for path in paths:
             with contextlib.suppress(OSError):
-                if path.is_file():
-                    self.begin(path)
+                for file in [path] if path.is_file() else _few(path):
+                    self.begin(file)
 
     def begin(self, path: Path) -> None:
         """Start on a file that was not named before; raises `OSError` when there is none."""
@@ -140,6 +144,12 @@ class Digests:
         self._pool.shutdown(cancel_futures=True)
         if self._index:
             self._index.save()
+
+
+def _few(folder: Path) -> list[Path]:
+    """The files below a folder that may hold a profile; none where they are too many to hash on suspicion."""
+    files = [path for path in _below(folder, frozenset(), 0) if path.suffix in _TABLES]
+    return files if sum(path.stat().st_size for path in files) <= _AHEAD else []
 
 
 def fingerprint(files: Sequence[Path], *salt: str, digests: Digests) -> Fingerprint:
@@ -190,10 +200,12 @@ def _same(now: State, then: State) -> bool:
 
 def _digest(path: Path, start: int) -> str:
     hashed = hashlib.sha256()
-    with path.open("rb") as raw:
+    # Long blocks, and one buffer for all of them: between two of them the thread waits for the interpreter.
+    block = memoryview(bytearray(_BLOCK))
+    with path.open("rb", buffering=0) as raw:
         raw.seek(start)
         left = _PIECE
-        while left and (block := raw.read(min(1 << 20, left))):
-            hashed.update(block)
-            left -= len(block)
+        while left and (size := raw.readinto(block[: min(_BLOCK, left)])):
+            hashed.update(block[:size])
+            left -= size
     return hashed.hexdigest()

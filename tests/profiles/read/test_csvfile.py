@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.profiles.read.csvfile import load
+from hermes.profiles.read.csvfile import load, real, whole
+from hermes.profiles.read.query import ns_sql
 from hermes.profiles.read.sink import Sink
 
 
@@ -26,11 +27,23 @@ def test_a_file_of_any_size_is_read_to_its_end(rows: int, tmp_path: Path) -> Non
 
 def test_cells_are_without_what_spreadsheets_and_profilers_put_around_them(tmp_path: Path) -> None:
     path = tmp_path / "kernel_details.csv"
-    path.write_text('Task ID,Name,Na"me\n12\t, Add ,"""x"""\n,N/A,\t\n" N/A",a b,"\t7"\n', "utf-8")
+    path.write_text('Code,Name,Na"me\n12\t, Add ,"""x"""\n,N/A,\t\n" N/A",a b,"\t7"\n', "utf-8")
     sink = Sink(tmp_path / "out", 0)
     con = sink.connect()
     found = load(con, path, "detail", sink)
     assert found is not None
     rows = con.execute(f"SELECT {', '.join(map(found.pick, found.columns))} FROM detail").fetchall()
     assert rows == [("12", "Add", "x"), (None, None, None), (None, "a b", "7")]
+    con.close()
+
+
+def test_numbers_are_read_with_what_stands_around_them(tmp_path: Path) -> None:
+    path = tmp_path / "kernel_details.csv"
+    path.write_text("Task ID,aic_mac_ratio,Duration(us)\n12\t, 0.5 ,1.25\t\n N/A,,\n", "utf-8")
+    sink = Sink(tmp_path / "out", 0)
+    con = sink.connect()
+    found = load(con, path, "detail", sink)
+    assert found is not None
+    cells = (whole(found.pick("Task ID")), real(found.pick("aic_mac_ratio")), ns_sql(found.pick("Duration(us)")))
+    assert con.execute(f"SELECT {', '.join(cells)} FROM detail").fetchall() == [(12, 0.5, 1250), (None, None, None)]
     con.close()

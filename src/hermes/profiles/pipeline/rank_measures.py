@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hermes.base.errors import Diagnostic
-from hermes.profiles.measure.registry import RankTables, every_measure
+from hermes.profiles.measure.registry import PerRank, RankTables, every_measure
 
 MOST_ROWS = 2_000
 """Rows of one kind that a rank may send: the first, which are the longest where a measure has an order."""
@@ -25,11 +26,7 @@ class RankMeasures:
 def measure(rank: RankTables, *, threads: int = 1) -> RankMeasures:
     """All measures of one rank; `threads` of them at once, which lets polars and NumPy work side by side."""
     found = every_measure()
-    if threads > 1:
-        with ThreadPoolExecutor(max_workers=threads) as beside:
-            made = list(beside.map(lambda one: one.rows(rank), found))
-    else:
-        made = [one.rows(rank) for one in found]
+    made = _beside(rank, found, threads) if threads > 1 else [one.rows(rank) for one in found]
     counts: Counter[type] = Counter()
     rows: list[object] = []
     for row in (row for own in made for row in own):
@@ -37,6 +34,25 @@ def measure(rank: RankTables, *, threads: int = 1) -> RankMeasures:
         if counts[type(row)] <= MOST_ROWS:
             rows.append(row)
     return RankMeasures(rank=rank.rank, rows=tuple(rows), notes=tuple(_cut(rank, counts)))
+
+
+def _beside(rank: RankTables, found: Sequence[PerRank], threads: int) -> list[tuple[object, ...]]:
+    """Their rows. Every other thread begins at the end: measures that stand together wait for what they share."""
+    left = deque(range(len(found)))
+    made: dict[int, tuple[object, ...]] = {}
+
+    def work(take: Callable[[], int]) -> None:
+        while True:
+            try:
+                at = take()
+            except IndexError:
+                return  # none is left
+            made[at] = found[at].rows(rank)
+
+    with ThreadPoolExecutor(max_workers=threads) as beside:
+        for one in [beside.submit(work, (left.popleft, left.pop)[thread % 2]) for thread in range(threads)]:
+            one.result()
+    return [made[at] for at in range(len(found))]
 
 
 def _cut(rank: RankTables, counts: Counter[type]) -> list[Diagnostic]:

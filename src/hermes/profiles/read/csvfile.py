@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,10 @@ _AGAIN = "copy the file again, or profile again"
 
 # Most of a large operator_details.csv, and the same stacks as in the trace.
 _LEFT = ("Call Stack",)
+# Columns of numbers: what casts them trims them and gives null for N/A, so that no cell need be looked at twice.
+_NUMBERS = re.compile(
+    r"\((MB|KB|%)\)$|Duration.*\(us\)$|^Wait Time\(us\)$|^ai(c|v|core)_|^(Task|Stream|Model|Context) ID$|Block Dim$"
+)
 # A cell with nothing to trim at either end.
 _TRIMMED = r"""'(?s)[^ \t\r\n"](.*[^ \t\r\n"])?'"""
 
@@ -26,7 +31,8 @@ _TRIMMED = r"""'(?s)[^ \t\r\n"](.*[^ \t\r\n"])?'"""
 class Csv:
     """One CSV file, loaded into the temporary table `relation`; all columns are text, absent values null.
 
-    Its cells are without the TABs, spaces and quotes around them; empty ones and `N/A` are null.
+    Its cells are without the TABs, spaces and quotes around them; empty ones and `N/A` are null. Those of columns that
+    hold numbers by their names are as written: they are for `whole`, `real`, `size` and `ns_sql`.
     """
 
     path: Path
@@ -156,7 +162,8 @@ def _load(
 ) -> None:
     listed = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
     options = ", strict_mode=false, ignore_errors=true" if lenient else ""
-    kept = ", ".join(_clean('"' + name.replace('"', '""') + '"') for name in columns if name not in _LEFT) or "*"
+    cells = {name: '"' + name.replace('"', '""') + '"' for name in columns if name not in _LEFT}
+    kept = ", ".join(cell if _NUMBERS.search(name) else _clean(cell) for name, cell in cells.items()) or "*"
     con.execute(
         f"CREATE OR REPLACE TEMP TABLE {relation} AS SELECT {kept} "
         f"FROM read_csv('{slice_url(con, path)}', header=true, auto_detect=false, delim=',', quote='\"', escape='\"', "

@@ -52,12 +52,14 @@ class _Index:
 
     def events(self, host_op: pl.DataFrame, gc: pl.DataFrame) -> Iterator[NamedLine]:
         """Kinds of calls: at the function that makes the outermost of them."""
-        known = {name: [what for what, one in _PATTERNS if one.search(str(name).lower())] for name in _names(host_op)}
+        known = {name: [what for what, one in _PATTERNS if one.search(name.lower())] for name in _names(host_op)}
+        # Few of many rows are events: they are looked for once.
+        told = host_op.filter(pl.col("name").is_in([name for name, whats in known.items() if whats]))
+        told = told.join(self.found.loop, on=["pid", "tid"], how="semi")
         for what in EVENTS:
-            names = [name for name, told in known.items() if what in told]
+            names = [name for name, whats in known.items() if what in whats]
             if names:
-                rows = host_op.filter(pl.col("name").is_in(names)).join(self.found.loop, on=["pid", "tid"], how="semi")
-                yield from self._event(what, outermost(rows))
+                yield from self._event(what, outermost(told.filter(pl.col("name").is_in(names))))
         if gc.height:
             pauses = gc.select("start_ns", "dur_ns").join(self.found.loop, how="cross")
             yield from self._event(GC, pauses, self._seen_after(pauses))

@@ -7,7 +7,9 @@ Overlap Analysis lane keeps; `Step Id` is spelled `Step ID` by MindSpore; Block 
 
 from __future__ import annotations
 
+import contextlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -17,7 +19,7 @@ from hermes.knowledge.ascend import COMPONENT_OF_UNIT, COPY_DIRECTION, NONE_32, 
 from hermes.profiles.read import csvfile
 from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.csvfile import Csv, whole
-from hermes.profiles.read.query import fetched, keep, ns_sql, one
+from hermes.profiles.read.query import fetched, keep, literal, ns_sql, one
 from hermes.profiles.read.sink import Sink
 
 # Counters of the cube (aic) and vector (aiv) cores; chips of older kinds write them without the prefix.
@@ -31,9 +33,59 @@ _STARTS = ("Start Time(us)", "Task Start Time(us)", "task_start(us)")
 _SAME_CLOCK_NS = _DAY_NS = 10**9 * 86_400
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """The rows of kernel_details: a Parquet file of them, and which of its columns are counters."""
+
+    rows: Path
+    counters: list[str]
+
+
+def read_details(paths: tuple[Path, ...], sink: Sink) -> Details:
+    """Read the files of kernels; they need nothing of the trace."""
+    out = sink.scratch / "detail.parquet"
+    with contextlib.closing(sink.connect()) as con:
+        files = [csvfile.load(con, path, f"detail_{n}", sink) for n, path in enumerate(paths)]
+        good: list[Csv] = []
+        for file in files:
+            if file and not any(file.has(name) for name in _STARTS):
+                sink.note(
+                    "degraded",
+                    "no column Start Time(us)",
+                    where=f"{file.path}, line 1",
+                    lost="shapes, types and units of kernels",
+                    hint="was a column renamed?",
+                )
+            elif file:
+                good.append(file)
+                _note_nameless(file, sink)
+        offset, selects = 0, []
+        for file in good:
+            selects.append(_detail_select(file, offset))
+            offset += file.rows
+        con.execute(f"CREATE TEMP TABLE detail AS {' UNION ALL BY NAME '.join(selects) or _NO_DETAIL}")
+        (middle,) = one(con, "SELECT quantile_disc(start_ns, 0.5) FROM detail WHERE NOT bad")
+        if middle is not None:
+            # No capture lasts a day: such a row is damaged, and would stretch its step.
+            con.execute(
+                f"UPDATE detail SET bad = true WHERE start_ns NOT BETWEEN {middle - _DAY_NS} AND "
+                f"{middle + _DAY_NS} OR dur_ns > {_DAY_NS}"
+            )
+        row = one(con, "SELECT count(*) FILTER (bad), min(detail_row) FILTER (bad) FROM detail")
+        if row[0]:
+            sink.note(
+                "degraded",
+                f"{row[0]} rows lack a readable name, or a possible start or duration",
+                where=f"{good[0].path}, first about row {row[1] + 2}",
+                lost="these kernels",
+            )
+        con.execute(f"COPY (SELECT * FROM detail WHERE NOT bad) TO {literal(out)} (FORMAT parquet)")
+    return Details(rows=out, counters=sorted({column for file in good for column in _pmu_columns(file)}))
+
+
 def read_kernels(
     con: duckdb.DuckDBPyConnection,
-    paths: tuple[Path, ...],
+    details: Details,
     step: pl.DataFrame,
     caches: pl.DataFrame | None,
     sink: Sink,
@@ -44,7 +96,7 @@ def read_kernels(
 
     `caches` are the rows of l2_cache.csv. `traced` says that the views of `ascend_trace` stand on `con`.
     """
-    columns = _details(con, paths, sink)
+    con.execute(f"CREATE TEMP TABLE detail AS FROM read_parquet({literal(details.rows)})")
     if not traced:
         _no_trace(con)
     _to_trace_clock(con, sink)
@@ -54,46 +106,7 @@ def read_kernels(
     rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"))
     numbered = rows.select("kernel_id", "detail_row", "stream", "task_id")
     sink.frame("kernel", rows.drop("detail_row", "detail_step", "is_detail", "detail_core"))
-    _pmu(con, numbered, columns, caches, sink)
-
-
-def _details(con: duckdb.DuckDBPyConnection, paths: tuple[Path, ...], sink: Sink) -> list[str]:
-    files = [csvfile.load(con, path, f"detail_{n}", sink) for n, path in enumerate(paths)]
-    good: list[Csv] = []
-    for file in files:
-        if file and not any(file.has(name) for name in _STARTS):
-            sink.note(
-                "degraded",
-                "no column Start Time(us)",
-                where=f"{file.path}, line 1",
-                lost="shapes, types and units of kernels",
-                hint="was a column renamed?",
-            )
-        elif file:
-            good.append(file)
-            _note_nameless(file, sink)
-    offset, selects = 0, []
-    for file in good:
-        selects.append(_detail_select(file, offset))
-        offset += file.rows
-    con.execute(f"CREATE OR REPLACE TEMP TABLE detail_all AS {' UNION ALL BY NAME '.join(selects) or _NO_DETAIL}")
-    (middle,) = one(con, "SELECT quantile_disc(start_ns, 0.5) FROM detail_all WHERE NOT bad")
-    if middle is not None:
-        # No capture lasts a day: such a row is damaged, and would stretch its step.
-        con.execute(
-            f"UPDATE detail_all SET bad = true WHERE start_ns NOT BETWEEN {middle - _DAY_NS} AND "
-            f"{middle + _DAY_NS} OR dur_ns > {_DAY_NS}"
-        )
-    row = one(con, "SELECT count(*) FILTER (bad), min(detail_row) FILTER (bad) FROM detail_all")
-    if row[0]:
-        sink.note(
-            "degraded",
-            f"{row[0]} rows lack a readable name, or a possible start or duration",
-            where=f"{good[0].path}, first about row {row[1] + 2}",
-            lost="these kernels",
-        )
-    con.execute("CREATE OR REPLACE TEMP TABLE detail AS SELECT * FROM detail_all WHERE NOT bad")
-    return sorted({column for file in good for column in _pmu_columns(file)})
+    _pmu(con, numbered, details.counters, caches, sink)
 
 
 def _note_nameless(file: Csv, sink: Sink) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from concurrent.futures import Executor
 
 import duckdb
 import polars as pl
@@ -15,7 +16,7 @@ from hermes.profiles.read.ascend.comm import read_operations, read_sums
 from hermes.profiles.read.ascend.csvs import read_csvs
 from hermes.profiles.read.ascend.folder import Capture
 from hermes.profiles.read.ascend.info import Job, read_info
-from hermes.profiles.read.ascend.kernel import read_kernels
+from hermes.profiles.read.ascend.kernel import Details, read_details, read_kernels
 from hermes.profiles.read.ascend.trace import Trace, read_trace
 from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.nest import nest
@@ -32,30 +33,32 @@ _UNIX_NS = 10**17
 def read_text(capture: Capture, rank: int, sink: Sink) -> None:
     """Write every table that the text export holds; raises `TraceFormatError` when no file of it can be read."""
     job = read_info(capture, sink)
-    aside = Sink(sink.folder, rank)
-    # The CSV files have nothing to do with the trace: they are read beside it.
+    csvs, kernels, sums = (Sink(sink.folder, rank) for _ in range(3))
     with beside() as pool:
-        reading = pool.submit(read_csvs, capture.csvs, aside, mindspore=capture.mindspore)
-        trace = _trace(capture, sink)
-        extra = reading.result()
-    sink.notes.extend(aside.notes)
-    con = trace.con if trace else sink.connect()
-    try:
-        _tables(con, capture, trace, extra, job, rank, sink)
-    finally:
-        con.close()
+        # These files have nothing to do with the trace: they are read beside it.
+        reading = pool.submit(read_csvs, capture.csvs, csvs, mindspore=capture.mindspore)
+        detailing = pool.submit(read_details, capture.kernels, kernels)
+        summing = pool.submit(read_sums, capture.jsons, sums)
+        trace = _trace(capture, sink, pool)
+        extra, details, _ = reading.result(), detailing.result(), summing.result()
+        sink.notes.extend([*csvs.notes, *kernels.notes, *sums.notes])
+        con = trace.con if trace else sink.connect()
+        try:
+            _tables(con, capture, trace, extra, details, job, rank, sink)
+        finally:
+            con.close()
     _absent(capture, sink)
     sink.frame("rank", rank_row(capture, job, trace.first_ns if trace else None, "ascend-text"))
 
 
-def _trace(capture: Capture, sink: Sink) -> Trace | None:
+def _trace(capture: Capture, sink: Sink, pool: Executor) -> Trace | None:
     """The first trace file; None when there is none, or when it is hopeless and other files are there."""
     if not capture.traces:
         return None
     if len(capture.traces) > 1:
         sink.note("info", f"{len(capture.traces)} trace files in one capture; read {capture.traces[0].name}")
     try:
-        return read_trace(capture.traces[0], sink)
+        return read_trace(capture.traces[0], sink, pool)
     except TraceFormatError as broken:
         if not (capture.kernels or capture.csvs):
             raise
@@ -68,6 +71,7 @@ def _tables(
     capture: Capture,
     trace: Trace | None,
     extra: Mapping[str, pl.DataFrame],
+    details: Details,
     job: Job,
     rank: int,
     sink: Sink,
@@ -77,11 +81,12 @@ def _tables(
     traced = trace is not None
     if "host_op" in extra and not sink.rows("host_op"):
         sink.frame("host_op", own_host(step, nest(extra["host_op"])))
+    read_kernels(con, details, step, extra.get("l2_cache"), sink, traced=traced)
+    read_operations(con, step, job, rank, sink, traced=traced)
+    if trace:
+        trace.counting.result()
     if "counter" in extra:
         sink.frame("counter", pl.concat([sink.read("counter").drop("rank"), extra["counter"]], how="diagonal_relaxed"))
-    read_kernels(con, capture.kernels, step, extra.get("l2_cache"), sink, traced=traced)
-    read_sums(capture.jsons, sink)
-    read_operations(con, step, job, rank, sink, traced=traced)
     if traced and sink.rows("kernel") and not one(con, "SELECT count(*) FROM task")[0]:
         sink.note(
             "degraded",

@@ -7,7 +7,9 @@ of flows on a process without name; the tasks of a collective appear on its plan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -82,24 +84,31 @@ class Trace:
     con: duckdb.DuckDBPyConnection
     step: pl.DataFrame
     first_ns: int | None
+    counting: Future[None]
+    """Its result is there when the table of counters is."""
 
 
-def read_trace(path: Path, sink: Sink) -> Trace:
-    """Scan the trace and write step, host_op, stack, flow, counter and gc; raises `TraceFormatError` as `scan`."""
+def read_trace(path: Path, sink: Sink, pool: Executor) -> Trace:
+    """Scan the trace and write step, host_op, stack, flow and gc; raises `TraceFormatError` as `scan`.
+
+    `pool` reads what the host did beside what the device did, and the counters beside what is done then.
+    """
     scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES, integers=_INTEGERS)
     con = scanned.con
-    con.execute(f"CREATE VIEW event AS SELECT * REPLACE (coalesce(name, '') AS name) FROM {scanned.events}")
-    _lanes(con)
+    _lanes(con, scanned)
     step = _steps(con, sink)
-    _host(con, step, sink)
+    hosting = pool.submit(_host, scanned, step, sink)
+    counting = pool.submit(_counters, scanned, sink)
     _flows(con, sink)
-    _counters(con, scanned, sink)
     _device_views(con)
-    return Trace(con=con, step=step, first_ns=one(con, "SELECT min(ts_ns) FROM event WHERE ph = 'X'")[0])
+    first_ns = one(con, "SELECT min(ts_ns) FROM event WHERE ph = 'X'")[0]
+    hosting.result()
+    return Trace(con=con, step=step, first_ns=first_ns, counting=counting)
 
 
-def _lanes(con: duckdb.DuckDBPyConnection) -> None:
+def _lanes(con: duckdb.DuckDBPyConnection, scanned: Scan) -> None:
     """Name each process and thread, and find the group lane that each plane of a communication process belongs to."""
+    con.execute(f"CREATE VIEW event AS SELECT * REPLACE (coalesce(name, '') AS name) FROM {scanned.events}")
     con.execute("""
         CREATE TEMP TABLE process AS
         SELECT pid, any_value(args."name") FILTER (name = 'process_name') AS process,
@@ -133,7 +142,13 @@ def _steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
     return step
 
 
-def _host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> None:
+def _host(scanned: Scan, step: pl.DataFrame, sink: Sink) -> None:
+    with contextlib.closing(sink.connect()) as con:
+        _lanes(con, scanned)
+        _host_tables(con, step, sink)
+
+
+def _host_tables(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> None:
     con.execute(f"""
         CREATE TEMP VIEW host AS SELECT
           CASE WHEN e.name LIKE 'ProfilerStep#%' THEN 'step'
@@ -169,8 +184,9 @@ def _host(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> Non
           FROM event WHERE args."Call stack" <> '' GROUP BY 1)
     """)
     sink.sql(con, "stack", "SELECT stack_id, frames FROM stack")
-    rows = fetched(con, "SELECT host.* EXCLUDE (stack_hash), stack_id FROM host LEFT JOIN stack USING (stack_hash)")
-    sink.frame("host_op", own_host(step, nest(rows)))
+    # The widest table: of each form of it no name is kept.
+    query = "SELECT host.* EXCLUDE (stack_hash), stack_id FROM host LEFT JOIN stack USING (stack_hash)"
+    sink.frame("host_op", own_host(step, nest(fetched(con, query))))
     gc = fetched(
         con,
         """
@@ -202,23 +218,31 @@ def _flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
     )
 
 
-def _counters(con: duckdb.DuckDBPyConnection, scanned: Scan, sink: Sink) -> None:
-    """Most samples have one known series; a file with others is read once more for all of its series."""
-    plain = one(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND key IS NULL")[0]
-    label = "CASE WHEN {0} IS NULL THEN name ELSE name || ' ' || {0} END AS name"
-    samples = f"""SELECT pid, {label.format('args."acc_id"')}, ts_ns, key AS series, text FROM event WHERE ph = 'C'"""
-    if not plain:
-        samples = f"""SELECT pid, {label.format("args['acc_id']")}, ts_ns, unnest(map_keys(args)) AS series,
-                             unnest(map_values(args)) AS text FROM {scanned.counters()}"""
-    sink.sql(
-        con,
-        "counter",
-        f"""SELECT coalesce(process, 'unknown') AS source, coalesce(name, '') AS name, series, ts_ns,
-                   TRY_CAST(text AS DOUBLE) AS value, device_id
-            FROM ({samples}) LEFT JOIN process USING (pid)
-            WHERE series <> 'acc_id' AND ts_ns IS NOT NULL AND isfinite(TRY_CAST(text AS DOUBLE))
-            ORDER BY ts_ns, source, name, series, value""",
-    )
+def _counters(scanned: Scan, sink: Sink) -> None:
+    """Write the counters, over a connection of its own: nothing else needs them.
+
+    Most samples have one known series; a file with others is read once more for all of its series.
+    """
+    with contextlib.closing(sink.connect()) as con:
+        _lanes(con, scanned)
+        plain = one(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND key IS NULL")[0]
+        label = "CASE WHEN {0} IS NULL THEN name ELSE name || ' ' || {0} END AS name"
+        samples = (
+            f"""SELECT pid, {label.format('args."acc_id"')}, ts_ns, key AS series, text FROM event WHERE ph = 'C'"""
+        )
+        if not plain:
+            again = replace(scanned, con=con).counters()
+            samples = f"""SELECT pid, {label.format("args['acc_id']")}, ts_ns, unnest(map_keys(args)) AS series,
+                                 unnest(map_values(args)) AS text FROM {again}"""
+        sink.sql(
+            con,
+            "counter",
+            f"""SELECT coalesce(process, 'unknown') AS source, coalesce(name, '') AS name, series, ts_ns,
+                       TRY_CAST(text AS DOUBLE) AS value, device_id
+                FROM ({samples}) LEFT JOIN process USING (pid)
+                WHERE series <> 'acc_id' AND ts_ns IS NOT NULL AND isfinite(TRY_CAST(text AS DOUBLE))
+                ORDER BY ts_ns, source, name, series, value""",
+        )
 
 
 def _device_views(con: duckdb.DuckDBPyConnection) -> None:
