@@ -70,8 +70,10 @@ def load_profiles(
     # A library for linear algebra, of which there is none here, would start threads that wake to look for work. It is
     # said here and not for every command, since some of them hand their environment on to the user's program.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Polars keeps memory for as many threads as there might be; what it frees goes back to the system sooner.
-    os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:2,dirty_decay_ms:50,muzzy_decay_ms:0")
+    # Polars keeps memory for as many threads as there might be; here what it frees goes back to the system soon. It
+    # leaves its own wishes in the environment of whatever a process starts: the last of them counts.
+    own = "narenas:2,dirty_decay_ms:50,muzzy_decay_ms:0"
+    os.environ["_RJEM_MALLOC_CONF"] = ",".join(filter(None, (os.environ.get("_RJEM_MALLOC_CONF"), own)))
     cache = open_cache()
     local = [path for path in paths if isinstance(path, Path)]
     with Digests(local, Index(cache.root, local)) as digests:

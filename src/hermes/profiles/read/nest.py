@@ -36,9 +36,12 @@ def nest(rows: pl.DataFrame) -> pl.DataFrame:
     narrow = rows.select(lane, *(name for name in order if name != "below")).with_row_index("place")
     narrow = narrow.sort(order, descending=[name == "dur_ns" for name in order], maintain_order=True)
     depth, own = _lanes(narrow)
+    place = narrow["place"]
+    # A trace may hold millions of calls: no form of them is kept beside the next.
+    del narrow
+    rows = rows.drop("tie", strict=False)[place]
     number = pl.int_range(pl.len(), dtype=pl.Int64).alias("op_id")
-    placed = rows.drop("tie", strict=False)[narrow["place"]]
-    return placed.with_columns(pl.Series("depth", depth), pl.Series("self_ns", own), number)
+    return rows.with_columns(pl.Series("depth", depth), pl.Series("self_ns", own), number)
 
 
 def _lanes(rows: pl.DataFrame) -> tuple[_Integers, _Integers]:

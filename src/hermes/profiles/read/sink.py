@@ -104,7 +104,7 @@ class Sink:
     def _write(self, name: str, rows: pl.DataFrame) -> None:
         try:
             # Zstd would halve the file, and take 50 MB more while the largest tables are written.
-            rows.write_parquet(self._path(name), compression="lz4")
+            rows.write_parquet(self._path(name), compression="lz4", row_group_size=1 << 16)
         except pl.exceptions.ComputeError as refused:
             # So Polars says that the disk is full; what the frame holds was checked before.
             raise unwritable(self.folder, str(refused)[:160]) from refused
