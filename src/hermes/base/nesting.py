@@ -30,6 +30,9 @@ def enclosing(outer: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
 
 def _lanes(outer: pl.DataFrame, moments: pl.DataFrame) -> Iterator[tuple[_Ints, _Ints]]:
     """By thread that both have: the places of its rows in either."""
+    if (only := _only(outer)) is not None and only == _only(moments):
+        yield np.arange(outer.height), np.arange(moments.height)
+        return
     places = [
         rows.select(_LANE).with_row_index(name).drop_nulls().group_by(_LANE, maintain_order=True).agg(name)
         for rows, name in ((outer, "at"), (moments, "row"))
@@ -37,6 +40,13 @@ def _lanes(outer: pl.DataFrame, moments: pl.DataFrame) -> Iterator[tuple[_Ints, 
     both = places[0].join(places[1], on=_LANE, how="inner")
     for at, row in zip(both["at"], both["row"], strict=True):
         yield at.to_numpy().astype(np.int64), row.to_numpy().astype(np.int64)
+
+
+def _only(rows: pl.DataFrame) -> tuple[int, ...] | None:
+    """The thread of all rows, None where they are of several or of one that is not known."""
+    low, high = (rows.select(way(pl.col(_LANE))).row(0) for way in (pl.Expr.min, pl.Expr.max))
+    unknown = sum(rows[name].null_count() for name in _LANE)
+    return low if low == high and not unknown and rows.height else None
 
 
 def _order(starts: _Ints, ends: _Ints | None = None) -> _Ints | slice:
@@ -56,10 +66,12 @@ def _innermost(starts: _Ints, ends: _Ints, when: _Ints) -> _Ints:
     found = np.full(len(when), -1, dtype=np.int64)
     left, place = np.arange(len(when)), np.arange(len(starts))
     while len(left) and len(place):
-        first = np.searchsorted(when[left], starts[place], side="left")
-        last = np.cumsum(np.bincount(first, minlength=len(left) + 1)[: len(left)]) - 1
-        is_open = (last >= 0) & (when[left] < ends[place[last]])
+        first = np.searchsorted(when, starts, side="left")
+        last = np.cumsum(np.bincount(first, minlength=len(when) + 1)[: len(when)]) - 1
+        is_open = (last >= 0) & (when < ends[last])
         found[left[is_open]] = place[last[is_open]]
-        left = left[(last >= 0) & ~is_open]
-        place = place[:-1][starts[place[1:]] < ends[place[:-1]]]
+        rest = (last >= 0) & ~is_open
+        left, when = left[rest], when[rest]
+        holds = np.append(starts[1:] < ends[:-1], [False])
+        place, starts, ends = place[holds], starts[holds], ends[holds]
     return found

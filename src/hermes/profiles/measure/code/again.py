@@ -96,7 +96,7 @@ def _functions(found: Attribution, seen: Seen | None, rank: int) -> Iterator[Cal
     own = found.owners.anchors.join(found.loop, on=["pid", "tid"], how="semi")
     own = _apart(found, _inside(found, own))
     parent, began = found.owners.of(own.with_columns(pl.col("start_ns") - 1))
-    busy = found.parts.filter(pl.col("kind") == "op")["owner"].unique()
+    busy = found.parts.lazy().filter(pl.col("kind") == "op").select(pl.col("owner").unique()).collect()["owner"]
     runs = pl.DataFrame(
         {
             "label": parent, "began": began, "called": own["label"], "start_ns": own["start_ns"],

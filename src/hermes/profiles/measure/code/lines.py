@@ -186,8 +186,8 @@ def _made(found: Attribution) -> frozenset[int]:
     """The functions whose first operator makes a tensor from constants, and that work on no data."""
     ops = found.parts.lazy().filter((pl.col("kind") == "op") & ~pl.col("owner").is_in(list(found.trained)))
     first = pl.col("name").sort_by("start_ns").first().str.contains(_FACTORIES)
-    rows = ops.group_by("owner", "step").agg(
-        first.alias("made"), pl.col("name").str.contains(_OF_DATA).any().alias("data")
-    )
+    of_data = found.parts.lazy().select(pl.col("name").unique()).filter(pl.col("name").str.contains(_OF_DATA))
+    data = pl.col("name").is_in(of_data.collect()["name"].to_list()).any().alias("data")
+    rows = ops.group_by("owner", "step").agg(first.alias("made"), data)
     every = rows.group_by("owner").agg(pl.col("made").all(), pl.col("data").any())
     return frozenset(every.filter(pl.col("made") & ~pl.col("data")).collect()["owner"].to_list())

@@ -43,12 +43,13 @@ class _Index:
 
     def names(self) -> Iterator[NamedLine]:
         """Operators, framework's and other calls, and kernels; of each kind those that take most."""
-        host = self.found.parts.filter((pl.col("name") != "") & (pl.col("kind") != "gap"))
+        # Sums of millions of rows, of which no copy is made.
+        host = self.found.parts.lazy().filter((pl.col("name") != "") & (pl.col("kind") != "gap"))
         ops, calls = host.filter(pl.col("kind") == "op"), host.filter(pl.col("kind") != "op")
         yield from self._of("operator", ops, self._seen_in(ops))
         yield from self._of("call", calls.filter(pl.col("what") != PYTHON), {})
         yield from self._of("call", calls.filter(pl.col("what") == PYTHON), {})
-        yield from self._of("kernel", self.found.device.rename({"label": "owner"}), {})
+        yield from self._of("kernel", self.found.device.lazy().rename({"label": "owner"}), {})
 
     def events(self, host_op: pl.DataFrame, gc: pl.DataFrame) -> Iterator[NamedLine]:
         """Kinds of calls: at the function that makes the outermost of them."""
@@ -63,17 +64,17 @@ class _Index:
         if gc.height:
             pauses = gc.select("start_ns", "dur_ns").join(self.found.loop, how="cross")
             yield from self._event(GC, pauses, self._seen_after(pauses))
-        waits = self.found.parts.filter(pl.col("what") == WAIT)
+        waits = self.found.parts.lazy().filter(pl.col("what") == WAIT)
         yield from self._of("event", waits.with_columns(pl.lit("waiting for the device").alias("name")), {})
 
     def _event(self, what: str, rows: pl.DataFrame, line: str = "") -> Iterator[NamedLine]:
         # A call that tells what it is may be a function of the user's itself; a collection begins inside of one.
         label, _ = self.found.owners.of(rows.with_columns(pl.col("start_ns") + (1 if what == GC else -1)))
         owned = rows.select(pl.lit(what).alias("name"), pl.Series("owner", label), pl.col("dur_ns").alias("ns"))
-        yield from self._of("event", owned, {what: line} if line else {})
+        yield from self._of("event", owned.lazy(), {what: line} if line else {})
 
-    def _of(self, kind: str, rows: pl.DataFrame, seen_in: dict[str, str]) -> Iterator[NamedLine]:
-        sums = rows.group_by("name", "owner").agg(pl.col("ns").sum())
+    def _of(self, kind: str, rows: pl.LazyFrame, seen_in: dict[str, str]) -> Iterator[NamedLine]:
+        sums = rows.group_by("name", "owner").agg(pl.col("ns").sum()).collect()
         whole = sums.group_by("name").agg(pl.col("ns").sum().alias("whole"))
         whole = whole.sort("whole", "name", descending=[True, False]).head(_NAMED)
         first = sums.filter(pl.col("owner") >= 0).sort("ns", "owner", descending=[True, False])
@@ -107,11 +108,11 @@ class _Index:
         frame = frame_of(line) if line and 2 * ns >= int(pauses["dur_ns"].sum()) else None
         return frame.said if frame else ""
 
-    def _seen_in(self, ops: pl.DataFrame) -> dict[str, str]:
+    def _seen_in(self, ops: pl.LazyFrame) -> dict[str, str]:
         """By operator the line at which the thread was seen most while it ran, forward ones of one function."""
-        if self.seen is None or not ops.height:
+        if self.seen is None:
             return {}
-        lanes = ops.filter(pl.col("what") != BACKWARD).join(self.found.loop, how="cross")
+        lanes = ops.filter(pl.col("what") != BACKWARD).join(self.found.loop.lazy(), how="cross").collect()
         looks = self.seen.moments.join(self.found.loop, how="cross")
         at = enclosing(lanes, looks)
         counts: dict[str, Counter[str]] = {}
