@@ -367,24 +367,24 @@ def _first_line(error: Exception) -> str:
 def _sound_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: Sink) -> str:
     """SQL for the events that have a possible time, empty when all have; the others are counted in notes."""
     possible = f"ts_ns BETWEEN -{_LATEST_NS} AND {_LATEST_NS}"
-    first, last = one(con, f"SELECT min(ts_ns), max(ts_ns) FROM {events} WHERE ph <> 'M'")
+    timeless = "count(*) FILTER (ph <> 'M' AND NOT coalesce({}, false))"
+    first, last, without, backward, events_read = one(
+        con,
+        f"SELECT min(ts_ns) FILTER (ph <> 'M'), max(ts_ns) FILTER (ph <> 'M'), {timeless.format(possible)}, "
+        f"count(*) FILTER (dur_ns NOT BETWEEN 0 AND {_LONGEST_NS}), count(*) FROM {events}",
+    )
     near = possible
     if first is not None and last - first > _LONGEST_NS:
         # An estimate will do: its error is far below a day.
         (middle,) = one(con, f"SELECT approx_quantile(ts_ns, 0.5) FROM {events} WHERE ph = 'X' AND {possible}")
         near = possible if middle is None else f"ts_ns BETWEEN {middle - _LONGEST_NS} AND {middle + _LONGEST_NS}"
-    time = f"coalesce({near}, false)"
-    timeless, backward, events_read = one(
-        con,
-        f"SELECT count(*) FILTER (ph <> 'M' AND NOT {time}), "
-        f"count(*) FILTER (dur_ns NOT BETWEEN 0 AND {_LONGEST_NS}), count(*) FROM {events}",
-    )
+        (without,) = one(con, f"SELECT {timeless.format(near)} FROM {events}")
     if not events_read:
         sink.note("degraded", "the trace holds no event", where=str(path), lost="all of it", hint="profile again")
-    if timeless:
+    if without:
         sink.note(
             "degraded",
-            f"{timeless} events have no possible time: none, or over a day off the others",
+            f"{without} events have no possible time: none, or over a day off the others",
             where=f"{path}, key ts",
             lost="these events",
         )
@@ -393,4 +393,5 @@ def _sound_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: 
             "degraded", f"{backward} events have a duration that is negative, longer than a day or no number",
             where=f"{path}, key dur", lost="these events",
         )  # fmt: skip
-    return f"(ph = 'M' OR {time}) AND dur_ns BETWEEN 0 AND {_LONGEST_NS}" if timeless or backward else ""
+    sound = f"(ph = 'M' OR coalesce({near}, false)) AND dur_ns BETWEEN 0 AND {_LONGEST_NS}"
+    return sound if without or backward else ""

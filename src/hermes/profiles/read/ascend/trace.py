@@ -95,10 +95,11 @@ def read_trace(path: Path, sink: Sink, pool: Executor) -> Trace:
     """
     scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES, integers=_INTEGERS)
     con = scanned.con
-    _lanes(con, scanned)
+    _processes(con, scanned)
     step = _steps(con, sink)
     hosting = pool.submit(_host, scanned, step, sink)
     counting = pool.submit(_counters, scanned, sink)
+    _lanes(con)
     _flows(con, sink)
     _device_views(con)
     first_ns = one(con, "SELECT min(ts_ns) FROM event WHERE ph = 'X'")[0]
@@ -106,8 +107,8 @@ def read_trace(path: Path, sink: Sink, pool: Executor) -> Trace:
     return Trace(con=con, step=step, first_ns=first_ns, counting=counting)
 
 
-def _lanes(con: duckdb.DuckDBPyConnection, scanned: Scan) -> None:
-    """Name each process and thread, and find the group lane that each plane of a communication process belongs to."""
+def _processes(con: duckdb.DuckDBPyConnection, scanned: Scan) -> None:
+    """The events, and the name of each process."""
     con.execute(f"CREATE VIEW event AS SELECT * REPLACE (coalesce(name, '') AS name) FROM {scanned.events}")
     con.execute("""
         CREATE TEMP TABLE process AS
@@ -115,6 +116,12 @@ def _lanes(con: duckdb.DuckDBPyConnection, scanned: Scan) -> None:
                TRY_CAST(nullif(regexp_extract(any_value(args."labels") FILTER (name = 'process_labels'),
                    '^NPU (\\d+)$', 1), '') AS BIGINT) AS device_id
         FROM event WHERE ph = 'M' GROUP BY pid;
+    """)
+
+
+def _lanes(con: duckdb.DuckDBPyConnection) -> None:
+    """Name each thread, and find the group lane that each plane of a communication process belongs to."""
+    con.execute("""
         CREATE TEMP TABLE thread AS
         SELECT pid, tid, any_value(args."name") AS thread FROM event WHERE ph = 'M'
             AND name = 'thread_name' GROUP BY pid, tid;
@@ -143,8 +150,8 @@ def _steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
 
 
 def _host(scanned: Scan, step: pl.DataFrame, sink: Sink) -> None:
-    with contextlib.closing(sink.connect()) as con:
-        _lanes(con, scanned)
+    with contextlib.closing(sink.connect(memory_mb=100)) as con:
+        _processes(con, scanned)
         _host_tables(con, step, sink)
 
 
@@ -224,7 +231,7 @@ def _counters(scanned: Scan, sink: Sink) -> None:
     Most samples have one known series; a file with others is read once more for all of its series.
     """
     with contextlib.closing(sink.connect()) as con:
-        _lanes(con, scanned)
+        _processes(con, scanned)
         plain = one(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND key IS NULL")[0]
         label = "CASE WHEN {0} IS NULL THEN name ELSE name || ' ' || {0} END AS name"
         samples = (
