@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import sys
 import threading
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
     from hermes.profiles.api import Engine, Loaded
     from hermes.store.cache import Cache
+
+_M_ARENA_MAX = -8
+"""The number of `mallopt(3)` for how many arenas there are."""
 
 
 def show_error(error: HermesError) -> None:
@@ -67,13 +72,7 @@ def load_profiles(
     from hermes.store.files import Digests
     from hermes.store.index import Index
 
-    # A library for linear algebra, of which there is none here, would start threads that wake to look for work. It is
-    # said here and not for every command, since some of them hand their environment on to the user's program.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Polars keeps memory for as many threads as there might be; here what it frees goes back to the system soon. It
-    # leaves its own wishes in the environment of whatever a process starts: the last of them counts.
-    own = "narenas:2,dirty_decay_ms:50,muzzy_decay_ms:0"
-    os.environ["_RJEM_MALLOC_CONF"] = ",".join(filter(None, (os.environ.get("_RJEM_MALLOC_CONF"), own)))
+    _save_memory()
     cache = open_cache()
     local = [path for path in paths if isinstance(path, Path)]
     with Digests(local, Index(cache.root, local)) as digests:
@@ -84,6 +83,22 @@ def load_profiles(
             sys.setswitchinterval(0.000_5)
             threading.Thread(target=meanwhile, daemon=True).start()
         return load(paths, cache, capture=capture, digests=digests, engine=engine, tell=_tell, ranks=ranks, steps=steps)
+
+
+def _save_memory() -> None:
+    """Tell libraries, before they are loaded, that few threads ask for memory here.
+
+    It is said here and not for every command, since some of them hand their environment on to the user's program.
+    """
+    # A library for linear algebra, of which there is none here, would start threads that wake to look for work.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Polars keeps memory for as many threads as there might be; here what it frees goes back to the system soon. It
+    # leaves its own wishes in the environment of whatever a process starts: the last of them counts.
+    own = "narenas:2,dirty_decay_ms:50,muzzy_decay_ms:0"
+    os.environ["_RJEM_MALLOC_CONF"] = ",".join(filter(None, (os.environ.get("_RJEM_MALLOC_CONF"), own)))
+    # The C library would keep an arena for each thread; where it is another one it has no such wish.
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def _tell(text: str) -> None:
