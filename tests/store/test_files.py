@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import InputChangedError, InputError
+from hermes.store import files as hashing
 from hermes.store.files import Digests, Fingerprint, refuse_changed, walk
 from hermes.store.files import fingerprint as fingerprint_with
 
@@ -191,6 +192,20 @@ def test_files_that_are_begun_ahead_have_the_same_fingerprint(tmp_path: Path) ->
     files = [write(tmp_path / "a", "one"), write(tmp_path / "b", "two")]
     ahead = [files[1], tmp_path, tmp_path / "gone", write(tmp_path / "c")]
     assert fingerprint(files, ahead=ahead) == fingerprint(files)
+
+
+@pytest.mark.parametrize(("most", "read"), [(6, ["a.json", "b.csv"]), (5, [])])
+def test_of_a_folder_that_is_not_too_large_the_files_of_profiles_are_hashed_ahead(
+    most: int, read: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+    monkeypatch.setattr(hashing, "_AHEAD", most)
+    monkeypatch.setattr(hashing, "_digest", lambda path, start: hashed.append(path.name) or "")
+    for name in ("a.json", "b.csv", "c.bin"):
+        write(tmp_path / name, "one")
+    with Digests([tmp_path]) as digests:
+        digests._pool.shutdown()
+    assert sorted(hashed) == read
 
 
 def test_a_change_between_naming_a_file_and_asking_for_it_is_seen(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def run(
 def _import_the_rest() -> None:
     """Load what comes after the reading; what fails here fails again where it is needed, and says so there."""
     with contextlib.suppress(ImportError):
-        from hermes.profiles.api import analyze  # noqa: F401
+        from hermes.profiles.api import analyze  # noqa: F401 - it is to be loaded
         from hermes.report.html import template
 
         template()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
@@ -179,10 +179,4 @@ def _lines(text: str) -> Markup:
 
 def _harmless(value: object) -> object:
     """What every expression of the template passes through before it is escaped."""
-    return _shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-@lru_cache(maxsize=1 << 14)
-def _shown(text: str) -> Markup:
-    """Harmless and escaped; the cells of tables say the same again and again."""
-    return escape(format.clean(text))
+    return format.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

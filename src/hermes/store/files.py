@@ -201,8 +201,8 @@ def _same(now: State, then: State) -> bool:
 def _digest(path: Path, start: int) -> str:
     hashed = hashlib.sha256()
     # Long blocks, and one buffer for all of them: between two of them the thread waits for the interpreter.
-    block = memoryview(bytearray(_BLOCK))
     with path.open("rb", buffering=0) as raw:
+        block = memoryview(bytearray(max(1, min(_BLOCK, os.fstat(raw.fileno()).st_size - start))))
         raw.seek(start)
         left = _PIECE
         while left and (size := raw.readinto(block[: min(_BLOCK, left)])):
