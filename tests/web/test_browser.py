@@ -257,9 +257,9 @@ def test_both_languages_and_both_themes_are_kept(served: Any, visit: Any) -> Non
     light = page.evaluate(ground)
     page.get_by_role("button", name="Switch to the dark theme").click()
     page.get_by_role("button", name="中文").click()
-    page.get_by_role("link", name="关键路径", exact=True).wait_for()
+    page.locator("#nav").get_by_role("link", name="关键路径", exact=True).wait_for()
     page.reload()
-    page.get_by_role("link", name="关键路径", exact=True).wait_for()
+    page.locator("#nav").get_by_role("link", name="关键路径", exact=True).wait_for()
     assert page.evaluate(ground) != light
     assert page.evaluate("document.documentElement.lang") == "zh-CN"
     assert visit(served, locale="zh-CN").page.get_by_role("link", name="概览").count() == 1
