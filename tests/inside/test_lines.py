@@ -61,3 +61,29 @@ def test_calls_of_python_are_reckoned_from_what_was_seen(
     python: float | None, step_ns: int | None, expected: int
 ) -> None:
     assert calls_expected(python, step_ns, 2) == expected
+
+
+def test_a_thread_beside_that_runs_python_is_seen_and_one_that_waits_is_not(seen: Lines) -> None:
+    over, woken = threading.Event(), threading.Event()
+
+    def poll_here() -> None:
+        while not over.is_set():
+            pass
+
+    threads = [threading.Thread(target=poll_here, name="poller"), threading.Thread(target=woken.wait, name="waiter")]
+    for thread in threads:
+        thread.start()
+    wait_here(0.4)
+    seen.end()
+    over.set()
+    woken.set()
+    told = seen.told()
+    for thread in threads:
+        thread.join()
+    others = {one["name"]: one for one in told["threads"]}  # type: ignore[attr-defined]
+    assert "waiter" not in others
+    poller = others["poller"]
+    # It gives the interpreter back at the end of its loop, and so stands at one place more often than not.
+    assert poller["ran"] > 0.1 * told["looks"]  # type: ignore[operator]
+    assert poller["cpu_ns"] > 0.1 * told["wall_ns"]  # type: ignore[operator]
+    assert any("poll_here" in line for stack, _ in poller["seen"] for line in stack)

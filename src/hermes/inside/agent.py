@@ -17,6 +17,7 @@ from hermes.inside.monitor.bandwidth import Bandwidth
 from hermes.inside.monitor.device import device_clock, initialised
 from hermes.inside.monitor.flops import FlopCount
 from hermes.inside.monitor.hooks import Hooks, ignore
+from hermes.inside.monitor.loaders import Loaders
 from hermes.inside.monitor.meter import Meter
 from hermes.inside.monitor.numerics import Numerics
 from hermes.inside.monitor.patches import Patches
@@ -186,7 +187,8 @@ class Agent:
         if self._numerics:
             self._monitor.numerics = Numerics(self._meter, path_in(job.folder, rank), say)
         self._patches.install(collectives=self._collectives, transfers=self._transfers, bandwidth=bandwidth)
-        self._captures = Captures(joined.control, joined.number, rank, say, self._monitor.last)
+        loaders = Loaders(self._meter)
+        self._captures = Captures(joined.control, joined.number, rank, say, self._monitor.last, loaders)
         self._monitor.device = device_clock(sys.modules) if self._device_events else None
         if self._count_flops and self._flops is None:
             about = {"job": job.id, **self._about}

@@ -119,6 +119,9 @@ REASONS = (GC, *PATTERNS, COMPUTING, LAUNCH, OPERATOR, PYTHON, OUTSIDE)
 DISPATCH = (LAUNCH, OPERATOR, PYTHON, OUTSIDE)
 """What it takes to hand work to the device, and all that no name tells apart from it."""
 
+WORK_WAIT = "<built-in method wait of pybind11"
+"""How Python's profiler names `Work.wait` of a collective that was begun before."""
+_MEETS = re.compile(f"{PATTERNS[COMMUNICATION]}|{EVENTS[COLLECTIVES]}")
 _BY_NAME = tuple((reason, re.compile(pattern)) for reason, pattern in PATTERNS.items())
 
 
@@ -127,3 +130,10 @@ def reason_of(name: str) -> str | None:
     """Why the host is in a call of this name, where the name tells."""
     lower = name.lower()
     return next((reason for reason, pattern in _BY_NAME if pattern.search(lower)), None)
+
+
+@lru_cache(maxsize=16_384)
+def is_collective(name: str) -> bool:
+    """Whether a call is one of a collective, or the wait of one."""
+    lower = name.lower()
+    return bool(_MEETS.search(lower))

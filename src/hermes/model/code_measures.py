@@ -44,7 +44,7 @@ class CodeLine:
     framework_ns: int = field("of it, Python of the framework", "Framework", "框架", of="own_ns")
     operator_ns: int = field("of it, operators", "Operators", "算子", of="own_ns")
     launch_ns: int = field("of it, runtime calls", "Launching", "下发", of="own_ns")
-    wait_ns: int = field("of it, waiting for the device", "Waiting", "等待", of="own_ns")
+    wait_ns: int = field("of it, waiting for the device, or for other ranks", "Waiting", "等待", of="own_ns")
     backward_ns: int = field("backward operators of what it computed", "Backward", "反向")
     device_ns: int = field("device tasks that it launched, added up", "On the device", "设备时间")
     growth: float | None = field("last step over first; null: fewer than three steps", "Growth", "增长", kind="number")
@@ -64,6 +64,11 @@ class CodeLine:
     def spent_ns(self) -> int:
         """What it takes of the stepping thread, the backward part of what it computed included."""
         return self.own_ns + self.backward_ns
+
+    @property
+    def worked_ns(self) -> int:
+        """The same without waits for the device or for other ranks."""
+        return self.spent_ns - self.wait_ns
 
     @property
     def said(self) -> str:
@@ -129,10 +134,11 @@ class Unlearned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnusedGradients:
-    """Gradients of tensors whose shapes no optimizer works on, where the shapes of all that optimizers do are known.
+    """Gradients that no optimizer uses, where the shapes of all that optimizers work on are known.
 
+    Either none works on tensors of that shape, or they are set to zero before one does (`dropped`: most of them).
     `tail_ns` is the part of a step's backward passes behind the last gradient that an optimizer uses; `kept` and
-    `unused` are tensors a step.
+    `unused` are tensors a step. `line` is the function of the user's that starts these passes, empty where not known.
     """
 
     rank: int
@@ -140,6 +146,8 @@ class UnusedGradients:
     unused: float
     tail_ns: int
     optimizer_steps: int
+    dropped: bool = False
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,7 @@ class Cause(str, Enum):
     REDUCTION_PER_MICRO_BATCH = "reductions of micro-batches", "每个微批都归约梯度"
     WRONG_TRANSPORT = "wrong transport", "传输通道错误"
     THREADS_STARTED_ANEW = "threads or processes started anew", "反复启动线程或进程"
+    THREAD_BESIDE = "another thread that runs Python", "另一线程占用解释器"
     CONCAT_GROWTH = "tensors grown by concatenation", "拼接增长的张量"
     OUT_OF_MEMORY = "out of memory", "内存不足"
     GROWING_MEMORY = "memory that grows", "内存持续增长"

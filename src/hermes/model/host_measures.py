@@ -259,7 +259,8 @@ class Before:
     on that machine; None where it was not counted. `spread_ns` is the median absolute deviation of their lengths.
     `captured_faults` are the page faults of a captured step. `calls` is how many calls of operators cost a profiler as
     much as all that the capture recorded of the host in a step. `cpu_ns` is the time of the stepping thread on a core,
-    `delay_ns` that in which it could have run and waited for one.
+    `delay_ns` that in which it could have run and waited for one. Workers of loaders were started `starts` times, which
+    took `start_ns` a step with the waits for their first batches; None where none was.
     """
 
     rank: int
@@ -277,6 +278,8 @@ class Before:
     calls: float
     cpu_ns: int | None = None
     delay_ns: int | None = None
+    start_ns: int | None = None
+    starts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -269,3 +269,18 @@ def test_what_the_path_cannot_explain_is_said_and_is_no_noise() -> None:
 
 def test_without_steps_there_is_no_floor() -> None:
     assert noise_floor((), ()).ns == 0
+
+
+def test_longer_steps_are_explained_by_what_another_rule_says_of_their_cause_or_their_function(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    long = replace(finding("HOT005", high=600), cause=Cause.CHECKPOINT_OR_LOGGING, lines=("train.py:50 `main`",))
+    saving = replace(finding("IO006", high=500), layer="io", cause=Cause.CHECKPOINT_OR_LOGGING, lines=("log.py:3 `w`",))
+    pause = replace(finding("CPU006", high=500), lines=("gc.py:1 `f`", "train.py:52 `main`"))
+    for part in (saving, pause):
+        found = rank([long, part], replaying({}), floor)
+        assert [(one.code, one.explained_by) for one in found.findings] == [(part.code, ()), ("HOT005", (part.code,))]
+        # A place to look that is explained is a finding, and asks for nothing to be done.
+        assert codes(found.problems) == [part.code]
+    elsewhere = replace(pause, lines=("gc.py:1 `f`",))
+    assert all(not one.explained_by for one in rank([long, elsewhere], replaying({}), floor).findings)

@@ -156,3 +156,14 @@ def test_functions_of_one_name_in_a_file_are_told_apart_by_where_they_begin() ->
     labels = ("net.py(10): forward", "net.py(38): forward")
     seen = Seen(counts=counts, step_ns=1, moments=pl.DataFrame()).among(labels)
     assert [seen.line_of(label) for label in labels] == ["net.py:12", "net.py:40"]
+
+
+def test_without_a_device_a_collective_is_a_wait_for_other_ranks_and_no_work_of_the_function(tmp_path: Path) -> None:
+    meets = [
+        event("python_function", "train.py(50): average", 430, 80),
+        event("python_function", "torch/distributed/distributed_c10d.py(9): all_reduce", 435, 70),
+        event("cpu_op", "c10d::allreduce_", 440, 10),
+        event("python_function", "<built-in method wait of pybind11_builtins.record object at 0x7f>", 455, 45),
+    ]
+    row = lines(analyzed(tmp_path, [*program(), *meets]))["average"]
+    assert (row.wait_ns, row.python_ns, row.worked_ns) == (35_000, 5_000, 5_000)

@@ -11,7 +11,8 @@ import pytest
 
 from hermes.profiles.load import load
 from hermes.profiles.measure.code.again import again_of
-from hermes.profiles.measure.code.unlearned import unlearned_of, unused_gradients_of
+from hermes.profiles.measure.code.unlearned import unlearned_of
+from hermes.profiles.measure.code.unused_gradients import unused_gradients_of
 from hermes.profiles.measure.registry import RankTables
 from hermes.store.cache import Cache
 
@@ -103,10 +104,37 @@ def test_gradients_of_shapes_that_no_optimizer_works_on_cost_what_comes_behind_t
     assert (row.kept, row.unused, row.tail_ns) == (1, 1, 250_000)
 
 
+def other(at: float, *, zero: bool, shape: tuple[int, ...] = (64, 64)) -> Iterator[Event]:
+    """A second network that learns behind the first, on the shape whose gradient the first pass has computed, too."""
+    if zero:
+        yield event("user_annotation", "Optimizer.zero_grad#SGD.zero_grad", at + 620, 5)
+    yield python("train.py(40): paints", at + 640, 150)
+    yield python("<built-in method run_backward of Engine>", at + 650, 100)
+    yield op("torch::autograd::AccumulateGrad", at + 700, 5, *shape)
+    yield event("user_annotation", "Optimizer.step#SGD.step", at + 760, 20)
+    yield op("aten::add_", at + 765, 10, *shape)
+
+
+@pytest.mark.parametrize("zero", [True, False])
+def test_gradients_that_are_set_to_zero_before_their_optimizer_steps_are_thrown_away(
+    tmp_path: Path, zero: bool
+) -> None:
+    row = unused_gradients_of(rank(tmp_path, lambda at, number: other(at, zero=zero)))
+    if not zero:
+        # Without zeros in between the second pass adds to them.
+        assert row is None
+        return
+    assert row is not None
+    assert (row.kept, row.unused, row.tail_ns, row.dropped) == (2, 1, 250_000, True)
+    assert row.line == "train.py:30 `main`"
+
+
 @pytest.mark.parametrize("shapes", [True, False])
 def test_a_list_of_unknown_shapes_says_nothing_of_what_is_used(tmp_path: Path, shapes: bool) -> None:
     def fused(at: float, number: int) -> Iterator[Event]:
         yield op("aten::_foreach_add_", at + 585, 5, *((4, 2) if shapes else ()))
+        # A list of single numbers has no shapes in any case.
+        yield op("aten::_foreach_add_", at + 591, 2)
 
     assert bool(unused_gradients_of(rank(tmp_path, fused))) is shapes
 

@@ -260,3 +260,12 @@ def test_a_layout_that_an_operator_asks_for_itself_is_no_copy_of_the_programs(tm
     )  # fmt: skip
     assert found["aten::copy_"] == ("copy", 76_000)
     assert "aten::contiguous" not in found
+
+
+def test_a_type_that_the_gradient_of_an_operator_makes_itself_is_no_cast_of_the_programs(tmp_path: Path) -> None:
+    casts = ("aten::_to_copy", 12, 76), ("aten::copy_", 13, 74)
+    node = "autograd::engine::evaluate_function: {}Backward0"
+    for name, found in (("Amax", "aten::copy_"), ("ToCopy", "aten::_to_copy")):
+        (tmp_path / name).mkdir()
+        made = on_a_cpu(tmp_path / name, (node.format(name), 0, 100), ("aten::sum", 5, 90), *casts)
+        assert found in made, name

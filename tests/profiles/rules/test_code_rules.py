@@ -171,6 +171,15 @@ def test_gradients_that_no_optimizer_uses_cost_the_backward_pass_behind_the_last
     assert silent(unused_gradients, given(replace(row, tail_ns=50)))
 
 
+def test_gradients_that_are_thrown_away_are_told_at_the_pass_that_computes_them() -> None:
+    row = UnusedGradients(
+        rank=0, kept=4.0, unused=16.0, tail_ns=300, optimizer_steps=2, dropped=True, line="gan.py:60 `judge`"
+    )
+    found = only(unused_gradients, given(row))
+    assert "set to zero before" in found.title
+    assert (found.lines, found.actions[0].title) == (("gan.py:60 `judge`",), "Detach what another network made")
+
+
 LONG = LongSteps(
     rank=0, period=5, last=20, count=4, steps=20, usual_ns=800, extra_ns=1_500, share=0.3,
     line="train.py:64 `validate`", called="train.py:90 `main`",

@@ -17,6 +17,7 @@ from hermes.model.host_measures import Before, HostSide, SettingValues
 from hermes.model.measures import StepSplit
 from hermes.model.overlap_measures import OverlapPart, StepOverlap
 from hermes.model.tensor_measures import DenseTable, Padding
+from hermes.profiles.measure.host.threads import ThreadRuns
 from hermes.profiles.rules.communication import com004_small_collectives as com004
 from hermes.profiles.rules.communication import com010_reduction_per_micro_batch as com010
 from hermes.profiles.rules.compute import cmp002_unfused as cmp002
@@ -33,8 +34,10 @@ from hermes.profiles.rules.host import cpu006_garbage_collection as cpu006
 from hermes.profiles.rules.host import cpu009_small_operators as cpu009
 from hermes.profiles.rules.host import cpu010_too_many_threads as cpu010
 from hermes.profiles.rules.host import cpu011_too_few_threads as cpu011
+from hermes.profiles.rules.host import cpu015_thread_beside as cpu015
 from hermes.profiles.rules.input import io001_no_workers as io001
 from hermes.profiles.rules.input import io002_slow_workers as io002
+from hermes.profiles.rules.input import io003_workers_anew as io003
 from hermes.profiles.rules.input import io006_saving_blocks as io006
 from hermes.profiles.rules.input import io007_lists_to_tensors as io007
 from hermes.profiles.rules.memory import mem006_fresh_pages as mem006
@@ -106,7 +109,7 @@ def padded(judged: Make, blind: Make, before: float) -> Given:
 
 def test_padding_costs_its_part_of_all_compute_but_the_optimizers(judged: Make, blind: Make) -> None:
     finding = only(cmp014.padding, padded(judged, blind, 25.0))
-    assert (finding.cost_ns, finding.gain.expected_ns) == (600, 600)
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (600, 360, 600)
 
 
 def test_a_fifth_of_padding_is_no_finding(judged: Make, blind: Make) -> None:
@@ -690,3 +693,69 @@ def test_forms_that_their_operator_tells_cost_its_time(judged: Make, blind: Make
     found = only(cmp034.costly_form, forms(judged, blind, (name, "64,64;", 300)))
     assert (found.cost_ns, found.cause, found.state, found.direct) == (300, cause, "preview", True)
     silent(cmp034.costly_form, forms(judged, blind, (name, "64,64;", 30)))
+
+
+def test_starts_of_workers_in_the_steps_before_count_though_the_capture_holds_none(
+    judged: Make, blind: Make, fetches: Make
+) -> None:
+    rows = (fetches("workers", 10, epochs=0, epoch_ns=0),)
+    (before,) = earlier()
+    host = HostSide(fetches=rows, before=(replace(before, start_ns=300, starts=5),))
+    found = only(io003.workers_anew, judged([blind()], host=host))
+    assert (found.cost_ns, found.state, found.gain.before) == (300, "stable", True)
+    seldom = HostSide(fetches=rows, before=(replace(before, start_ns=40, starts=1),))
+    assert silent(io003.workers_anew, judged([blind()], host=seldom))
+
+
+def test_waits_for_workers_that_were_started_are_no_waits_for_slow_ones(
+    judged: Make, blind: Make, fetches: Make
+) -> None:
+    (before,) = earlier(data_ns=320)
+    host = HostSide(fetches=(fetches("workers", 10, epochs=0, epoch_ns=0),), before=(before,))
+    assert only(io002.slow_workers, judged([blind()], host=host)).cost_ns == 320
+    started = replace(host, before=(replace(before, start_ns=300, starts=1),))
+    assert silent(io002.slow_workers, judged([blind()], host=started))
+
+
+# Another thread -----------------------------------------------------------------------------------------------------
+
+THREAD = ThreadRuns(
+    rank=0, name="Thread-1 (produce)", ran=60, looks=100, cpu_ns=10, wall_ns=100, line="train.py:40 `produce`"
+)
+
+
+@pytest.mark.parametrize(
+    ("cpu_ns", "cost"),
+    [(700, 300), (None, 600), (950, None)],
+)
+def test_a_thread_that_has_the_interpreter_costs_what_the_step_stands_still_meanwhile(
+    judged: Make, blind: Make, cpu_ns: int | None, cost: int | None
+) -> None:
+    (before,) = earlier()
+    host = HostSide(before=(replace(before, cpu_ns=cpu_ns),))
+    made = replace(judged([blind()], host=host), more=(THREAD,))
+    if cost is None:
+        assert silent(cpu015.thread_beside, made)
+        return
+    found = only(cpu015.thread_beside, made)
+    assert (found.cost_ns, found.gain.low_ns, found.gain.high_ns) == (cost, 0, cost)
+    assert found.lines == ("train.py:40 `produce`",)
+    assert "Thread `Thread-1 (produce)` runs Python" in found.title
+
+
+@pytest.mark.parametrize(("cores", "cost"), [("1", 250), ("2", None)])
+def test_a_thread_on_a_core_that_the_step_needs_costs_what_that_waits_for_it(
+    judged: Make, blind: Make, cores: str, cost: int | None
+) -> None:
+    (before,) = earlier()
+    settings = set_to(**{"cpu.cores": cores, "torch.num_threads": "1"})
+    host = HostSide(before=(replace(before, cpu_ns=700, delay_ns=250),), settings=settings)
+    made = replace(judged([blind()], host=host), more=(replace(THREAD, ran=2, cpu_ns=40),))
+    if cost is None:
+        assert silent(cpu015.thread_beside, made)
+    else:
+        assert only(cpu015.thread_beside, made).cost_ns == cost
+
+
+def test_a_thread_that_is_seldom_in_python_is_no_finding(judged: Make, blind: Make) -> None:
+    assert silent(cpu015.thread_beside, replace(judged([blind()]), more=(replace(THREAD, ran=25),)))

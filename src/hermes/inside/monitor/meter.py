@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from threading import get_ident
+from typing import Any
 
 from hermes.inside.wire.record import FLAGS, NULL
 
@@ -22,6 +23,8 @@ _EVALUATION = 2
 """Batches in a step that no backward pass uses, from which on it counts as one with an evaluation."""
 _OTHERS = 16
 """Optimizer steps of others in a row after which the one that marked steps is taken to be gone."""
+_STARTS = 256
+"""So many starts of workers are kept, the latest."""
 _now = time.perf_counter_ns
 
 
@@ -34,12 +37,12 @@ class Meter:
 
     __slots__ = (
         "_alive", "_known", "_other_step", "_others", "ahead", "anchor", "backward_ns", "batches", "busy",
-        "comm_bytes", "comm_ns", "count",
-        "data_cpu_ns", "data_ns", "depth", "due_ns", "epoch_ns", "explicit", "flags", "forward_from",
-        "forward_ns", "full_at", "gc_count", "gc_from", "gc_ns", "last_end", "long", "look", "loss", "moved_ns",
-        "next_step", "optimizer_from", "optimizer_ns", "overhead_ns", "rare", "samples", "save_ns", "split", "split_at",
-        "thread", "tokens", "transfer_ns", "unused", "uses_backward", "uses_collectives", "uses_loader",
-        "uses_transfers", "write_ns",
+        "comm_bytes", "comm_ns", "count", "data_cpu_ns", "data_ns", "depth", "due_ns", "epoch_ns", "explicit",
+        "flags", "forward_from", "forward_ns", "fresh", "full_at", "gc_count", "gc_from", "gc_ns", "kept",
+        "last_end", "long", "look", "loss", "moved_ns", "next_step", "optimizer_from", "optimizer_ns",
+        "overhead_ns", "rare", "samples", "save_ns", "split", "split_at", "starts", "thread",
+        "tokens", "transfer_ns", "unused", "uses_backward", "uses_collectives", "uses_loader", "uses_transfers",
+        "write_ns",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -67,6 +70,12 @@ class Meter:
         # Whether the step that goes on is looked at by `Numerics`, and what its backward pass began at.
         self.look = False
         self.loss: object = None
+        # Starts of workers of loaders: in which step, and how long with their first batches; whether the next batch
+        # is such a one.
+        self.starts: list[tuple[int, int]] = []
+        self.fresh = False
+        # The batches that are handed out, where somebody wants to look at them: see `Loaders`.
+        self.kept: list[Any] | None = None
         self.begin(0)
 
     def begin(self, now: int) -> None:
@@ -126,6 +135,19 @@ class Meter:
             return False
         self.follow(optimizer)
         return True
+
+    def started(self, ns: int) -> None:
+        """Workers of a loader were started, which took so long; their first batch comes next."""
+        self.fresh = True
+        self.starts.append((self.count, ns))
+        del self.starts[:-_STARTS]
+
+    def first_batch(self, ns: int) -> None:
+        """So long the loop waited for the first batch of workers that were started."""
+        self.fresh = False
+        if self.starts:
+            count, start_ns = self.starts[-1]
+            self.starts[-1] = (count, start_ns + ns)
 
     def tally(self, batch: object) -> None:
         """Add the extent of a batch; one that tells none makes the sum unknown."""

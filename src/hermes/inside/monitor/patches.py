@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from hermes.inside.monitor.bandwidth import Bandwidth
+from hermes.inside.monitor.loaders import keep
 from hermes.inside.monitor.meter import LONG_NS, Meter
 from hermes.inside.wire.record import NULL
 
@@ -102,6 +103,10 @@ def _next(meter: Meter) -> Callable[[Any], Callable[..., object]]:
             m.batches += 1
             m.unused += 1
             m.forward_from = end
+            if m.fresh:
+                m.first_batch(end - start)
+            if m.kept is not None:
+                keep(m.kept, batch)
             # As `Meter.tally`, for what most loaders hand out.
             first = batch[0] if batch.__class__ in _ROWS and batch else batch
             shape = getattr(first, "shape", None)
@@ -125,11 +130,14 @@ def _iter(meter: Meter) -> Callable[[Any], Callable[..., object]]:
             meter.depth = 1
             start = _now()
             cpu = _thread_ns()
+            workers = getattr(self, "num_workers", 0) and getattr(self, "_iterator", None) is None
             try:
                 return original(self)
             finally:
                 meter.depth = 0
                 meter.data_ns += _now() - start
+                if workers:
+                    meter.started(_now() - start)
                 if meter.split:
                     meter.data_cpu_ns += _thread_ns() - cpu
 

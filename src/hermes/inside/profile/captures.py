@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hermes.inside.monitor.before import before, long_of, spans_of
+from hermes.inside.monitor.loaders import Loaders
 from hermes.inside.profile.backends import Backend, choose
 from hermes.inside.profile.lines import Lines, calls_expected
 from hermes.inside.wire.beside import Beside
@@ -39,11 +40,12 @@ class Captures:
 
     def __init__(
         self, control: Control, number: int, rank: int, say: Callable[[str], None],
-        last: Callable[[], bytes] = bytes,
+        last: Callable[[], bytes] = bytes, loaders: Loaders | None = None,
     ) -> None:  # fmt: skip
-        """`last` gives the records of the last steps: a capture says what they were like."""
+        """`last` gives the records of the last steps, and `loaders` what they say: a capture tells it."""
         self.control = control
         self._last = last
+        self._loaders = loaders
         self._off = False
         self._number = number
         self._rank = rank
@@ -167,6 +169,9 @@ class Captures:
                     told = told | (self._long.told() if told and self._long else {})
             if self._lines is None:
                 self._look()
+            if self._loaders is not None:
+                with contextlib.suppress(Exception):
+                    told = told | self._loaders.told(told.get("steps", 0))
             python = self._lines.python if self._lines is not None else None
             ns = min(told.get("cpu_ns") or told.get("step_ns", 0), told.get("step_ns", 0))
             calls = calls_expected(python, ns, request.steps)
@@ -186,6 +191,8 @@ class Captures:
             lines = Lines(threading.get_ident())
             lines.start()
             self._lines = lines
+            if self._loaders is not None:
+                self._loaders.begin()
 
     def _mark(self, step: int) -> None:
         if self._backend is not None:
@@ -243,6 +250,8 @@ class Captures:
         saving, self._saving = self._saving, None
         self._ready = self._before = self._long = None
         lines, self._lines = self._lines, None
+        if self._loaders is not None:
+            self._loaders.end()
         if lines is not None:
             lines.end()
         # What is being written is written to its end; its profiler has stopped.

@@ -17,6 +17,8 @@ _MOST = 4_000
 _LONGEST_NS = 60_000_000_000
 _DEEPEST = 60
 _MOST_STACKS = 600
+_MOST_THREADS, _MOST_OF_THREAD = 32, 50
+"""So many other threads, and so many stacks of each, are kept."""
 _MOST_NAMES = 200
 _LONGEST_NAME = 100
 _CALLS_A_SECOND = 1_000_000
@@ -37,33 +39,65 @@ class Lines(threading.Thread):
         self._ended = threading.Event()
         self._stacks: dict[tuple[tuple[CodeType, int], ...], int] = {}
         self._samples: list[tuple[int, int]] = []
-        self._moved = 0
+        self._moved = self._looks = 0
+        self._others: dict[int, _Other] = {}
+        self._began_ns = self._ended_ns = time.monotonic_ns()
 
     def run(self) -> None:
         """Look until it is told to end, or has seen enough."""
         until = time.monotonic_ns() + _LONGEST_NS
         with contextlib.suppress(Exception):
             while len(self._samples) < _MOST and time.monotonic_ns() < until and not self._ended.wait(self._every_s):
-                frame = sys._current_frames().get(self._thread)
+                frames = sys._current_frames()
+                frame = frames.get(self._thread)
                 if frame is None:
                     return
-                at, now = (id(frame), frame.f_lasti), time.time_ns()
+                self._beside(frames)
+                at, now = {thread: (id(one), one.f_lasti) for thread, one in frames.items()}, time.time_ns()
                 self._take(now, frame)
+                # Frames that are held would keep what they hold alive.
+                frames.clear()
                 del frame
                 time.sleep(_AGAIN_S)
-                frame = sys._current_frames().get(self._thread)
-                self._moved += frame is not None and at != (id(frame), frame.f_lasti)
+                frames = sys._current_frames()
+                self._looks += 1
+                for thread, one in frames.items():
+                    if at.get(thread) not in (None, (id(one), one.f_lasti)):
+                        self._went_on(thread)
+                    del one
+                frame = frames.get(self._thread)
                 if frame is not None and time.time_ns() - now > _LATE_NS:
                     # A call that kept the interpreter to itself has just ended: it stands where the thread is now.
                     self._take(time.time_ns(), frame)
+                frames.clear()
                 del frame
 
-    def _take(self, now_ns: int, frame: FrameType | None) -> None:
-        stack: list[tuple[CodeType, int]] = []
-        while frame is not None and len(stack) < _DEEPEST:
-            stack.append((frame.f_code, frame.f_lineno or 0))
-            frame = frame.f_back
-        key = tuple(stack)
+    def _went_on(self, thread: int) -> None:
+        """Between two looks, a moment apart, a thread went on in Python: it had the interpreter."""
+        if thread == self._thread:
+            self._moved += 1
+        elif thread in self._others:
+            self._others[thread].ran += 1
+
+    def _beside(self, frames: dict[int, FrameType]) -> None:
+        """Where the other threads stand, those that stand elsewhere than at the look before."""
+        for thread, frame in frames.items():
+            if thread in (self._thread, self.ident):
+                continue
+            other = self._others.get(thread)
+            if other is None:
+                if len(self._others) >= _MOST_THREADS:
+                    continue
+                other = self._others[thread] = _Other(_cpu_ns(thread))
+            at = (id(frame), frame.f_lasti)
+            if other.at not in (None, at):
+                key = _stack(frame)
+                if key in other.seen or len(other.seen) < _MOST_OF_THREAD:
+                    other.seen[key] = other.seen.get(key, 0) + 1
+            other.at = at
+
+    def _take(self, now_ns: int, frame: FrameType) -> None:
+        key = _stack(frame)
         number = self._stacks.get(key, -1)
         if number < 0:
             if len(self._stacks) >= _MOST_STACKS:
@@ -73,7 +107,12 @@ class Lines(threading.Thread):
 
     def end(self) -> None:
         """Take no more looks."""
-        self._ended.set()
+        if not self._ended.is_set():
+            self._ended.set()
+            self._ended_ns = time.monotonic_ns()
+            for thread, other in list(self._others.items()):
+                now_ns = _cpu_ns(thread)
+                other.cpu_ns = now_ns - other.cpu_ns if now_ns >= other.cpu_ns else 0
 
     @property
     def python(self) -> float | None:
@@ -84,8 +123,41 @@ class Lines(threading.Thread):
         """What was seen: stacks, innermost frame first, and moments with the number of a stack."""
         samples = list(self._samples)
         roots = _roots()
-        stacks = [[_text(code, line, roots) for code, line in stack] for stack in list(self._stacks)]
-        return {"every_ns": round(self._every_s * 1e9), "stacks": stacks, "samples": samples}
+        stacks = [_texts(stack, roots) for stack in list(self._stacks)]
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        others = [
+            {
+                "name": names.get(number, "")[:_LONGEST_NAME], "ran": one.ran, "cpu_ns": one.cpu_ns,
+                "seen": [[_texts(stack, roots), many] for stack, many in one.seen.items()],
+            }
+            for number, one in list(self._others.items())
+            if one.seen and not names.get(number, "").startswith("hermes-")
+        ]  # fmt: skip
+        return {
+            "every_ns": round(self._every_s * 1e9), "stacks": stacks, "samples": samples,
+            "looks": self._looks, "wall_ns": max(0, self._ended_ns - self._began_ns), "threads": others,
+        }  # fmt: skip
+
+
+class _Other:
+    """A thread beside the stepping one: where it stood last, how often it went on, its time on a core until now."""
+
+    __slots__ = ("at", "cpu_ns", "ran", "seen")
+
+    def __init__(self, cpu_ns: int) -> None:
+        self.at: tuple[int, int] | None = None
+        self.ran = 0
+        self.cpu_ns = cpu_ns
+        self.seen: dict[tuple[tuple[CodeType, int], ...], int] = {}
+
+
+def _cpu_ns(thread: int) -> int:
+    """The time on a core of a thread of Python by its identity; 0 where it is not known (proc(5), schedstat)."""
+    native = next((one.native_id for one in threading.enumerate() if one.ident == thread), None)
+    try:
+        return int(Path(f"/proc/self/task/{native}/schedstat").read_bytes().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def calls_expected(python: float | None, step_ns: int | None, steps: int) -> int:
@@ -125,6 +197,19 @@ def _roots() -> list[str]:
 
 def _short(file: str, roots: list[str]) -> str:
     return next((file[len(root) :] for root in roots if file.startswith(root)), file)
+
+
+def _stack(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:
+    """The code and the line of a frame and of those that called it."""
+    stack: list[tuple[CodeType, int]] = []
+    while frame is not None and len(stack) < _DEEPEST:
+        stack.append((frame.f_code, frame.f_lineno or 0))
+        frame = frame.f_back
+    return tuple(stack)
+
+
+def _texts(stack: tuple[tuple[CodeType, int], ...], roots: list[str]) -> list[str]:
+    return [_text(code, line, roots) for code, line in stack]
 
 
 def _text(code: CodeType, line: int, roots: list[str]) -> str:

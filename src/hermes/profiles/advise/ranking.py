@@ -10,7 +10,7 @@ from hermes.model.plan import Advice, NoiseFloor, Unprofiled
 from hermes.profiles.advise.profiler_cost import unprofiled_gain
 from hermes.profiles.advise.ranges import Known, spread_of
 from hermes.profiles.advise.room import Room
-from hermes.profiles.rules.parts import above
+from hermes.profiles.rules.parts import PLACES, above
 from hermes.profiles.whatif.replay import Prediction
 
 Replay = Callable[[tuple[str, ...]], Prediction | None]
@@ -163,11 +163,13 @@ def _gives_it(part: Finding, broad: Finding, replay: Replay) -> bool:
 
 def _is_said_of(part: Finding, broad: Finding) -> bool:
     """Whether `part` says what a function does of which `broad` only says that it takes long."""
-    if broad.cause is Cause.HOT_FUNCTION:
-        known = part.cause is not Cause.HOT_FUNCTION and awaited(part) is None and part.layer in _OF_THE_HOST
+    if broad.code in PLACES:
+        known = part.code not in PLACES and awaited(part) is None and part.layer in _OF_THE_HOST
+        if known and part.cause is broad.cause:
+            return True
     else:
         known = broad.cause in _OF_LOADERS and part.cause in _HOLD_LOADERS
-    return known and bool(broad.lines and part.lines) and _function(part.lines[0]) in map(_function, broad.lines)
+    return known and not {*map(_function, broad.lines)}.isdisjoint(map(_function, part.lines))
 
 
 def _function(line: str) -> tuple[str, str]:
@@ -198,10 +200,10 @@ def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Find
     # What is unlikely takes nothing's place: its time is counted once, and the broader finding stands by itself.
     likely = [part for part in parts if part.confidence >= LIKELY or part.endangers]
     claimed = _together(parts, replay)
-    if broad.cause is Cause.HOT_FUNCTION:
+    if broad.code in PLACES:
         # Its time is theirs, whatever a cure of them gives.
         claimed = max(claimed, sum(part.cost_ns for part in parts))
-    if (broad.cause is Cause.HOT_FUNCTION or broad.cause in _OF_LOADERS) and claimed < MOSTLY * broad.cost_ns:
+    if (broad.code in PLACES or broad.cause in _OF_LOADERS) and claimed < MOSTLY * broad.cost_ns:
         # Nothing is explained by what costs a small part of it.
         likely = []
     codes = tuple(dict.fromkeys(part.code for part in likely))
@@ -237,7 +239,7 @@ def _together(parts: Sequence[Finding], replay: Replay) -> int:
 
 def _looked_into(finding: Finding) -> bool:
     """Whether a finding only says where to look, and others say what is there."""
-    return finding.cause is Cause.STARVED_DEVICE and _only_describes(finding)
+    return (finding.cause is Cause.STARVED_DEVICE or finding.code in PLACES) and _only_describes(finding)
 
 
 def _only_describes(finding: Finding) -> bool:

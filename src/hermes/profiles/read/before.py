@@ -1,4 +1,4 @@
-"""What Hermes' own capture says of the steps before it and of the code, as rows of `setting` and `sample`."""
+"""What Hermes' own capture says of the steps before it, the code and threads: `setting`, `sample`, `thread_run`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _MOST_SAMPLES = 20_000
 _MOST_FRAMES = 200
 _LONGEST_FRAME = 400
 _MOST_NAMES = 400
+_MOST_THREADS = 100
 
 
 def before_rows(told: Mapping[str, object]) -> list[tuple[str, str, str]]:
@@ -31,6 +32,30 @@ def samples(told: object, epoch_ns: int) -> pl.DataFrame:
         if at < len(stacks) and stacks[at]
     ]
     return pl.DataFrame(rows, schema={"ts_ns": pl.Int64, "frames": pl.String, "long": pl.Int64}, orient="row")
+
+
+def thread_runs(told: object) -> pl.DataFrame:
+    """Rows of the table `thread_run`; what is not whole is left out."""
+    note = told if isinstance(told, dict) else {}
+    looks, wall_ns = note.get("looks"), note.get("wall_ns")
+    rows = [
+        (str(thread["name"])[:_LONGEST_FRAME], number, thread["ran"], looks, thread["cpu_ns"], wall_ns, seen[1],
+         _frames(seen[0]))
+        for number, thread in enumerate(_listed(note.get("threads"))[:_MOST_THREADS])
+        if isinstance(thread, dict) and isinstance(thread.get("name"), str)
+        and _count(thread.get("ran"), looks) and _count(thread.get("cpu_ns"), _MOST) and _count(wall_ns, _MOST)
+        for seen in _listed(thread.get("seen"))[:_MOST_FRAMES]
+        if isinstance(seen, list) and len(seen) == 2 and _count(seen[1], looks)
+    ]  # fmt: skip
+    schema = {
+        "name": pl.String, "thread": pl.Int64, "ran": pl.Int64, "looks": pl.Int64, "cpu_ns": pl.Int64,
+        "wall_ns": pl.Int64, "seen": pl.Int64, "frames": pl.String,
+    }  # fmt: skip
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _count(value: object, most: object) -> bool:
+    return type(value) is int and type(most) is int and 0 <= value <= most <= _MOST
 
 
 def _pairs(told: object) -> list[tuple[int, int]]:

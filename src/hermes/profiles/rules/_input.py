@@ -53,7 +53,9 @@ def _without_profiler(
         if row.kind != "workers" or receives(job, unprofiled, split.rank)
         else received_ns(job, unprofiled, split.rank)
     )
-    wait = max(0, round(waited * (1 - starting(row))) - own)
+    # Where the capture holds no start of workers, what they took in the steps before is known, or they had none.
+    start = starting(row) * waited or min(waited, counted(job, unprofiled, split.rank, "start_ns") or 0)
+    wait = max(0, round(waited - start) - own)
     return wait if row.kind != "workers" else _with_delay(job, unprofiled, split.rank, wait)
 
 

@@ -159,8 +159,8 @@ def _without_device(given: Grounds) -> Judgement:
 def _most(given: Grounds, split: StepSplit, step_ns: int) -> CodeLine | None:
     """The function of the user's that takes most, where that is much."""
     own = [row for row in given.lines if row.rank == split.rank and row.place]
-    most = max(own, key=lambda row: row.spent_ns, default=None)
-    return most if most and step_ns and most.spent_ns >= MUCH.value * step_ns else None
+    most = max(own, key=lambda row: row.worked_ns, default=None)
+    return most if most and step_ns and most.worked_ns >= MUCH.value * step_ns else None
 
 
 def _spent(given: Grounds, split: StepSplit, step_ns: int) -> str:
@@ -168,7 +168,7 @@ def _spent(given: Grounds, split: StepSplit, step_ns: int) -> str:
     most = _most(given, split, step_ns)
     if most is None:
         return "the host works all of it"
-    share = min(most.spent_ns / step_ns, 1.0)
+    share = min(most.worked_ns / step_ns, 1.0)
     return f"{share:.0%} is {most.said} with the operators it calls"
 
 
@@ -176,15 +176,15 @@ def _found_nothing(given: Grounds, split: StepSplit, step_ns: int) -> str:
     """Where the time is spent, and what most of it is: that a rule found nothing says little beside it."""
     most, idle = _most(given, split, step_ns), _beside(given, split)
     what = next(_what(given, most), "") if most else ""
-    if idle is not None and idle is not most and idle.own_ns >= NOTABLE.value * step_ns > 0:
-        what = f"{min(idle.own_ns / step_ns, 1.0):.0%} is {idle.said}, which trains nothing"
+    if idle is not None and idle is not most and idle.own_ns - idle.wait_ns >= NOTABLE.value * step_ns > 0:
+        what = f"{min((idle.own_ns - idle.wait_ns) / step_ns, 1.0):.0%} is {idle.said}, which trains nothing"
     return f"{_spent(given, split, step_ns)}{f'; {what}' if what else _nothing(given)}"
 
 
 def _beside(given: Grounds, split: StepSplit) -> CodeLine | None:
     """Of the functions of the user's that train nothing the one that takes most."""
     own = [row for row in given.lines if row.rank == split.rank and row.place and beside_training(row)]
-    return max(own, key=lambda row: row.own_ns, default=None)
+    return max(own, key=lambda row: row.own_ns - row.wait_ns, default=None)
 
 
 def _what(given: Grounds, most: CodeLine) -> Iterator[str]:

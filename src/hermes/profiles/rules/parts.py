@@ -36,6 +36,9 @@ OF_CAUSES: Mapping[Cause, str] = {
 }
 """Of a rule with several causes: the rule that each of them is a part of."""
 
+PLACES = ("HOT001", "HOT005")
+"""Rules that say where time goes: what another rule says of the same function, or of the same cause, is why."""
+
 _BROADER = {part: whole for whole, parts in PARTS.items() for part in parts}
 
 

@@ -53,6 +53,16 @@ def line_of(found: Attribution, seen: Seen | None, label: int) -> str:
     return f"{line} `{frame.function}`" if line else frame.said
 
 
+def started_in(rank: RankTables, found: Attribution, passes: pl.DataFrame) -> str:
+    """The function of the user's that starts most of these calls; empty where none does."""
+    label, _ = found.owners.of(passes.select("pid", "tid", "start_ns", "dur_ns"))
+    labels = pl.Series(label)
+    known = labels.filter(labels >= 0)
+    seen = rank.once(seen_of)
+    seen = seen.among(found.owners.labels) if seen else None
+    return line_of(found, seen, int(known.mode().sort()[0])) if len(known) else ""
+
+
 def _inside(found: Attribution, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows that begin in a step."""
     starts = rows["start_ns"].to_numpy()

@@ -11,10 +11,19 @@ from hermes.base.intervals import Intervals, Ints, flat
 from hermes.base.nesting import enclosing
 from hermes.knowledge.blocking import is_blocking
 from hermes.knowledge.host_work import reason_of
+from hermes.knowledge.vendors import traits
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.measure.code.owners import Owners, owners, python_is_framework
 from hermes.profiles.measure.code.samples import told_of
-from hermes.profiles.measure.host.calls import CALLS, dispatching, of_threads, on_threads, outermost, spans
+from hermes.profiles.measure.host.calls import (
+    CALLS,
+    dispatching,
+    meetings,
+    of_threads,
+    on_threads,
+    outermost,
+    spans,
+)
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.structure.modules import asked_of
 
@@ -69,7 +78,9 @@ def attribution_of(rank: RankTables) -> Attribution | None:
     below = outermost(own.filter(pl.col("kind").is_in(RUNTIME_KINDS)).collect())
     upper = own.filter(pl.col("kind").is_in(_LAYER)).collect()
     del rows, own
-    parts = _host(upper, below, found, nodes, bounds, loop)
+    # Beside a device a collective hands over work; without one its call waits for other ranks until it is done.
+    meets = meetings(upper) if not traits(rank.vendor).device else upper.clear()
+    parts = _host(upper, below, found, nodes, bounds, loop, meets)
     return Attribution(
         owners=found, parts=parts, device=_device(rank, found, nodes), bounds=bounds, loop=loop, events=events,
         trained=frozenset(nodes["label"].unique()) | _training(parts),
@@ -130,8 +141,9 @@ def _nodes(rows: pl.DataFrame, found: Owners) -> pl.DataFrame:
 
 
 def _host(
-    upper: pl.DataFrame, below: pl.DataFrame, found: Owners, nodes: pl.DataFrame, bounds: Intervals, loop: pl.DataFrame
-) -> pl.DataFrame:
+    upper: pl.DataFrame, below: pl.DataFrame, found: Owners, nodes: pl.DataFrame, bounds: Intervals,
+    loop: pl.DataFrame, meets: pl.DataFrame,
+) -> pl.DataFrame:  # fmt: skip
     start = upper["start_ns"].to_numpy()
     place = np.searchsorted(bounds.starts, start, side="right") - 1
     ends = start + upper["dur_ns"].to_numpy()
@@ -139,20 +151,22 @@ def _host(
     own = upper.filter(pl.Series(whole)).with_columns(pl.Series("step", place[whole], dtype=pl.Int32))
     long = upper.filter(pl.Series(~whole))
     del upper
-    own = _classed(own, found, nodes)
+    own = _classed(own, found, nodes, meets)
     columns = ("owner", "step", "what", "name", "kind", "start_ns", "dur_ns", "ns")
     moved, rest = _moved(own, below), _gaps(long, own, found, bounds, loop)
     every = (own, *(one.with_columns(pl.col("ns").alias("dur_ns")) for one in (moved, rest)))
     return pl.concat([one.select(columns).with_columns(_NARROW) for one in every])
 
 
-def _classed(own: pl.DataFrame, found: Owners, nodes: pl.DataFrame) -> pl.DataFrame:
+def _classed(own: pl.DataFrame, found: Owners, nodes: pl.DataFrame, meets: pl.DataFrame) -> pl.DataFrame:
     """The rows with `owner`, `what` and `ns`: the class of each and its time less what lies directly inside."""
     label, began = found.of(own)
     is_op = (own["kind"] == "op").to_numpy()
     framed = found.source == "frames"
     framework = python_is_framework(own, began) if framed else np.ones(own.height, dtype=bool)
     what = np.where(is_op, OPERATOR, np.where(framework, FRAMEWORK, PYTHON))
+    if meets.height and own.height:
+        what = np.where(enclosing(meets, own).is_not_null().to_numpy(), WAIT, what)
     if nodes.height and own.height:
         node = enclosing(nodes, own).fill_null(-1).to_numpy()
         # A function of the user's may run below a node, as backward of a function of autograd does.

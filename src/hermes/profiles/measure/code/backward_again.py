@@ -6,9 +6,8 @@ import polars as pl
 
 from hermes.base.nesting import enclosing
 from hermes.model.code_measures import BackwardAgain
-from hermes.profiles.measure.code.again import line_of
+from hermes.profiles.measure.code.again import started_in
 from hermes.profiles.measure.code.attribution import Attribution, attribution_of
-from hermes.profiles.measure.code.samples import seen_of
 from hermes.profiles.measure.memory.memory import BACKWARD
 from hermes.profiles.measure.registry import RankTables, per_rank
 
@@ -41,11 +40,4 @@ def _line(rank: RankTables, found: Attribution, host_op: pl.DataFrame, runs: pl.
     """The function of the user's that starts most of these passes."""
     passes = host_op.filter(pl.col("name").str.contains("run_backward"))
     around = enclosing(passes, runs).drop_nulls()
-    if not len(around):
-        return ""
-    label, _ = found.owners.of(passes[around.to_list()].select("pid", "tid", "start_ns", "dur_ns"))
-    labels = pl.Series(label)
-    known = labels.filter(labels >= 0)
-    seen = rank.once(seen_of)
-    seen = seen.among(found.owners.labels) if seen else None
-    return line_of(found, seen, int(known.mode().sort()[0])) if len(known) else ""
+    return started_in(rank, found, passes[around.to_list()]) if len(around) else ""

@@ -1,4 +1,4 @@
-"""Work of the forward and the backward pass whose result trains nothing."""
+"""Work of the forward pass whose result trains nothing."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ import polars as pl
 
 from hermes.base.intervals import Ints
 from hermes.base.nesting import enclosing
-from hermes.knowledge.cost.tensors import per_tensor
 from hermes.knowledge.host_work import DATA
-from hermes.model.code_measures import Unlearned, UnusedGradients
+from hermes.model.code_measures import Unlearned
 from hermes.profiles.measure.code.again import lasting, line_of
 from hermes.profiles.measure.code.attribution import Attribution, attribution_of
 from hermes.profiles.measure.code.samples import seen_of
-from hermes.profiles.measure.host.calls import of_threads, outermost
+from hermes.profiles.measure.host.calls import of_threads
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 _LANE = ("pid", "tid", "start_ns", "dur_ns")
 _HOST_OP = ("kind", "name", *_LANE, "shapes", "sequence", "forward_tid")
 _MODULE = "nn.Module: "
 _TRAINS = r"run_backward|^Optimizer\.(step|zero_grad)#"
-_STEP = r"^Optimizer\.step#"
-_GRADIENT = "torch::autograd::AccumulateGrad"
-_LISTS = r"_foreach_|_fused_"
 
 
 @per_rank(Unlearned, needs={"host_op": _HOST_OP})
@@ -134,40 +130,3 @@ def _summed(
                 )
             )  # fmt: skip
     return tuple(sorted(made, key=lambda one: (-one.ns, one.line, one.module)))
-
-
-@per_rank(UnusedGradients, needs={"host_op": _HOST_OP})
-def unused_gradients_of(rank: RankTables) -> UnusedGradients | None:
-    """Gradients that are computed for no optimizer; None where shapes do not tell all that the optimizers work on."""
-    host_op = rank.table("host_op")
-    updates = host_op.filter((pl.col("kind") != "python") & pl.col("name").str.contains(_STEP))
-    ops = host_op.filter((pl.col("kind") == "op") & pl.col("name").str.starts_with("aten::"))
-    inside = ops.filter(enclosing(updates, ops).is_not_null())
-    gradients = host_op.filter(pl.col("name") == _GRADIENT).sort("start_ns")
-    unknown = inside.filter(pl.col("name").str.contains(_LISTS) & (pl.col("shapes").fill_null("") == ""))
-    if updates.height < _LEAST or not gradients.height or not inside.height or unknown.height:
-        return None
-    used = {shape for text in inside["shapes"].drop_nulls().unique() for shape in per_tensor(text)}
-    is_used = pl.Series([text in used for text in gradients["shapes"].fill_null("").to_list()], dtype=pl.Boolean)
-    kept, unused = gradients.filter(is_used), gradients.filter(~is_used)
-    if not kept.height or not unused.height:
-        return None
-    return UnusedGradients(
-        rank=rank.rank, kept=kept.height / updates.height, unused=unused.height / updates.height,
-        tail_ns=_tail(host_op, kept, unused) // updates.height, optimizer_steps=updates.height,
-    )  # fmt: skip
-
-
-_LEAST = 2
-"""Fewer steps of optimizers say nothing of those that step rarely."""
-
-
-def _tail(host_op: pl.DataFrame, kept: pl.DataFrame, unused: pl.DataFrame) -> int:
-    """The time of backward passes behind their last gradient that is used, up to their last one that is not."""
-    passes = outermost(host_op.filter(pl.col("name").str.contains("run_backward")))
-    total, good, bad = 0, kept["start_ns"].to_numpy(), unused["start_ns"].to_numpy()
-    for start, length in passes.select("start_ns", "dur_ns").iter_rows():
-        mine, idle = (own[(own >= start) & (own < start + length)] for own in (good, bad))
-        if len(mine) and len(idle):
-            total += max(0, int(idle.max()) - int(mine.max()))
-    return total

@@ -18,6 +18,8 @@ from hermes.store.rank_data import RankData
 _HOST_OP = ("rank", "kind", "name", "start_ns", "dur_ns", "self_ns", "step", "shapes", "dtypes", "pid", "tid")
 _COPY = "aten::copy_"
 _CONTIGUOUS = "aten::contiguous"
+_GRADIENT = r"^autograd::engine::evaluate_function: \w+Backward\d+$"
+"""Nodes of PyTorch's own operators (those of a program's functions have no number): what they convert nobody wrote."""
 _WHY_COPIED = ("aten::_to_copy", _CONTIGUOUS)
 
 
@@ -113,7 +115,12 @@ def _told_apart(leaves: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_the_program(asked: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The calls but those for a layout that an operator makes, or a function of the framework's."""
+    """The calls but those for a layout that an operator makes, or a function of the framework's, and for a type in the
+    gradient of an operator."""
+    node = pl.col("name").str.contains(_GRADIENT)
+    gradients = rows.filter(node & ~pl.col("name").str.contains(": (ToCopy|Checkpoint)"))
+    if gradients.height:
+        asked = asked.filter(enclosing(gradients, asked).is_null())
     outer = rows.filter(
         pl.col("kind").is_in(["op", "python"])
         & ~pl.col("name").is_in(_WHY_COPIED)

@@ -20,6 +20,8 @@ from hermes.knowledge.host_work import (
     OUTSIDE,
     PYTHON,
     REASONS,
+    WORK_WAIT,
+    is_collective,
     reason_of,
 )
 from hermes.model.tables import RUNTIME_KINDS
@@ -111,9 +113,22 @@ def blocking(calls: pl.DataFrame) -> pl.DataFrame:
     return outermost(below.filter(pl.col("name").is_in(waits)))
 
 
-def working(calls: pl.DataFrame, gc: pl.DataFrame) -> Intervals:
-    """When at least one thread was in an operator, a queue or a runtime call, and neither waited nor fetched data."""
+def meetings(calls: pl.DataFrame) -> pl.DataFrame:
+    """The calls of collectives, and those that wait for one that was begun before."""
+    names = [str(name) for name in calls["name"].unique()]
+    meets = [name for name in names if is_collective(name)]
+    waits = [name for name in names if name.startswith(WORK_WAIT)] if meets else []
+    return calls.filter(pl.col("name").is_in([*meets, *waits]))
+
+
+def working(calls: pl.DataFrame, gc: pl.DataFrame, *, alone: bool = False) -> Intervals:
+    """When at least one thread was in an operator, a queue or a runtime call, and neither waited nor fetched data.
+
+    `alone`: there is no device to hand collectives to, so that their calls wait for other ranks.
+    """
     waits = blocking(calls)
+    if alone:
+        waits = pl.concat([waits, meetings(calls).select(waits.columns)])
     fetches = calls.filter(named(DATA))
     busy = spans(gc)
     for (pid, tid), own in calls.partition_by("pid", "tid", as_dict=True).items():

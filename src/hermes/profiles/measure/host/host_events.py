@@ -331,6 +331,8 @@ def before(rank: int, setting: pl.DataFrame, calls: float, captured_ns: int = 0)
         calls=calls,
         cpu_ns=known.get("cpu_ns"),
         delay_ns=known.get("delay_ns"),
+        start_ns=known.get("loader_start_ns"),
+        starts=known.get("loader_starts", 0),
     )
 
 

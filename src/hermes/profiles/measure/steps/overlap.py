@@ -45,7 +45,7 @@ def step_overlap(
     tasks = owned_tasks(split, kernel, comm_op, groups)
     calls = within(host_op, start, end)
     order = _ORDER_OF_CPU if split.compute_ns is None else ORDER
-    found = [*_device(tasks), *_host(calls, within(gc, start, end))]
+    found = [*_device(tasks), *_host(calls, within(gc, start, end), alone=split.compute_ns is None)]
     found = [one for one in found if one[0] in order and one[3].clip(start, end).total]
     states = exclusive([own for _, _, _, own in found], start, end)
     parts = tuple(
@@ -91,11 +91,11 @@ def _device(tasks: pl.DataFrame) -> Iterator[_Found]:
         yield words[str(component)], None if name is None else str(name), rows.height, spans(rows)
 
 
-def _host(calls: pl.DataFrame, gc: pl.DataFrame) -> Iterator[_Found]:
+def _host(calls: pl.DataFrame, gc: pl.DataFrame, *, alone: bool) -> Iterator[_Found]:
     fetches = calls.filter(named(DATA) & pl.col("kind").is_in(["op", "mark", "python"]))
     yield "data input", None, fetches.height, spans(fetches)
     active = calls.filter(~pl.col("kind").is_in(["step", "mark", "python"])).height + gc.height
-    yield "host", None, active, working(calls, gc)
+    yield "host", None, active, working(calls, gc, alone=alone)
 
 
 def _part(

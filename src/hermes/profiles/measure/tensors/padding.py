@@ -1,12 +1,14 @@
 """How much of what embeddings look up is padding: tokens before `constant_pad_nd` or `pad_sequence` beside those after.
 
-A padded tensor and an embedding belong together where their first axis (samples of the batch) is as long.
+A padded tensor and an embedding belong together where their first axis (samples of the batch) is as long. Captures of
+Hermes looked at some batches that a loader handed out, too: what collators pad is in no operator.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import polars as pl
 
@@ -18,8 +20,11 @@ LOOKUP = "aten::embedding"
 _WHOLE = ("long", "int", "TensorList")
 
 
-def padding(rank: int, calls: pl.DataFrame) -> Iterator[Padding]:
-    """One row for each size of a batch; `calls` are the rows `name, shapes, dtypes` of `PADS` and `LOOKUP`."""
+def padding(rank: int, calls: pl.DataFrame, told: Mapping[str, int] = MappingProxyType({})) -> Iterator[Padding]:
+    """One row for each size of a batch; `calls` are the rows `name, shapes, dtypes` of `PADS` and `LOOKUP`.
+
+    `told` is what a capture says of batches: `batches`, `batch_samples`, `batch_tokens`, `batch_padding`.
+    """
     before: dict[int, list[int]] = {}
     after: dict[int, list[int]] = {}
     for name, text, dtypes in calls.select("name", "shapes", "dtypes").drop_nulls().iter_rows():
@@ -33,6 +38,10 @@ def padding(rank: int, calls: pl.DataFrame) -> Iterator[Padding]:
     for rows, counts in sorted(before.items()):
         if rows in after:
             yield Padding(rank=rank, samples=rows, before=_mean(counts), after=_mean(after[rows]))
+    count, samples, tokens = (told.get(name, 0) for name in ("batches", "batch_samples", "batch_tokens"))
+    if count and tokens and samples in after:
+        left = max(0, tokens - told.get("batch_padding", 0))
+        yield Padding(rank=rank, samples=samples, before=left / count, after=tokens / count)
 
 
 def _padded(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import polars as pl
 
 from hermes.knowledge.ascend import group_hash
 from hermes.profiles.read.ascend.folder import Capture, Json, load_json, rank_number
-from hermes.profiles.read.before import before_rows, samples
+from hermes.profiles.read.before import before_rows, samples, thread_runs
 from hermes.profiles.read.sink import Sink
 
 # Names that frameworks give the groups of each dimension, and the size's name in `distributed_args`.
@@ -57,6 +57,7 @@ def read_info(capture: Capture, sink: Sink) -> Job:
     metadata = json_beside(capture.metadata, sink) if capture.metadata else {}
     sink.frame("setting", settings(info, metadata))
     sink.frame("sample", samples(metadata.get("hermes_lines"), 0))
+    sink.frame("thread_run", thread_runs(metadata.get("hermes_lines")))
     return job_of(info, metadata)
 
 

@@ -37,7 +37,7 @@ _TOGETHER: tuple[tuple[str, ...], ...] = (
     ("input_queue",),
     ("group",),
 )
-_FROM_TEXT = ("counter", "sample", "setting")
+_FROM_TEXT = ("counter", "sample", "setting", "thread_run")
 RAW = "ascend-raw"
 """Format of a capture that nothing has exported yet."""
 
@@ -46,7 +46,7 @@ class AscendReader:
     """Finds `*_ascend_pt` and `*_ascend_ms` folders, lone output folders, lone files; reads what is there."""
 
     name: ClassVar[str] = "ascend"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """The captures among these files; those of databases alone are found by what is in them, too."""

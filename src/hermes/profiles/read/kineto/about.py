@@ -12,7 +12,7 @@ import polars as pl
 
 from hermes.knowledge.vendors import HOST_ONLY, vendor_of
 from hermes.model.tables.device_settings import DEVICE_MEMORY
-from hermes.profiles.read.before import before_rows, end_rows, samples
+from hermes.profiles.read.before import before_rows, end_rows, samples, thread_runs
 from hermes.profiles.read.chrome import Scan, sparse_sql
 from hermes.profiles.read.sink import Sink
 
@@ -30,7 +30,9 @@ def write_about(events: Scan, capture: str, host: str | None, sink: Sink) -> Non
     job = job if isinstance(job, dict) else {}
     _write_rank(events, job, capture, host, sink)
     _write_settings(events.header, job, sink, _only(_devices(sink)))
-    sink.frame("sample", samples(events.header.get("hermes_lines"), _epoch(events) or 0))
+    lines = events.header.get("hermes_lines")
+    sink.frame("sample", samples(lines, _epoch(events) or 0))
+    sink.frame("thread_run", thread_runs(lines))
     _write_groups(events.con, job, sink)
 
 

@@ -90,7 +90,7 @@ class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 12
+    version: ClassVar[int] = 13
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""

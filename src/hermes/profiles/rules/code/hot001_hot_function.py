@@ -94,7 +94,7 @@ def own_function(
             gain=gain_of(job, row.rank, cost, "the function's own time, from half of it to all"),
             confidence=round((0.8 if by_share(BESIDE, share) and what == "Python" else 0.6) * job.certainty, 2),
             evidence=evidence_of(job, row, share, LIMIT.value),
-            lines=(row.said,),
+            lines=(row.said, *_written_in(row)),
             actions=(_at(row),),
         )
 
@@ -119,6 +119,11 @@ def _calls(row: CodeLine) -> str:
         return ""
     many = f"{row.calls:.0f}" if row.calls >= 1.5 else "one"
     return f", in {many} call{'' if many == 'one' else 's'}"
+
+
+def _written_in(row: CodeLine) -> tuple[str, ...]:
+    """The function that an expression stands in, which Python runs as one of its own."""
+    return (row.caller,) if row.function.startswith("<") and row.caller else ()
 
 
 def _at(row: CodeLine) -> Action:

@@ -2,10 +2,11 @@
 
 ## What it detects
 
-Tensors that gradients are accumulated for, of shapes that no operator inside any step of an optimizer works on, while
-others are updated. The cost is the part of the backward passes behind the last gradient that is used, per step: there
-nothing is computed but what nobody needs. It needs the shapes of all that optimizers do, and two of their steps; lists
-of tensors without shapes say nothing, and the rule is then silent.
+Tensors that gradients are accumulated for, while others are updated, of shapes that no operator inside any step of an
+optimizer works on; or that the steps behind that backward pass do not work on, and that are set to zero before a later
+one does. The cost is the part of the backward passes behind the last gradient that is used, per step: there nothing is
+computed but what nobody needs. It needs the shapes of all that optimizers do, and two of their steps; where lists of
+tensors have none, the rule is silent.
 
 ## Why it costs you
 
@@ -17,7 +18,8 @@ When another optimizer steps so rarely that the capture holds none of its steps.
 
 ## What to do
 
-Say which parameters are not trained, and run what holds them without gradients.
+Say which parameters are not trained, and run what holds them without gradients. Where two networks learn by turns,
+detach what the other one made.
 
 ## How to check
 
@@ -39,7 +41,7 @@ from hermes.profiles.rules.rule import by_share, rule
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("HOT004", state="preview", cause=Cause.UNUSED_GRADIENTS, cases=("CPU-48",), direct=True)
+@rule("HOT004", state="stable", cause=Cause.UNUSED_GRADIENTS, cases=("CPU-48", "CPU-28"), direct=True)
 def unused_gradients(job: Job, gradients: Rows[UnusedGradients], lines: Rows[CodeLine]) -> Iterator[Finding]:
     """At most one finding."""
     steps = mean_steps(job)
@@ -54,21 +56,23 @@ def unused_gradients(job: Job, gradients: Rows[UnusedGradients], lines: Rows[Cod
         key=lambda one: (one.backward_ns, one.place),
         default=None,
     )
+    how = "set to zero before an optimizer uses them" if row.dropped else "used by no optimizer"
+    line = row.line or (most.said if most else "")
     yield Finding(
-        title=f"Gradients of {row.unused:.0f} tensors are used by no optimizer: {share:.0%} of the step",
+        title=f"Gradients of {row.unused:.0f} tensors are {how}: {share:.0%} of the step",
         ranks=tuple(sorted(one.rank for one in found)),
-        blames=(Blame(most.said, "line"),) if most else (),
+        blames=(Blame(line, "line"),) if line else (),
         cost_ns=cost,
         share=share,
         gain=won(job, row.rank, cost, "the backward pass ends at the last gradient that is used"),
         confidence=round(0.8 * job.certainty, 2),
         evidence=(
             fact(job, row.rank, "backward behind the last gradient that is used", share, "of step", LIMIT.value),
-            fact(job, row.rank, "tensors whose gradients no optimizer uses", row.unused, "for each of its steps"),
-            fact(job, row.rank, "tensors that are updated", row.kept, "for each of its steps"),
+            fact(job, row.rank, "tensors whose gradients no optimizer uses", row.unused, "a step"),
+            fact(job, row.rank, "tensors that are updated", row.kept, "a step"),
         ),
-        lines=(most.said,) if most else (),
-        actions=(_FREEZE,),
+        lines=tuple(dict.fromkeys(one for one in (line, most.said if most else "") if one)),
+        actions=(_DETACH if row.dropped else _FREEZE,),
     )
 
 
@@ -80,5 +84,15 @@ _FREEZE = Action(
     verify="AccumulateGrad runs for as many tensors as the optimizer updates.",
     risk="Norms of a batch in a part that is not trained still move unless it is in eval().",
     source="PyTorch documentation: autograd mechanics, setting requires_grad",
+    whole=True,
+)
+_DETACH = Action(
+    title="Detach what another network made",
+    do="In the step of the one network: fake = generator(z).detach(), or with torch.no_grad(): before it is judged. In "
+    "that of the other: discriminator.requires_grad_(False), and True behind it, for its gradients are needed on the "
+    "way through only.",
+    verify="AccumulateGrad runs for as many tensors as the optimizer of that pass updates.",
+    risk="None where the gradients are set to zero anyway; a graph that both passes share must be made anew.",
+    source="PyTorch tutorial on DCGAN: the discriminator is trained on fake.detach()",
     whole=True,
 )

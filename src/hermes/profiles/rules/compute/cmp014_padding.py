@@ -4,8 +4,9 @@
 
 Integer tensors (tokens) that are padded (`constant_pad_nd`, `pad_sequence`) and then looked up in an embedding: how
 many of the elements that the embedding gets were there before the padding. What is computed for the others is the
-cost: their part of all compute but that of optimizers, which does not grow with the batch. It needs shapes. Padding
-that a tokenizer adds to lists is in no profile.
+cost: their part of all compute but that of optimizers, which does not grow with the batch. It needs shapes. What a
+tokenizer or a collator pads is in no profile: there it takes a capture of Hermes, which looks at some batches that a
+DataLoader hands out (one value that is repeated to an end of most rows).
 
 ## Why it costs you
 
@@ -29,14 +30,16 @@ cost.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hermes.knowledge.cures import BUCKETS_OF_LENGTH
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Cause, Evidence, Finding
+from hermes.model.finding import Cause, Evidence, Finding, Gain
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.tensor_measures import Padding
 from hermes.profiles.measure.tensors.padding import by_rank, wasted
+from hermes.profiles.rules._component import Loss
 from hermes.profiles.rules._compute import operators
 from hermes.profiles.rules._host import bound, on
 from hermes.profiles.rules._limits import DOUBT
@@ -44,9 +47,10 @@ from hermes.profiles.rules.rule import by_share, rule
 
 LIMIT = Limit(value=0.20, unit="of the tokens are padding", source="case CMP-30")
 FLOOR = DOUBT
+WON = Limit(value=0.6, unit="of it is won at least", source="docs/evidence/host-limits.md")
 
 
-@rule("CMP014", state="preview", cause=Cause.PADDING, cases=("CMP-30",))
+@rule("CMP014", state="stable", cause=Cause.PADDING, cases=("CMP-30",))
 def padding(
     job: Job, paddings: Rows[Padding], ops: Rows[OperatorCost], computes: Rows[StepCompute]
 ) -> Iterator[Finding]:
@@ -72,7 +76,7 @@ def padding(
         blames=(),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=bound(job, found, "no padded position is computed"),
+        gain=_gain(job, found),
         confidence=round(0.8 * job.certainty, 2),
         evidence=(
             *found.evidence,
@@ -83,3 +87,9 @@ def padding(
             BUCKETS_OF_LENGTH,
         ),
     )  # fmt: skip
+
+
+def _gain(job: Job, found: Loss) -> Gain:
+    """Smaller products win less than their part: calls stay, and batches are still padded to their longest."""
+    whole = bound(job, found, "no padded position is computed")
+    return replace(whole, low_ns=round(whole.low_ns * WON.value))

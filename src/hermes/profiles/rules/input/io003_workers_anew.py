@@ -3,8 +3,8 @@
 ## What it detects
 
 Time in which the loop makes an iterator of the loader and with it new worker processes (`DataLoader.__iter__`), and in
-which it then waits for their first batch, per step, as a share of the step. Only Python frames tell it (`with_stack`),
-so a capture without them says nothing.
+which it then waits for their first batch, per step, as a share of the step. Python frames tell it (`with_stack`), and a
+capture of Hermes, which counts the starts in all steps before it.
 
 ## Why it costs you
 
@@ -32,14 +32,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.cures import KEEP_WORKERS
-from hermes.model.finding import Cause, Finding
+from hermes.model.finding import Cause, Evidence, Finding
 from hermes.model.host_measures import Before
 from hermes.model.input_measures import Fetches
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
 from hermes.profiles.rules._component import Loss
-from hermes.profiles.rules._host import blamed, bound, counted, counted_step, fact, host_loss, on, seen_or_counted
+from hermes.profiles.rules._host import (
+    BEFORE_IT,
+    before_of,
+    blamed,
+    bound,
+    counted,
+    counted_step,
+    fact,
+    host_loss,
+    on,
+    seen_or_counted,
+)
 from hermes.profiles.rules._input import WAITED, fetches_of, first_waits_ns, starting
 from hermes.profiles.rules.rule import rule
 
@@ -51,7 +62,7 @@ LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Iterator[Finding]:
     """At most one finding."""
     # What is left out of the steps before, as evaluations are, starts iterators of its own.
-    before = _before(job, fetches, unprofiled)
+    before = _counted(job, unprofiled) or _before(job, fetches, unprofiled)
     found, earlier = seen_or_counted(_in_capture(job, fetches), before)
     row = fetches_of(fetches, found.worst.rank) if found else None
     if found is None or row is None:
@@ -70,6 +81,7 @@ def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> 
             fact(job, row.rank, "iterators made a step", (row.epochs or 0) / max(1, row.steps), "iterators"),
             fact(job, row.rank, "making them", (row.epoch_ns or 0) / max(1, row.steps), "ns a step"),
             fact(job, row.rank, "waits for first batches", first_waits_ns(row) / max(1, row.steps), "ns a step"),
+            *_starts(job, unprofiled, row.rank),
         ),
         actions=(KEEP_WORKERS,),
     )
@@ -91,3 +103,18 @@ def _before(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Loss 
         return None if row is None or waited is None else round(waited * starting(row))
 
     return host_loss(job, _WHAT, LIMIT, cost, counted_step(job, unprofiled, WAITED))
+
+
+def _counted(job: Job, unprofiled: Rows[Before]) -> Loss | None:
+    """As the monitor counted starts in all steps before the capture; the job's own first one is not among them."""
+
+    def cost(split: StepSplit) -> int | None:
+        return counted(job, unprofiled, split.rank, "start_ns")
+
+    return host_loss(job, _WHAT, LIMIT, cost, counted_step(job, unprofiled, "start_ns"))
+
+
+def _starts(job: Job, unprofiled: Rows[Before], rank: int) -> Iterator[Evidence]:
+    row = before_of(unprofiled, rank)
+    if row is not None and row.starts:
+        yield fact(job, rank, "starts of workers", row.starts, "starts", source=BEFORE_IT)

@@ -14,7 +14,7 @@ from hermes.profiles.read.ascend.db.profile import Profile, Wanted
 from hermes.profiles.read.ascend.db.store import Database
 from hermes.profiles.read.ascend.folder import Json, rank_number
 from hermes.profiles.read.ascend.info import Member, job_of, json_beside, settings
-from hermes.profiles.read.before import samples
+from hermes.profiles.read.before import samples, thread_runs
 from hermes.profiles.read.source import legible
 
 _STAMP = re.compile(r"(?<!\d)(\d{17})(?!\d)")
@@ -65,6 +65,7 @@ def write_about(profile: Profile, rank: int, sidecars: Sequence[Path], communica
     job = job_of(info, metadata)
     profile.write("setting", settings(info, metadata))
     profile.write("sample", samples(metadata.get("hermes_lines"), 0))
+    profile.write("thread_run", thread_runs(metadata.get("hermes_lines")))
     root = root_of(profile.databases[0].path)
     row = {
         "capture": capture_of(root),

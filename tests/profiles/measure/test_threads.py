@@ -1,0 +1,54 @@
+"""Threads beside the stepping one, as looks of a capture saw them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.profiles.measure.test_unlearned import event, op
+
+from hermes.profiles.load import load
+from hermes.profiles.measure.host.threads import ThreadRuns, thread_runs_of
+from hermes.profiles.measure.registry import RankTables
+from hermes.store.cache import Cache
+
+POLL = ["queue.py(1): full", "train.py(40): produce", "threading.py(9): run"]
+OTHER = ["train.py(43): produce", "threading.py(9): run"]
+LIBRARY = ["tqdm/_monitor.py(5): run"]
+
+
+def looked(folder: Path, lines: dict[str, Any]) -> list[ThreadRuns]:
+    head = {"schemaVersion": 1, "hermes": {"settings": {}, "own": ["train"]}, "hermes_lines": lines}
+    events = [event("user_annotation", "ProfilerStep#1", 0, 9), op("aten::add", 1, 2)]
+    file = folder / "rank0.pt.trace.json"
+    file.write_text(json.dumps({**head, "traceEvents": events}), "utf-8")
+    return [*thread_runs_of(RankTables(load([str(file)], cache=Cache(folder / "cache")).ranks[0]))]
+
+
+def test_a_thread_is_told_with_its_share_and_the_line_at_which_it_ran_most(tmp_path: Path) -> None:
+    threads = [
+        {"name": "tqdm", "ran": 1, "cpu_ns": 3, "seen": [[LIBRARY, 1]]},
+        {"name": "Thread-1 (produce)", "ran": 70, "cpu_ns": 500, "seen": [[POLL, 50], [OTHER, 20]]},
+    ]
+    first, second = looked(tmp_path, {"looks": 100, "wall_ns": 1_000, "threads": threads})
+    assert (first.name, first.line) == ("Thread-1 (produce)", "train.py:40 `produce`")
+    assert (first.share, first.on_core) == (0.7, 0.5)
+    assert (second.name, second.line, second.share) == ("tqdm", "", 0.01)
+
+
+WHOLE = {"name": "a", "ran": 5, "cpu_ns": 1, "seen": [[POLL, 5]]}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        {}, {"looks": 10, "wall_ns": 9}, {"threads": [WHOLE]}, {"looks": 10, "wall_ns": 9, "threads": "none"},
+        {"looks": 10, "wall_ns": -1, "threads": [WHOLE]}, {"looks": 10, "wall_ns": 9, "threads": [None, {"ran": []}]},
+        {"looks": 10, "wall_ns": 9, "threads": [{**WHOLE, "ran": 11}]},
+        {"looks": 10, "wall_ns": 9, "threads": [{**WHOLE, "seen": [[POLL, 11], [POLL, -1], [POLL], "x"]}]},
+    ],
+)  # fmt: skip
+def test_what_is_not_whole_is_no_row(tmp_path: Path, lines: dict[str, Any]) -> None:
+    assert looked(tmp_path, lines) == []
