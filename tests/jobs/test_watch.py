@@ -24,7 +24,7 @@ from hermes.inside.wire.recovery import open_ring
 from hermes.inside.wire.ring import RingWriter
 from hermes.jobs import change_alarm_thresholds as thresholds
 from hermes.jobs.aside import summary
-from hermes.jobs.captures import Wish, answers, ask, automatic, cancel
+from hermes.jobs.captures import Asked, Wish, answers, ask, automatic, cancel, taken
 from hermes.jobs.change_alarm_thresholds import FILE, Thresholds
 from hermes.jobs.overview import Overview
 from hermes.jobs.view import draw
@@ -370,3 +370,22 @@ def test_a_capture_is_asked_for_once_steps_are_known_and_its_folder_says_who_ask
     by_itself = ask(live_job.job, replace(WISH, automatic=True), now_ns=1_600_000_000_123_000_000)
     assert by_itself.folder.name == "auto_profiling_dump_20200913-122640-123"
     assert automatic(live_job.job) == [1_600_000_000_123_000_000]
+
+
+def test_a_capture_that_all_ranks_had_passed_is_asked_for_again_farther_ahead(live_job: LiveJob) -> None:
+    live_job.steps([160.0] * 20)
+    rank, starts = Captures(live_job.control, 0, 0, live_job.said.append), []
+
+    def soon(asked: Asked) -> None:
+        starts.append(asked.request.start_step)
+        # The steps are short now: the rank hears of it when the first one is over.
+        rank.poll(26)
+        if len(starts) == 2:
+            cancel(live_job.job)
+            rank.poll(27)
+
+    asked, said = taken(live_job.job, WISH, asked=soon, tell=lambda slot: None, pause_s=0.01)
+    assert starts == [26, 80]
+    assert asked.request.start_step == 80
+    assert "begun before" not in said[0].text
+    assert [*live_job.job.captures.iterdir()] == [asked.folder]

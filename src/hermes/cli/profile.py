@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from hermes.inside.wire.control import Slot
     from hermes.inside.wire.rundir import Job
+    from hermes.jobs.captures import Asked
 
 
 @click.command("profile")
@@ -128,9 +128,7 @@ def run(
     )
     if waits := fitting.check(found, options):
         print(waits, file=sys.stderr)
-    asked = captures.ask(found, wish, now_ns=time.time_ns())
-    print(f"{found.id}: steps {asked.request.start_step} to {asked.request.start_step + steps - 1}", flush=True)
-    said = captures.follow(asked, tell=_tell)
+    asked, said = captures.taken(found, wish, asked=_asked, tell=_tell)
     good = bool(said) and all(slot.state == "finished" for slot in said.values())
     print(f"capture: {asked.folder}")
     if good:
@@ -183,6 +181,11 @@ def _without_hermes(folder: Path, *, replace: bool, **asked: Any) -> None:
     ask = Ask(**asked)
     print(f"written: {write(folder, ask, replace=replace)}")
     print(f"torch_npu answers nothing: what it records appears below {ask.out}, if the job watches that folder")
+
+
+def _asked(asked: Asked) -> None:
+    first = asked.request.start_step
+    print(f"{asked.job.id}: steps {first} to {first + asked.request.steps - 1}", flush=True)
 
 
 def _tell(slot: Slot) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError, QueryError
-from hermes.inside.wire.control import FINAL, LEVELS, Control, Request, Slot
+from hermes.inside.wire.control import FINAL, LEVELS, TOO_LATE, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.long_steps import long_steps
 from hermes.inside.wire.record import AT, FLAGS
@@ -27,6 +27,8 @@ MANIFEST = "capture.json"
 _LEAD_NS = 500_000_000
 _LEAD_STEPS = 3
 _LATELY = 3
+_LEADS = (1, 10, 100)
+"""How many times as far ahead a capture is asked for, the first time and where all ranks had passed its first step."""
 """Steps that tell how long the next ones take: after an alarm those before it are of another length."""
 _PATIENCE_NS = 20_000_000_000
 """So long a capture waits for the next of the steps that are longer at an even distance."""
@@ -122,10 +124,11 @@ def _behind_long(job: Job, start: int) -> int:
     return start
 
 
-def ask(job: Job, wish: Wish, *, now_ns: int) -> Asked:
+def ask(job: Job, wish: Wish, *, now_ns: int, lead: int = 1) -> Asked:
     """Ask for a capture that begins at the same step on all ranks, soon, but later than any of them can have seen it.
 
-    Raises `HermesError` when the job has no room, no rank, or another capture under way.
+    `lead` is how many times as far ahead as the last steps ask for: those that come may be shorter. Raises
+    `HermesError` when the job has no room, no rank, or another capture under way.
     """
     if wish.level not in LEVELS:
         raise QueryError(f"there is no level {wish.level!r}", hint=", ".join(LEVELS))
@@ -148,7 +151,7 @@ def ask(job: Job, wish: Wish, *, now_ns: int) -> Asked:
         )
     slowest = max(wall for _, wall in at.values())
     fastest = min(wall for _, wall in at.values())
-    start = max(step for step, _ in at.values()) + _LEAD_STEPS + _LEAD_NS // max(fastest, 1)
+    start = max(step for step, _ in at.values()) + lead * (_LEAD_STEPS + _LEAD_NS // max(fastest, 1))
     if not wish.automatic:
         # After an alarm nothing waits: what it is about may pass.
         start = _behind_long(job, start)
@@ -264,6 +267,26 @@ def follow(asked: Asked, *, tell: Callable[[Slot], None], pause_s: float = 0.1) 
             write_manifest(asked, said.values())
             return said
         time.sleep(pause_s)
+
+
+def taken(
+    job: Job, wish: Wish, *, asked: Callable[[Asked], None], tell: Callable[[Slot], None], pause_s: float = 0.1
+) -> tuple[Asked, dict[int, Slot]]:
+    """Ask and follow; anew, farther ahead, where steps became so short that all ranks had passed the first one.
+
+    `asked` is told of each request. Raises as `ask`.
+    """
+    for lead in _LEADS:
+        one = ask(job, wish, now_ns=time.time_ns(), lead=lead)
+        asked(one)
+        said = follow(one, tell=tell, pause_s=pause_s)
+        late = [slot for slot in said.values() if slot.state == "refused" and TOO_LATE in slot.text]
+        if lead == _LEADS[-1] or not said or len(late) < len(said):
+            break
+        with contextlib.suppress(OSError):
+            (one.folder / MANIFEST).unlink(missing_ok=True)
+            one.folder.rmdir()
+    return one, said
 
 
 def write_manifest(asked: Asked, said: Iterable[Slot]) -> None:
