@@ -27,7 +27,11 @@ _WARM, _MOST = 3, 300
 _SETTLE = 2
 _WATCH_S, _LONGEST_WATCH_S = 1.5, 8.0
 _LEAST_WATCHED, _FEWEST_WATCHED = 60, 25
+_ANSWER_S = 60.0
+"""So long steps go on until a capture is answered: of short ones thousands may go by."""
 _CASES = {rule.code: rule.cases for rule in ALL}
+_OF_CAUSE = {rule.cause: rule.cases for rule in ALL}
+"""A finding may name the cause of another rule, as longer steps do in which workers are started."""
 
 
 def measure(nursery: Nursery, entry: Entry, folder: Path, *, repeats: int, own: bool) -> Result:
@@ -96,7 +100,7 @@ def named_in(report: Report) -> tuple[Named, ...]:
     return tuple(
         Named(
             code=finding.code,
-            cases=_CASES[finding.code],
+            cases=tuple(dict.fromkeys((*_CASES[finding.code], *_OF_CAUSE.get(finding.cause, ())))),
             case=taken.get(finding.code, ""),
             confidence=finding.confidence,
             gain=finding.gain.expected_ns / window if window else 0.0,
@@ -136,7 +140,8 @@ def _recorded(entry: Entry, variant: Variant, job: Job) -> tuple[Named, ...]:
 
 def _go_through(entry: Entry, variant: Variant, asked: Asked) -> None:
     """Steps until every rank has answered for the last time."""
-    for _ in range(200):
+    until = time.monotonic() + _ANSWER_S
+    while time.monotonic() < until:
         variant.steps(max(asked.request.steps, 8 * entry.period))
         if finished(answers(asked)):
             return

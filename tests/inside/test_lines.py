@@ -83,7 +83,6 @@ def test_a_thread_beside_that_runs_python_is_seen_and_one_that_waits_is_not(seen
     others = {one["name"]: one for one in told["threads"]}  # type: ignore[attr-defined]
     assert "waiter" not in others
     poller = others["poller"]
-    # It gives the interpreter back at the end of its loop, and so stands at one place more often than not.
-    assert poller["ran"] > 0.1 * told["looks"]  # type: ignore[operator]
+    assert sum(count for _, count in poller["seen"]) > 0.5 * told["looks"]  # type: ignore[operator]
     assert poller["cpu_ns"] > 0.1 * told["wall_ns"]  # type: ignore[operator]
     assert any("poll_here" in line for stack, _ in poller["seen"] for line in stack)

@@ -17,7 +17,8 @@ counted as calls, for what takes their time is filling."""
 class CostlyForm:
     """A form: the operators that begin it (a pattern of names), how its shapes are looked at, and what is cheaper.
 
-    `also` are operators that it needs on the tensor that it makes, `only` all that may run on it.
+    `also` are operators that it needs on the tensor that it makes, `only` all that may run on it. `seen`: it was right
+    in two unrelated captures (docs/evidence/trust.md); others are previews.
     """
 
     cause: Cause
@@ -29,6 +30,7 @@ class CostlyForm:
     do: str
     risk: str
     source: str
+    seen: bool = False
 
 
 FORMS: tuple[CostlyForm, ...] = (
@@ -47,6 +49,7 @@ FORMS: tuple[CostlyForm, ...] = (
         "which does so for many rows. The tensor of all differences is then never made.",
         risk="Of nearly equal rows digits are lost; clamp at 0 before a root.",
         source="PyTorch documentation of torch.cdist: compute_mode, use_mm_for_euclid_dist",
+        seen=True,
     ),
     CostlyForm(
         cause=Cause.ONE_HOT_PRODUCTS,

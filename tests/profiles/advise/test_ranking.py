@@ -277,7 +277,9 @@ def test_longer_steps_are_explained_by_what_another_rule_says_of_their_cause_or_
     long = replace(finding("HOT005", high=600), cause=Cause.CHECKPOINT_OR_LOGGING, lines=("train.py:50 `main`",))
     saving = replace(finding("IO006", high=500), layer="io", cause=Cause.CHECKPOINT_OR_LOGGING, lines=("log.py:3 `w`",))
     pause = replace(finding("CPU006", high=500), lines=("gc.py:1 `f`", "train.py:52 `main`"))
-    for part in (saving, pause):
+    assert all(not one.explained_by for one in rank([long, pause], replaying({}), floor).findings)
+    for part, of_cause in ((saving, Cause.CHECKPOINT_OR_LOGGING), (pause, Cause.LONG_STEPS)):
+        long = replace(long, cause=of_cause)
         found = rank([long, part], replaying({}), floor)
         assert [(one.code, one.explained_by) for one in found.findings] == [(part.code, ()), ("HOT005", (part.code,))]
         # A place to look that is explained is a finding, and asks for nothing to be done.

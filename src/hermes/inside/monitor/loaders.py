@@ -14,7 +14,8 @@ from hermes.inside.monitor.meter import Meter
 
 _NARROWEST, _FEWEST = 8, 2
 """Fewer columns are no sequence, and one row has nothing that it was padded for."""
-_MOST_KEPT, _MOST_ROWS, _MOST_COLUMNS = 64, 64, 16_384
+_MOST_KEPT, _MOST_PARTS, _MOST_ROWS, _MOST_COLUMNS, _MOST_ELEMENTS = 4, 64, 64, 8_192, 16_384
+"""Of so many batches so much is looked at, in some milliseconds in all: the step before a capture waits for it."""
 _LEAST_RUN = 2
 
 
@@ -59,7 +60,7 @@ def _parts(batch: object, deep: int) -> Iterable[object]:
     if isinstance(batch, Mapping):
         batch = list(batch.values())
     if isinstance(batch, (tuple, list)) and deep:
-        for one in batch[:_MOST_ROWS]:
+        for one in batch[:_MOST_PARTS]:
             yield from _parts(one, deep - 1)
     else:
         yield batch
@@ -82,7 +83,8 @@ def told_of(batches: Iterable[list[Any]]) -> dict[str, int]:
     count = samples = tokens = padding = 0
     for batch in batches:
         shape = max((tuple(one.shape) for one in batch), key=lambda shape: shape[0] * shape[1], default=None)
-        alike = [one[:_MOST_ROWS].tolist() for one in batch if tuple(one.shape) == shape]
+        rows = min(_MOST_ROWS, _MOST_ELEMENTS // shape[1]) if shape else 0
+        alike = [one[:rows].tolist() for one in batch if tuple(one.shape) == shape]
         # What else has that shape (masks, labels, types of tokens) ends alike for reasons of its own, too.
         shares = [share for share in map(padding_of, alike) if share is not None]
         if shape is None or not shares:

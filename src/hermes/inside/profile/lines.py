@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import site
 import sys
 import sysconfig
@@ -53,48 +54,33 @@ class Lines(threading.Thread):
                 if frame is None:
                     return
                 self._beside(frames)
-                at, now = {thread: (id(one), one.f_lasti) for thread, one in frames.items()}, time.time_ns()
+                at, now = (id(frame), frame.f_lasti), time.time_ns()
                 self._take(now, frame)
                 # Frames that are held would keep what they hold alive.
                 frames.clear()
                 del frame
                 time.sleep(_AGAIN_S)
-                frames = sys._current_frames()
-                self._looks += 1
-                for thread, one in frames.items():
-                    if at.get(thread) not in (None, (id(one), one.f_lasti)):
-                        self._went_on(thread)
-                    del one
-                frame = frames.get(self._thread)
+                frame = sys._current_frames().get(self._thread)
+                self._moved += frame is not None and at != (id(frame), frame.f_lasti)
                 if frame is not None and time.time_ns() - now > _LATE_NS:
                     # A call that kept the interpreter to itself has just ended: it stands where the thread is now.
                     self._take(time.time_ns(), frame)
-                frames.clear()
                 del frame
 
-    def _went_on(self, thread: int) -> None:
-        """Between two looks, a moment apart, a thread went on in Python: it had the interpreter."""
-        if thread == self._thread:
-            self._moved += 1
-        elif thread in self._others:
-            self._others[thread].ran += 1
-
     def _beside(self, frames: dict[int, FrameType]) -> None:
-        """Where the other threads stand, those that stand elsewhere than at the look before."""
+        """Where the other threads stand that were on a core since the look before."""
+        self._looks += 1
         for thread, frame in frames.items():
             if thread in (self._thread, self.ident):
                 continue
             other = self._others.get(thread)
             if other is None:
-                if len(self._others) >= _MOST_THREADS:
-                    continue
-                other = self._others[thread] = _Other(_cpu_ns(thread))
-            at = (id(frame), frame.f_lasti)
-            if other.at not in (None, at):
+                if len(self._others) < _MOST_THREADS:
+                    self._others[thread] = _Other(thread)
+            elif other.ran():
                 key = _stack(frame)
                 if key in other.seen or len(other.seen) < _MOST_OF_THREAD:
                     other.seen[key] = other.seen.get(key, 0) + 1
-            other.at = at
 
     def _take(self, now_ns: int, frame: FrameType) -> None:
         key = _stack(frame)
@@ -110,9 +96,8 @@ class Lines(threading.Thread):
         if not self._ended.is_set():
             self._ended.set()
             self._ended_ns = time.monotonic_ns()
-            for thread, other in list(self._others.items()):
-                now_ns = _cpu_ns(thread)
-                other.cpu_ns = now_ns - other.cpu_ns if now_ns >= other.cpu_ns else 0
+            for other in list(self._others.values()):
+                other.close()
 
     @property
     def python(self) -> float | None:
@@ -127,7 +112,7 @@ class Lines(threading.Thread):
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         others = [
             {
-                "name": names.get(number, "")[:_LONGEST_NAME], "ran": one.ran, "cpu_ns": one.cpu_ns,
+                "name": names.get(number, "")[:_LONGEST_NAME], "cpu_ns": one.cpu_ns,
                 "seen": [[_texts(stack, roots), many] for stack, many in one.seen.items()],
             }
             for number, one in list(self._others.items())
@@ -140,24 +125,43 @@ class Lines(threading.Thread):
 
 
 class _Other:
-    """A thread beside the stepping one: where it stood last, how often it went on, its time on a core until now."""
+    """A thread beside the stepping one: its time on a core since it was first seen, and where it stood then."""
 
-    __slots__ = ("at", "cpu_ns", "ran", "seen")
+    __slots__ = ("_file", "_first_ns", "_last_ns", "seen")
 
-    def __init__(self, cpu_ns: int) -> None:
-        self.at: tuple[int, int] | None = None
-        self.ran = 0
-        self.cpu_ns = cpu_ns
+    def __init__(self, thread: int) -> None:
+        native = next((one.native_id for one in threading.enumerate() if one.ident == thread), None)
+        try:
+            self._file = os.open(f"/proc/self/task/{native}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = -1
+        self._first_ns = self._last_ns = self._read() or 0
         self.seen: dict[tuple[tuple[CodeType, int], ...], int] = {}
 
+    def _read(self) -> int | None:
+        """The thread's time on a core; None once it has ended, and where the system does not tell (proc(5))."""
+        try:
+            return int(os.pread(self._file, 80, 0).split()[0])
+        except (OSError, ValueError, IndexError):
+            return None
 
-def _cpu_ns(thread: int) -> int:
-    """The time on a core of a thread of Python by its identity; 0 where it is not known (proc(5), schedstat)."""
-    native = next((one.native_id for one in threading.enumerate() if one.ident == thread), None)
-    try:
-        return int(Path(f"/proc/self/task/{native}/schedstat").read_bytes().split()[0])
-    except (OSError, ValueError, IndexError):
-        return 0
+    def ran(self) -> bool:
+        """Whether it was on a core since this was asked last."""
+        before, now_ns = self._last_ns, self._read()
+        self._last_ns = before if now_ns is None else now_ns
+        return self._last_ns > before
+
+    @property
+    def cpu_ns(self) -> int:
+        """Its time on a core, as far as it was looked at."""
+        return self._last_ns - self._first_ns
+
+    def close(self) -> None:
+        """Read a last time, and close the file."""
+        self.ran()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
 
 def calls_expected(python: float | None, step_ns: int | None, steps: int) -> int:

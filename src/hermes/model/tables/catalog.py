@@ -238,16 +238,15 @@ _SAMPLE = Table(
 
 _THREAD_RUN = Table(
     "thread_run",
-    "a stack of a thread beside the stepping one, which stood elsewhere at the look before of a capture of Hermes",
+    "where a thread beside the stepping one stood when a capture of Hermes looked and it had been on a core",
     (
         _RANK,
         Column("thread", "int", "Number of the thread in the capture."),
         Column("name", "text", "Name of the thread; empty where it had ended."),
-        Column("ran", "int", "Looks behind which the thread went on in Python within a tenth of a millisecond."),
-        Column("looks", "int", "Looks at all threads in all."),
-        Column("cpu_ns", "int", "Time of the thread on a core meanwhile; 0 where the system does not tell.", "ns"),
+        Column("cpu_ns", "int", "Time of the thread on a core while it was looked at.", "ns"),
         Column("wall_ns", "int", "Time of all looks.", "ns"),
         Column("seen", "int", "Looks at which the thread stood there."),
+        Column("looks", "int", "Looks at all threads in all."),
         Column("frames", "text", "Python frames, innermost first, one a line: `file(line): function`."),
     ),
 )

@@ -21,7 +21,7 @@ MOSTLY = 0.5
 """A finding of whose cost others explain more than this part only describes them."""
 LIKELY = 0.5
 """What is less likely than this explains no other finding."""
-_OF_THE_HOST = ("cpu", "io", "communication", "memory")
+_OF_A_FUNCTION = ("compute", "cpu", "io", "communication", "memory")
 """Layers whose findings say what the time of a function is spent on."""
 _OF_LOADERS = (Cause.DATA_LOADING, Cause.DATA_READING, Cause.DATA_PROCESSING)
 _HOLD_LOADERS = (Cause.GARBAGE_COLLECTION, Cause.FORWARD_UNLEARNED)
@@ -164,9 +164,10 @@ def _gives_it(part: Finding, broad: Finding, replay: Replay) -> bool:
 def _is_said_of(part: Finding, broad: Finding) -> bool:
     """Whether `part` says what a function does of which `broad` only says that it takes long."""
     if broad.code in PLACES:
-        known = part.code not in PLACES and awaited(part) is None and part.layer in _OF_THE_HOST
-        if known and part.cause is broad.cause:
-            return True
+        known = part.code not in PLACES and awaited(part) is None and part.layer in _OF_A_FUNCTION
+        if known and broad.cause not in (Cause.HOT_FUNCTION, Cause.LONG_STEPS):
+            # It knows its cause by itself.
+            return part.cause is broad.cause
     else:
         known = broad.cause in _OF_LOADERS and part.cause in _HOLD_LOADERS
     return known and not {*map(_function, broad.lines)}.isdisjoint(map(_function, part.lines))

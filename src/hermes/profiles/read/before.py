@@ -39,17 +39,16 @@ def thread_runs(told: object) -> pl.DataFrame:
     note = told if isinstance(told, dict) else {}
     looks, wall_ns = note.get("looks"), note.get("wall_ns")
     rows = [
-        (str(thread["name"])[:_LONGEST_FRAME], number, thread["ran"], looks, thread["cpu_ns"], wall_ns, seen[1],
-         _frames(seen[0]))
+        (str(thread["name"])[:_LONGEST_FRAME], number, thread["cpu_ns"], wall_ns, seen[1], looks, _frames(seen[0]))
         for number, thread in enumerate(_listed(note.get("threads"))[:_MOST_THREADS])
         if isinstance(thread, dict) and isinstance(thread.get("name"), str)
-        and _count(thread.get("ran"), looks) and _count(thread.get("cpu_ns"), _MOST) and _count(wall_ns, _MOST)
+        and _count(thread.get("cpu_ns"), _MOST) and _count(wall_ns, _MOST)
         for seen in _listed(thread.get("seen"))[:_MOST_FRAMES]
         if isinstance(seen, list) and len(seen) == 2 and _count(seen[1], looks)
     ]  # fmt: skip
     schema = {
-        "name": pl.String, "thread": pl.Int64, "ran": pl.Int64, "looks": pl.Int64, "cpu_ns": pl.Int64,
-        "wall_ns": pl.Int64, "seen": pl.Int64, "frames": pl.String,
+        "name": pl.String, "thread": pl.Int64, "cpu_ns": pl.Int64, "wall_ns": pl.Int64, "seen": pl.Int64,
+        "looks": pl.Int64, "frames": pl.String,
     }  # fmt: skip
     return pl.DataFrame(rows, schema=schema, orient="row")
 

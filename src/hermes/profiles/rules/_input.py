@@ -18,6 +18,7 @@ RECEIVED = Limit(
     value=0.2, unit="of step computed by the loop itself to receive batches", source="docs/evidence/host-limits.md"
 )
 CROWDED = Limit(value=0.1, unit="of step in which the loop waits for a core", source="docs/evidence/host-limits.md")
+MOSTLY_STARTS = Limit(value=0.5, unit="of waits for batches is for workers to start", source="the larger half")
 WAITED = "data_ns"
 _LONG = 4
 
@@ -56,7 +57,9 @@ def _without_profiler(
     # Where the capture holds no start of workers, what they took in the steps before is known, or they had none.
     start = starting(row) * waited or min(waited, counted(job, unprofiled, split.rank, "start_ns") or 0)
     wait = max(0, round(waited - start) - own)
-    return wait if row.kind != "workers" else _with_delay(job, unprofiled, split.rank, wait)
+    # Workers that are mostly started take the core from the loop by that, and not by what they hand over.
+    mostly_starts = start > MOSTLY_STARTS.value * waited
+    return wait if row.kind != "workers" or mostly_starts else _with_delay(job, unprofiled, split.rank, wait)
 
 
 def _with_delay(job: Job, unprofiled: Rows[Before], rank: int, wait_ns: int) -> int:

@@ -13,31 +13,26 @@ from hermes.model.declare import derived, field, measure
 from hermes.profiles.measure.code.samples import told_of
 from hermes.profiles.measure.registry import RankTables, per_rank
 
-_THREAD = ("thread", "name", "ran", "looks", "cpu_ns", "wall_ns")
+_WAITS = r"(^|/)(threading|queue|selectors|multiprocessing/\w+|concurrent/futures/\w+|asyncio/\w+)\.py\(\d+\): "
 
 
 @measure("host.threads", title="Threads beside the stepping one", zh="步进线程之外的线程")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadRuns:
-    """What a thread beside the stepping one did, in some hundred looks a second at all threads.
+    """What a thread beside the stepping one did while a capture looked at all threads, some hundred times a second.
 
-    At each look it is seen again a tenth of a millisecond later: a thread that stands elsewhere then had the
-    interpreter in between. `line` is the line of the user's at which it stood most.
+    `line` is the line of the user's at which it stood most when it had been on a core since the look before. `waits` is
+    the part of the looks at which the stepping thread stood in a wait for another thread or process.
     """
 
     rank: int = field("global rank", "Rank", "卡")
     name: str = field("name of the thread; empty where it had ended", "Thread", "线程")
-    ran: int = field("looks behind which it went on in Python", "In Python", "执行 Python")
-    looks: int = field("looks", "Looks", "采样次数")
-    cpu_ns: int = field("its time on a core; 0 where the system does not tell", "CPU", "CPU")
+    cpu_ns: int = field("its time on a core", "CPU", "CPU")
     wall_ns: int = field("time of all looks", "Time", "时间")
     line: str = field("line of the user's, and its function; empty: none of the user's", "Line", "行")
-
-    @property
-    @derived("part of the looks in which it had the interpreter", "Interpreter", "占有解释器")
-    def share(self) -> float:
-        """Part of the looks in which it had the interpreter."""
-        return self.ran / self.looks if self.looks else 0.0
+    waits: float = field(
+        "part of the looks in which the stepping thread waits for another", "Step waits", "步在等待", kind="share"
+    )
 
     @property
     @derived("part of the time in which it was on a core", "On a core", "占用核")
@@ -46,13 +41,15 @@ class ThreadRuns:
         return min(1.0, self.cpu_ns / self.wall_ns) if self.wall_ns else 0.0
 
 
-@per_rank(ThreadRuns, needs={"thread_run": (*_THREAD, "seen", "frames")})
+@per_rank(ThreadRuns, needs={"thread_run": ("thread", "name", "cpu_ns", "wall_ns", "seen", "frames")})
 def thread_runs_of(rank: RankTables) -> Iterator[ThreadRuns]:
-    """One row for each thread that moved between looks, the busiest first."""
+    """One row for each thread that was on a core, the busiest first."""
     rows = rank.table("thread_run")
-    told = told_of(rank)
-    each = rows.select(_THREAD).unique("thread").sort("cpu_ns", "ran", "thread", descending=[True, True, False])
-    for thread, name, ran, looks, cpu_ns, wall_ns in each.iter_rows():
+    if not rows.height:
+        return
+    told, waits = told_of(rank), _waits(rank)
+    each = rows.select("thread", "name", "cpu_ns", "wall_ns").unique("thread")
+    for thread, name, cpu_ns, wall_ns in each.sort("cpu_ns", "thread", descending=[True, False]).iter_rows():
         seen: Counter[str] = Counter()
         for frames, many in rows.filter(pl.col("thread") == thread).select("frames", "seen").iter_rows():
             own = next((line.strip() for line in str(frames).split("\n") if is_own(line, told)), None)
@@ -60,6 +57,9 @@ def thread_runs_of(rank: RankTables) -> Iterator[ThreadRuns]:
             if frame is not None:
                 seen[frame.said] += many
         line = min(seen, key=lambda one: (-seen[one], one), default="")
-        yield ThreadRuns(
-            rank=rank.rank, name=name or "", ran=ran, looks=looks, cpu_ns=cpu_ns, wall_ns=wall_ns, line=line
-        )
+        yield ThreadRuns(rank=rank.rank, name=name or "", cpu_ns=cpu_ns, wall_ns=wall_ns, line=line, waits=waits)
+
+
+def _waits(rank: RankTables) -> float:
+    innermost = rank.data.table("sample", "frames")["frames"].str.split("\n").list.first()
+    return int(innermost.str.contains(_WAITS).sum()) / max(1, len(innermost))

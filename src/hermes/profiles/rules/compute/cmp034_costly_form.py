@@ -34,7 +34,7 @@ from hermes.knowledge.cost.tensors import shapes_of
 from hermes.knowledge.costly_forms import FORMS, CostlyForm
 from hermes.knowledge.host_work import PIECES
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.finding import Action, Blame, Cause, Finding, Gain, State
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -52,7 +52,7 @@ _PRODUCTS = re.compile(r"aten::(mm|addmm|linear|matmul|bmm)$")
 Shape = tuple[int, ...]
 
 
-@rule("CMP034", state="preview", cause=Cause.COSTLY_FORM, direct=True)
+@rule("CMP034", state="stable", cause=Cause.COSTLY_FORM, direct=True)
 def costly_form(
     job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], events: Rows[HostEvents]
 ) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def costly_form(
         )  # fmt: skip
         first = Blame(began, "operator")
         blames = (first, *(one for one in finding.blames if one != first))
-        yield replace(finding, cause=form.cause, blames=blames)
+        yield replace(finding, cause=form.cause, blames=blames, state=_state(form))
 
 
 def _pieces(job: Job, form: CostlyForm, events: Rows[HostEvents]) -> Iterator[Finding]:
@@ -87,6 +87,7 @@ def _pieces(job: Job, form: CostlyForm, events: Rows[HostEvents]) -> Iterator[Fi
     yield Finding(
         title=f"{form.cause[0].upper()}{form.cause[1:]} take {found.share:.0%} of the step{on(job, found)}",
         cause=form.cause,
+        state=_state(form),
         ranks=found.ranks,
         blames=(*(Blame(name, "operator") for name, _, _ in row.names[:1]), Blame("aten::fill_", "operator")),
         cost_ns=found.cost_ns,
@@ -96,6 +97,10 @@ def _pieces(job: Job, form: CostlyForm, events: Rows[HostEvents]) -> Iterator[Fi
         evidence=(*found.evidence, *of_events(job, row)),
         actions=(_action(form),),
     )
+
+
+def _state(form: CostlyForm) -> State:
+    return "stable" if form.seen else "preview"
 
 
 def _of(rows: Collection[int]) -> Callable[[OperatorCost], float]:
