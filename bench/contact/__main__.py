@@ -18,6 +18,7 @@ from pathlib import Path
 from bench.contact.blind.entries import ENTRIES as BLIND
 from bench.contact.blind2.entries import ENTRIES as BLIND2
 from bench.contact.blind3.entries import ENTRIES as BLIND3
+from bench.contact.blind4.entries import ENTRIES as BLIND4
 from bench.contact.entries import ENTRIES, Entry
 
 _HERE = Path(__file__).resolve().parent
@@ -27,6 +28,7 @@ ROUNDS = {
     "blind": (BLIND, _HERE / "blind" / "programs"),
     "second-blind": (BLIND2, _HERE / "blind2" / "programs"),
     "third-blind": (BLIND3, _HERE / "blind3" / "programs"),
+    "fourth-blind": (BLIND4, _HERE / "blind4" / "programs"),
 }
 _HERMES = str(Path(sys.executable).parent / "hermes")
 _START_S, _CAPTURE_S, _ANALYSIS_S = 240.0, 120.0, 120.0

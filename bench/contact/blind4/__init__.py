@@ -1,0 +1,1 @@
+"""Fourth blind round: programs and what is wrong in each."""
