@@ -210,6 +210,12 @@ def test_a_sequence_that_is_computed_anew_for_each_element_costs_all_but_the_new
     assert found.cost_ns == round(sum(40 * (1 - 1 / length) for length in range(1, 21)))
 
 
+def test_a_size_that_was_not_recorded_whole_hides_no_sequence(judged: Make, blind: Make) -> None:
+    lengths = [length for length in range(6, 121, 6) if length != 60]
+    found = only(cmp033.decoded_anew, decoding(judged, blind, lengths))
+    assert found.cost_ns == round(sum(40 * (1 - 6 / length) for length in lengths))
+
+
 @pytest.mark.parametrize(
     ("lengths", "name"),
     [(range(1, 8), "aten::addmm"), ([*range(1, 20), 25], "aten::addmm"), (range(1, 21), "aten::bmm")],

@@ -34,12 +34,14 @@ def unprofiled_gain(step: Unprofiled, gain: Gain) -> Gain:
     """The gain in such a step: from what shrinks as the whole step does, to all that the capture shows.
 
     What else the capture shows is not longer by more than the profiler can have added, and leaves no room for more.
+    Where the captured steps are longer than that explains, as on a machine that became busy, all of them is so alike.
     """
     if gain.before or step.step_ns >= step.captured_ns:
         high = min(gain.high_ns, step.step_ns)
         return replace(gain, low_ns=min(gain.low_ns, high), high_ns=high)
     low = round(gain.low_ns * step.step_ns / step.captured_ns)
-    others = max(0, step.captured_ns - gain.high_ns - round(MOST_NS.value * step.calls))
+    whole = max(0, step.captured_ns - round(MOST_NS.value * step.calls))
+    others = max(0, round((whole - gain.high_ns) * min(1.0, step.step_ns / max(1, whole))))
     high = max(low, min(gain.high_ns, step.step_ns - others))
     return replace(gain, low_ns=low, high_ns=high, method=f"{gain.method}; less what the profiler may have added")
 

@@ -23,6 +23,8 @@ _LONGEST_NAME = 60
 _SIZES = 8
 """So many sizes in even steps, each as often, are no batches of lengths that vary: of 8 of 32 lengths one choice in a
 hundred thousand is such a row (58 of 10,518,300)."""
+_MISSING = 0.125
+"""Of so many sizes a profiler may have lost a call."""
 _PRODUCTS = ("aten::addmm", "aten::mm", "aten::linear")
 
 Key = tuple[object, ...]
@@ -174,12 +176,21 @@ def new_parts(ops: Rows[OperatorCost]) -> Mapping[int, float]:
                 groups.setdefault(key, {}).setdefault(shape[axis], []).append(row)
     grown: dict[int, float] = {}
     for (_, operator, *_), rows in groups.items():
-        lengths = sorted(rows)
-        steps = {after - before for before, after in pairwise(lengths)}
-        if operator in _PRODUCTS and len(lengths) >= _SIZES and len(steps) == 1:
-            (each,) = steps
+        each = _grows_by(sorted(rows)) if operator in _PRODUCTS and len(rows) >= _SIZES else 0
+        if each:
             grown.update({id(row): each / length for length, own in rows.items() for row in own})
     return grown
+
+
+def _grows_by(lengths: Sequence[int]) -> int:
+    """By how much each length is more than the one before, few left out that were not recorded whole; 0 if it varies.
+
+    Whole numbers of each step, which is the least between two of them.
+    """
+    steps = [after - before for before, after in pairwise(lengths)]
+    each = min(steps)
+    missing = sum(step // each - 1 for step in steps)
+    return each if all(step % each == 0 for step in steps) and missing <= _MISSING * len(lengths) else 0
 
 
 def short(name: str) -> str:
