@@ -34,6 +34,14 @@ def test_a_bound_stays_a_bound() -> None:
     assert ranged(bound, [], most_ns=3_000) == bound
 
 
+def test_time_of_the_host_that_was_counted_is_no_point_either_and_a_range_of_its_own_stays() -> None:
+    counted = Gain(low_ns=1_000, high_ns=1_000, method="the host's own time", replayed=True)
+    found = ranged(counted, [], most_ns=1_050)
+    assert (found.low_ns, found.expected_ns, found.high_ns) == (750, 1_000, 1_050)
+    wide = Gain(low_ns=500, high_ns=1_000, method="the host's own time", replayed=True)
+    assert ranged(wide, [], most_ns=1_050) == wide
+
+
 def test_of_several_changes_the_least_known_counts() -> None:
     both = spread_of(["op:MatMul=0.5", "sync:none"])
     assert (both.least, both.most) == (spread_of(["sync:none"]).least, spread_of(["sync:none"]).most)

@@ -82,9 +82,18 @@ class Known:
 
 
 def ranged(gain: Gain, specs: Sequence[str], most_ns: int) -> Gain:
-    """A gain as the range that a cure of it lies in; one that was not replayed is a bound, and stays that."""
-    if not gain.replayed or not gain.low_ns or not specs:
+    """A gain as the range that a cure of it lies in; one that was not replayed is a bound, and stays that.
+
+    Time of the host that was counted, where no device runs beside it, is no surer than a change of the host's work.
+    """
+    if not gain.replayed or not gain.low_ns:
         return gain
+    if not specs:
+        host = _OF_KIND["host"]
+        if gain.low_ns <= host.least * gain.high_ns:
+            return gain
+        high = max(gain.high_ns, min(round(gain.high_ns * host.most), most_ns))
+        return replace(gain, low_ns=round(gain.high_ns * host.least), high_ns=high, middle_ns=gain.expected_ns)
     spread = spread_of(specs)
     high = max(min(round(gain.low_ns * spread.most), most_ns), min(gain.low_ns, most_ns))
     return replace(gain, low_ns=round(min(gain.low_ns, high) * spread.least), high_ns=high, middle_ns=gain.expected_ns)
