@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hermes.inside.wire.control import Slot
     from hermes.inside.wire.rundir import Job
-    from hermes.jobs.captures import Asked
+    from hermes.jobs.api import captures
 
 
 @click.command("profile")
@@ -183,7 +183,7 @@ def _without_hermes(folder: Path, *, replace: bool, **asked: Any) -> None:
     print(f"torch_npu answers nothing: what it records appears below {ask.out}, if the job watches that folder")
 
 
-def _asked(asked: Asked) -> None:
+def _asked(asked: captures.Asked) -> None:
     first = asked.request.start_step
     print(f"{asked.job.id}: steps {first} to {first + asked.request.steps - 1}", flush=True)
 
