@@ -7,6 +7,7 @@ from hermes.model.tables.columns import RANK as _RANK
 from hermes.model.tables.columns import START as _START
 from hermes.model.tables.columns import STEP as _STEP
 from hermes.model.tables.communication import COMM_LINK, COMM_OP, COMM_REPORTED, COMM_TASK, COMM_TRAFFIC
+from hermes.model.tables.looks import SAMPLE, THREAD_RUN
 from hermes.model.tables.schema import Column, Table
 
 RUNTIME_KINDS = ("acl", "node", "model", "hccl", "runtime", "driver")
@@ -225,32 +226,6 @@ _GC = Table(
     (_RANK, Column("tid", "int", "Thread.", null="not recorded"), _START, _DUR),
 )
 
-_SAMPLE = Table(
-    "sample",
-    "where the stepping thread stood when a capture of Hermes looked, in it and in the steps before",
-    (
-        _RANK,
-        Column("ts_ns", "int", "Moment; before the first step for steps without the profiler.", "ns"),
-        Column("frames", "text", "Python frames, innermost first, one a line: `file(line): function`."),
-        Column("long", "int", "1 in a step that is longer than others at an even distance, else 0."),
-    ),
-)
-
-_THREAD_RUN = Table(
-    "thread_run",
-    "where a thread beside the stepping one stood when a capture of Hermes looked and it had been on a core",
-    (
-        _RANK,
-        Column("thread", "int", "Number of the thread in the capture."),
-        Column("name", "text", "Name of the thread; empty where it had ended."),
-        Column("cpu_ns", "int", "Time of the thread on a core while it was looked at.", "ns"),
-        Column("wall_ns", "int", "Time of all looks.", "ns"),
-        Column("seen", "int", "Looks at which the thread stood there."),
-        Column("looks", "int", "Looks at all threads in all."),
-        Column("frames", "text", "Python frames, innermost first, one a line: `file(line): function`."),
-    ),
-)
-
 _SETTING = Table(
     "setting",
     "one setting of a rank",
@@ -396,8 +371,8 @@ TABLES: dict[str, Table] = {
         _ALLOCATION,
         _COUNTER,
         _GC,
-        _SAMPLE,
-        _THREAD_RUN,
+        SAMPLE,
+        THREAD_RUN,
         _SETTING,
         _GROUP,
         _STEP_REPORTED,
