@@ -15,6 +15,7 @@ from hermes.inside.wire.rundir import Job, jobs
 from hermes.jobs.alarms_in_step_log import detect_in
 from hermes.jobs.captures import Asked, Wish, answers, ask, finished
 from hermes.jobs.detect.causes import Cause
+from hermes.model.finding import Finding
 from hermes.model.report import Report
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
@@ -30,6 +31,7 @@ _LEAST_WATCHED, _FEWEST_WATCHED = 60, 25
 _ANSWER_S = 60.0
 """So long steps go on until a capture is answered: of short ones thousands may go by."""
 _CASES = {rule.code: rule.cases for rule in ALL}
+_CAUSES = {rule.code: rule.cause for rule in ALL}
 _OF_CAUSE = {rule.cause: rule.cases for rule in ALL}
 """A finding may name the cause of another rule, as longer steps do in which workers are started."""
 
@@ -88,6 +90,11 @@ def diagnosed(folder: Path) -> tuple[Named, ...]:
     return named_in(analyze(load([folder], Cache(folder.with_name(f"{folder.name}-cache")))))
 
 
+def _cases(finding: Finding) -> tuple[str, ...]:
+    others = () if finding.cause is _CAUSES[finding.code] else _OF_CAUSE.get(finding.cause, ())
+    return tuple(dict.fromkeys((*_CASES[finding.code], *others)))
+
+
 def named_in(report: Report) -> tuple[Named, ...]:
     """The findings of a report, each with the case that the plan took for it."""
     # Of the mean step: what comes each so many steps is in no typical one.
@@ -100,7 +107,7 @@ def named_in(report: Report) -> tuple[Named, ...]:
     return tuple(
         Named(
             code=finding.code,
-            cases=tuple(dict.fromkeys((*_CASES[finding.code], *_OF_CAUSE.get(finding.cause, ())))),
+            cases=_cases(finding),
             case=taken.get(finding.code, ""),
             confidence=finding.confidence,
             gain=finding.gain.expected_ns / window if window else 0.0,

@@ -26,9 +26,9 @@ QUOTA_BYTES = 10_000_000_000
 MANIFEST = "capture.json"
 _LEAD_NS = 500_000_000
 _LEAD_STEPS = 3
-_LATELY = 3
 _LEADS = (1, 10, 100)
 """How many times as far ahead a capture is asked for, the first time and where all ranks had passed its first step."""
+_LATELY = 3
 """Steps that tell how long the next ones take: after an alarm those before it are of another length."""
 _PATIENCE_NS = 20_000_000_000
 """So long a capture waits for the next of the steps that are longer at an even distance."""

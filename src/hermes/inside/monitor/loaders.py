@@ -37,13 +37,14 @@ class Loaders:
         their first batches took, a step. Empty where nothing is told.
         """
         meter = self._meter
-        kept, meter.kept = meter.kept, None
+        batches = told_of(meter.kept or ())
+        meter.kept = None
         every = meter.count - self._since
         for many in (steps, every):
             starts = [ns for count, ns in meter.starts if count >= meter.count - many]
             if starts and 0 < many <= every:
-                return told_of(kept or ()) | {"loader_starts": len(starts), "loader_start_ns": sum(starts) // many}
-        return told_of(kept or ())
+                return batches | {"loader_starts": len(starts), "loader_start_ns": sum(starts) // many}
+        return batches
 
     def end(self) -> None:
         """Keep no more, and let go of what was kept."""

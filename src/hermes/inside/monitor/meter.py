@@ -145,9 +145,8 @@ class Meter:
     def first_batch(self, ns: int) -> None:
         """So long the loop waited for the first batch of workers that were started."""
         self.fresh = False
-        if self.starts:
-            count, start_ns = self.starts[-1]
-            self.starts[-1] = (count, start_ns + ns)
+        count, start_ns = self.starts[-1]
+        self.starts[-1] = (count, start_ns + ns)
 
     def tally(self, batch: object) -> None:
         """Add the extent of a batch; one that tells none makes the sum unknown."""

@@ -42,34 +42,40 @@ class Lines(threading.Thread):
         self._samples: list[tuple[int, int]] = []
         self._moved = self._looks = 0
         self._others: dict[int, _Other] = {}
-        self._began_ns = self._ended_ns = time.monotonic_ns()
+        self._began_ns = self._looked_ns = time.monotonic_ns()
 
     def run(self) -> None:
         """Look until it is told to end, or has seen enough."""
-        until = time.monotonic_ns() + _LONGEST_NS
         with contextlib.suppress(Exception):
-            while len(self._samples) < _MOST and time.monotonic_ns() < until and not self._ended.wait(self._every_s):
-                frames = sys._current_frames()
-                frame = frames.get(self._thread)
-                if frame is None:
-                    return
-                self._beside(frames)
-                at, now = (id(frame), frame.f_lasti), time.time_ns()
-                self._take(now, frame)
-                # Frames that are held would keep what they hold alive.
-                frames.clear()
-                del frame
-                time.sleep(_AGAIN_S)
-                frame = sys._current_frames().get(self._thread)
-                self._moved += frame is not None and at != (id(frame), frame.f_lasti)
-                if frame is not None and time.time_ns() - now > _LATE_NS:
-                    # A call that kept the interpreter to itself has just ended: it stands where the thread is now.
-                    self._take(time.time_ns(), frame)
-                del frame
+            self._look()
+        # No other thread closes them: their numbers may be those of other files by then.
+        for other in self._others.values():
+            other.close()
+
+    def _look(self) -> None:
+        until = time.monotonic_ns() + _LONGEST_NS
+        while len(self._samples) < _MOST and time.monotonic_ns() < until and not self._ended.wait(self._every_s):
+            frames = sys._current_frames()
+            frame = frames.get(self._thread)
+            if frame is None:
+                return
+            self._beside(frames)
+            at, now = (id(frame), frame.f_lasti), time.time_ns()
+            self._take(now, frame)
+            # Frames that are held would keep what they hold alive.
+            frames.clear()
+            del frame
+            time.sleep(_AGAIN_S)
+            frame = sys._current_frames().get(self._thread)
+            self._moved += frame is not None and at != (id(frame), frame.f_lasti)
+            if frame is not None and time.time_ns() - now > _LATE_NS:
+                # A call that kept the interpreter to itself has just ended: it stands where the thread is now.
+                self._take(time.time_ns(), frame)
+            del frame
 
     def _beside(self, frames: dict[int, FrameType]) -> None:
         """Where the other threads stand that were on a core since the look before."""
-        self._looks += 1
+        self._looks, self._looked_ns = self._looks + 1, time.monotonic_ns()
         for thread, frame in frames.items():
             if thread in (self._thread, self.ident):
                 continue
@@ -93,11 +99,7 @@ class Lines(threading.Thread):
 
     def end(self) -> None:
         """Take no more looks."""
-        if not self._ended.is_set():
-            self._ended.set()
-            self._ended_ns = time.monotonic_ns()
-            for other in list(self._others.values()):
-                other.close()
+        self._ended.set()
 
     @property
     def python(self) -> float | None:
@@ -113,14 +115,14 @@ class Lines(threading.Thread):
         others = [
             {
                 "name": names.get(number, "")[:_LONGEST_NAME], "cpu_ns": one.cpu_ns,
-                "seen": [[_texts(stack, roots), many] for stack, many in one.seen.items()],
+                "seen": [[_texts(stack, roots), many] for stack, many in list(one.seen.items())],
             }
             for number, one in list(self._others.items())
             if one.seen and not names.get(number, "").startswith("hermes-")
         ]  # fmt: skip
         return {
             "every_ns": round(self._every_s * 1e9), "stacks": stacks, "samples": samples,
-            "looks": self._looks, "wall_ns": max(0, self._ended_ns - self._began_ns), "threads": others,
+            "looks": self._looks, "wall_ns": self._looked_ns - self._began_ns, "threads": others,
         }  # fmt: skip
 
 
@@ -157,8 +159,7 @@ class _Other:
         return self._last_ns - self._first_ns
 
     def close(self) -> None:
-        """Read a last time, and close the file."""
-        self.ran()
+        """Look no more."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

@@ -176,15 +176,15 @@ def _found_nothing(given: Grounds, split: StepSplit, step_ns: int) -> str:
     """Where the time is spent, and what most of it is: that a rule found nothing says little beside it."""
     most, idle = _most(given, split, step_ns), _beside(given, split)
     what = next(_what(given, most), "") if most else ""
-    if idle is not None and idle is not most and idle.own_ns - idle.wait_ns >= NOTABLE.value * step_ns > 0:
-        what = f"{min((idle.own_ns - idle.wait_ns) / step_ns, 1.0):.0%} is {idle.said}, which trains nothing"
+    if idle is not None and idle is not most and idle.worked_ns >= NOTABLE.value * step_ns > 0:
+        what = f"{min(idle.worked_ns / step_ns, 1.0):.0%} is {idle.said}, which trains nothing"
     return f"{_spent(given, split, step_ns)}{f'; {what}' if what else _nothing(given)}"
 
 
 def _beside(given: Grounds, split: StepSplit) -> CodeLine | None:
     """Of the functions of the user's that train nothing the one that takes most."""
     own = [row for row in given.lines if row.rank == split.rank and row.place and beside_training(row)]
-    return max(own, key=lambda row: row.own_ns - row.wait_ns, default=None)
+    return max(own, key=lambda row: row.worked_ns, default=None)
 
 
 def _what(given: Grounds, most: CodeLine) -> Iterator[str]:

@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-import polars as pl
-
-from hermes.knowledge.host_settings import BEFORE
 from hermes.knowledge.host_work import DATA, STARTING, reason_of
 from hermes.knowledge.input_work import END_FRAME, EPOCH_FRAME
 from hermes.knowledge.user_code import frame_of, is_own
 from hermes.model.code_measures import LongSteps
 from hermes.profiles.measure.code.samples import told_of
+from hermes.profiles.measure.host.settings import told_before
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 _STARTS = re.compile(f"{EPOCH_FRAME}|{END_FRAME}")
@@ -68,13 +66,8 @@ class _Looks:
 @per_rank(LongSteps, needs={"setting": ("source", "name", "value")})
 def long_steps_of(rank: RankTables) -> LongSteps | None:
     """None where the capture says of no such steps."""
-    setting = rank.table("setting")
-    rows = setting.filter((pl.col("source") == BEFORE) & pl.col("name").str.starts_with("long_"))
-    told = {
-        str(name).removeprefix("long_"): int(value)
-        for name, value in rows.select("name", "value").iter_rows()
-        if value is not None and value.isdecimal()
-    }
+    before = told_before(rank.table("setting"))
+    told = {name.removeprefix("long_"): value for name, value in before.items() if name.startswith("long_")}
     if not {"period", "last", "count", "of", "usual_ns", "extra_ns", "share_ppm"} <= told.keys() or told["period"] < 2:
         return None
     found = LongSteps(

@@ -36,14 +36,16 @@ def unused_gradients_of(rank: RankTables) -> UnusedGradients | None:
     """None where all are used, or where shapes do not tell all that the optimizers work on."""
     host_op = rank.table("host_op")
     updates = host_op.filter((pl.col("kind") != "python") & pl.col("name").str.contains(_STEP)).sort("start_ns")
+    gradients = host_op.filter(pl.col("name") == _GRADIENT).sort("start_ns")
+    if updates.height < _LEAST or not gradients.height:
+        return None
     ops = host_op.filter((pl.col("kind") == "op") & pl.col("name").str.starts_with("aten::"))
     around = enclosing(updates, ops)
     inside = ops.with_columns(around.alias("update")).filter(around.is_not_null())
-    gradients = host_op.filter(pl.col("name") == _GRADIENT).sort("start_ns")
     lists = inside.filter(pl.col("name").str.contains(_LISTS))["shapes"].fill_null("")
     # A list of single numbers, as counters of steps are, has no shapes where others have.
     unknown = bool(len(lists)) and not (lists != "").any()
-    if updates.height < _LEAST or not gradients.height or not inside.height or unknown:
+    if not inside.height or unknown:
         return None
     passes = outermost(host_op.filter(pl.col("name").str.contains("run_backward"))).sort("start_ns")
     used = _used(inside, updates.height)
@@ -58,7 +60,7 @@ def unused_gradients_of(rank: RankTables) -> UnusedGradients | None:
     tails = _tails(passes, gradients["start_ns"].to_numpy(), unused)
     steps = max(1, rank.table("step").height or updates.height)
     found = rank.once(attribution_of)
-    worst = passes.filter(pl.Series(tails > 0, dtype=pl.Boolean)) if len(tails) else passes.clear()
+    worst = passes.filter(pl.Series(tails > 0, dtype=pl.Boolean))
     return UnusedGradients(
         rank=rank.rank, kept=int((~unused).sum()) / steps, unused=int(unused.sum()) / steps,
         tail_ns=int(tails.sum()) // steps, optimizer_steps=updates.height,

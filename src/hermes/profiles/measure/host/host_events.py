@@ -10,7 +10,6 @@ import polars as pl
 
 from hermes.base.intervals import Intervals
 from hermes.base.nesting import enclosing
-from hermes.knowledge.host_settings import BEFORE
 from hermes.knowledge.host_work import (
     ALLOCATION,
     BUCKETS,
@@ -38,6 +37,7 @@ from hermes.knowledge.input_work import FRAMES
 from hermes.model.host_measures import AllocatorCalls, Before, Contention, HostEvents, Shapes
 from hermes.model.measures import StepSplit
 from hermes.profiles.measure.host.calls import named, of_threads, outermost, spans
+from hermes.profiles.measure.host.settings import told_before
 
 _COLLECTING = "<built-in function collect>"
 _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
@@ -311,8 +311,7 @@ def before(rank: int, setting: pl.DataFrame, calls: float, captured_ns: int = 0)
     `calls` are the `records` of a step, which took `captured_ns` (0: not known): where steps before were longer, most
     of that by page faults that captured ones did not have, these cost at least as much as is missing.
     """
-    told = dict(setting.filter(pl.col("source") == BEFORE).select("name", "value").iter_rows())
-    known = {name: int(value) for name, value in told.items() if value is not None and value.isdecimal()}
+    known = told_before(setting)
     if not known.get("steps") or not known.get("step_ns"):
         return None
     return Before(

@@ -26,6 +26,12 @@ def settings_in(rank: int, setting: pl.DataFrame) -> RankSettings:
     return RankSettings(rank=rank, values=tuple(row for row in rows if row[1] not in _OWN and row[0] != BEFORE))
 
 
+def told_before(setting: pl.DataFrame) -> dict[str, int]:
+    """What a capture of Hermes says of the steps before it, by name; what is no whole number is left out."""
+    rows = setting.filter(pl.col("source") == BEFORE).select("name", "value").drop_nulls()
+    return {str(name): int(value) for name, value in rows.iter_rows() if value.isdecimal()}
+
+
 def settings(by_rank: Sequence[RankSettings]) -> tuple[SettingValues, ...]:
     """All settings of all ranks: first those in which ranks differ, then by source and name."""
     found: dict[tuple[str, str], dict[str | None, list[int]]] = {}

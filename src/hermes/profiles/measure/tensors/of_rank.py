@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from hermes.knowledge.host_settings import BEFORE
 from hermes.model.tensor_measures import DenseTable, KeptConcat, MixedLayouts, Padding
+from hermes.profiles.measure.host.settings import told_before
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.steps.breakdown import splits_of
 from hermes.profiles.measure.steps.device import busy_of
@@ -26,13 +26,7 @@ def calls_of(rank: RankTables) -> pl.DataFrame:
 @per_rank(Padding, needs={"setting": ("source", "name", "value")})
 def padding_of(rank: RankTables) -> tuple[Padding, ...]:
     """Batches that were padded."""
-    setting = rank.table("setting").filter((pl.col("source") == BEFORE) & pl.col("name").str.starts_with("batch"))
-    told = {
-        str(name): int(value)
-        for name, value in setting.select("name", "value").iter_rows()
-        if value is not None and value.isdecimal()
-    }
-    return tuple(padding.padding(rank.rank, rank.once(calls_of), told))
+    return tuple(padding.padding(rank.rank, rank.once(calls_of), told_before(rank.table("setting"))))
 
 
 @per_rank(DenseTable)

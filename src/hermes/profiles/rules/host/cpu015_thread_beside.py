@@ -50,23 +50,22 @@ def thread_beside(
 ) -> Iterator[Finding]:
     """At most one finding, of the thread that costs most."""
     steps = mean_steps(job)
-    costs: dict[int, tuple[int, ThreadRuns]] = {}
-    lengths: dict[int, int] = {}
+    costs: dict[int, tuple[int, int, ThreadRuns, Before]] = {}
     for row in threads:
         captured, before = steps.get(row.rank), before_of(unprofiled, row.rank)
         if not captured or before is None or before.cpu_ns is None or not before.step_ns:
             continue
         # No profiler makes a step shorter: what is counted is part of a step without it.
-        step_ns = lengths[row.rank] = min(captured, before.step_ns)
+        step_ns = min(captured, before.step_ns)
         still = max(0.0, 1 - before.cpu_ns / before.step_ns - row.waits)
         ns = round(min(row.on_core, still) * step_ns)
         ns = min(ns, idle_of(free, row.rank)) if has_device(job, row.rank) else ns
-        if by_share(LIMIT, ns / step_ns) and ns > costs.get(row.rank, (0, row))[0]:
-            costs[row.rank] = (ns, row)
+        if by_share(LIMIT, ns / step_ns) and ns > costs.get(row.rank, (0,))[0]:
+            costs[row.rank] = (ns, step_ns, row, before)
     if not costs:
         return
-    cost, row = max(costs.values(), key=lambda one: (one[0], -one[1].rank))
-    ranks, share = tuple(sorted(costs)), cost / lengths[row.rank]
+    cost, step_ns, row, before = max(costs.values(), key=lambda one: (one[0], -one[2].rank))
+    ranks, share = tuple(sorted(costs)), cost / step_ns
     name = f" `{row.name}`" if row.name else ""
     where = f", at {row.line}" if row.line else ""
     yield Finding(
@@ -81,21 +80,19 @@ def thread_beside(
         evidence=(
             fact(job, row.rank, "the thread on a core", row.on_core, "of the time", LIMIT.value),
             fact(job, row.rank, "stepping thread in a wait for others", row.waits, "of the looks"),
-            *_counted(job, row, unprofiled),
+            *_counted(job, row.rank, before),
         ),
         lines=(row.line,) if row.line else (),
         actions=(_WAIT,),
     )
 
 
-def _counted(job: Job, row: ThreadRuns, unprofiled: Rows[Before]) -> Iterator[Evidence]:
-    before = before_of(unprofiled, row.rank)
-    if before is not None and before.cpu_ns is not None:
-        still = max(0, before.step_ns - before.cpu_ns)
-        yield fact(job, row.rank, "stepping thread on no core", still, "ns a step", source=BEFORE_IT)
-    if before is not None and before.delay_ns is not None:
+def _counted(job: Job, rank: int, before: Before) -> Iterator[Evidence]:
+    still = max(0, before.step_ns - (before.cpu_ns or 0))
+    yield fact(job, rank, "stepping thread on no core", still, "ns a step", source=BEFORE_IT)
+    if before.delay_ns is not None:
         waited = "stepping thread ready, and on no core"
-        yield fact(job, row.rank, waited, before.delay_ns, "ns a step", source=BEFORE_IT)
+        yield fact(job, rank, waited, before.delay_ns, "ns a step", source=BEFORE_IT)
 
 
 _WAIT = Action(
