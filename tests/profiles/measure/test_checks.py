@@ -68,6 +68,15 @@ def test_padding_is_what_an_embedding_gets_beyond_what_was_there() -> None:
     assert by_rank((row,)) == {0: row}
 
 
+def test_batches_that_a_capture_looked_at_tell_of_padding_that_no_operator_made() -> None:
+    told = {"batches": 2, "batch_samples": 4, "batch_tokens": 320, "batch_padding": 240}
+    table = lookups(("aten::embedding", "100,8;4,40;;;", "float;long int;Scalar;Scalar;Scalar"))
+    (row,) = padding(0, table, told)
+    assert (row.samples, row.before, row.after, wasted(row)) == (4, 40.0, 160.0, 0.75)
+    # What no embedding gets is none.
+    assert list(padding(0, table, {**told, "batch_samples": 5})) == []
+
+
 def test_sequences_that_are_padded_together_are_a_batch() -> None:
     table = lookups(("aten::pad_sequence", "3;5;4;;", "TensorList;Scalar;Scalar"),
                     ("aten::embedding", "9,2;3,5;;;", "float;long int;Scalar;Scalar;Scalar"))  # fmt: skip

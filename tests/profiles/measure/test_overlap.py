@@ -6,6 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes.knowledge.host_work import WORK_WAIT
 from hermes.model.overlap_measures import StepOverlap
 from hermes.profiles.measure.steps.breakdown import step_splits
 from hermes.profiles.measure.steps.overlap import step_overlap
@@ -103,7 +104,8 @@ def test_what_the_window_has_none_of_is_named() -> None:
     assert compute.overlap is None
 
 
-def test_on_a_machine_without_accelerator_the_operators_hide_communication() -> None:
+def alone(name: str = "") -> StepOverlap:
+    """A step without a device; in its third and fourth microsecond a call of this name is open inside the operator."""
     tables = draw("""
         rank0.step     [######]
         rank0.host     HHHH....
@@ -111,8 +113,24 @@ def test_on_a_machine_without_accelerator_the_operators_hide_communication() -> 
     """)
     comm = tables["comm_op"].with_columns(pl.lit("gloo").alias("library"), pl.lit(None, dtype=pl.String).alias("group"))
     split = step_splits("cpu", tables["step"], tables["kernel"].clear(), comm)[0]
-    found = step_overlap(split, tables["kernel"].clear(), comm, tables["host_op"], tables["gc"], {})
-    assert parts(found) == {"communication group not recorded": (4, 2, 2), "host": (4, 4, 2)}
+    host = tables["host_op"]
+    inner = host.filter(pl.col("kind") == "op").head(1)
+    for one in ("c10d::allreduce_", name) if name else ():
+        row = inner.with_columns(
+            pl.lit("python").alias("kind"), pl.lit(one).alias("name"), pl.col("start_ns") + 2_000,
+            pl.lit(2_000).cast(pl.Int64).alias("dur_ns"),
+        )  # fmt: skip
+        host = pl.concat([host, row])
+    return step_overlap(split, tables["kernel"].clear(), comm, host, tables["gc"], {})
+
+
+def test_on_a_machine_without_accelerator_the_operators_hide_communication() -> None:
+    assert parts(alone()) == {"communication group not recorded": (4, 2, 2), "host": (4, 4, 2)}
+
+
+def test_a_wait_for_other_ranks_hides_no_communication_there() -> None:
+    found = parts(alone(f"{WORK_WAIT}_builtins.record object at 0x7f>"))
+    assert found == {"communication group not recorded": (4, 4, 4), "host": (2, 2, 2)}
 
 
 ROWS = st.text("A.B", min_size=12, max_size=12)

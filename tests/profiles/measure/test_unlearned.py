@@ -104,10 +104,10 @@ def test_gradients_of_shapes_that_no_optimizer_works_on_cost_what_comes_behind_t
     assert (row.kept, row.unused, row.tail_ns) == (1, 1, 250_000)
 
 
-def other(at: float, *, zero: bool, shape: tuple[int, ...] = (64, 64)) -> Iterator[Event]:
+def other(at: float, *, zero: float | None, shape: tuple[int, ...] = (64, 64)) -> Iterator[Event]:
     """A second network that learns behind the first, on the shape whose gradient the first pass has computed, too."""
-    if zero:
-        yield event("user_annotation", "Optimizer.zero_grad#SGD.zero_grad", at + 620, 5)
+    if zero is not None:
+        yield event("user_annotation", "Optimizer.zero_grad#SGD.zero_grad", at + zero, 5)
     yield python("train.py(40): paints", at + 640, 150)
     yield python("<built-in method run_backward of Engine>", at + 650, 100)
     yield op("torch::autograd::AccumulateGrad", at + 700, 5, *shape)
@@ -115,18 +115,28 @@ def other(at: float, *, zero: bool, shape: tuple[int, ...] = (64, 64)) -> Iterat
     yield op("aten::add_", at + 765, 10, *shape)
 
 
-@pytest.mark.parametrize("zero", [True, False])
+@pytest.mark.parametrize("zero", [620, 110, None], ids=["between", "before both", "never"])
 def test_gradients_that_are_set_to_zero_before_their_optimizer_steps_are_thrown_away(
-    tmp_path: Path, zero: bool
+    tmp_path: Path, zero: float | None
 ) -> None:
     row = unused_gradients_of(rank(tmp_path, lambda at, number: other(at, zero=zero)))
-    if not zero:
+    if zero != 620:
         # Without zeros in between the second pass adds to them.
         assert row is None
         return
     assert row is not None
     assert (row.kept, row.unused, row.tail_ns, row.dropped) == (2, 1, 250_000, True)
     assert row.line == "train.py:30 `main`"
+
+
+def test_of_tensors_of_one_shape_as_many_are_used_as_an_optimizer_updates(tmp_path: Path) -> None:
+    def twin(at: float, number: int) -> Iterator[Event]:
+        """A layer of the backbone has the shape of the head's."""
+        yield op("torch::autograd::AccumulateGrad", at + 300, 5, 4, 2)
+
+    row = unused_gradients_of(rank(tmp_path, twin))
+    assert row is not None
+    assert (row.kept, row.unused, row.tail_ns) == (1, 2, 250_000)
 
 
 @pytest.mark.parametrize("shapes", [True, False])

@@ -54,6 +54,11 @@ def test_python_of_a_function_is_a_finding_with_its_line() -> None:
     assert "Python, 40% of the step, in 2 calls" in found.title
 
 
+def test_an_expression_is_told_with_the_function_that_it_stands_in() -> None:
+    row = hot(python_ns=400, function="<genexpr>", caller="train.py:20 `features`")
+    assert only(own_function, job(row)).lines == ("train.py:24 `<genexpr>`", "train.py:20 `features`")
+
+
 def test_the_line_at_which_it_was_seen_stands_for_the_function() -> None:
     found = only(own_function, job(hot(python_ns=400, lines=(("train.py:26", 0.9),))))
     assert found.lines == ("train.py:26 `features`",)

@@ -83,7 +83,8 @@ def test_without_device_tasks_the_longest_step_of_the_host_is_judged_and_it_is_s
 def test_a_step_without_a_loss_is_said_to_be_spent_in_the_function_that_takes_most_of_it() -> None:
     line = replace(ROW, rank=2, place="train.py:36", function="distances", own_ns=4_000_000, backward_ns=3_000_000)
     small = replace(line, function="small", own_ns=1_000_000, backward_ns=0)
-    grounds = Grounds(splits=(blind(10_000_000, rank=2),), lines=(small, line))
+    waits = replace(line, function="average", own_ns=9_000_000, wait_ns=8_000_000, backward_ns=0)
+    grounds = Grounds(splits=(blind(10_000_000, rank=2),), lines=(small, waits, line))
     assert judge(grounds).sentence.startswith(
         "Step 10 ms: 70% is train.py:36 `distances` with the operators it calls; "
     )

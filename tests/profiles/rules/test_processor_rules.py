@@ -721,6 +721,9 @@ def test_waits_for_workers_that_were_started_are_no_waits_for_slow_ones(
     assert only(io002.slow_workers, judged([blind()], host=host)).cost_ns == 320
     started = replace(host, before=(replace(before, start_ns=300, starts=1),))
     assert silent(io002.slow_workers, judged([blind()], host=started))
+    # Nor are the cores that they take by starting.
+    mostly = replace(host, before=(replace(before, start_ns=200, starts=1, delay_ns=300, cpu_ns=400),))
+    assert only(io002.slow_workers, judged([blind()], host=mostly)).cost_ns == 120
 
 
 # Another thread -----------------------------------------------------------------------------------------------------
