@@ -47,11 +47,14 @@ def unused_gradients_of(rank: RankTables) -> UnusedGradients | None:
     unknown = bool(len(lists)) and not (lists != "").any()
     if not inside.height or unknown:
         return None
-    passes = outermost(host_op.filter(pl.col("name").str.contains("run_backward"))).sort("start_ns")
     used = _used(inside, updates.height)
-    dropped = _dropped(host_op, passes, updates, gradients, used)
     every = frozenset(shape for one in used for shape in one)
     never = np.array([text not in every for text in gradients["shapes"].fill_null("").to_list()], dtype=bool)
+    # Where all steps work on the same, as those of one optimizer do, the next one uses what any does.
+    if not never.any() and all(one.keys() == every for one in used):
+        return None
+    passes = outermost(host_op.filter(pl.col("name").str.contains("run_backward"))).sort("start_ns")
+    dropped = _dropped(host_op, passes, updates, gradients, used)
     unused = never | dropped
     if unused.any():
         unused |= _beyond(passes, updates, gradients, used, unused)
