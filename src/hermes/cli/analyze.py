@@ -126,10 +126,14 @@ def run(
 def _import_the_rest() -> None:
     """Load what comes after the reading; what fails here fails again where it is needed, and says so there."""
     with contextlib.suppress(ImportError):
-        from hermes.profiles.api import analyze  # noqa: F401 - it is to be loaded
+        from hermes.profiles.api import prepare
         from hermes.report.html import template
 
+        prepare()
         template()
+        import rich.console  # noqa: F401 - it is to be loaded
+
+        import hermes.report.text  # noqa: F401 - so is this
 
 
 def _write(report: Report, out: Path, language: str, *, sheets: bool) -> list[str]:

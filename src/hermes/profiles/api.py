@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hermes.profiles.measure.path.flame import flame as flame
     from hermes.profiles.pipeline.analyze import analyze as analyze
     from hermes.profiles.pipeline.analyze import outlined as outlined
+    from hermes.profiles.pipeline.analyze import prepare as prepare
     from hermes.profiles.pipeline.whatif import step_of as step_of
     from hermes.profiles.query import query as query
     from hermes.profiles.query import sizes as sizes
@@ -73,6 +74,7 @@ _HOMES = {
     "literal": "hermes.profiles.read.query",
     "load": "hermes.profiles.load",
     "outlined": "hermes.profiles.pipeline.analyze",
+    "prepare": "hermes.profiles.pipeline.analyze",
     "parse": "hermes.profiles.whatif.changes",
     "predict": "hermes.profiles.whatif.replay",
     "predictions": "hermes.profiles.whatif.replay",

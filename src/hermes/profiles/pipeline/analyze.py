@@ -51,7 +51,7 @@ from hermes.profiles.pipeline.report_bounds import longest, merged_top
 from hermes.profiles.pipeline.stage_boxes import stage_boxes
 from hermes.profiles.roles import role_times
 from hermes.profiles.rules.judge import Grounds, find_all, judge
-from hermes.store.kept import Kept
+from hermes.store.kept import Kept, code
 from hermes.store.rank_data import RankData
 from hermes.store.rows import dumps
 from hermes.version import __version__
@@ -63,6 +63,12 @@ class _LostRanksError(Exception):
     def __init__(self, lost: Sequence[Lost]) -> None:
         super().__init__()
         self.lost = lost
+
+
+def prepare() -> None:
+    """Load what every analysis needs beside its input, so that it may be done while that is read."""
+    load_all()
+    code()
 
 
 def analyze(loaded: Loaded, *, stretches: int = STRETCHES, engine: Engine | None = None) -> Report:

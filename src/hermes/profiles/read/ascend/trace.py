@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from hermes.profiles.read.assign_rows_to_steps import own_host
-from hermes.profiles.read.chrome import Scan, scan
+from hermes.profiles.read.chrome import Scan, scan, sparse_sql
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.query import fetched, one
 from hermes.profiles.read.sink import Sink
@@ -37,9 +37,12 @@ _SERIES = (
     "Bandwidth",
     "Usage(%)",
 )
+# Of copies and of collectives, which are few beside host calls and samples.
+_SPARSE = (
+    "labels", "data size(Byte)", "size(B)", "memcpy direction", "operation", "data_type", "alg_type", "count",
+)  # fmt: skip
 _ARGUMENTS = (
     "name",
-    "labels",
     "Sequence number",
     "Fwd thread id",
     "Input Dims",
@@ -50,13 +53,6 @@ _ARGUMENTS = (
     "Task Type",
     "Physic Stream Id",
     "Task Id",
-    "data size(Byte)",
-    "size(B)",
-    "memcpy direction",
-    "operation",
-    "data_type",
-    "alg_type",
-    "count",
     "src rank",
     "dst rank",
     "transport type",
@@ -64,10 +60,11 @@ _ARGUMENTS = (
     "link type",
     "stream id",
     "acc_id",
+    *_SPARSE,
 )
 _INTEGERS = (
     "Sequence number", "Fwd thread id", "connection_id", "Physic Stream Id", "Task Id",
-    "data size(Byte)", "size(B)", "count", "src rank", "dst rank", "size(Byte)", "stream id",
+    "src rank", "dst rank", "size(Byte)", "stream id",
 )  # fmt: skip
 # "None" as the writer has it; 2^64 - 1 fits no integer here and is null already.
 _NONE = "4294967295, -1"
@@ -93,7 +90,7 @@ def read_trace(path: Path, sink: Sink, pool: Executor) -> Trace:
 
     `pool` reads what the host did beside what the device did, and the counters beside what is done then.
     """
-    scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES, integers=_INTEGERS)
+    scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES, integers=_INTEGERS, sparse=_SPARSE)
     con = scanned.con
     _processes(con, scanned)
     step = _steps(con, sink)
@@ -110,10 +107,10 @@ def read_trace(path: Path, sink: Sink, pool: Executor) -> Trace:
 def _processes(con: duckdb.DuckDBPyConnection, scanned: Scan) -> None:
     """The events, and the name of each process."""
     con.execute(f"CREATE VIEW event AS SELECT * REPLACE (coalesce(name, '') AS name) FROM {scanned.events}")
-    con.execute("""
+    con.execute(f"""
         CREATE TEMP TABLE process AS
         SELECT pid, any_value(args."name") FILTER (name = 'process_name') AS process,
-               TRY_CAST(nullif(regexp_extract(any_value(args."labels") FILTER (name = 'process_labels'),
+               TRY_CAST(nullif(regexp_extract(any_value({sparse_sql("labels")}) FILTER (name = 'process_labels'),
                    '^NPU (\\d+)$', 1), '') AS BIGINT) AS device_id
         FROM event WHERE ph = 'M' GROUP BY pid;
     """)
@@ -270,16 +267,16 @@ def _device_views(con: duckdb.DuckDBPyConnection) -> None:
                coalesce(args."Physic Stream Id", TRY_CAST(e.tid AS BIGINT)) AS stream,
                ts_ns AS start_ns, e.dur_ns, args."Task Id" AS task_id,
                args."connection_id" AS correlation, launch_ns,
-               coalesce(args."data size(Byte)", args."size(B)") AS bytes,
-               coalesce(args."memcpy direction", args."operation") AS direction
+               TRY_CAST(coalesce({sparse_sql("data size(Byte)")}, {sparse_sql("size(B)")}) AS BIGINT) AS bytes,
+               coalesce({sparse_sql("memcpy direction")}, {sparse_sql("operation")}) AS direction
         FROM event e JOIN process USING (pid) LEFT JOIN launch ON launch.pid = e.pid AND launch.tid = e.tid
             AND launch.start_ns = e.ts_ns
         WHERE ph = 'X' AND process = 'Ascend Hardware';
         CREATE TEMP TABLE group_op AS
         SELECT e.name, p.lane, e.ts_ns AS start_ns,
                CASE WHEN abs(x.dur_ns - e.dur_ns) <= 1 THEN x.dur_ns ELSE e.dur_ns END AS dur_ns,
-               args."connection_id" AS correlation, launch_ns, args."data_type" AS dtype,
-               args."alg_type" AS algorithm, args."count" AS count
+               args."connection_id" AS correlation, launch_ns, {sparse_sql("data_type")} AS dtype,
+               {sparse_sql("alg_type")} AS algorithm, TRY_CAST({sparse_sql("count")} AS BIGINT) AS count
         FROM event e JOIN plane p ON p.pid = e.pid AND p.tid = e.tid LEFT JOIN launch l ON l.pid = e.pid
             AND l.tid = e.tid AND l.start_ns = e.ts_ns
         LEFT JOIN exact x ON x.lane = 'Communication' AND x.ts_ns = e.ts_ns AND abs(x.dur_ns - e.dur_ns) <= 1
