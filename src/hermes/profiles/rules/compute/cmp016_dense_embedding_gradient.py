@@ -5,7 +5,8 @@
 Operators on tensors of exactly the size of a table that embeddings look rows up in, other than the lookups themselves:
 what fills its gradient with zeros, adds gradients up, measures their norm and applies them. Together more than a
 twentieth of the step, where the gradient is dense, and the table so large that a sparse one surely costs less: well
-over 32 rows for each index of a lookup, and over 262,144 numbers. Calls with lists of tensors count by the elements in
+over 32 rows for each index of a lookup, over 8 where a processor runs the optimizer as single operators, and over
+262,144 numbers. Calls with lists of tensors count by the elements in
 them that are of such tables. It needs shapes; of lists of more than 30 tensors PyTorch records none, and the cost is
 then only a part of what it is.
 
@@ -50,6 +51,9 @@ LEAST = Limit(value=0.1, unit="of what a table costs is won, at least", source="
 MOST = Limit(value=0.99, unit="of what a table costs is won, at most", source="docs/evidence/cmp016.md")
 _INDEX = 32
 """What an index of a sparse gradient costs at most, in rows of a dense one: `docs/evidence/cmp016.md`."""
+_INDEX_APART = 8
+"""The same where a processor runs the optimizer as single operators, which pass over the table again and again."""
+_FUSED = "_fused_"
 _CALLS = 262_144
 """What the calls of a sparse gradient cost at most, in numbers of a dense one: `docs/evidence/cmp016.md`."""
 _KINDS = ("elementwise", "reduction", "optimizer", "copy", "cast")
@@ -60,9 +64,10 @@ def dense_embedding_gradient(
     job: Job, tables: Rows[DenseTable], ops: Rows[OperatorCost], computes: Rows[StepCompute]
 ) -> Iterator[Finding]:
     """At most one finding."""
-    large = _large(tables, ops)
+    price = {rank: _price(rank, job, ops) for rank in {one.rank for one in tables}}
+    large = _large(tables, ops, price)
     every = {rank: {_size(one): 1.0 for one in own} for rank, own in large.items()}
-    sure = {rank: {_size(one): _won(one) for one in own} for rank, own in large.items()}
+    sure = {rank: {_size(one): _won(one, price[rank]) for one in own} for rank, own in large.items()}
 
     def part(row: OperatorCost) -> float:
         return row.ns * _of_tables(row, every)
@@ -86,14 +91,15 @@ def dense_embedding_gradient(
         gain=Gain(
             low_ns=round(found.cost_ns * least),
             high_ns=round(found.cost_ns * MOST.value),
-            method="a gradient has only the rows that were read, and each costs at most as much as 32 of a dense one",
+            method="a gradient has only the rows that were read, and each costs at most as much as "
+            f"{price[table.rank]} of a dense one",
         ),
         confidence=round(0.6 * job.certainty, 2),
         evidence=(
             *found.evidence,
             Evidence(
                 what=f"a table of {table.rows} x {table.width}",
-                value=round(_won(table), 4),
+                value=round(_won(table, price[table.rank]), 4),
                 unit=LEAST.unit,
                 threshold=LEAST.value,
                 where=f"rank {table.rank}, a mean of {table.used:.0f} indices of a lookup",
@@ -123,9 +129,15 @@ _ACTIONS = (
 )
 
 
-def _won(table: DenseTable) -> float:
+def _price(rank: int, job: Job, ops: Rows[OperatorCost]) -> int:
+    """What an index of a sparse gradient costs at most on a rank, in rows of a dense one."""
+    fused = any(_FUSED in row.operator for row in ops if rank in row.ranks)
+    return _INDEX if fused or job.vendors.get(rank) != "cpu" else _INDEX_APART
+
+
+def _won(table: DenseTable, index: int) -> float:
     """What is won at least of what a table costs; below 0, more may be lost than won."""
-    return 1 - _INDEX * table.used / table.rows - _CALLS / (table.rows * table.width)
+    return 1 - index * table.used / table.rows - _CALLS / (table.rows * table.width)
 
 
 def _size(table: DenseTable) -> str:
@@ -133,13 +145,15 @@ def _size(table: DenseTable) -> str:
     return f"{table.rows},{table.width}"
 
 
-def _large(tables: Rows[DenseTable], ops: Rows[OperatorCost]) -> Mapping[int, tuple[DenseTable, ...]]:
+def _large(
+    tables: Rows[DenseTable], ops: Rows[OperatorCost], price: Mapping[int, int]
+) -> Mapping[int, tuple[DenseTable, ...]]:
     """By rank the tables of which a lookup reads so few rows that a sparse gradient wins, and that no product reads."""
     products = {shape for row in ops if row.kind in MATRIX for shape in per_tensor(row.shapes)}
     found: dict[int, tuple[DenseTable, ...]] = {}
     for one in tables:
         elsewhere = products.intersection((_size(one), f"{one.width},{one.rows}"))
-        if by_share(LEAST, _won(one)) and not elsewhere:
+        if by_share(LEAST, _won(one, price[one.rank])) and not elsewhere:
             found[one.rank] = (*found.get(one.rank, ()), one)
     return found
 
