@@ -121,13 +121,16 @@ class PipelineBox:
 class Balance:
     """How evenly work is spread over the ranks of a group: tokens of data-parallel ranks, tokens routed to experts.
 
-    `imbalance` is the median over steps of the largest value over the mean, less one. `correlation` is that of the
-    value with the rank's compute time over `samples` pairs of rank and step; None below four, or where one does not
-    vary.
+    Where no tokens are known, the operations of products, convolutions and attention stand for them. `imbalance` is
+    the median over steps of the largest value over the mean, less one. `correlation` is that of the value with the
+    rank's compute time over `samples` pairs of rank and step; None below four, or where one does not vary. `late_ns` is
+    what even work would win at most; None where no step has the compute of all ranks.
     """
 
-    what: Literal["tokens", "expert tokens"] = field(
-        "`tokens` of batches, or `expert tokens`: rows that were routed to a rank's experts", "What", "内容"
+    what: Literal["tokens", "operations", "expert tokens"] = field(
+        "`tokens` of batches, `operations` of a step, or `expert tokens`: rows that were routed to a rank's experts",
+        "What",
+        "内容",
     )
     group: str = field("group whose ranks are compared", "Group", "通信域")
     ranks: tuple[int, ...] = field("ranks with a value", "Ranks", "卡")
@@ -141,6 +144,11 @@ class Balance:
     imbalance: float = field("largest over mean less one, median step", "Imbalance", "不均衡", kind="share")
     correlation: float | None = field("with the compute time of the rank's step", "Correlation", "相关")
     samples: int = field("pairs of rank and step that it rests on", "Samples", "样本数")
+    late_ns: int | None = field(
+        "compute of the rank that computes longest beyond the mean of the ranks, mean step",
+        "Longest beyond the mean",
+        "最慢卡超出平均",
+    )
 
 
 @measure(

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.profiles.measure.comm_rows import drawn, groups_of, together
 from tests.profiles.measure.comm_rows import of_rank as rows_of_rank
+from tests.profiles.rules.rows import step_compute
 
 from hermes.base.intervals import EMPTY, flat
 from hermes.model.measures import StepSplit
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.measure.communication.collectives import with_compute
-from hermes.profiles.measure.structure.balance import balances, expert_tokens_of, tokens_of
+from hermes.profiles.measure.structure.balance import balances, expert_tokens_of, operations_of, tokens_of
 from hermes.profiles.measure.structure.expert_operators import MOST_CALLS, expert_calls_of, expert_operators
 from hermes.profiles.measure.structure.matrix import rank_matrix
 from hermes.profiles.measure.structure.pipeline import pipeline, stage_wait, stages_of
@@ -193,6 +194,29 @@ def test_imbalance_is_the_median_over_steps_of_the_largest_over_the_mean() -> No
     assert (first.imbalance, first.most, first.most_rank, first.least_rank) == (0.5, 300, 1, 0)
     assert (row.correlation, row.samples) == (pytest.approx(1.0), 6)
     assert first.correlation is None
+
+
+def test_late_is_the_longest_compute_beyond_the_mean_of_steps_in_which_all_are_known() -> None:
+    splits = [
+        split_of(rank, step, ns)
+        for rank, own in enumerate(([100, 300, 100], [300, 100]))
+        for step, ns in enumerate(own)
+    ]
+    (row,) = balances("tokens", "shapes", loads([1, 3, 9], [3, 1, 9]), {"dp 0": (0, 1)}, splits)
+    assert (row.imbalance, row.most, row.late_ns) == (0.5, row.least, 100)
+    (none,) = balances("tokens", "shapes", loads([1], [3]), {"dp 0": (0, 1)}, splits[:1])
+    assert none.late_ns is None
+
+
+def test_operations_stand_for_tokens_where_hardly_one_is_unknown() -> None:
+    steps = [
+        step_compute(rank=rank, step=step, kernels=10 * flops, flops=flops, known_share=known)
+        for rank, step, flops, known in ((0, 1, 50, 1.0), (0, 2, 150, 0.95), (1, 1, 150, 1.0), (1, 2, 50, 0.5))
+    ]
+    found, work = operations_of(steps)
+    assert {rank: own.rows() for rank, own in found.items()} == {0: [(1, 50), (2, 150)], 1: [(1, 150)]}
+    (row,) = balances("operations", "shapes", found, {"dp 0": (0, 1)}, [], work)
+    assert (row.what, row.late_ns, row.samples) == ("operations", 500, 3)
 
 
 def test_each_group_is_judged_by_itself_and_the_most_uneven_comes_first() -> None:

@@ -143,6 +143,20 @@ def test_uneven_batches_show_in_tokens_and_go_with_compute(form: str, modelled: 
     assert report.communication.slow_ranks[0].rank == 0
 
 
+@EVERY_FORMAT
+def test_batches_that_are_uneven_in_turn_are_told_and_nobody_is_blamed(form: Format, jobs: Jobs) -> None:
+    more = tuple(
+        Fault(kind="uneven_batches", ranks=(rank,), steps=(FOUR.first_step + rank,), amount=60) for rank in range(4)
+    )
+    report = jobs.report(replace(FOUR, steps=4, faults=more), form)
+    (row,) = report.structure.balances
+    assert row.most / row.mean == pytest.approx(1, abs=0.01)
+    assert row.imbalance == pytest.approx(1.6 / (4.6 / 4) - 1, abs=0.01)
+    first = report.findings[0]
+    assert (first.code, first.blames, first.state) == ("PAR003", (), "stable")
+    assert first.cost_ns == pytest.approx(row.late_ns, rel=0.01)
+
+
 def test_the_matrix_has_every_rank_and_metric(modelled: Modelled) -> None:
     matrix = modelled("ascend-text").structure.matrix
     assert matrix is not None

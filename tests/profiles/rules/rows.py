@@ -138,12 +138,15 @@ def pipeline(*computes: int, bubbles: Sequence[int] = (), batches: int | None = 
     )  # fmt: skip
 
 
-def balance(what: Any, over: float, correlation: float | None = 0.99, ranks: Sequence[int] = (0, 1, 2)) -> Balance:
-    """Tokens of some ranks, of which the first has `over` more than the mean."""
+def balance(
+    what: Any, over: float, correlation: float | None = 0.99, ranks: Sequence[int] = (0, 1, 2),
+    *, late: int | None = None, each: float | None = None,
+) -> Balance:  # fmt: skip
+    """Tokens of some ranks, of which the first has `over` more than the mean; over all steps it has `each` more."""
     return Balance(
         what=what, group="dp 0", ranks=tuple(ranks), source="shapes", steps=1, mean=100.0, least=90.0,
-        least_rank=ranks[-1], most=100.0 * (1 + over), most_rank=ranks[0], imbalance=over, correlation=correlation,
-        samples=9,
+        least_rank=ranks[-1], most=100.0 * (1 + (over if each is None else each)), most_rank=ranks[0], imbalance=over,
+        correlation=correlation, samples=9, late_ns=late,
     )  # fmt: skip
 
 

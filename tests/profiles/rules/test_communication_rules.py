@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.profiles.rules.given import Given
 from tests.profiles.rules.rows import (
+    balance,
     beside_transfers,
     computed,
     computing,
@@ -26,6 +27,7 @@ from tests.profiles.rules.rows import (
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import Alignment
 from hermes.model.finding import Finding
+from hermes.model.host_measures import Before
 from hermes.model.measures import PeerWait, StepSplit
 from hermes.model.structure_measures import Structure
 from hermes.profiles.rules.communication import com001_exposed_communication as com001
@@ -121,6 +123,35 @@ def test_a_rank_that_shares_its_processor_is_late_by_chance_unless_one_function_
 
     assert two(0).by_chance
     assert not two(400).by_chance
+
+
+def test_a_rank_with_more_to_compute_is_told_so_and_its_work_may_have_to_go_elsewhere(
+    measures: Make, blind: Split, wait: Wait
+) -> None:
+    waits = [wait(0, 1, 300, collected=True, disjoint=True)]
+    row = balance("operations", 0.5, ranks=(1, 0), late=160)
+    given = measures([blind(0), blind(1)], waits=waits)
+    finding = only(com002.straggler, replace(given, structure=Structure(balances=(row,))))
+    assert finding.title == "1 of 2 ranks wait for rank 1, which has more to compute"
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (300, 80, 300)
+    assert finding.actions[0].title == "Give rank 1 no more work than the others"
+    for other in (balance("operations", 0.5, ranks=(0, 1)), balance("operations", 0.05, ranks=(1, 0)),
+                  balance("operations", 0.5, 0.8, ranks=(1, 0)), balance("tokens", 0.5, ranks=(1, 0))):  # fmt: skip
+        plain = only(com002.straggler, replace(given, structure=Structure(balances=(other,))))
+        assert (plain.title, plain.gain.low_ns) == ("1 of 2 ranks wait for rank 1", 300)
+
+
+def test_without_a_device_waiting_is_that_share_of_the_step_without_the_profiler(
+    measures: Make, blind: Split, wait: Wait
+) -> None:
+    given = measures([blind(0), blind(1)], waits=[wait(0, 1, 300, collected=True, disjoint=True)])
+    counted = dict.fromkeys(
+        ("gc_ns", "data_ns", "data_cpu_ns", "save_ns", "optimizer_ns", "minor_faults", "fault_ns", "spread_ns",
+         "captured_faults")
+    )  # fmt: skip
+    known = Before(rank=0, calls=50, steps=90, step_ns=500, **counted)  # type: ignore[arg-type]
+    finding = only(com002.straggler, replace(given, more=(known,)))
+    assert (finding.cost_ns, finding.gain.high_ns, finding.gain.before) == (300, 150, True)
 
 
 def test_a_rank_that_was_not_collected_is_blamed_where_the_others_have_devices(

@@ -91,6 +91,27 @@ def test_tokens_that_cost_nothing_are_no_finding(measures: Make, split: Split) -
     assert silent(par003.uneven_tokens, uneven(measures, split, [balance("tokens", 0.3)], longer=5))
 
 
+@pytest.mark.parametrize("what", ["tokens", "operations"])
+def test_ranks_that_have_more_in_turn_lose_what_the_longest_takes_beyond_the_mean(
+    what: str, measures: Make, split: Split, wait: Wait
+) -> None:
+    waits = [wait(rank, peer, 150, collected=True) for rank in range(3) for peer in range(3) if rank != peer]
+    row = balance(what, 0.5, late=200, each=0.02)
+    given = uneven(measures, split, [row], longer=0, waits=waits)
+    finding = only(par003.uneven_tokens, given)
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns, finding.blames) == (200, 0, 200, ())
+    assert finding.title.startswith(f"In turn each rank has 50% more {what}")
+    # No more than they wait for each other, and nothing where they do not.
+    short = [replace(one, total_ns=75, longest_ns=75) for one in waits]
+    assert only(par003.uneven_tokens, uneven(measures, split, [row], longer=0, waits=short)).cost_ns == 150
+    assert silent(par003.uneven_tokens, uneven(measures, split, [row], longer=0))
+
+
+def test_one_rank_with_more_operations_may_have_work_of_its_own(measures: Make, split: Split, wait: Wait) -> None:
+    waits = [wait(1, 0, 200, collected=True)]
+    assert silent(par003.uneven_tokens, uneven(measures, split, [balance("operations", 0.5, late=200)], waits=waits))
+
+
 def test_the_rank_with_the_busiest_experts_is_blamed(measures: Make, split: Split) -> None:
     finding = only(par004.uneven_experts, uneven(measures, split, [balance("expert tokens", 0.5)]))
     assert (finding.cost_ns, finding.blames, finding.within) == (200, ("rank 0",), "")

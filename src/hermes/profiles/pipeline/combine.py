@@ -95,7 +95,7 @@ def combine(job: JobOutline, measured: list[RankMeasures], exchanged: list[RankE
     if meets:
         by_kind[FusedOperator] = list(fused_operators(meets, job.members))
     of_ranks = {kind: Rows(rows) for kind, rows in by_kind.items()}
-    communication, structure = talk.communication, talk.structure()
+    communication, structure = talk.communication, talk.structure(compute.steps)
     # What the ranks sent of their communication is no longer needed, and waits take much room.
     del talk
     return Combined(

@@ -9,6 +9,7 @@ from functools import cached_property
 import polars as pl
 
 from hermes.model.comm_measures import Communication, LinkPair
+from hermes.model.compute_measures import StepCompute
 from hermes.model.structure_measures import Balance, RankMatrix, Structure
 from hermes.profiles.measure.communication import contention, group_ops, lateness, slow_ranks, transfers
 from hermes.profiles.measure.communication.collectives import Operations
@@ -79,8 +80,8 @@ class JobExchange:
             for link in links
         )
 
-    def structure(self) -> Structure:
-        """Pipeline, balance and rank matrix."""
+    def structure(self, computed: Sequence[StepCompute]) -> Structure:
+        """Pipeline, balance and rank matrix; `computed` are the steps of all ranks."""
         job = self._job
         waits = {one.rank: one.wait for one in self._ranks if one.wait is not None}
         line = pipeline.pipeline(*job.stages, waits, job.steps) if job.stages else None
@@ -99,9 +100,21 @@ class JobExchange:
             *balance.balances("tokens", "shapes of embedding lookups", tokens, members["dp"], job.steps.every),
             *balance.balances("expert tokens", source, experts, members["ep"], job.steps.every),
         )
+        if not even and not job.stages:
+            even = self._operations(computed, members["dp"])
         single = expert_operators({one.rank: one.expert_calls for one in self._ranks if one.expert_calls is not None},
                                   members["ep"])  # fmt: skip
         return Structure(pipeline=line, balances=even, experts=single, matrix=self._matrix(waits, tokens, experts))
+
+    def _operations(
+        self, computed: Sequence[StepCompute], data_parallel: Mapping[str, tuple[int, ...]]
+    ) -> tuple[Balance, ...]:
+        """How operations are spread over data-parallel ranks, where nothing else spreads them."""
+        if not set(self._job.kinds.values()) <= {"dp", "world", None}:
+            return ()
+        loads, work = balance.operations_of(computed)
+        source = "shapes of products, convolutions and attention"
+        return balance.balances("operations", source, loads, data_parallel, self._job.steps.every, work)
 
     def _matrix(
         self,

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hermes.knowledge.cost.tensors import BETWEEN_TENSORS
+from hermes.model.compute_measures import StepCompute
 from hermes.model.measures import StepSplit
 from hermes.model.structure_measures import Balance
 
@@ -21,6 +22,8 @@ _LEAST_ROWS = 1_000
 """Tables with fewer rows are no vocabulary: positions, token types."""
 _MOST_GROUPS = 64
 _SAMPLES = 4
+_KNOWN = 0.9
+"""Of the time of products, convolutions and attention, the part whose operations are known at least."""
 
 
 def tokens_of(calls: pl.DataFrame) -> pl.DataFrame:
@@ -52,14 +55,33 @@ def expert_tokens_of(calls: pl.DataFrame) -> pl.DataFrame:
     return rows.drop_nulls().group_by("step").agg(pl.col("tokens").mean()).sort("step")
 
 
+def operations_of(steps: Iterable[StepCompute]) -> tuple[Mapping[int, pl.DataFrame], pl.DataFrame]:
+    """By rank `step` and `tokens`, here operations of a step, where hardly one is unknown; and its compute time.
+
+    The time is `rank, step, compute_ns`: what a step's operators took, added up, where no device tells.
+    """
+    known = [row for row in steps if row.step is not None and row.flops and (row.known_share or 0) >= _KNOWN]
+    every = pl.DataFrame(
+        [(row.rank, row.step, row.flops, row.kernel_ns) for row in known],
+        schema={"rank": pl.Int64, "step": pl.Int64, "tokens": pl.Int64, "compute_ns": pl.Int64},
+        orient="row",
+    )
+    parts = every.select("rank", "step", "tokens").partition_by("rank", as_dict=True, include_key=False)
+    return {int(rank): rows for (rank,), rows in parts.items()}, every.select("rank", "step", "compute_ns")
+
+
 def balances(
-    what: Literal["tokens", "expert tokens"],
+    what: Literal["tokens", "operations", "expert tokens"],
     source: str,
     loads: Mapping[int, pl.DataFrame],
     groups: Mapping[str, tuple[int, ...]],
     splits: Iterable[StepSplit],
+    work: pl.DataFrame | None = None,
 ) -> tuple[Balance, ...]:
-    """One row for each group of which two ranks or more have a load, the most uneven first; else one of all ranks."""
+    """One row for each group of which two ranks or more have a load, the most uneven first; else one of all ranks.
+
+    `work` is `rank, step, compute_ns` for ranks of which no device tells how long they compute.
+    """
     rows = [
         own.select(pl.lit(rank, dtype=pl.Int64).alias("rank"), "step", pl.col("tokens").cast(pl.Float64))
         for rank, own in loads.items()
@@ -74,6 +96,10 @@ def balances(
         orient="row",
     )
     every = every.join(compute, on=["rank", "step"], how="left")
+    if work is not None:
+        every = every.join(work, on=["rank", "step"], how="left", suffix="_added").with_columns(
+            pl.coalesce("compute_ns", "compute_ns_added").alias("compute_ns")
+        )
     named = {label: members for label, members in groups.items() if sum(rank in loads for rank in members) > 1}
     members = pl.DataFrame(
         [(label, rank) for label, own in (named or {"all ranks": tuple(loads)}).items() for rank in own],
@@ -85,11 +111,20 @@ def balances(
     return tuple(sorted(found, key=lambda one: (-one.imbalance, one.ranks))[:_MOST_GROUPS])
 
 
-def _balance(what: Literal["tokens", "expert tokens"], label: str, source: str, rows: pl.DataFrame) -> Balance:
+def _balance(
+    what: Literal["tokens", "operations", "expert tokens"], label: str, source: str, rows: pl.DataFrame
+) -> Balance:
     by_rank = rows.group_by("rank").agg(pl.col("tokens").mean()).sort("tokens", "rank")
     by_step = rows.group_by("step").agg((pl.col("tokens").max() / pl.col("tokens").mean() - 1).alias("over"))
     pairs = rows.drop_nulls("compute_ns")
     middle = by_step["over"].median()
+    # Of steps in which all are known.
+    late = (
+        pairs.group_by("step")
+        .agg(pl.len().alias("ranks"), (pl.col("compute_ns").max() - pl.col("compute_ns").mean()).alias("late_ns"))
+        .filter(pl.col("ranks") == by_rank.height)["late_ns"]
+        .mean()
+    )
     return Balance(
         what=what,
         group=label,
@@ -104,6 +139,7 @@ def _balance(what: Literal["tokens", "expert tokens"], label: str, source: str, 
         imbalance=float(middle) if isinstance(middle, float) else 0.0,
         correlation=_correlation(pairs["tokens"].to_numpy(), pairs["compute_ns"].to_numpy()),
         samples=pairs.height,
+        late_ns=round(late) if isinstance(late, float) else None,
     )
 
 

@@ -27,7 +27,8 @@ Within a pipeline, stages wait for each other by design: waits for ranks of anot
 ## What to do
 
 Where the awaited rank was collected, the finding says whether it computes longer than its peers (then CMP011 or PAR003
-may say why) or its device waits for its host (then look at that host). Where it was not, profile it on the same step.
+may say why) or its device waits for its host (then look at that host); on a processor, whether it has more operations
+to compute. Where it was not, profile it on the same step.
 
 ## How to check
 
@@ -44,15 +45,15 @@ from hermes.base.units import duration
 from hermes.knowledge.cures import WITH_STACKS
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import SlowRank
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Moment
+from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain, Moment
 from hermes.model.host_measures import Before
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.measures import PeerWait
-from hermes.model.structure_measures import Pipeline
+from hermes.model.measures import PeerWait, StepSplit
+from hermes.model.structure_measures import Balance, Pipeline
 from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._comm import waited_per_step
-from hermes.profiles.rules._host import has_device, won
+from hermes.profiles.rules._host import before_of, has_device, won
 from hermes.profiles.rules._input import crowded_ns
 from hermes.profiles.rules._slow import Beside, beside
 from hermes.profiles.rules.rule import by_share, rule
@@ -78,7 +79,18 @@ MORE = Limit(
     source="docs/accuracy.md",
 )
 
+UNEVEN = Limit(value=0.10, unit="more operations than the mean of the ranks", source="case PAR-05")
+TOGETHER = Limit(value=0.90, unit="of correlation between operations and compute", source="case PAR-05")
+
+AT_ONCE = Limit(
+    value=0.5,
+    unit="of what sharing work evenly would win remains where ranks that compute at once slow each other down",
+    source="docs/decisions/0029-uneven-in-turn.md",
+)
+
 _SHOWN = 4
+_SHARED = 0.6
+_MORE_WORK = "which has more to compute"
 _COMPUTES = "which computes longer than its peers"
 _STARVES = "whose host keeps its device waiting"
 
@@ -94,6 +106,7 @@ def straggler(
     lines: Rows[CodeLine],
     fused: Rows[FusedOperator],
     unprofiled: Rows[Before],
+    balances: Rows[Balance],
 ) -> Iterator[Finding]:
     """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
     longest: dict[int, PeerWait] = {}
@@ -103,7 +116,9 @@ def straggler(
         if wait.rank not in longest or _size(wait) > _size(longest[wait.rank]):
             longest[wait.rank] = wait
     for peer in sorted({wait.peer for wait in longest.values()}):
-        finding = _of_peer(job, waits, pipelines, peer, fused)
+        finding = _of_peer(
+            job, waits, pipelines, peer, fused, more=_has_more(job, balances, peer), unprofiled=unprofiled
+        )
         if finding:
             chance = any(_by_chance(one) for one in slow if one.rank == peer)
             # What waits for cores that others use is late by that, as often as it happens.
@@ -178,9 +193,10 @@ def _other_stage(pipelines: Rows[Pipeline], wait: PeerWait) -> bool:
 
 
 def _of_peer(
-    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], peer: int, fused: Rows[FusedOperator]
-) -> Finding | None:
-    slow: list[tuple[float, int, PeerWait, int]] = []
+    job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], peer: int, fused: Rows[FusedOperator],
+    *, more: Balance | None, unprofiled: Rows[Before],
+) -> Finding | None:  # fmt: skip
+    slow: list[tuple[float, int, PeerWait, StepSplit]] = []
     for wait in (wait for wait in waits if wait.peer == peer and not _other_stage(pipelines, wait)):
         split = job.steps.typical(wait.rank)
         if split is None or not split.window_ns:
@@ -190,13 +206,13 @@ def _of_peer(
             # A wait that compute hides costs nothing.
             cost = min(cost, split.exposed_comm_ns)
         if by_share(LIMIT, cost / split.window_ns):
-            slow.append((cost / split.window_ns, cost, wait, split.window_ns))
+            slow.append((cost / split.window_ns, cost, wait, split))
     if not slow:
         return None
-    share, cost, worst, _ = max(slow, key=lambda one: (one[1], -one[2].rank))
+    share, cost, worst, split = max(slow, key=lambda one: (one[1], -one[2].rank))
     collected = worst.peer_collected
     apart = beside(job, pipelines, peer, fused) if collected else None
-    why = _why(apart, cost)
+    why = _MORE_WORK if more else _why(apart, cost)
     tail = (f", {why}" if why else "") if collected else ", which was not collected"
     return Finding(
         title=f"{len(slow)} of {len(job.steps.counts)} ranks wait for rank {peer}{tail}",
@@ -204,8 +220,8 @@ def _of_peer(
         blames=(Blame.of_rank(peer),),
         cost_ns=cost,
         share=share,
-        gain=won(job, worst.rank, cost, "the awaited rank arrives with the others"),
-        confidence=round((0.8 if collected else 0.7) * job.certainty, 2),
+        gain=_gain(job, split, cost, more, unprofiled),
+        confidence=round((_SHARED if more else 0.8 if collected else 0.7) * job.certainty, 2),
         evidence=(
             *(
                 Evidence(
@@ -228,9 +244,52 @@ def _of_peer(
                 where=f"rank {worst.rank}",
             ),
             *_beside(apart),
+            *(_more(more) if more else ()),
         ),
         replay=(f"rank:{peer}=median",),
         actions=(_action(peer, worst.rank, why, collected=collected),),
+    )
+
+
+def _has_more(job: Job, balances: Rows[Balance], late: int) -> Balance | None:
+    """The balance by which a rank without a device has more to compute than the others; None where none says so."""
+    if has_device(job, late):
+        return None
+    found = (one for one in balances if one.what == "operations" and one.most_rank == late)
+    return next(
+        (one for one in found if by_share(UNEVEN, one.most / one.mean - 1) and (one.correlation or 0) > TOGETHER.value),
+        None,
+    )
+
+
+def _more(balance: Balance) -> tuple[Evidence, ...]:
+    return (
+        Evidence(
+            what="operations beyond the mean",
+            value=round(balance.most / balance.mean - 1, 6),
+            unit=UNEVEN.unit,
+            threshold=UNEVEN.value,
+            where=f"rank {balance.most_rank}, {balance.source}",
+        ),
+    )
+
+
+def _gain(job: Job, split: StepSplit, cost_ns: int, more: Balance | None, unprofiled: Rows[Before]) -> Gain:
+    """What is won where the awaited rank arrives with the others: less where these have to take its work over.
+
+    Without a device the profiler lengthens what is waited for: of the step before it the same share is waiting.
+    """
+    row = None if has_device(job, split.rank) else before_of(unprofiled, split.rank)
+    if row is not None:
+        cost_ns = min(cost_ns, round(row.step_ns * cost_ns / split.window_ns))
+    if more is None:
+        method = "the awaited rank arrives with the others"
+        return won(job, split.rank, cost_ns, method, before=row is not None)
+    return Gain(
+        low_ns=min(round(AT_ONCE.value * (more.late_ns or 0)), cost_ns),
+        high_ns=cost_ns,
+        method="bound: the awaited rank arrives with the others, at least where these take work over from it",
+        before=row is not None,
     )
 
 
@@ -269,6 +328,16 @@ def _action(peer: int, waiting: int, why: str, *, collected: bool) -> Action:
             verify=f"Compute of rank {peer} equals that of its peers, and the others no longer wait for it.",
             risk="none",
             source="tasks of the capture itself",
+        )
+    if why == _MORE_WORK:
+        return Action(
+            title=f"Give rank {peer} no more work than the others",
+            do=f"Compare operators of rank {peer} with those of another in the table of operators. More calls are "
+            "work of its own: take it out of the step, or share it. Larger shapes in the same calls are larger "
+            "batches, or more tokens for its experts: deal samples by their cost, or balance the router.",
+            verify=f"Rank {peer} has as many operations as the others, and they no longer wait for it.",
+            risk="none",
+            source="shapes of the capture itself",
         )
     if not why:
         return Action(
