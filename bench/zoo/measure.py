@@ -90,9 +90,16 @@ def diagnosed(folder: Path) -> tuple[Named, ...]:
     return named_in(analyze(load([folder], Cache(folder.with_name(f"{folder.name}-cache")))))
 
 
-def _cases(finding: Finding) -> tuple[str, ...]:
+def _cases(finding: Finding, report: Report) -> tuple[str, ...]:
+    """Those of its rule and of its cause; what explains a straggler names it: the verdict says that others wait."""
     others = () if finding.cause is _CAUSES[finding.code] else _OF_CAUSE.get(finding.cause, ())
-    return tuple(dict.fromkeys((*_CASES[finding.code], *others)))
+    late = (
+        case
+        for one in report.findings
+        if one.cause is _CAUSES["COM002"] and finding.code in one.explained_by
+        for case in _CASES[one.code]
+    )
+    return tuple(dict.fromkeys((*_CASES[finding.code], *others, *late)))
 
 
 def named_in(report: Report) -> tuple[Named, ...]:
@@ -107,7 +114,7 @@ def named_in(report: Report) -> tuple[Named, ...]:
     return tuple(
         Named(
             code=finding.code,
-            cases=_cases(finding),
+            cases=_cases(finding, report),
             case=taken.get(finding.code, ""),
             confidence=finding.confidence,
             gain=finding.gain.expected_ns / window if window else 0.0,
