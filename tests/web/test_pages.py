@@ -339,7 +339,7 @@ def test_coordinates_can_be_typed_in_where_nothing_tells_them(ungrouped: Any, vi
     page.get_by_label("pp", exact=True).fill("4")
     page.get_by_role("button", name="Apply").click()
     page.wait_for_url("**/ranks?*pp=4*")
-    page.get_by_text("pp 0").first.wait_for()
+    page.locator(".heat").first.locator("thead th", has_text="pp 3").wait_for()
     assert columns_of(page) == ["pp 0", "pp 1", "pp 2", "pp 3"]
     # Overview's map has them too, in this browser.
     seen.open("").locator(".glance .heat th", has_text="pp 2").wait_for()
