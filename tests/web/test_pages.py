@@ -362,7 +362,7 @@ def test_coordinates_are_read_from_a_configuration(ungrouped: Any, visit: Any, n
     page.get_by_text("Say how the job is parallel").click()
     page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/plain", "buffer": text.encode()})
     page.wait_for_url("**/ranks?*tp=2*")
-    page.get_by_text("tp 0").first.wait_for()
+    page.locator(".heat").first.locator("thead th", has_text="tp 1").wait_for()
     # Neighbours by tensor, and data parallelism is what remains.
     assert columns_of(page) == ["dp", "tp 0", "tp 1"]
     assert page.locator(".heat").first.locator("tbody th").all_inner_texts() == ["dp 0", "dp 1"]
