@@ -142,7 +142,7 @@ def test_a_rank_with_more_to_compute_is_told_so_and_its_work_may_have_to_go_else
 
 
 def test_without_a_device_waiting_is_that_share_of_the_step_without_the_profiler(
-    measures: Make, blind: Split, wait: Wait
+    measures: Make, blind: Split, split: Split, wait: Wait
 ) -> None:
     given = measures([blind(0), blind(1)], waits=[wait(0, 1, 300, collected=True, disjoint=True)])
     counted = dict.fromkeys(
@@ -152,6 +152,11 @@ def test_without_a_device_waiting_is_that_share_of_the_step_without_the_profiler
     known = Before(rank=0, calls=50, steps=90, step_ns=500, **counted)  # type: ignore[arg-type]
     finding = only(com002.straggler, replace(given, more=(known,)))
     assert (finding.cost_ns, finding.gain.high_ns, finding.gain.before) == (300, 150, True)
+    # With a device neither that nor its operations change what is said: the device tells more.
+    device = slow_rank(measures, split, wait, 900, free=100)
+    said = replace(known, rank=1), balance("operations", 0.5, late=160)
+    more = replace(device, more=said[:1], structure=Structure(balances=said[1:]))
+    assert only(com002.straggler, more) == only(com002.straggler, device)
 
 
 def test_a_rank_that_was_not_collected_is_blamed_where_the_others_have_devices(

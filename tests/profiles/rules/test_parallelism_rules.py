@@ -107,6 +107,16 @@ def test_ranks_that_have_more_in_turn_lose_what_the_longest_takes_beyond_the_mea
     assert silent(par003.uneven_tokens, uneven(measures, split, [row], longer=0))
 
 
+def test_without_a_device_the_rank_with_the_most_tokens_costs_what_even_work_would_win(
+    measures: Make, blind: Split, wait: Wait
+) -> None:
+    given = measures([blind(rank) for rank in range(3)], waits=[wait(rank, 0, 300, collected=True) for rank in (1, 2)])
+    row = balance("tokens", 0.5, late=150)
+    finding = only(par003.uneven_tokens, replace(given, structure=Structure(balances=(row,))))
+    assert (finding.cost_ns, finding.blames) == (150, ("rank 0",))
+    assert finding.title.startswith("Rank 0 has 50% more tokens")
+
+
 def test_one_rank_with_more_operations_may_have_work_of_its_own(measures: Make, split: Split, wait: Wait) -> None:
     waits = [wait(1, 0, 200, collected=True)]
     assert silent(par003.uneven_tokens, uneven(measures, split, [balance("operations", 0.5, late=200)], waits=waits))
