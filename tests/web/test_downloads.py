@@ -13,7 +13,8 @@ from urllib.parse import quote
 import pytest
 
 from hermes.base.errors import QueryError
-from hermes.profiles.api import query
+from hermes.profiles.api import analyze, query
+from hermes.report.report_json import to_json
 from hermes.web.documents import Ask, Page
 from hermes.web.downloads import table_csv
 
@@ -21,6 +22,8 @@ from hermes.web.downloads import table_csv
 def test_the_report_is_given_as_json_as_one_page_and_as_a_spreadsheet(served: Any, client: Any) -> None:
     found = client.get("/api/download/report.json")
     assert json.loads(found.body) == served.study.document
+    # To the byte what the command writes.
+    assert found.body.decode() == to_json(analyze(served.study.loaded))
     page = client.get("/api/download/report.html")
     assert page.body.startswith(b"<!doctype html>")
     sheets = client.get("/api/download/report.xlsx?lang=zh")

@@ -75,7 +75,12 @@ def document(report: Report) -> dict[str, object]:
 
 def to_json(report: Report) -> str:
     """The document as text, one row of a table a line; equal reports give equal bytes in UTF-8."""
-    return _in_lines(document(report)).translate(_ESCAPED) + "\n"
+    return text_of(document(report))
+
+
+def text_of(told: dict[str, object]) -> str:
+    """A report's document as text: see `to_json`."""
+    return _in_lines(told).translate(_ESCAPED) + "\n"
 
 
 def _in_lines(value: object, indent: str = "\n ") -> str:

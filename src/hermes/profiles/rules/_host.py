@@ -85,13 +85,18 @@ def before_of(unprofiled: Rows[Before], rank: int) -> Before | None:
     return next(iter(unprofiled.of(rank)), None)
 
 
+def before_without_device(job: Job, unprofiled: Rows[Before], rank: int) -> Before | None:
+    """The same; None, too, where a device works beside the host."""
+    return None if has_device(job, rank) else before_of(unprofiled, rank)
+
+
 def counted(job: Job, unprofiled: Rows[Before], rank: int, counter: str) -> int | None:
     """A mean of `Before` of a rank without a device; None where nothing counts, or a device works beside the host.
 
     No profiler makes a step shorter: where those before the capture took longer, they were other steps, and what counts
     is the same part of a captured one.
     """
-    row = None if has_device(job, rank) else before_of(unprofiled, rank)
+    row = before_without_device(job, unprofiled, rank)
     ns: int | None = getattr(row, counter) if row else None
     if row is None or ns is None:
         return None

@@ -53,8 +53,9 @@ from hermes.model.measures import PeerWait, StepSplit
 from hermes.model.structure_measures import Balance, Pipeline
 from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._comm import waited_per_step
-from hermes.profiles.rules._host import before_of, has_device, won
+from hermes.profiles.rules._host import before_without_device, has_device, won
 from hermes.profiles.rules._input import crowded_ns
+from hermes.profiles.rules._limits import TOGETHER
 from hermes.profiles.rules._slow import Beside, beside
 from hermes.profiles.rules.rule import by_share, rule
 
@@ -80,7 +81,6 @@ MORE = Limit(
 )
 
 UNEVEN = Limit(value=0.10, unit="more operations than the mean of the ranks", source="case PAR-05")
-TOGETHER = Limit(value=0.90, unit="of correlation between operations and compute", source="case PAR-05")
 
 AT_ONCE = Limit(
     value=0.5,
@@ -279,7 +279,7 @@ def _gain(job: Job, split: StepSplit, cost_ns: int, more: Balance | None, unprof
 
     Without a device the profiler lengthens what is waited for: of the step before it the same share is waiting.
     """
-    row = None if has_device(job, split.rank) else before_of(unprofiled, split.rank)
+    row = before_without_device(job, unprofiled, split.rank)
     if row is not None:
         cost_ns = min(cost_ns, round(row.step_ns * cost_ns / split.window_ns))
     if more is None:

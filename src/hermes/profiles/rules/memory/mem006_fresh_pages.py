@@ -36,11 +36,11 @@ from hermes.model.limit import Limit
 from hermes.profiles.rules._host import (
     BEFORE_IT,
     before_of,
+    before_without_device,
     blamed,
     bound,
     counted_step,
     fact,
-    has_device,
     host_loss,
     on,
 )  # fmt: skip
@@ -92,5 +92,5 @@ def fresh_pages(job: Job, unprofiled: Rows[Before]) -> Iterator[Finding]:
 
 
 def _cost(job: Job, unprofiled: Rows[Before], rank: int) -> int | None:
-    row = None if has_device(job, rank) else before_of(unprofiled, rank)
+    row = before_without_device(job, unprofiled, rank)
     return None if row is None or row.minor_faults is None or not row.fault_ns else row.minor_faults * row.fault_ns

@@ -29,6 +29,7 @@ Profile the same steps again: tokens of the ranks are alike, and the others no l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
 from hermes.model.job import Job, Rows
@@ -37,14 +38,13 @@ from hermes.model.measures import PeerWait
 from hermes.model.structure_measures import Balance, Pipeline
 from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._comm import waited_per_step
-from hermes.profiles.rules._component import loss
+from hermes.profiles.rules._component import Loss, loss
 from hermes.profiles.rules._host import has_device
-from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules._limits import NOISE, TOGETHER
 from hermes.profiles.rules._slow import beside
 from hermes.profiles.rules.rule import rule
 
 LIMIT = Limit(value=0.10, unit="more tokens than the mean of the others", source="case PAR-05")
-TOGETHER = Limit(value=0.90, unit="of correlation between tokens and compute", source="case PAR-05")
 IN_TURN = Limit(
     value=0.5, unit="of the imbalance of a step remains in the means of the ranks, where one rank makes it",
     source="docs/decisions/0029-uneven-in-turn.md",
@@ -98,18 +98,11 @@ def _of_group(
         return None
     rank, more = balance.most_rank, balance.most / balance.mean - 1
     own = next(split.compute_ns for split in job.steps.every if split is found.worst) or 1
-    return Finding(
-        title=f"Rank {rank} has {more:.0%} more {balance.what} than the mean of its group, and computes as much longer",
-        ranks=found.ranks,
-        blames=(Blame.of_rank(rank),),
-        cost_ns=found.cost_ns,
-        share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: it computes as long as the median of its peers"),
-        confidence=round(0.9 * job.certainty, 2),
-        evidence=(*found.evidence, *_evidence(balance)),
+    finding = _finding(job, found, balance, rank, more, "it computes as long as the median of its peers")
+    return replace(
+        finding,
         replay=(f"compute:{rank}={1 - longer / own:.4g}",),
         apart=all(wait.peer != rank for wait in waits),
-        actions=(_ACTION,),
     )
 
 
@@ -126,15 +119,19 @@ def _beyond_mean(job: Job, waits: Rows[PeerWait], balance: Balance, *, late: int
     )
     if found is None:
         return None
-    who = f"Rank {late}" if late is not None else "In turn each rank"
+    return _finding(job, found, balance, late, balance.imbalance, "all ranks compute as long as their mean")
+
+
+def _finding(job: Job, found: Loss, balance: Balance, late: int | None, more: float, method: str) -> Finding:
+    """What uneven work costs: of the rank `late`, or of each in turn."""
+    who = "In turn each rank" if late is None else f"Rank {late}"
     return Finding(
-        title=f"{who} has {balance.imbalance:.0%} more {balance.what} than the mean of its group, and computes as much "
-        "longer",
+        title=f"{who} has {more:.0%} more {balance.what} than the mean of its group, and computes as much longer",
         ranks=found.ranks,
-        blames=(Blame.of_rank(late),) if late is not None else (),
+        blames=() if late is None else (Blame.of_rank(late),),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all ranks compute as long as their mean"),
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method=f"bound: {method}"),
         confidence=round(0.9 * job.certainty, 2),
         evidence=(*found.evidence, *_evidence(balance)),
         actions=(_ACTION,),
