@@ -66,6 +66,7 @@ def serve(
                 f"the web app is not installed ({needed} is missing)", hint="pip install 'hermes-perf[web,timeline]'"
             )
     from hermes.store.files import walk
+    from hermes.web.browser import opened_in_browser
     from hermes.web.front import build
     from hermes.web.guard import Keys
     from hermes.web.server import bound, server
@@ -73,19 +74,22 @@ def serve(
 
     walk(paths)
     walk(against)
-    with contextlib.closing(bound(port)) as listening:
+    with contextlib.closing(bound(port)) as listening, contextlib.ExitStack() as opened:
         at = listening.getsockname()[1]
         study = Study(paths, open_cache(), capture=capture, known=known)
         others = [Study([path], open_cache(), capture=capture) for path in against]
-        # One line a link: a link works once, so each use calls for the next.
-        keys = Keys(lambda token: print(f"another browser: {_link(at, token)}", flush=True))
+
+        def announce(token: str) -> None:
+            # A link works once, so each use calls for the next; the page that led to it is of no more use.
+            opened.close()
+            print(f"another browser: {_link(at, token)}", flush=True)
+
+        keys = Keys(announce)
         app = build(study, keys=keys, port=lambda: at, against=others, source=source, precision=precision)
         study.start()
         print(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.", flush=True)
         if opens:
-            import webbrowser
-
-            webbrowser.open(_link(at, keys.token))
+            opened.enter_context(opened_in_browser(_link(at, keys.token), _no_browser))
         with contextlib.suppress(KeyboardInterrupt):
             server(app).run(sockets=[listening])
     _leave()
@@ -100,6 +104,10 @@ def _leave() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _no_browser() -> None:
+    print("no browser could be started here: open the link yourself", file=sys.stderr, flush=True)
 
 
 def _link(port: int, token: str) -> str:

@@ -1,0 +1,39 @@
+"""Opens a link in this machine's browser: its token is in a file of yours, since everyone may read a command line."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+_PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Hermes</title>'
+    '<meta name="referrer" content="no-referrer">'
+    '<meta http-equiv="refresh" content="0;url={link}"><p><a href="{link}">Hermes</a></p></html>\n'
+)
+
+
+@contextlib.contextmanager
+def opened_in_browser(link: str, failed: Callable[[], None]) -> Iterator[None]:
+    """Show a page that leads to `link`, and remove that page at the end. Only this user can read it.
+
+    The browser is not waited for: one of a terminal ends when its reader does. `failed` is called where there is none.
+    """
+    with tempfile.TemporaryDirectory(prefix="hermes-open-", ignore_cleanup_errors=True) as folder:
+        page = Path(folder) / "open.html"
+        page.touch(mode=0o600, exist_ok=False)
+        page.write_text(_PAGE.format(link=html.escape(link)), "utf-8")
+        threading.Thread(target=_show, args=(page.as_uri(), failed), name="hermes-browser", daemon=True).start()
+        yield
+
+
+def _show(address: str, failed: Callable[[], None]) -> None:
+    import webbrowser
+
+    with contextlib.suppress(webbrowser.Error, OSError):
+        if webbrowser.open(address):
+            return
+    failed()
