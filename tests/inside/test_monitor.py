@@ -125,7 +125,7 @@ def test_a_kill_loses_ten_milliseconds_at_most_and_the_next_run_is_clean(place: 
     assert len(list(place.memory.iterdir())) == 2
     assert place.python(loop(3)).stderr == ""
     assert list(place.memory.iterdir()) == []
-    assert clean(place.root) == []
+    assert clean(place.memory) == []
 
 
 def test_two_jobs_that_start_in_the_same_second_are_two(place: Place, column: Column) -> None:

@@ -191,7 +191,7 @@ def test_containers_that_share_memory_and_not_process_numbers_leave_each_other_a
     )  # fmt: skip
     (job,) = until(lambda: [job for job in place.jobs() if running(job)], PATIENCE_S)
     # Its number means another process here, or none: a sidecar must see it live, and remove nothing.
-    assert clean(place.root, place.memory) == []
+    assert clean(place.memory) == []
     # The first of its two files is there a moment before the other.
     before = until(lambda: names if len(names := {path.name for path in place.memory.iterdir()}) == 2 else None, 60)
     assert place.python(loop(3)).stderr == ""

@@ -22,6 +22,7 @@ from hermes.base.errors import HermesError
 from hermes.inside.wire import segment
 from hermes.inside.wire.control import Control
 from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.steplog import read_rows
 from hermes.jobs.captures import Wish, ask, find_job, progress
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
@@ -130,7 +131,7 @@ def folder_of(machine: Machine) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link", "file"])
-def test_whatever_another_user_puts_in_the_place_of_our_folder_the_job_runs(machine: Machine, kind: str) -> None:
+def test_whatever_another_user_puts_in_the_place_of_our_folder_the_job_is_watched(machine: Machine, kind: str) -> None:
     place = folder_of(machine)
     make = {
         "pipe": lambda: os.mkfifo(place),
@@ -143,10 +144,41 @@ def test_whatever_another_user_puts_in_the_place_of_our_folder_the_job_runs(mach
     code, out, err = machine.loop()
     assert (code, out) == (0, "done\n")
     (only,) = err.splitlines()
-    assert only.startswith("hermes: capture is off: ")
-    code, _, err = machine.run(machine.python, "-c", "raise SystemExit(5)")
-    assert code == 5
-    assert "the job runs without Hermes" in err
+    instead = f"this job shares its memory in {machine.home / 'jobs' / place.name} instead"
+    assert only.startswith("hermes: ")
+    assert only.endswith(instead)
+    assert _steps(machine) == [49]
+    code, out, err = machine.run(machine.python, "-c", LOOP.replace("STEPS", "50") + "raise SystemExit(5)")
+    assert (code, out) == (5, "done\n")
+    assert err.count(instead) == 1
+    assert _steps(machine) == [49, 49]
+    assert os.lstat(place).st_uid == OTHER
+
+
+def test_a_folder_of_the_session_is_used_before_that_of_run_directories(machine: Machine) -> None:
+    session = machine.shared.parent / "session"
+    session.mkdir(mode=0o700)
+    os.chown(session, VICTIM, VICTIM)
+    as_other(lambda: folder_of(machine).mkdir())
+    environment = {"XDG_RUNTIME_DIR": str(session)}
+    process = machine.begin(machine.python, "-c", LOOP.replace("STEPS", "100000"), **environment)
+    try:
+        ring = until(lambda: list((session / f"hermes-{VICTIM}").glob("*.0.*")), PATIENCE_S)
+        assert [path.parent.name for path in ring] == [f"hermes-{VICTIM}"]
+    finally:
+        process.kill()
+        process.communicate()
+    # One that others can write is as bad as the usual place.
+    session.chmod(0o777)
+    code, _, err = machine.loop(XDG_RUNTIME_DIR=str(session))
+    assert code == 0
+    assert f"in {machine.home / 'jobs' / folder_of(machine).name} instead" in err
+
+
+def _steps(machine: Machine) -> list[int]:
+    """How many records the step log of each job has: of 50 steps the first one has none."""
+    logs = sorted((machine.home / "jobs").glob("*/steps-rank0.log"), key=lambda log: log.stat().st_mtime_ns)
+    return [sum(1 for _ in read_rows(log)) for log in logs]
 
 
 def test_a_pipe_with_our_old_prefix_is_looked_at_by_nobody(machine: Machine) -> None:

@@ -32,7 +32,7 @@ from hermes.inside.wire.numerics import path_in
 from hermes.inside.wire.record import FLAGS, NULL
 from hermes.inside.wire.recovery import clean, open_ring, remove_memory
 from hermes.inside.wire.ring import RingWriter
-from hermes.inside.wire.rundir import Job, default_root, enter, new_id, read, shared_memory
+from hermes.inside.wire.rundir import Job, default_root, enter, memory_folders, moved, new_id, read
 from hermes.inside.wire.steplog import LogWriter
 
 _RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -164,7 +164,7 @@ class Agent:
         """All that asks the disk."""
         place = self._place
         if self._environment.get("LOCAL_RANK", "0") == "0" and "HERMES_JOB" not in self._environment:
-            clean(default_root(self._environment), shared_memory(self._environment))
+            clean(*memory_folders(self._environment))
         job, control, number = self._enter(place)
         about = {"job": job.id, **self._about, **offer(job.folder, place.rank)}
         ring = open_ring(job, place.rank, about)
@@ -232,7 +232,10 @@ class Agent:
             owner = (os.getppid(), process.start_time(os.getppid()) or 0)
         job_id = new_id(name, pid=owner[0], started=owner[1])
         root = default_root(self._environment)
-        return enter(root, job_id, command=tuple(sys.argv), owner=owner, environment=self._environment)
+        job = enter(root, job_id, command=tuple(sys.argv), owner=owner, environment=self._environment)
+        if elsewhere := moved(job, self._environment):
+            say(elsewhere)
+        return job
 
     def _guard(self, call: Callable[[], None]) -> None:
         """Whatever goes wrong in here is not the job's business."""

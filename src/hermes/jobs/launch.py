@@ -23,7 +23,7 @@ from hermes.inside.wire.beside import Beside
 from hermes.inside.wire.control import NO_STEP, Control
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.recovery import clean, recover, remove_memory
-from hermes.inside.wire.rundir import Job, default_root, enter, new_id, running, shared_memory
+from hermes.inside.wire.rundir import Job, default_root, enter, memory_folders, moved, new_id, running
 
 T = TypeVar("T")
 _HOME = Path(hermes.inside.wire.__file__).resolve().parents[3]
@@ -44,7 +44,7 @@ def make_job(command: Sequence[str], name: str, environment: Mapping[str, str]) 
     """
     root = default_root(environment)
     pid, started = process.me()
-    clean(root, shared_memory(environment))
+    clean(*memory_folders(environment))
     job_id = new_id(name or name_of(command), pid=pid, started=started)
     return enter(root, job_id, command=tuple(command), owner=(pid, started), environment=environment)
 
@@ -93,6 +93,8 @@ def supervise(
     the command `watcher`, with the run directory behind it, until its standard input ends. Without a
     job the command runs as it is. Raises `InputError` when the command cannot be started.
     """
+    if job is not None and (elsewhere := moved(job, environment)):
+        say(elsewhere)
     try:
         child = subprocess.Popen(command, env=environment if job is None else environment_of(job, environment))
     except OSError as refused:

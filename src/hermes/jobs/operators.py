@@ -20,7 +20,7 @@ from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError, QueryError
 from hermes.inside.wire import segment
-from hermes.inside.wire.rundir import Job, live_jobs, shared_memory
+from hermes.inside.wire.rundir import Job, live_jobs, memory_folders
 
 _FILE = "/etc/hermes/operators.json"
 _LARGEST = 1 << 16
@@ -43,7 +43,7 @@ def jobs_of(user: str, environment: Mapping[str, str], *, action: str) -> list[J
     """
     number = _number_of(user)
     if number == os.geteuid():
-        return live_jobs(shared_memory(environment))
+        return live_jobs(*memory_folders(environment))
     policy, name = read_policy(environment), _name_of(number)
     me = _name_of(os.geteuid())
     allowed = me in policy.operators and ("*" in policy.users or name in policy.users)
@@ -51,7 +51,7 @@ def jobs_of(user: str, environment: Mapping[str, str], *, action: str) -> list[J
         raise InputError(f"the policy does not let {me} {action} jobs of {name}", where=_place(environment))
     _note(policy, action, name, environment)
     segment.also_of.add(number)
-    return live_jobs(shared_memory(environment, user=number))
+    return live_jobs(*memory_folders(environment, user=number))
 
 
 def read_policy(environment: Mapping[str, str]) -> Policy:

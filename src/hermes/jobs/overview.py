@@ -7,12 +7,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from hermes.inside.wire.recovery import clean
-from hermes.inside.wire.rundir import Job, default_root, running, shared_memory
+from hermes.inside.wire.rundir import Job, default_root, memory_folders, running
 from hermes.jobs.current import Current, Files
 from hermes.jobs.detect.alarm import Alarm
 from hermes.jobs.detect.causes import Cause, split
@@ -58,7 +57,7 @@ class Overview:
     def look(self) -> tuple[JobView, ...]:
         """Look at every job; jobs that have ended leave the picture, and their memory is removed."""
         root = default_root(self._environment)
-        self._tidy(root)
+        self._tidy()
         alive = [job for job in self._current.jobs(root) if self._name in job.id and running(job)]
         for gone in self._watchers.keys() - {job.id for job in alive}:
             watcher = self._watchers.pop(gone)
@@ -69,12 +68,12 @@ class Overview:
             watcher.look_safely()
         return tuple(self._view(job.id) for job in alive)
 
-    def _tidy(self, root: Path) -> None:
+    def _tidy(self) -> None:
         """Remove what killed jobs left in memory, and run directories that are kept no longer; both take a while."""
         now = time.monotonic_ns()
         if self._tidied_ns is None or now - self._tidied_ns > _TIDY_NS:
             self._tidied_ns = now
-            clean(root, shared_memory(self._environment))
+            clean(*memory_folders(self._environment))
         if self._acts and (self._pruned_ns is None or now - self._pruned_ns > _PRUNE_NS):
             self._pruned_ns = now
             for gone in prune(self._environment, time.time_ns()):

@@ -58,18 +58,17 @@ def test_a_job_lives_as_long_as_its_owner_or_a_rank(make_job: MakeJob) -> None:
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     owner = (sleeper.pid, process.start_time(sleeper.pid) or 0)
     job = make_job("train-1-2", owner)
-    root = job.folder.parent
-    assert clean(root) == []
+    assert clean(job.segment.parent) == []
     Control.attach(job.segment).claim(0)
     sleeper.kill()
     sleeper.wait()
-    assert clean(root) == []
+    assert clean(job.segment.parent) == []
     pid = os.fork()
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
     _rewrite_owner(job, pid)
-    assert clean(root) == []
+    assert clean(job.segment.parent) == []
 
 
 def test_memory_of_a_dead_job_is_removed_and_its_records_are_saved_first(make_job: MakeJob, record: Record) -> None:
@@ -86,11 +85,30 @@ def test_memory_of_a_dead_job_is_removed_and_its_records_are_saved_first(make_jo
     os.waitpid(child, 0)
     _rewrite_owner(job, child)
     assert last_index(job.log_path(0)) == 3
-    assert clean(job.folder.parent) == [job.id]
+    assert clean(job.segment.parent) == [job.id]
     assert [row and row[0] for row in read_rows(job.log_path(0))] == [1, 2, 3, 4, 5, 6, 7]
     assert not job.segment.exists()
     assert list(job.segment.parent.iterdir()) == []
-    assert clean(job.folder.parent) == []
+    assert clean(job.segment.parent) == []
+
+
+def test_run_directories_of_jobs_that_have_ended_are_not_read(make_job: MakeJob) -> None:
+    """Five thousand of them held a job for seconds before it began."""
+    job = make_job()
+    old = make_job("old-1-1")
+    old.segment.unlink()
+    _rewrite_owner(job, 1)
+    script = """import sys; from pathlib import Path
+from hermes.inside.wire.recovery import clean
+sys.addaudithook(lambda event, args: print("opened", args[0]) if event in ("open", "os.scandir", "os.listdir") else 0)
+print(clean(Path(sys.argv[1])))"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(job.segment.parent)], capture_output=True, text=True, check=True
+    )
+    assert f"['{job.id}']" in done.stdout
+    assert f"opened {job.folder / 'job.json'}" in done.stdout or "opened job.json" in done.stdout
+    assert str(old.folder) not in done.stdout
+    assert f"opened {job.folder.parent}\n" not in done.stdout
 
 
 def test_a_rank_that_comes_again_numbers_on_and_saves_what_its_forerunner_left(

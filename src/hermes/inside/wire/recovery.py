@@ -14,7 +14,7 @@ from hermes.inside.wire.control import Control
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.record import pack
 from hermes.inside.wire.ring import RingReader, RingWriter
-from hermes.inside.wire.rundir import _GRACE_S, _RING, _SEGMENT, JOB_FILE, Job, _names, _rings, jobs, read, rings
+from hermes.inside.wire.rundir import _GRACE_S, _RING, _SEGMENT, JOB_FILE, Job, _names, _rings, read, rings
 from hermes.inside.wire.steplog import LogWriter, last_index
 
 
@@ -64,27 +64,19 @@ def remove_memory(job: Job) -> None:
             path.unlink(missing_ok=True)
 
 
-def clean(root: Path, memory: Path | None = None) -> list[str]:
+def clean(*memory: Path) -> list[str]:
     """Remove the shared memory of jobs whose processes are all gone; returns their ids. Logs and captures stay.
 
-    What a killed rank had in its ring and not yet in its log is written into the log first. In the folder `memory`
-    also segments go that belong to no run directory: of a process killed on its way into a job, or whose folder was
-    removed. Whether processes live is told by their locks, which hold across containers; numbers of processes only
-    keep what nobody has locked yet.
+    What a killed rank had in its ring and not yet in its log is written into the log first. Also segments go that
+    belong to no run directory: of a process killed on its way into a job, or whose folder was removed. Whether
+    processes live is told by their locks, which hold across containers; numbers of processes only keep what nobody has
+    locked yet. Only what lies in these folders is looked at: run directories of jobs that have ended cost nothing.
     """
     cleaned = []
-    for job in jobs(root):
-        if _kept(job.owner, job.space, job.segment):
-            continue
-        with contextlib.suppress(LiveError, OSError):
-            if _abandoned(job.segment):
-                recover(job)
-                remove_memory(job)
-                cleaned.append(job.id)
-    if memory is not None:
-        for name in _names(memory):
+    for place in memory:
+        for name in _names(place):
             with contextlib.suppress(OSError, LiveError):
-                _remove_stray(memory / name)
+                cleaned += _cleaned(place / name)
     return cleaned
 
 
@@ -98,33 +90,32 @@ def _kept(maker: tuple[int, int], space: int, path: Path) -> bool:
         return True
 
 
-def _abandoned(path: Path) -> bool:
-    control = Control.attach(path)
-    try:
-        return not control.in_use()
-    finally:
-        control.close()
-
-
-def _remove_stray(path: Path) -> None:
-    """Remove a segment that no run directory names, and its rings, once neither its maker nor a rank lives."""
+def _cleaned(path: Path) -> list[str]:
+    """Remove a segment and its rings, once neither who keeps it nor a rank lives; the id of the job it belonged to."""
     if not _SEGMENT.fullmatch(path.name):
-        return _remove_lone(path)
+        _remove_lone(path)
+        return []
     if not _begun(path):
-        return
+        return []
     control = Control.attach(path)
     try:
         about = control.about
-        maker, space, folder = about["maker"], about["space"], str(about["folder"])
-        if _kept((maker[0], maker[1]), space, path) or _named(Path(folder), path):  # type: ignore[index, arg-type]
-            return
-        if control.remove():
-            for _, _, ring in _rings(path):
-                ring.unlink(missing_ok=True)
+        maker, space, folder = about["maker"], about["space"], Path(str(about["folder"]))
+        job = read(folder) if (folder / JOB_FILE).exists() else None
+        if job is None or job.segment != path:
+            if not _kept((maker[0], maker[1]), space, path) and control.remove():  # type: ignore[index, arg-type]
+                for _, _, ring in _rings(path):
+                    ring.unlink(missing_ok=True)
+            return []
+        if _kept(job.owner, job.space, path) or control.in_use():
+            return []
     except (LookupError, TypeError):
-        return
+        return []
     finally:
         control.close()
+    recover(job)
+    remove_memory(job)
+    return [job.id]
 
 
 def _begun(path: Path) -> bool:
@@ -152,11 +143,6 @@ def _remove_lone(path: Path) -> None:
     reader.close()
     if not alive:
         path.unlink(missing_ok=True)
-
-
-def _named(folder: Path, path: Path) -> bool:
-    """Whether the run directory is there and names that segment. Raises `LiveError` when it cannot be read."""
-    return (folder / JOB_FILE).exists() and read(folder).segment == path
 
 
 def open_ring(job: Job, rank: int, about: Mapping[str, object]) -> RingWriter:

@@ -73,19 +73,70 @@ def default_root(environment: Mapping[str, str]) -> Path:
     return Path("/tmp") / f"hermes-{os.geteuid()}"
 
 
-def shared_memory(environment: Mapping[str, str], *, user: int | None = None) -> Path:
-    """The folder for segments of a user, of this one unless another is named, in HERMES_SHM_DIR, else in /dev/shm."""
-    folder = Path(environment.get("HERMES_SHM_DIR") or "/dev/shm")
-    return folder / f"hermes-{os.geteuid() if user is None else user}"
+def shared_memory(environment: Mapping[str, str]) -> Path:
+    """The folder for segments of this user: in HERMES_SHM_DIR, else in /dev/shm."""
+    return memory_folders(environment)[0]
+
+
+def memory_folders(
+    environment: Mapping[str, str], *, root: Path | None = None, user: int | None = None
+) -> tuple[Path, ...]:
+    """Where segments of a user may be, of this one unless another is named; the usual place first.
+
+    Any account can make the folder in the usual place first, so two others follow that only the user can write:
+    XDG_RUNTIME_DIR, and the folder of run directories (`root`, unless it is the default one).
+    """
+    number = os.geteuid() if user is None else user
+    places = [Path(environment.get("HERMES_SHM_DIR") or "/dev/shm")]
+    if number == os.geteuid():
+        places += [Path(folder) for folder in [environment.get("XDG_RUNTIME_DIR", "")] if folder.startswith("/")]
+        places.append(root or default_root(environment))
+    else:
+        places.append(Path(f"/run/user/{number}"))
+    return tuple(place / f"hermes-{number}" for place in places)
+
+
+def moved(job: Job, environment: Mapping[str, str]) -> str:
+    """Why the memory of a job is not in its usual place, in a line; empty when it is there."""
+    usual, place = shared_memory(environment), job.segment.parent
+    if place == usual:
+        return ""
+    try:
+        os.close(segment.open_folder(usual))
+    except LiveError as refused:
+        return f"{refused}: this job shares its memory in {place} instead"
+    return ""
+
+
+def _memory(environment: Mapping[str, str], root: Path) -> Path:
+    """The first folder for segments that can be used, made if it is not there. Raises `LiveError` for the usual one."""
+    first: LiveError | None = None
+    for place in memory_folders(environment, root=root):
+        try:
+            if first is not None:
+                _check_own(place.parent)
+            os.close(segment.open_folder(place, make=True))
+            return place
+        except LiveError as refused:
+            first = first or refused
+    raise first or LiveError("there is no folder for shared memory")
 
 
 def make_root(root: Path) -> None:
     """Make the folder of run directories, for this user alone. Raises `LiveError` when it is another's."""
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        facts, link = root.stat(), root.lstat()
     except OSError as refused:
         raise LiveError(f"{root} cannot be made ({refused.strerror})") from refused
+    _check_own(root)
+
+
+def _check_own(root: Path) -> None:
+    """Raise `LiveError` unless the folder is this user's, and others cannot put something of theirs in its place."""
+    try:
+        facts, link = root.stat(), root.lstat()
+    except OSError as refused:
+        raise LiveError(f"{root} cannot be had ({refused.strerror})") from refused
     # A link of this user's own is his business; one that another has put there is not followed.
     if facts.st_uid != os.geteuid() or link.st_uid != os.geteuid():
         raise LiveError(f"{root} belongs to user {link.st_uid}")
@@ -129,8 +180,7 @@ def enter(
 
 def _propose(folder: Path, facts: Mapping[str, object], environment: Mapping[str, str]) -> None:
     nonce, job_id = os.urandom(6).hex(), folder.name
-    memory = shared_memory(environment)
-    os.close(segment.open_folder(memory, make=True))
+    memory = _memory(environment, folder.parent)
     path = memory / f"{job_id[:80]}-{nonce}"
     pid, started = process.me()
     about = {"job": job_id, "nonce": nonce, "folder": str(folder), "maker": [pid, started], "space": process.space()}
@@ -204,27 +254,25 @@ def jobs(root: Path) -> Iterator[Job]:
     yield from sorted(found, key=lambda job: (job.created_ns, job.id))
 
 
-def live_jobs(memory: Path) -> list[Job]:
-    """The jobs with a living rank in that folder of segments, by what the segments say; no run directory is read."""
+def live_jobs(*memory: Path) -> list[Job]:
+    """The jobs with a living rank in these folders of segments, by what the segments say; no run directory is read."""
     found = []
-    for name in _names(memory):
-        path = memory / name
-        if _SEGMENT.fullmatch(name):
-            with contextlib.suppress(LiveError, OSError, LookupError, TypeError, ValueError):
-                control = Control.attach(path)
-                try:
-                    about, alive = control.about, any(slot.alive for slot in control.slots())
-                finally:
-                    control.close()
-                if alive and _NAME.fullmatch(str(about["job"])):
-                    folder = Path(str(about["folder"]))
-                    found.append(
-                        Job(
-                            id=str(about["job"]), folder=folder, segment=path, created_ns=0, command=(),
-                            owner=(int(about["maker"][0]), int(about["maker"][1])),  # type: ignore[index]
-                            space=int(about["space"]),  # type: ignore[call-overload]
-                        )
-                    )  # fmt: skip
+    for path in (place / name for place in memory for name in _names(place) if _SEGMENT.fullmatch(name)):
+        with contextlib.suppress(LiveError, OSError, LookupError, TypeError, ValueError):
+            control = Control.attach(path)
+            try:
+                about, alive = control.about, any(slot.alive for slot in control.slots())
+            finally:
+                control.close()
+            if alive and _NAME.fullmatch(str(about["job"])):
+                folder = Path(str(about["folder"]))
+                found.append(
+                    Job(
+                        id=str(about["job"]), folder=folder, segment=path, created_ns=0, command=(),
+                        owner=(int(about["maker"][0]), int(about["maker"][1])),  # type: ignore[index]
+                        space=int(about["space"]),  # type: ignore[call-overload]
+                    )
+                )  # fmt: skip
     return sorted(found, key=lambda job: job.id)
 
 
