@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from hermes.base.errors import InputError, QueryError
+from hermes.base.errors import HermesError, InputError, QueryError
 from hermes.cli import main
 from hermes.jobs.dynamic_config import FILE, Ask, config, write
 
@@ -145,3 +146,32 @@ def test_what_levels_leave_out_can_be_asked_for() -> None:
     )  # fmt: skip
     with pytest.raises(QueryError, match="host_sys"):
         config(asked(options={"host_sys": "gpu"}))
+
+
+def test_a_link_where_a_draft_may_be_expected_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine", "utf-8")
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    for name in (f".{FILE}.{os.getpid()}", f".{FILE}.part", f".{FILE}"):
+        (watched / name).symlink_to(victim)
+    path = write(watched, Ask(steps=1, level="light", out=tmp_path, options={}), replace=False)
+    assert victim.read_text("utf-8") == "mine"
+    assert json.loads(path.read_bytes())["active"] == 1
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_link_or_a_pipe_in_the_place_of_the_file_is_not_opened(tmp_path: Path, replace: bool) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text('{"start_step": 0}', "utf-8")
+    ask = Ask(steps=1, level="light", out=tmp_path, options={})
+    for kind in ("link", "pipe"):
+        watched = tmp_path / kind
+        watched.mkdir()
+        (watched / FILE).symlink_to(victim) if kind == "link" else os.mkfifo(watched / FILE)
+        if replace:
+            assert json.loads(write(watched, ask, replace=True).read_bytes())["active"] == 1
+        else:
+            with pytest.raises(HermesError):
+                write(watched, ask, replace=False)
+    assert victim.read_text("utf-8") == '{"start_step": 0}'

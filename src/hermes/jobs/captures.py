@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError, QueryError
+from hermes.base.write_atomic import write_atomic
 from hermes.inside.wire.control import FINAL, LEVELS, TOO_LATE, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.long_steps import long_steps
@@ -306,7 +307,8 @@ def write_manifest(asked: Asked, said: Iterable[Slot]) -> None:
     }
     try:
         asked.folder.mkdir(parents=True, exist_ok=True)
-        (asked.folder / MANIFEST).write_text(json.dumps(text, indent=1), "utf-8")
+        with write_atomic(asked.folder / MANIFEST) as file:
+            file.write(json.dumps(text, indent=1).encode())
     except OSError:
         return
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, replace
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.write_atomic import write_atomic
 from hermes.inside.wire.rundir import Job
 from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 
@@ -73,14 +73,11 @@ def write(job: Job, wanted: Thresholds) -> Thresholds:
             _check(name, value, name)
     now = wanted.over(read(job))
     path = job.folder / FILE
-    draft = path.with_name(f".{FILE}.{os.getpid()}")
+    text = json.dumps({name: value for name, value in now.set_here().items() if value is not None})
     try:
-        draft.write_text(
-            json.dumps({name: value for name, value in now.set_here().items() if value is not None}), "utf-8"
-        )
-        draft.replace(path)
+        with write_atomic(path) as file:
+            file.write(text.encode())
     except OSError as refused:
-        draft.unlink(missing_ok=True)
         raise HermesError(f"{path} cannot be written ({refused.strerror})", where=job.id) from refused
     return now
 

@@ -6,14 +6,17 @@ profiles when it changes. Keys and defaults are those of torch_npu 2.13.0, `prof
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hermes.base.errors import HermesError, InputError, QueryError
+from hermes.base.write_atomic import write_atomic
 from hermes.inside.wire.levels import NPU_OPTIONS, TORCH_NPU, CaptureError, npu_options
 
 FILE = "profiler_config.json"
@@ -94,27 +97,37 @@ def write(folder: Path, ask: Ask, *, replace: bool) -> Path:
         raise InputError("the folder is not there", where=str(folder), hint="the job's PROF_CONFIG_PATH")
     if not replace and (reason := _in_use(path)):
         raise InputError(f"the file {reason}", where=str(path), hint="--replace writes over it")
-    draft = folder / f".{FILE}.{os.getpid()}"
+    before = _facts(path)
+    # Ranks may run as another user of the group, as for the file that torch_npu makes.
+    mode = before.st_mode & 0o777 if before else 0o640
     try:
-        draft.write_text(text, "utf-8")
-        # Ranks may run as another user of the group, as for the file that torch_npu makes.
-        draft.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o640)
-        # torch_npu compares whole seconds of the time of change: two changes in one second would be one.
-        if path.exists() and int(draft.stat().st_mtime) <= int(path.stat().st_mtime):
-            later = int(path.stat().st_mtime) + 1
-            os.utime(draft, (later, later))
-        draft.replace(path)
+        with write_atomic(path, mode=mode) as file:
+            file.write(text.encode())
+            file.flush()
+            # torch_npu compares whole seconds of the time of change: two changes in one second would be one.
+            if before and int(os.fstat(file.fileno()).st_mtime) <= int(before.st_mtime):
+                later = int(before.st_mtime) + 1
+                os.utime(file.fileno(), (later, later))
     except OSError as refused:
-        draft.unlink(missing_ok=True)
         raise HermesError(f"{path} cannot be written ({refused.strerror})", where=str(folder)) from refused
     return path
+
+
+def _facts(path: Path) -> os.stat_result | None:
+    """What is known of the file that stands there; None for a link, or where there is none."""
+    with contextlib.suppress(OSError):
+        facts = path.lstat()
+        return facts if stat.S_ISREG(facts.st_mode) else None
+    return None
 
 
 def _in_use(path: Path) -> str:
     """Why the file must not be written over; empty when it may."""
     try:
-        with path.open("rb") as file:
-            raw: Any = json.loads(file.read(_LARGEST))
+        # The folder may be another user's: a link is not followed, a pipe not waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            raw: Any = json.loads(file.read(_LARGEST) or b"")
     except FileNotFoundError:
         return ""
     except (OSError, ValueError) as broken:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hermes.base.errors import HermesError
+from hermes.base.write_atomic import write_atomic
 from hermes.jobs.view import JobView, RankView
 
 SCHEMA = "hermes.watch/1"
@@ -124,20 +123,16 @@ def write_textfile(path: Path, jobs: Sequence[JobView]) -> None:
 
     That collector reads Prometheus' own text format, in which the end is no line of its own.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     text = openmetrics(jobs).removesuffix("# EOF\n")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with write_atomic(path, mode=0o644) as file:
             # Of this format the exporter knows neither units nor sets of states.
             lines = (line for line in text.splitlines() if not line.startswith("# UNIT"))
-            file.write("\n".join(lines).replace(" stateset", " gauge").replace("hermes_job_alarms counter",
-                       "hermes_job_alarms_total counter").replace("HELP hermes_job_alarms ",
-                       "HELP hermes_job_alarms_total ") + "\n")  # fmt: skip
-        draft.replace(path)
+            plain = "\n".join(lines).replace(" stateset", " gauge").replace("hermes_job_alarms counter",
+                     "hermes_job_alarms_total counter").replace("HELP hermes_job_alarms ",
+                     "HELP hermes_job_alarms_total ")  # fmt: skip
+            file.write(f"{plain}\n".encode())
     except OSError as refused:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         raise HermesError(f"{path} cannot be written ({refused.strerror})", where=str(path)) from refused
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from hermes.base.errors import InputError
+from hermes.base.write_atomic import write_atomic
 from hermes.migrate.model import FileChange, TreeChange
 
 _LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", ".hg", ".svn")
@@ -102,15 +101,7 @@ def _replace(path: Path, file: FileChange) -> None:
     target = path.resolve()
     data = file.after.encode(file.encoding)
     mode = target.stat().st_mode
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).chmod(mode & 0o7777)
-        Path(name).replace(target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    with write_atomic(target, mode=mode & 0o7777) as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())

@@ -7,9 +7,10 @@ import hashlib
 import json
 import os
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from hermes.base.write_atomic import write_atomic
 
 State = tuple[int, int, int, int, int]
 """Size, time of the last change of the content, the same of content or inode (both in ns), inode, device."""
@@ -130,12 +131,8 @@ def _name(said: Sequence[str]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write aside and move in whole; a cache that may not be written is no error here, as it only costs time."""
-    aside = path.with_name(f"{path.stem}-{os.getpid()}-{uuid.uuid4().hex}")
+    """A cache that may not be written is no error here, as it only costs time."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            aside.write_text(text, "ascii")
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        with write_atomic(path) as file:
+            file.write(text.encode("ascii"))

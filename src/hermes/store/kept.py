@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import uuid
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 import hermes.version
+from hermes.base.write_atomic import write_atomic
 from hermes.store.rows import dumps, loads
 
 T = TypeVar("T")
@@ -44,15 +43,11 @@ def _name(of: tuple[str, ...]) -> str:
 
 
 def _keep(path: Path, raw: bytes) -> None:
-    """Write aside and move in whole; a cache that may not be written costs time and is no error here."""
-    aside = path.with_name(f"making-{os.getpid()}-{uuid.uuid4().hex}")
+    """A cache that may not be written costs time and is no error here."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            aside.write_bytes(raw)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        with write_atomic(path) as file:
+            file.write(raw)
 
 
 @cache

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.write_atomic import write_atomic
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://.+")
 FOLDER = "remote"
@@ -50,17 +51,18 @@ class Mirror:
             mark = path.with_name(f".{path.name}.state")
             if not path.exists() or not mark.exists() or mark.read_text("utf-8") != self.states[name]:
                 self._fetch(name, path)
-                mark.write_text(self.states[name], "utf-8")
+                with write_atomic(mark) as file:
+                    file.write(self.states[name].encode())
             found.append(path)
         return found
 
     def _fetch(self, name: str, path: Path) -> None:
-        aside = path.with_name(f".{path.name}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             system, base = _system(self.url)
-            system.get_file(f"{base}/{name}" if name else base, str(aside))
-            aside.replace(path)
+            with write_atomic(path) as file:
+                # Stores open what they fetch into by themselves, by a path.
+                system.get_file(f"{base}/{name}" if name else base, f"/dev/fd/{file.fileno()}")
         except HermesError:
             raise
         except Exception as refused:

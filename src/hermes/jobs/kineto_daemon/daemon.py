@@ -16,6 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError, QueryError
+from hermes.base.write_atomic import write_atomic
 from hermes.inside.wire.control import FINAL
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.levels import TORCH, CaptureError, room
@@ -301,8 +302,8 @@ class Capture:
             "reason": "asked for by hand, through the protocol of Kineto's daemon",
             "ranks": {str(part.rank): {"state": part.state, "text": part.text} for part in self.parts.values()},
         }
-        with contextlib.suppress(OSError):
-            (self.folder / MANIFEST).write_text(json.dumps(text, indent=1), "utf-8")
+        with contextlib.suppress(OSError), write_atomic(self.folder / MANIFEST, mode=0o644) as file:
+            file.write(json.dumps(text, indent=1).encode())
 
     def better(self) -> Ask | None:
         """How to ask again where ranks heard of it too far apart to begin at the same step; None where they did.

@@ -11,6 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO
 
+from hermes.base.write_atomic import write_atomic
+
 _HEAD = 65_536
 _PIECE = 1 << 22
 _TIME = rb"(\d{1,18}(?:\.\d{1,9})?)"
@@ -46,23 +48,18 @@ def finish(found: Path, target: Path, *, first: int, about: Mapping[str, object]
     its `rank` and `world` the entry `distributedInfo` is made where there is none. Raises `ValueError` when the text is
     not laid out as it is known to be, and `OSError`.
     """
-    draft = target.with_name(f".{target.name}.part")
-    try:
-        with found.open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            events, opening = _EVENTS.search(text), text.find(b"{", 0, _HEAD)
-            if events is None or opening < 0:
-                raise ValueError("it has no events")
-            steps = _steps(text)
-            base = _BASE.search(text[: events.end()])
-            offset = int(base[1]) if base else 0
-            with draft.open("wb") as out:
-                out.write(text[: opening + 1] + _header(text[: events.start()], about, world))
-                _copy(text, opening + 1, events.end(), out)
-                out.write(b"".join(_mark(step, first + number) for number, step in enumerate(steps)))
-                _copy(text, events.end(), len(text), out)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with found.open("rb") as source, mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        events, opening = _EVENTS.search(text), text.find(b"{", 0, _HEAD)
+        if events is None or opening < 0:
+            raise ValueError("it has no events")
+        steps = _steps(text)
+        base = _BASE.search(text[: events.end()])
+        offset = int(base[1]) if base else 0
+        with write_atomic(target, mode=0o644) as out:
+            out.write(text[: opening + 1] + _header(text[: events.start()], about, world))
+            _copy(text, opening + 1, events.end(), out)
+            out.write(b"".join(_mark(step, first + number) for number, step in enumerate(steps)))
+            _copy(text, events.end(), len(text), out)
     found.unlink(missing_ok=True)
     lengths = sorted(step.end_ns - step.start_ns for step in steps)
     return Marked(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import InputError
+from hermes.base.write_atomic import write_atomic
 from hermes.migrate.affinity.machine import ranges
 
 _PASSES = 5
@@ -86,10 +86,8 @@ def _keep(state: Path, before: dict[str, dict[str, object]]) -> None:
         elif _started(int(pid)) == entry.get("started") != "":
             before.setdefault(pid, entry)
     state.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=state.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(before, stream)
-    Path(name).replace(state)
+    with write_atomic(state) as file:
+        file.write(json.dumps(before).encode())
 
 
 def _move_all(pid: int, cores: frozenset[int]) -> Bound:
