@@ -82,9 +82,12 @@ def test_the_textfile_is_replaced_whole_and_follows_no_link(tmp_path: Path) -> N
     victim = tmp_path / "victim"
     victim.write_text("kept")
     path.with_name(f".{path.name}.{os.getpid()}").symlink_to(victim)
-    with pytest.raises(Exception, match="cannot be written"):
-        metrics.write_textfile(path, [view()])
+    # Nobody can keep the file from being written either.
+    metrics.write_textfile(path, [view(), view()])
+    assert path.read_text() != text
     assert victim.read_text() == "kept"
+    with pytest.raises(Exception, match="cannot be written"):
+        metrics.write_textfile(tmp_path / "nowhere" / "hermes.prom", [view()])
 
 
 class Receiver(BaseHTTPRequestHandler):
