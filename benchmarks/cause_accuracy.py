@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.report import Report
 from hermes.profiles.advise.noise import LEAST
 from hermes.profiles.load import load
@@ -243,7 +243,7 @@ def _words(fault: Fault, job: Job) -> str:
     return f"`{fault.kind}`{amount}{ranks}"
 
 
-def _named(finding: Finding, fault: Fault, job: Job) -> bool:
+def _named(finding: Loss, fault: Fault, job: Job) -> bool:
     """Whether the finding strikes the rank that the fault does, where that is one."""
     struck = fault.struck(ranks=job.ranks, hosts=job.hosts, pp=job.pp)
     return fault.kind not in ON_ONE_RANK or {*finding.ranks} == {*struck}

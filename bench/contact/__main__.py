@@ -169,7 +169,7 @@ def _read(entry: Entry, capture: str, folder: Path) -> Outcome:
 
 def row(one: Outcome) -> str:
     """A line of the table."""
-    answer = f"{one.cause or 'nothing'}{f' at {one.lines[0]}' if one.lines else ''}"
+    answer = f"{one.fault or 'nothing'}{f' at {one.lines[0]}' if one.lines else ''}"
     change = one.change.replace("\n", "; ")[:60]
     return (
         f"| `{one.entry.name}` | {one.entry.mistake or 'none'} | {answer if one.said else 'not captured'}, "

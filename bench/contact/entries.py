@@ -29,8 +29,8 @@ class Entry:
 
 
 _LOADING = (
-    "data loading in the training process", "data processing in the training process",
-    "data reading in the training process",
+    "data_loading", "data_processing",
+    "data_reading",
 )  # fmt: skip
 ENTRIES = (
     Entry(name="lm_char", mistake="the causal mask is filled by two loops in each layer", functions=("causal_mask",)),
@@ -38,19 +38,19 @@ ENTRIES = (
     Entry(name="ppo", mistake="advantages are computed by `.item()`, element by element", functions=("compute_gae",)),
     Entry(
         name="dqn", mistake="batches are made from lists of floats", functions=("sample",),
-        causes=("lists made into tensors",),
+        causes=("lists_to_tensors",),
     ),
     Entry(name="lightning_like", mistake="a callback writes histograms of all weights", functions=("on_batch_end",)),
     Entry(name="hf_like", mistake="texts are tokenised anew in the loop", functions=("encode",), causes=_LOADING),
     Entry(name="gan", mistake="a picture is written pixel by pixel in each step", functions=("save_grid", "<genexpr>")),
     Entry(name="graph_net", mistake="the adjacency is normalised in each layer", functions=("normalized_adjacency",)),
-    Entry(name="recommender", mistake="gradients of large tables are dense", causes=("dense gradients of a table",)),
+    Entry(name="recommender", mistake="gradients of large tables are dense", causes=("dense_table_gradients",)),
     Entry(name="diffusion", mistake="the schedule is computed for each sample", functions=("cosine_schedule",)),
     Entry(name="speech", mistake="waves are resampled by a loop of slices", functions=("stretch",)),
     Entry(name="two_ranks", mistake="rank 0 writes predictions row by row", functions=("write_predictions",), ranks=2),
     Entry(
         name="compiled", mistake="each length of a batch is compiled anew",
-        causes=("operator compilation", "operator compilation of new shapes"),
+        causes=("compilation", "compilation_of_new_shapes"),
     ),
     Entry(
         name="images_disk", mistake="pictures are read and turned in the training process",
@@ -58,10 +58,10 @@ ENTRIES = (
     ),
     Entry(
         name="autoencoder", mistake="weights are saved in nearly every step", functions=("__call__",),
-        causes=("checkpoint or logging",),
+        causes=("checkpoint_or_logging",),
     ),
     Entry(
-        name="seq2seq", mistake="logits grow by concatenation", causes=("tensors grown by concatenation",),
+        name="seq2seq", mistake="logits grow by concatenation", causes=("concat_growth",),
     ),
     Entry(name="healthy_transformer", mistake=""),
     Entry(name="healthy_cnn", mistake=""),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hermes.model.finding import Cause
+from hermes.model.fault import Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What the published cure of a cause gave: the step takes `share` less, told by `source`."""
 
-    cause: Cause
+    fault: Fault
     share: float
     source: str
 
@@ -29,11 +29,11 @@ class Opinion:
     path: str
     job: str
     bounds: tuple[str, ...]
-    first: tuple[Cause, ...]
+    first: tuple[Fault, ...]
     evidence: str
     devices: tuple[str, ...]
-    wide: tuple[Cause, ...] = ()
-    never: tuple[Cause, ...] = ()
+    wide: tuple[Fault, ...] = ()
+    never: tuple[Fault, ...] = ()
     inference: bool = False
     measured: Measured | None = None
 

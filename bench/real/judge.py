@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bench.real.expert import Opinion
-from hermes.model.finding import Cause
+from hermes.base.say import say
+from hermes.model.fault import Fault
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.typical_step import JobSteps
@@ -24,9 +25,9 @@ ONLY_OF: Mapping[str, str] = {
 """Words that mean something on one kind of chip alone. PyTorch for ROCm is spoken to as `torch.cuda`."""
 OF_TRAINING = r"micro-?batch|accumulat|backward\(|GradScaler|optimizer|DistributedDataParallel|no_sync"
 """Words of advice that only a job that trains can follow."""
-IN_OTHER_WORDS: Mapping[str, Cause] = {
-    "waits for": Cause.STRAGGLER,
-    "communication that nothing hides": Cause.EXPOSED_COMMUNICATION,
+IN_OTHER_WORDS: Mapping[str, Fault] = {
+    "waits for": Fault.STRAGGLER,
+    "communication that nothing hides": Fault.EXPOSED_COMMUNICATION,
 }
 """How a verdict speaks of causes that it does not name."""
 _SHARES = re.compile(r"(\d+(?:\.\d+)?) ?%")
@@ -54,7 +55,7 @@ class Judgement:
 
 def judge(report: Report, opinion: Opinion) -> Judgement:
     """What the report says of the bound, of the first causes, and what it says in vain."""
-    causes = tuple(one.cause for one in report.plan.actions)
+    causes = tuple(_fault(one) for one in report.plan.actions)
     wanted = {str(cause) for cause in opinion.first}
     others = {str(cause) for cause in opinion.wide}
     return Judgement(
@@ -72,7 +73,7 @@ def _untrue(report: Report, opinion: Opinion) -> Iterator[str]:
     if report.verdict.bound not in opinion.bounds:
         yield f"bound by {report.verdict.bound}, and not by {' or '.join(opinion.bounds)}"
     never = {str(cause) for cause in opinion.never}
-    yield from (f"{one.cause} is no cause here" for one in report.plan.actions if one.cause in never)
+    yield from (f"{_fault(one)} is no cause here" for one in report.plan.actions if one.fault in never)
 
 
 def impossible(report: Report) -> Iterator[str]:
@@ -86,15 +87,20 @@ def impossible(report: Report) -> Iterator[str]:
             yield f"{one.code}: a cost of {one.cost_ns} ns in a step of {step}"
         if one.gain.low_ns > one.gain.high_ns or one.gain.low_ns < 0:
             yield f"{one.code}: a range from {one.gain.low_ns} to {one.gain.high_ns} ns"
-    for text in (report.verdict.sentence, *(one.title for one in report.findings)):
+    for text in (report.verdict.sentence, *(say(one.message) for one in report.findings)):
         yield from (f"{share} % in {text!r}" for share in _SHARES.findall(text) if float(share) > 100)
     told = {str(cause) for cause in _told(report.verdict.sentence)}
-    if told and report.plan.actions and report.plan.actions[0].cause not in told:
-        yield f"the verdict is about {' or '.join(sorted(told))}, the first action about {report.plan.actions[0].cause}"
+    if told and report.plan.actions and report.plan.actions[0].fault not in told:
+        first = _fault(report.plan.actions[0])
+        yield f"the verdict is about {' or '.join(sorted(told))}, the first action about {first}"
 
 
-def _told(sentence: str) -> Iterator[Cause]:
-    yield from (cause for cause in Cause if cause and re.search(rf"\b{re.escape(cause)}\b", sentence))
+def _fault(one: Advice) -> str:
+    return str(one.fault or "")
+
+
+def _told(sentence: str) -> Iterator[Fault]:
+    yield from (one for one in Fault if re.search(rf"\b{re.escape(say(one.message))}\b", sentence))
     yield from (cause for words, cause in IN_OTHER_WORDS.items() if words in sentence)
 
 
@@ -109,11 +115,11 @@ def foreign(report: Report, opinion: Opinion) -> Iterator[str]:
 
 
 def _said(one: Advice) -> str:
-    return "\n".join((one.title, one.do, one.after))
+    return "\n".join((say(one.title), say(one.do), one.after))
 
 
 def _gain(report: Report, opinion: Opinion) -> tuple[float, float] | None:
     if opinion.measured is None:
         return None
-    wanted = str(opinion.measured.cause)
-    return next(((one.share_low, one.share_high) for one in report.plan.actions if one.cause == wanted), None)
+    wanted = str(opinion.measured.fault)
+    return next(((one.share_low, one.share_high) for one in report.plan.actions if _fault(one) == wanted), None)

@@ -15,7 +15,7 @@ from hermes.inside.wire.rundir import Job, jobs
 from hermes.jobs.alarms_in_step_log import detect_in
 from hermes.jobs.captures import Asked, Wish, answers, ask, finished
 from hermes.jobs.detect.causes import Cause
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.report import Report
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
@@ -31,8 +31,8 @@ _LEAST_WATCHED, _FEWEST_WATCHED = 60, 25
 _ANSWER_S = 60.0
 """So long steps go on until a capture is answered: of short ones thousands may go by."""
 _CASES = {rule.code: rule.cases for rule in ALL}
-_CAUSES = {rule.code: rule.cause for rule in ALL}
-_OF_CAUSE = {rule.cause: rule.cases for rule in ALL}
+_CAUSES = {rule.code: rule.fault for rule in ALL}
+_OF_CAUSE = {rule.fault: rule.cases for rule in ALL}
 """A finding may name the cause of another rule, as longer steps do in which workers are started."""
 
 
@@ -90,13 +90,13 @@ def diagnosed(folder: Path) -> tuple[Named, ...]:
     return named_in(analyze(load([folder], Cache(folder.with_name(f"{folder.name}-cache")))))
 
 
-def _cases(finding: Finding, report: Report) -> tuple[str, ...]:
+def _cases(finding: Loss, report: Report) -> tuple[str, ...]:
     """Those of its rule and of its cause; what explains a straggler names it: the verdict says that others wait."""
-    others = () if finding.cause is _CAUSES[finding.code] else _OF_CAUSE.get(finding.cause, ())
+    others = () if finding.fault is _CAUSES[finding.code] else _OF_CAUSE.get(finding.fault, ())
     late = (
         case
         for one in report.findings
-        if one.cause is _CAUSES["COM002"] and finding.code in one.explained_by
+        if one.fault is _CAUSES["COM002"] and finding.code in one.explained_by
         for case in _CASES[one.code]
     )
     return tuple(dict.fromkeys((*_CASES[finding.code], *others, *late)))

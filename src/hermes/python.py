@@ -12,8 +12,9 @@ from pathlib import Path
 
 import polars as pl
 
+from hermes.base.say import say
 from hermes.model.comparison import Comparison
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.report import Report
 from hermes.profiles.api import Loaded, compared, engine_of, query
 from hermes.profiles.api import analyze as analyze_loaded
@@ -62,7 +63,7 @@ class Analysis:
         return self.report.verdict.sentence
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Loss, ...]:
         """What was found, the costliest first."""
         return self.report.findings
 
@@ -96,7 +97,8 @@ class Analysis:
     def _repr_html_(self) -> str:
         """The verdict and the findings, for a notebook; all text of profiles is escaped."""
         rows = "".join(
-            f"<tr><td>{escape(one.code)}</td><td>{escape(one.title)}</td><td>{one.cost_ns / 1e6:.3f} ms</td></tr>"
+            f"<tr><td>{escape(one.code)}</td><td>{escape(say(one.message))}</td>"
+            f"<td>{one.cost_ns / 1e6:.3f} ms</td></tr>"
             for one in self.findings
         )
         table = f"<table><tr><th>code</th><th>finding</th><th>cost a step</th></tr>{rows}</table>" if rows else ""

@@ -17,7 +17,8 @@ from hermes.model.compute_measures import (
     OperatorCost,
     StepCompute,
 )
-from hermes.model.finding import Action, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import HostSide
 from hermes.model.measures import (
     AscendSplit,
@@ -83,14 +84,14 @@ def step(rank: int, number: int | None, window: int, compute: int, comm: int, co
     )
 
 
-def _finding() -> Finding:
-    return Finding(
+def _finding() -> Loss:
+    return Loss(
         code="COM004",
         layer="communication",
-        cause="late_peer",
-        title="All collected ranks wait in the first all_reduce for a rank that was not collected",
+        fault=Fault.STRAGGLER,
+        message="All collected ranks wait in the first all_reduce for a rank that was not collected",
         ranks=(0, 1),
-        blames=("rank 5 (not collected)",),
+        blames=(Blame("rank 5 (not collected)", "rank", 5),),
         cost_ns=86_470_907,
         share=0.666,
         gain=Gain(low_ns=60 * MS, high_ns=84 * MS, method="median over ranks of the wait, minus the transfer time"),
@@ -124,13 +125,13 @@ def _finding() -> Finding:
     )
 
 
-def _second_finding() -> Finding:
+def _second_finding() -> Loss:
     return replace(
         _finding(),
         code="CMP003",
         layer="compute",
-        cause="format_conversion",
-        title="57 TransData kernels convert tensor formats back and forth",
+        fault=Fault.FORMAT_CONVERSIONS,
+        message="57 TransData kernels convert tensor formats back and forth",
         blames=(),
         cost_ns=1_393_328,
         share=0.011,
@@ -456,9 +457,8 @@ def hostile(host_side: Callable[[str], HostSide]) -> Report:
     finding = replace(
         _finding(),
         code=bad,
-        cause=everything,
-        title=everything,
-        blames=HOSTILE,
+        message=everything,
+        blames=tuple(map(Blame, HOSTILE)),
         share=float("inf"),
         confidence=float("nan"),
         gain=Gain(low_ns=0, high_ns=5, method=everything),

@@ -10,11 +10,11 @@ from bench.real.judge import foreign, impossible, judge
 from bench.real.opinions import OPINIONS
 from tests.shared_jobs import TWO, Jobs
 
-from hermes.model.finding import Cause
+from hermes.model.fault import Fault
 from hermes.model.report import Report
-from hermes_testing import Fault
+from hermes_testing import Fault as Planted
 
-SLOW = replace(TWO, faults=(Fault(kind="data_wait"),))
+SLOW = replace(TWO, faults=(Planted(kind="data_wait"),))
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def report(jobs: Jobs) -> Report:
     return jobs.report(SLOW, "ascend-db")
 
 
-def _first(report: Report) -> Cause:
-    return next(cause for cause in Cause if cause == report.plan.actions[0].cause)
+def _first(report: Report) -> Fault:
+    return next(cause for cause in Fault if cause == report.plan.actions[0].fault)
 
 
 def _opinion(report: Report, **changes: object) -> Opinion:
@@ -42,7 +42,7 @@ def test_who_says_what_the_expert_says_is_right(report: Report) -> None:
 
 
 def test_another_cause_and_another_bound_are_wrong(report: Report) -> None:
-    found = judge(report, _opinion(report, first=(Cause.PADDING,), wide=(Cause.PADDING,), bounds=("copy",)))
+    found = judge(report, _opinion(report, first=(Fault.PADDING,), wide=(Fault.PADDING,), bounds=("copy",)))
     assert not found.first
     assert not found.others
     assert len(found.faults) == 1

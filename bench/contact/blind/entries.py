@@ -5,8 +5,8 @@ from __future__ import annotations
 from bench.contact.entries import Entry
 
 _LOADING = (
-    "data loading in the training process", "data processing in the training process",
-    "data reading in the training process",
+    "data_loading", "data_processing",
+    "data_reading",
 )  # fmt: skip
 ENTRIES = (
     Entry(
@@ -37,7 +37,7 @@ ENTRIES = (
     ),
     Entry(
         name="churn", mistake="the model computes in float64, as the table of numpy happens to be",
-        functions=("main",), causes=("float64", "slow type"), gain=0.43, place="churn.py:39",
+        functions=("main",), causes=("float64", "slow_type"), gain=0.43, place="churn.py:39",
         mended=((".double()", ""), ("torch.from_numpy(numbers)", "torch.from_numpy(numbers).float()"),
                 ("torch.from_numpy(target)", "torch.from_numpy(target).float()")),
     ),
@@ -58,7 +58,7 @@ ENTRIES = (
     ),
     Entry(
         name="traffic", mistake="200 heads are called one by one instead of as one product over all sensors",
-        functions=("forward",), causes=("many small operators", "small operators"), gain=0.56, place="traffic.py:32",
+        functions=("forward",), causes=("many small operators", "small_operators"), gain=0.56, place="traffic.py:32",
         mended=(("        self.heads = nn.ModuleList(nn.Linear(inputs, horizon) for _ in range(sensors))",
                  "        bound = inputs ** -0.5\n"
                  "        weight = torch.empty(inputs, sensors * horizon).uniform_(-bound, bound)\n"
@@ -90,7 +90,7 @@ ENTRIES = (
     ),
     Entry(
         name="plankton", mistake="the worker of the loader is started anew for each epoch of four batches",
-        functions=("train_epoch",), causes=("workers started anew", "data loader start"),
+        functions=("train_epoch",), causes=("workers_started_anew", "data loader start"),
         gain=0.44, place="plankton.py:56",
         mended=(("num_workers=1)", "num_workers=1, persistent_workers=True)"),),
     ),
@@ -110,7 +110,7 @@ ENTRIES = (
     ),
     Entry(
         name="keywords", mistake="garbage is collected by hand after each batch",
-        functions=("train_one_batch",), causes=("garbage collection", "garbage collection of the host"),
+        functions=("train_one_batch",), causes=("garbage_collection", "garbage collection of the host"),
         gain=0.96, place="keywords.py:68", mended=(("    gc.collect()\n", ""),),
     ),
     Entry(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from hermes.base.message import Text
+from hermes.base.say import read_told, say, told
 
 
 def _again(kind: type[HermesError], args: tuple[object, ...]) -> HermesError:
@@ -15,10 +19,10 @@ class HermesError(Exception):
     """A failure that a user can act on.
 
     `what` says what happened, `where` names the file and the place in it, `lost` what the result lacks because of
-    it, `hint` what to do. Only `cli` prints one.
+    it, `hint` what to do. All but `where` may be messages. Only `cli` prints one.
     """
 
-    def __init__(self, what: str, *, where: str = "", lost: str = "", hint: str = "") -> None:
+    def __init__(self, what: Text, *, where: str = "", lost: Text = "", hint: Text = "") -> None:
         super().__init__(what)
         self.what = what
         self.where = where
@@ -30,11 +34,11 @@ class HermesError(Exception):
         return _again, (type(self), self.args), self.__dict__
 
     def __str__(self) -> str:
-        parts = [f"{self.where}: {self.what}" if self.where else self.what]
+        parts = [f"{self.where}: {say(self.what)}" if self.where else say(self.what)]
         if self.lost:
-            parts.append(f"lost: {self.lost}")
+            parts.append(f"lost: {say(self.lost)}")
         if self.hint:
-            parts.append(f"what to do: {self.hint}")
+            parts.append(f"what to do: {say(self.hint)}")
         return "; ".join(parts)
 
 
@@ -45,7 +49,7 @@ class InputError(HermesError):
 class TraceFormatError(HermesError):
     """One file cannot be read as the format it claims to be."""
 
-    def __init__(self, path: Path, what: str, *, place: str = "", lost: str = "", hint: str = "") -> None:
+    def __init__(self, path: Path, what: Text, *, place: str = "", lost: Text = "", hint: Text = "") -> None:
         super().__init__(what, where=f"{path}{', ' + place if place else ''}", lost=lost, hint=hint)
         self.path = path
 
@@ -66,7 +70,22 @@ class Diagnostic:
     """
 
     level: Literal["info", "degraded"]
-    message: str
+    message: Text
     where: str = ""
-    lost: str = ""
-    hint: str = ""
+    lost: Text = ""
+    hint: Text = ""
+
+    def document(self) -> dict[str, Any]:
+        """The note as JSON values."""
+        return {
+            "level": self.level, "message": told(self.message), "where": self.where, "lost": told(self.lost),
+            "hint": told(self.hint),
+        }  # fmt: skip
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Diagnostic:
+        """The note that `document` made these values of; raises `ValueError`, `KeyError` or `TypeError` for others."""
+        return cls(
+            level="info" if document["level"] == "info" else "degraded", message=read_told(document["message"]),
+            where=str(document["where"]), lost=read_told(document["lost"]), hint=read_told(document["hint"]),
+        )  # fmt: skip

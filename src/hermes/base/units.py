@@ -75,3 +75,14 @@ def three_digits(value: int, factor: int) -> str:
         return str(scaled)
     whole, part = divmod(scaled, 10**decimals)
     return f"{whole}.{part:0{decimals}d}"
+
+
+def size(count: int) -> str:
+    """Bytes in decimal units with three significant digits: `37.8 MB`."""
+    if count < 1_000:
+        return f"{count} B"
+    for unit, factor in (("kB", 10**3), ("MB", 10**6), ("GB", 10**9), ("TB", 10**12)):
+        digits = three_digits(count, factor)
+        if len(digits) < 4 or "." in digits:
+            return f"{digits} {unit}"
+    return f"{digits} {unit}"

@@ -91,7 +91,8 @@ def run(
         from hermes.profiles.api import analyze
 
         report = analyze(loaded, engine=chosen)
-    from hermes.report.chinese import language, told
+    from hermes.report.chinese import language
+    from hermes.report.told import teller
 
     spoken = lang or language()
     written = _write(report, out, spoken, sheets=form is Format.XLSX) if out else []
@@ -100,8 +101,7 @@ def run(
 
         from hermes.report.text import render_text
 
-        tell = told if spoken == "zh" else str
-        render_text(report, Console(), written=written, tell=tell)
+        render_text(report, Console(), written=written, tell=teller(spoken))
     elif form is Format.JSON:
         from hermes.report.report_json import to_json
 

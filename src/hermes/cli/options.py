@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hermes.base.errors import InputError
 from hermes.store.remote import is_url
+
+if TYPE_CHECKING:
+    from hermes.report.told import Tell
 
 _RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 # As far as anybody counts: a list must not take all memory.
@@ -65,11 +68,11 @@ def language(chosen: str | None) -> str:
     return "zh" if (chosen or chinese.language()) == "zh" and wide else "en"
 
 
-def teller(chosen: str | None) -> Callable[[str], str]:
+def teller(chosen: str | None) -> Tell:
     """Puts a text of ours into that language."""
-    from hermes.report.chinese import labelled
+    from hermes.report.told import teller
 
-    return labelled if language(chosen) == "zh" else str
+    return teller(language(chosen))
 
 
 def lines_told(text: str, chosen: str | None) -> str:

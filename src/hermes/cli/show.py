@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.say import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,10 +25,10 @@ _M_ARENA_MAX = -8
 
 def show_error(error: HermesError) -> None:
     """What, where, what is lost, what to do, on stderr."""
-    print(f"hermes: {plain(error.what)}", file=sys.stderr)
+    print(f"hermes: {plain(say(error.what))}", file=sys.stderr)
     for label, text in (("where", error.where), ("lost", error.lost), ("what to do", error.hint)):
         if text:
-            print(f"  {label + ':':<12}{plain(text)}", file=sys.stderr)
+            print(f"  {label + ':':<12}{plain(say(text))}", file=sys.stderr)
 
 
 def plain(text: str) -> str:

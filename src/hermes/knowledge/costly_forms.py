@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hermes.model.finding import Cause
+from hermes.model.fault import Fault
 
 Shapes = Literal["differences", "one-hot", "any", "pieces"]
 """How the shapes of a form are looked at: `differences` spread two tensors over each other, square and sum them;
@@ -21,7 +21,7 @@ class CostlyForm:
     in two unrelated captures (docs/evidence/trust.md); others are previews.
     """
 
-    cause: Cause
+    fault: Fault
     begins: str
     shapes: Shapes
     also: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class CostlyForm:
 
 FORMS: tuple[CostlyForm, ...] = (
     CostlyForm(
-        cause=Cause.ALL_DIFFERENCES,
+        fault=Fault.ALL_DIFFERENCES,
         begins=r"aten::r?sub_?$",
         shapes="differences",
         also=(
@@ -52,7 +52,7 @@ FORMS: tuple[CostlyForm, ...] = (
         seen=True,
     ),
     CostlyForm(
-        cause=Cause.ONE_HOT_PRODUCTS,
+        fault=Fault.ONE_HOT_PRODUCTS,
         begins=r"aten::scatter_$",
         shapes="one-hot",
         title="Look rows up in place of a product with one-hot vectors",
@@ -62,7 +62,7 @@ FORMS: tuple[CostlyForm, ...] = (
         source="PyTorch documentation of torch.nn.Embedding",
     ),
     CostlyForm(
-        cause=Cause.DECOMPOSITIONS,
+        fault=Fault.DECOMPOSITIONS,
         begins=r"aten::(_linalg_svd|_linalg_eigh|linalg_eig|_linalg_eigvals|linalg_qr|linalg_inv_ex|linalg_lu|"
         r"linalg_lu_factor_ex|_linalg_det|_linalg_slogdet|linalg_lstsq|linalg_pinv)$",
         shapes="any",
@@ -75,7 +75,7 @@ FORMS: tuple[CostlyForm, ...] = (
         source="PyTorch documentation of torch.linalg.inv and of spectral_norm",
     ),
     CostlyForm(
-        cause=Cause.WHOLE_SORTS,
+        fault=Fault.WHOLE_SORTS,
         begins=r"aten::(sort|argsort)$",
         shapes="any",
         title="Take the few that are used",
@@ -85,7 +85,7 @@ FORMS: tuple[CostlyForm, ...] = (
         source="PyTorch documentation of torch.topk",
     ),
     CostlyForm(
-        cause=Cause.UNFOLDED_WINDOWS,
+        fault=Fault.UNFOLDED_WINDOWS,
         begins=r"aten::(im2col|col2im)$",
         shapes="any",
         title="Convolve in place of unfolding",
@@ -95,7 +95,7 @@ FORMS: tuple[CostlyForm, ...] = (
         source="PyTorch documentation of torch.nn.Unfold",
     ),
     CostlyForm(
-        cause=Cause.GRADIENTS_OF_PIECES,
+        fault=Fault.GRADIENTS_OF_PIECES,
         begins=r"aten::(select|slice)_backward$",
         shapes="pieces",
         title="Take a tensor apart once, or not at all",

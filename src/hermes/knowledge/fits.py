@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from hermes.base.say import say
 from hermes.knowledge.cases import Case
 from hermes.model.finding import Action
 
@@ -216,11 +217,11 @@ def _snippet_line(line: str, job: JobKind) -> str | None:
 
 def fitted_action(action: Action, job: JobKind) -> Action | None:
     """An action as it is shown for a job; None where what it says to do does not fit."""
-    do = fitted_prose(action.do, job)
-    if not do or not fits(action.title, job):
+    do = fitted_prose(say(action.do), job)
+    if not do or not fits(say(action.title), job):
         return None
-    verify = fitted_prose(action.verify, job) or "The next capture no longer shows this loss."
-    return replace(action, do=do, verify=verify, risk=fitted_prose(action.risk, job) or "none")
+    verify = fitted_prose(say(action.verify), job) or "The next capture no longer shows this loss."
+    return replace(action, do=do, verify=verify, risk=fitted_prose(say(action.risk), job) or "none")
 
 
 def fitted_actions(actions: Iterable[Action], job: JobKind) -> tuple[Action, ...]:

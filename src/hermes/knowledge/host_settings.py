@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from hermes.model.finding import Cause
+from hermes.model.fault import Fault
 
 _NPU = "torch_npu's list of environment variables"
 _ADVISOR = "msprof-analyze's advisor: environment_variable_info.yaml"
@@ -26,7 +26,7 @@ class HostSetting:
 
     name: str
     title: str
-    cause: Cause
+    fault: Fault
     slow: Callable[[str], bool]
     touches: Literal["launches", "launches that wait", "memory"]
     confidence: float
@@ -44,7 +44,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
         HostSetting(
             name=name,
             title="Every launch waits for the device",
-            cause=Cause.LAUNCH_BLOCKING,
+            fault=Fault.LAUNCH_BLOCKING,
             slow=_on,
             touches="launches that wait",
             confidence=0.8,
@@ -57,7 +57,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
     HostSetting(
         name="TASK_QUEUE_ENABLE",
         title="The task queue is off",
-        cause=Cause.TASK_QUEUE_OFF,
+        fault=Fault.TASK_QUEUE_OFF,
         slow=lambda value: value == "0",
         touches="launches",
         confidence=0.7,
@@ -68,7 +68,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
     HostSetting(
         name="ASCEND_GLOBAL_LOG_LEVEL",
         title="CANN writes logs in detail",
-        cause=Cause.DETAILED_LOGS,
+        fault=Fault.DETAILED_LOGS,
         slow=lambda value: value in ("0", "1", "2"),
         touches="launches",
         confidence=0.4,
@@ -79,7 +79,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
     HostSetting(
         name="TORCH_DISTRIBUTED_DEBUG",
         title="Collectives are checked in detail",
-        cause=Cause.CHECKS_FOR_DEBUGGING,
+        fault=Fault.CHECKS_FOR_DEBUGGING,
         slow=lambda value: value.upper() == "DETAIL",
         touches="launches",
         confidence=0.5,
@@ -91,7 +91,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
         HostSetting(
             name=name,
             title="The caching allocator is off",
-            cause=Cause.CACHING_ALLOCATOR_OFF,
+            fault=Fault.CACHING_ALLOCATOR_OFF,
             slow=lambda value: value != "",
             touches="memory",
             confidence=0.9,

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from hermes.base.message import Text
+from hermes.model.fault import Fault
+
 Verdict = Literal["less", "more", "no change seen", "not known"]
 
 
@@ -56,8 +59,8 @@ class FindingChange:
 
     state: Literal["came", "went", "stayed"]
     code: str
-    cause: str
-    title: str
+    fault: Fault | None
+    message: Text
     before_ns: int | None
     after_ns: int | None
 

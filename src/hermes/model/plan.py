@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hermes.model.finding import Finding, Gain
+from hermes.base.message import Text
+from hermes.model.fault import Fault
+from hermes.model.finding import Gain, Loss
+from hermes.model.leaf import Leaf, Risk
 
 MEDIAN = 1.2533
 """Standard error of the median over that of the mean, of a normal distribution: the root of pi / 2."""
@@ -99,10 +102,11 @@ class Advice:
     `lines` are lines of the user's code from which the loss comes.
     """
 
-    title: str
+    title: Text
     codes: tuple[str, ...]
     layer: str
-    cause: str
+    fault: Fault | None
+    about: Leaf | Risk
     ranks: tuple[int, ...]
     blames: tuple[str, ...]
     gain: Gain
@@ -111,12 +115,12 @@ class Advice:
     share_high: float
     confidence: float
     effort: str
-    risk: str
-    do: str
+    risk: Text
+    do: Text
     before: str
     after: str
     versions: str
-    verify: str
+    verify: Text
     source: str
     case: str
     cure: str
@@ -156,7 +160,7 @@ class Plan:
     actions: tuple[Advice, ...]
     combined: Combined | None
     captures: tuple[Capture, ...]
-    minor: tuple[Finding, ...]
+    minor: tuple[Loss, ...]
     unprofiled: Unprofiled | None = None
     unrecorded_ns: int = 0
 

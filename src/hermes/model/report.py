@@ -9,7 +9,7 @@ from hermes.base.errors import Diagnostic
 from hermes.model.comm_measures import Communication
 from hermes.model.compute_measures import Compute
 from hermes.model.files_seen import FilesSeen
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.host_measures import HostSide
 from hermes.model.job import Job, JobMeasures, as_kind, flattened
 from hermes.model.measures import (
@@ -113,7 +113,7 @@ class Report:
     communication: Communication = field(default_factory=Communication)
     structure: Structure = field(default_factory=Structure)
     top: Top
-    findings: tuple[Finding, ...]
+    findings: tuple[Loss, ...]
     plan: Plan = EMPTY
     diagnostics: tuple[Diagnostic, ...]
     host: HostSide = field(default_factory=HostSide)

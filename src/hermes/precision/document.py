@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from hermes.base.say import say
 from hermes.precision.compare import Comparison
 from hermes.precision.judgement import Judgement, Row
 from hermes.precision.model import Json
@@ -30,7 +31,7 @@ def document(found: Comparison, *, rows: int | None = None) -> dict[str, Json]:
         "target": {"path": str(found.target.path), "kind": found.target.kind, "what": found.target.what},
         "counts": _counts(found),
         "diagnostics": [
-            {"level": one.level, "message": one.message, "where": one.where, "lost": one.lost}
+            {"level": one.level, "message": say(one.message), "where": one.where, "lost": say(one.lost)}
             for one in found.diagnostics
         ],
         "rows": table if rows is None else table[:rows],  # type: ignore[dict-item]

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from html import escape
 
+from hermes.base.say import say
 from hermes.precision.compare import Comparison
 from hermes.precision.document import row_of
 from hermes.precision.tree import level, modules
@@ -126,7 +127,8 @@ def _said(found: Comparison) -> str:
     if not found.diagnostics:
         return ""
     items = "".join(
-        f"<li>{escape(one.where)}: {escape(one.message)}{'; lost: ' + escape(one.lost) if one.lost else ''}</li>"
+        f"<li>{escape(one.where)}: {escape(say(one.message))}"
+        f"{'; lost: ' + escape(say(one.lost)) if one.lost else ''}</li>"
         for one in found.diagnostics
     )
     return f"<h2>What could not be read</h2><ul>{items}</ul>"

@@ -10,6 +10,8 @@ from pathlib import Path
 import duckdb
 
 from hermes.base.errors import Diagnostic, HermesError, InputError, TraceFormatError
+from hermes.base.message import renamed
+from hermes.base.say import say
 from hermes.model.files_seen import FilesSeen
 from hermes.model.tables import TABLES, schema_of
 from hermes.profiles.at_once import apart
@@ -301,7 +303,7 @@ def _named(text: str, mirrors: Sequence[Mirror]) -> str:
 
 def _told(note: Diagnostic, mirrors: Sequence[Mirror | Unpacked]) -> Diagnostic:
     for there in mirrors:
-        note = replace(note, message=there.told(note.message), where=there.told(note.where))
+        note = replace(note, message=renamed(note.message, there.told), where=there.told(note.where))
     return note
 
 
@@ -328,7 +330,7 @@ def _read_service(one: Found, sink: Sink) -> None:
 def _refuse_empty(one: Found, sink: Sink) -> None:
     """A capture whose files could be opened but hold no row says nothing: that is no report."""
     if not any(sink.rows(name) for name in TABLES if name not in ("rank", "setting", "group", "stack")):
-        said = "; ".join(dict.fromkeys(note.message for note in sink.notes if note.level == "degraded"))
+        said = "; ".join(dict.fromkeys(say(note.message) for note in sink.notes if note.level == "degraded"))
         raise InputError(
             f"there is nothing in the capture{f' ({said})' if said else ''}",
             where=", ".join(map(str, one.source.files[:4])),
@@ -343,16 +345,13 @@ def _manifest(one: Found, sink: Sink) -> Mapping[str, object]:
         "format": one.source.format,
         "rank": one.rank,
         "capture": one.source.capture,
-        "notes": [
-            {"level": note.level, "message": note.message, "where": note.where, "lost": note.lost, "hint": note.hint}
-            for note in sink.notes
-        ],
+        "notes": [note.document() for note in sink.notes],
     }
 
 
 def _notes(entry: Entry) -> tuple[Diagnostic, ...]:
     listed = entry.manifest.get("notes")
-    return tuple(Diagnostic(**note) for note in listed) if isinstance(listed, list) else ()
+    return tuple(Diagnostic.of_document(note) for note in listed) if isinstance(listed, list) else ()
 
 
 def _schema_digest() -> str:

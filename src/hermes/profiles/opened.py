@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic, HermesError, InputError
+from hermes.base.message import renamed
 from hermes.profiles.read.ascend.folder import known
 from hermes.profiles.read.discover import capture_root
 from hermes.store.cache import Cache
@@ -31,11 +32,12 @@ class Opened:
 
     def note(self, note: Diagnostic) -> Diagnostic:
         """The same of a note."""
-        return replace(note, message=self.told(note.message), where=self.told(note.where))
+        return replace(note, message=renamed(note.message, self.told), where=self.told(note.where))
 
     def error(self, error: InputError) -> InputError:
         """The same of an error."""
-        return InputError(self.told(error.what), where=self.told(error.where), lost=error.lost, hint=error.hint)
+        what = renamed(error.what, self.told)
+        return InputError(what, where=self.told(error.where), lost=error.lost, hint=error.hint)
 
     def of(self, path: Path) -> Unpacked | None:
         """The unpacked folder that a file lies in."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.model.path_measures import PathStretch, StepFree, StepPath
 from hermes.model.report import Report
 from hermes.model.tables import RUNTIME_KINDS
@@ -239,7 +240,9 @@ def _found(report: Report, view: _View) -> Iterator[Lane]:
     yield _listed(view, "window", windows)
     moments = [(one, at) for one in report.findings for at in one.moments if at.rank == view.rank]
     yield _listed(
-        view, FINDINGS, [(at.start_ns, at.dur_ns, f"{one.code} {one.title}", one.cause) for one, at in moments]
+        view,
+        FINDINGS,
+        [(at.start_ns, at.dur_ns, f"{one.code} {say(one.message)}", say(one.about.message)) for one, at in moments],
     )
     for path in report.paths:
         if path.across or path.stretch == "preparing":

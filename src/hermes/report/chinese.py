@@ -18,6 +18,8 @@ _PLACE = re.compile(r"((?:[A-Z]{2,4}\d{3} )?(?:\S+:\d+ `[^`]*`: )?)(.+)", re.DOT
 """The code of a finding, and a line of the user's, stay before what is said of it."""
 _PARTS = (("  ", "  "), (" · ", " · "), ("; ", "；"), (", ", "，"))
 _LONGEST = 1_000
+_CHINESE = re.compile(".{0,12}[\u4e00-\u9fff]")
+"""How a text begins that is Chinese already: it stays as it is."""
 _GAP = re.compile(r"\{(\d)\}")
 
 
@@ -30,7 +32,7 @@ def language(environment: Mapping[str, str] = os.environ) -> str:
 def told(text: str) -> str:
     """The text in Chinese where it is known; else as it is. Space around it stays."""
     bare = text.strip()
-    if not bare or len(bare) > _LONGEST or not re.search("[a-z]{2}", bare):
+    if not bare or len(bare) > _LONGEST or not re.search("[a-z]{2}", bare) or _CHINESE.match(bare):
         return text
     return text.replace(bare, _said(bare), 1)
 
@@ -90,7 +92,12 @@ def labelled(text: str) -> str:
     if "; " in text:
         ways.append("；".join(labelled(one) for one in text.split("; ")))
     # What leaves least of it as it was.
-    return min(ways, key=lambda said: len(_LETTER.findall(said)))
+    return min(ways, key=left)
+
+
+def left(said: str) -> int:
+    """How many English letters a translation leaves."""
+    return len(_LETTER.findall(said))
 
 
 def named(text: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from hermes.base.say import say
 from hermes.model.comparison import Beside, Change, Comparison, FindingChange, SettingChange
+from hermes.report.findings_json import text_document
 from hermes.report.format import clean, counted, duration, fraction
 from hermes.report.json_values import finite, maybe, ms, text_of
+from hermes.report.told import Tell
 
 SCHEMA = "hermes.compare/1"
 _ROWS = 12
@@ -61,7 +64,8 @@ def _beside(row: Beside) -> dict[str, object]:
 def _finding(row: FindingChange) -> dict[str, object]:
     change = None if row.before_ns is None or row.after_ns is None else row.after_ns - row.before_ns
     return {
-        "state": row.state, "code": row.code, "title": text_of(row.title), "cause": text_of(row.cause),
+        "state": row.state, "code": row.code, "message": text_document(row.message),
+        "fault": None if row.fault is None else row.fault.value,
         "before_ms": ms(row.before_ns), "after_ms": ms(row.after_ns), "change_ms": ms(change),
     }  # fmt: skip
 
@@ -73,7 +77,7 @@ def _setting(row: SettingChange) -> dict[str, object]:
     }  # fmt: skip
 
 
-def comparison_lines(found: Comparison, tell: Callable[[str], str] = str) -> Iterator[str]:
+def comparison_lines(found: Comparison, tell: Tell = say) -> Iterator[str]:
     """The comparison for a terminal, in the reader's language; lists are cut, which the line says."""
     for word, title, steps, ranks in zip(("before", "after "), found.titles, found.steps, found.ranks, strict=True):
         yield f"{tell(word)}  {clean(title)}: {tell(counted(steps, 'step'))}, {tell(counted(ranks, 'rank'))}"
@@ -98,7 +102,7 @@ def comparison_lines(found: Comparison, tell: Callable[[str], str] = str) -> Ite
         yield f"{tell('set')}     {clean(setting.name)}: {_said(setting.before, tell)} -> {_said(setting.after, tell)}"
 
 
-def _rows_beside(rows: Sequence[Beside], tell: Callable[[str], str]) -> Iterator[str]:
+def _rows_beside(rows: Sequence[Beside], tell: Tell) -> Iterator[str]:
     """A line for each rank or step: those that changed most, where they are many."""
     if not rows:
         return
@@ -123,13 +127,13 @@ def _signed(ns: int) -> str:
     return f"{'+' if ns > 0 else ''}{duration(ns)}"
 
 
-def _findings(found: Comparison, tell: Callable[[str], str]) -> Iterator[str]:
+def _findings(found: Comparison, tell: Tell) -> Iterator[str]:
     yield ""
     if not found.findings:
         yield tell("No finding in either run.")
     for row in found.findings:
         costs = " -> ".join(duration(ns) if ns is not None else tell("none") for ns in (row.before_ns, row.after_ns))
-        yield f"{tell(row.state):<7} {row.code}  {costs}  {tell(clean(row.title))}"
+        yield f"{tell(row.state):<7} {row.code}  {costs}  {clean(tell(row.message))}"
 
 
 def _line(row: Change, name: str) -> str:
@@ -145,5 +149,5 @@ def _of(ns: int | None) -> str:
     return "–" if ns is None else duration(ns)
 
 
-def _said(value: str | None, tell: Callable[[str], str]) -> str:
+def _said(value: str | None, tell: Tell) -> str:
     return tell("not recorded") if value is None else repr(clean(value)[:60])

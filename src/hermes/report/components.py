@@ -7,8 +7,9 @@ import re
 from functools import cache
 from pathlib import Path
 
+from hermes.base.say import say
 from hermes.model.declare import declared, spread_out
-from hermes.model.finding import Cause
+from hermes.model.fault import Fault
 
 _ASSETS = Path(__file__).parent / "assets"
 _COMPONENTS = _ASSETS / "components"
@@ -42,9 +43,9 @@ def files() -> dict[str, bytes]:
 
 
 def sentences() -> dict[str, str]:
-    """Sentences of the analysis in Chinese by the English ones, with `{}` for gaps; causes say their own."""
+    """Sentences of the analysis in Chinese by the English ones, with `{}` for gaps; faults say their own."""
     own: dict[str, str] = json.loads((_TRANSLATIONS / _SENTENCES).read_bytes())
-    return {str(cause): cause.zh for cause in Cause if cause.zh} | own
+    return {say(one.message): say(one.message, "zh") for one in Fault} | own
 
 
 def catalogue() -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from hermes.base.units import NOT_MEASURED as NOT_MEASURED
 from hermes.base.units import duration as duration
-from hermes.base.units import three_digits
+from hermes.base.units import size as size
 
 MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 
@@ -90,17 +90,6 @@ def number(value: float | None, unit: str = "") -> str:
         return f"{size(round(value))} {per}".rstrip()
     digits = f"{value:.0f}" if value == int(value) or abs(value) >= 1_000 else f"{value:.3g}"
     return f"{digits} {unit}" if unit else digits
-
-
-def size(count: int) -> str:
-    """Bytes in decimal units with three significant digits: `37.8 MB`."""
-    if count < 1_000:
-        return f"{count} B"
-    for unit, factor in (("kB", 10**3), ("MB", 10**6), ("GB", 10**9), ("TB", 10**12)):
-        digits = three_digits(count, factor)
-        if len(digits) < 4 or "." in digits:
-            return f"{digits} {unit}"
-    return f"{digits} {unit}"
 
 
 def confidence(value: float) -> str:

@@ -10,9 +10,11 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template, pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
+from hermes.base.message import Message, Text
 from hermes.model.report import Report
 from hermes.report import (
     cells,
@@ -27,6 +29,7 @@ from hermes.report import (
     table_columns,
 )
 from hermes.report.inlined import inlined
+from hermes.report.told import teller
 
 _TEMPLATE = "report.html.j2"
 _BOUNDS = {
@@ -67,6 +70,7 @@ def render_html(report: Report, language: str = "en") -> str:
     split, path = charts.step_chart(report), charts.path_chart(report)
     held = [table for table in (ascend, *communication, *structure, *shown, inputs) if table.rows]
     page = template().render(
+        tell=teller(language),
         report=report,
         css=css,
         script=script,
@@ -144,7 +148,7 @@ def template() -> Template:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_harmless,
+        finalize=_shown,
     )
     environment.filters.update(
         duration=format.duration,
@@ -154,7 +158,7 @@ def template() -> Template:
         confidence=format.confidence,
         listing=format.listing,
         whole=format.numbers,
-        clip=format.clip,
+        clip=_clip,
     )
     environment.globals.update(
         between=format.between,
@@ -177,6 +181,14 @@ def _lines(text: str) -> Markup:
     return Markup("\n").join(escape(format.clip(format.clean(line), 400)) for line in text.splitlines()[:_LINES])
 
 
-def _harmless(value: object) -> object:
-    """What every expression of the template passes through before it is escaped."""
+@pass_context
+def _shown(context: Context, value: object) -> object:
+    """What every expression of the template passes through before it is escaped: messages in the page's language."""
+    if isinstance(value, Message):
+        value = context["tell"](value)
     return format.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+@pass_context
+def _clip(context: Context, text: Text, limit: int) -> str:
+    return format.clip(context["tell"](text) if isinstance(text, Message) else text, limit)

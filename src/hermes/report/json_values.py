@@ -51,6 +51,15 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 
+def clear(value: Any) -> Any:
+    """JSON values with every text as UTF-8 can say it."""
+    if isinstance(value, str):
+        return text_of(value)
+    if isinstance(value, dict):
+        return {name: clear(one) for name, one in value.items()}
+    return [clear(one) for one in value] if isinstance(value, list) else value
+
+
 _WRITERS: dict[Kind, Callable[[Any], Any]] = {"ns": ms, "us": us}
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.plan import Advice, Capture, Combined, Plan, Unprofiled
+from hermes.report.findings_json import about_document, text_document
 from hermes.report.json_values import finite, ms, text_of, texts
 
 
@@ -30,10 +31,11 @@ def plan_block(plan: Plan) -> dict[str, object]:
 
 def _action(one: Advice) -> dict[str, object]:
     return {
-        "title": text_of(one.title),
+        "title": text_document(one.title),
         "codes": texts(one.codes),
         "layer": one.layer,
-        "cause": text_of(one.cause),
+        **about_document(one.about),
+        "fault": None if one.fault is None else one.fault.value,
         "ranks": list(one.ranks),
         "blames": texts(one.blames),
         "lines": texts(one.lines),
@@ -44,17 +46,17 @@ def _action(one: Advice) -> dict[str, object]:
             "share_high": finite(one.share_high),
             "beyond": ms(one.beyond_ns),
             "unit": "ms per step",
-            "replayed": one.gain.replayed,
-            "method": text_of(one.gain.method),
+            "basis": one.gain.basis,
+            "method": text_document(one.gain.method),
         },
         "confidence": finite(one.confidence),
         "effort": text_of(one.effort),
-        "risk": text_of(one.risk),
-        "do": text_of(one.do),
+        "risk": text_document(one.risk),
+        "do": text_document(one.do),
         "before": text_of(one.before),
         "after": text_of(one.after),
         "versions": text_of(one.versions),
-        "verify": text_of(one.verify),
+        "verify": text_document(one.verify),
         "source": text_of(one.source),
         "case": one.case or None,
         "cure": text_of(one.cure),
@@ -104,10 +106,10 @@ def _capture(one: Capture) -> dict[str, object]:
     }
 
 
-def _minor(one: Finding) -> dict[str, object]:
+def _minor(one: Loss) -> dict[str, object]:
     return {
         "code": text_of(one.code),
-        "title": text_of(one.title),
+        "message": text_document(one.message),
         "cost_ms": ms(one.cost_ns),
         "high": ms(one.gain.high_ns),
     }

@@ -41,7 +41,7 @@ def draw_plan(screen: Screen, report: Report) -> None:
         return
     screen.line(("What to do", "bold"), "  (gain per step of each alone; in the order of what each adds)")
     for at, one in enumerate(plan.actions[:_ACTIONS], start=1):
-        screen.line((f"{at}. {gain_words(one)}", "bold"), f"  {one.title}", indent=2, hang=3, most=2)
+        screen.line((f"{at}. {gain_words(one)}", "bold"), f"  {screen.say(one.title)}", indent=2, hang=3, most=2)
         said = [screen.shorten(fact, screen.width - 8) for fact in facts(one, report.coverage.ranks_seen)]
         screen.items([[fact] for fact in said], indent=5, style="dim")
         if one.lines:
@@ -70,7 +70,7 @@ def _minor(screen: Screen, report: Report) -> None:
     """Losses that chance may have made: shown as such."""
     plan = report.plan
     for one in plan.minor[:_MINOR]:
-        screen.line(("below the noise: ", "dim"), minor_words(one), indent=2, style="dim", most=2)
+        screen.line(("below the noise: ", "dim"), minor_words(one, screen.say), indent=2, style="dim", most=2)
 
 
 def _next(screen: Screen, report: Report) -> None:

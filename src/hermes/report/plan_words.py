@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from hermes.base.say import say
 from hermes.knowledge.kernel_names import plain
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.plan import Advice, Plan
 from hermes.report.format import between, confidence, counted, duration, fraction, ranks
+from hermes.report.told import Tell
 
 
 def noise_sentence(plan: Plan) -> str:
@@ -47,10 +49,11 @@ def nothing_sentence(plan: Plan) -> str:
     return f"No loss above the noise floor was found. {noise_sentence(plan)}{small}"
 
 
-def minor_words(one: Finding) -> str:
+def minor_words(one: Loss, tell: Tell = say) -> str:
     """A loss below the noise floor, in a line."""
-    at = f" ({one.lines[0]})" if one.lines and one.lines[0] not in one.title else ""
-    return f"{one.code} {duration(one.cost_ns)}  {one.title}{at}"
+    title = tell(one.message)
+    at = f" ({one.lines[0]})" if one.lines and one.lines[0] not in title else ""
+    return f"{one.code} {duration(one.cost_ns)}  {title}{at}"
 
 
 def gain_words(one: Advice) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-from hermes.model.finding import Finding, Moment
 from hermes.model.report import Report
-from hermes.report.json_values import finite as _finite
+from hermes.report.findings_json import finding_document
+from hermes.report.json_values import clear
 from hermes.report.json_values import maybe as _maybe
-from hermes.report.json_values import ms as _ms
 from hermes.report.json_values import text_of as _text
 from hermes.report.json_values import texts as _texts
 from hermes.report.measures_json import blocks
@@ -59,17 +58,8 @@ def document(report: Report) -> dict[str, object]:
         "coverage": _coverage(report),
         **measured,
         "plan": plan_block(report.plan),
-        "findings": [_finding(row) for row in report.findings],
-        "diagnostics": [
-            {
-                "level": note.level,
-                "message": _text(note.message),
-                "where": _text(note.where),
-                "lost": _text(note.lost),
-                "hint": _text(note.hint),
-            }
-            for note in report.diagnostics
-        ],
+        "findings": [finding_document(row) for row in report.findings],
+        "diagnostics": [clear(note.document()) for note in report.diagnostics],
     }
 
 
@@ -132,56 +122,5 @@ def _coverage(report: Report) -> dict[str, object]:
                 "why": _text(row.why),
             }
             for row in coverage.files
-        ],
-    }
-
-
-def _moment(at: Moment) -> dict[str, object]:
-    return {"rank": at.rank, "start_ns": at.start_ns, "ms": _ms(at.dur_ns), "whole_step": at.whole}
-
-
-def _finding(row: Finding) -> dict[str, object]:
-    return {
-        "code": _text(row.code),
-        "state": row.state,
-        "layer": row.layer,
-        "cause": _text(row.cause),
-        "title": _text(row.title),
-        "ranks": list(row.ranks),
-        "blames": _texts(row.blames),
-        "lines": _texts(row.lines),
-        "cost_ms": _ms(row.cost_ns),
-        "share": _finite(row.share),
-        "gain": {
-            "low": _ms(row.gain.low_ns),
-            "high": _ms(row.gain.high_ns),
-            "unit": "ms per step",
-            "method": _text(row.gain.method),
-            "replayed": row.gain.replayed,
-        },
-        "at": None if row.at is None else _moment(row.at),
-        "moments": [_moment(at) for at in row.moments],
-        "explained_by": _texts(row.explained_by),
-        "confidence": _finite(row.confidence),
-        "evidence": [
-            {
-                "what": _text(item.what),
-                "value": _finite(item.value),
-                "unit": _text(item.unit),
-                "threshold": None if item.threshold is None else _finite(item.threshold),
-                "where": _text(item.where),
-                "at": None if item.at is None else _moment(item.at),
-            }
-            for item in row.evidence
-        ],
-        "actions": [
-            {
-                "title": _text(action.title),
-                "do": _text(action.do),
-                "verify": _text(action.verify),
-                "risk": _text(action.risk),
-                "source": _text(action.source),
-            }
-            for action in row.actions
         ],
     }

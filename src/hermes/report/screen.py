@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
+from rich.text import Text as Line
 
+from hermes.base.message import Message, Text
+from hermes.base.say import say
 from hermes.report.format import clean, short_groups
+from hermes.report.told import Tell
 
 _GLYPHS = {"compute": "█", "comm": "▓", "copy": "▒", "free": "░"}
 _ASCII_GLYPHS = {"compute": "#", "comm": "=", "copy": "+", "free": "."}
@@ -20,24 +23,25 @@ Piece = str | tuple[str, str]
 class Screen:
     """A console that gets harmless single lines, in ASCII when it can show no more."""
 
-    def __init__(self, console: Console, *, tell: Callable[[str], str] = str) -> None:
+    def __init__(self, console: Console, *, tell: Tell = say) -> None:
         """`tell` puts texts into the reader's language, where the console can show it."""
         self._console = console
         self.width = max(console.width, 40)
         self.ascii = console.options.ascii_only
         self.glyphs = _ASCII_GLYPHS if self.ascii else _GLYPHS
-        self._tell = str if self.ascii else tell
+        self._tell: Tell = say if self.ascii else tell
 
-    def say(self, text: str) -> str:
+    def say(self, text: Text) -> str:
         """The text as this console may show it."""
-        harmless = self._tell(short_groups(clean(text)))
+        told = text if isinstance(text, Message) else short_groups(clean(text))
+        harmless = clean(self._tell(told))
         if self.ascii:
             harmless = harmless.replace("…", "...").replace("–", "-").encode("ascii", "replace").decode("ascii")
         return harmless
 
-    def text(self, *pieces: Piece) -> Text:
+    def text(self, *pieces: Piece) -> Line:
         """Text of plain and (text, style) pieces; markup in them is just characters."""
-        made = Text()
+        made = Line()
         for piece in pieces:
             content, style = (piece, "") if isinstance(piece, str) else piece
             made.append(self.say(content), style=style)
@@ -57,23 +61,23 @@ class Screen:
         lines = rest.wrap(self._console, room - hang, overflow="fold")
         for at, line in enumerate(lines[: most - 1], start=2):
             if at == most and len(lines) >= most:
-                line = Text(self.shorten(line.plain + " " * room, room - hang - 1), style=style)
+                line = Line(self.shorten(line.plain + " " * room, room - hang - 1), style=style)
             self._print(line, indent + hang)
 
     def raw(self, text: str, *, indent: int) -> None:
         """Print one line whole, however long: it is there to be copied."""
-        self._print(Text(clean(text) if not self.ascii else self.say(text)), indent)
+        self._print(Line(clean(text) if not self.ascii else self.say(text)), indent)
 
     def items(self, items: Iterable[Sequence[Piece]], *, indent: int, style: str = "") -> None:
         """Print items side by side, as many to a line as fit; none is broken that fits a line."""
-        line, used = Text(), 0
+        line, used = Line(), 0
         for item in items:
             text = self.text(*item)
             text.stylize(style)
             if used and indent + used + 2 + text.cell_len > self.width:
                 self._print(line, indent)
-                line, used = Text(), 0
-            line += Text("  " if used else "") + text
+                line, used = Line(), 0
+            line += Line("  " if used else "") + text
             used += text.cell_len + (2 if used else 0)
         for part in line.wrap(self._console, self.width - indent, overflow="fold"):
             self._print(part, indent)
@@ -91,9 +95,9 @@ class Screen:
         room = width - len(dots)
         return head(harmless, room - room // 3) + dots + head(harmless[::-1], room // 3)[::-1]
 
-    def _print(self, text: Text, indent: int) -> None:
+    def _print(self, text: Line, indent: int) -> None:
         text.rstrip()
-        self._console.print(Text(" " * indent) + text, highlight=False, soft_wrap=True)
+        self._console.print(Line(" " * indent) + text, highlight=False, soft_wrap=True)
 
 
 def head(text: str, width: int) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hermes.base.xlsx import Cell, workbook
 from hermes.model.declare import Column, Declared, Kind, columns_of, declared, spread_out
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.structure_measures import RankMatrix, Spread
-from hermes.report import chinese
 from hermes.report.format import clean
 from hermes.report.json_values import finite, ms
 from hermes.report.measures_json import block
+from hermes.report.told import Tell, teller
 
 _UNITS: dict[Kind, str] = {"ns": "ms", "us": "us", "moment": "ns", "bytes": "bytes"}
 _FORBIDDEN = re.compile(r"[\[\]:*?/\\']")
@@ -35,15 +35,13 @@ _ACTIONS = (
 )  # fmt: skip
 """Columns in English and Chinese."""
 
-Tell = Callable[[str], str]
-
 
 def spreadsheet(report: Report, language: str = "en") -> bytes:
     """The file, in English (`en`) or Chinese (`zh`); durations are milliseconds a step, as in the JSON report."""
-    tell, at = (chinese.labelled, 1) if language == "zh" else (str, 0)
+    tell, at = teller(language), int(language == "zh")
     sheets: dict[str, list[list[Cell]]] = {
-        tell("Findings"): [[both[at] for both in _FINDINGS], *map(_finding, report.findings)],
-        tell("Actions"): [[both[at] for both in _ACTIONS], *map(_action, report.plan.actions)],
+        tell("Findings"): [[both[at] for both in _FINDINGS], *(_finding(row, tell) for row in report.findings)],
+        tell("Actions"): [[both[at] for both in _ACTIONS], *(_action(row, tell) for row in report.plan.actions)],
     }
     for title, columns, rows in _tables(report):
         if rows:
@@ -70,19 +68,21 @@ def _shown(cell: Cell, tell: Tell) -> Cell:
     return tell(clean(cell)) if isinstance(cell, str) else cell
 
 
-def _finding(row: Finding) -> list[Cell]:
+def _finding(row: Loss, tell: Tell) -> list[Cell]:
     return [
-        row.code, row.title, ms(row.cost_ns), finite(row.share), ms(row.gain.low_ns), ms(row.gain.high_ns),
-        finite(row.confidence), row.state, str(row.cause), _listed(row.ranks), _listed(row.blames), _listed(row.lines),
-        "\n".join(f"{action.title}: {action.do}" for action in row.actions),
-        "\n".join(f"{item.what}: {item.value} {item.unit}" for item in row.evidence),
+        row.code, tell(row.message), ms(row.cost_ns), finite(row.share), ms(row.gain.low_ns), ms(row.gain.high_ns),
+        finite(row.confidence), row.state, tell((row.fault or row.about).message), _listed(row.ranks),
+        _listed(row.blames), _listed(row.lines),
+        "\n".join(f"{tell(action.title)}: {tell(action.do)}" for action in row.actions),
+        "\n".join(f"{tell(item.what)}: {item.value} {item.unit}" for item in row.evidence),
     ]  # fmt: skip
 
 
-def _action(row: Advice) -> list[Cell]:
+def _action(row: Advice, tell: Tell) -> list[Cell]:
     return [
-        row.title, row.do, ms(row.gain.low_ns), ms(row.gain.high_ns), finite(row.confidence), _listed(row.codes),
-        _listed(row.ranks), _listed(row.blames), _listed(row.lines), row.verify, row.risk, row.source,
+        tell(row.title), tell(row.do), ms(row.gain.low_ns), ms(row.gain.high_ns), finite(row.confidence),
+        _listed(row.codes),
+        _listed(row.ranks), _listed(row.blames), _listed(row.lines), tell(row.verify), tell(row.risk), row.source,
     ]  # fmt: skip
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console
 
+from hermes.base.say import say
 from hermes.knowledge.kernel_names import plain
 from hermes.knowledge.vendors import HOST_ONLY, STEP_FILE
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.measures import StepSplit, TopRow
 from hermes.model.path_measures import StepPath
 from hermes.model.report import Report
@@ -47,6 +48,7 @@ from hermes.report.shape import (
     place,
     typical,
 )
+from hermes.report.told import Tell
 
 _WARNINGS = 3
 _NOTES = 3
@@ -70,9 +72,7 @@ _NAME_AT_LEAST = 24
 _STYLES = {"compute": "blue", "comm": "yellow", "copy": "cyan", "free": "bright_black"}
 
 
-def render_text(
-    report: Report, console: Console, *, written: Sequence[str] = (), tell: Callable[[str], str] = str
-) -> None:
+def render_text(report: Report, console: Console, *, written: Sequence[str] = (), tell: Tell = say) -> None:
     """Draw the report on `console`; `written` names the files that hold all of it, if any were written.
 
     `tell` puts its texts into another language.
@@ -330,7 +330,7 @@ def _losses(screen: Screen, report: Report) -> None:
     )
     for at, finding in enumerate(findings[:_FINDINGS], start=1):
         cost = f"{at}. {duration(finding.cost_ns)} {fraction(finding.share)}"
-        screen.line((cost, "bold"), f"  {finding.title}", indent=2, hang=3, most=2)
+        screen.line((cost, "bold"), f"  {screen.say(finding.message)}", indent=2, hang=3, most=2)
         said = [
             f"gain {between(finding.gain.low_ns, finding.gain.high_ns)}",
             f"confidence {confidence(finding.confidence)}",
@@ -340,7 +340,7 @@ def _losses(screen: Screen, report: Report) -> None:
         ]
         screen.items([[fact] for fact in said], indent=5, style="dim")
         if finding.actions and at <= _FINDINGS_WITH_CURE and not report.plan.actions:
-            screen.line(("do: ", "green"), finding.actions[0].title, indent=5, most=2)
+            screen.line(("do: ", "green"), screen.say(finding.actions[0].title), indent=5, most=2)
     if len(findings) > _FINDINGS:
         screen.line(f"and {len(findings) - _FINDINGS} more in the report", indent=2)
     _preview(screen, report)
@@ -352,10 +352,10 @@ def _preview(screen: Screen, report: Report) -> None:
     if findings:
         screen.line(("Preview", "bold"), "  (rules that are not trusted yet: look before you act)")
     for finding in findings[:_FINDINGS_WITH_CURE]:
-        screen.line(f"{finding.code} {duration(finding.cost_ns)}  {finding.title}", indent=2, style="dim")
+        screen.line(f"{finding.code} {duration(finding.cost_ns)}  {screen.say(finding.message)}", indent=2, style="dim")
 
 
-def _who(finding: Finding, report: Report) -> str:
+def _who(finding: Loss, report: Report) -> str:
     seen = report.coverage.ranks_seen
     who = "all collected ranks" if len(seen) > 1 and set(finding.ranks) == set(seen) else ranks(finding.ranks)
     if not finding.blames:

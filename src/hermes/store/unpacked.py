@@ -7,7 +7,6 @@ out of the folder.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import io
 import json
@@ -190,7 +189,7 @@ def _made(
                 hint="is it whole? Copy it again from the job",
             )  # fmt: skip
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        said = json.dumps([dataclasses.asdict(note) for note in budget.notes()], ensure_ascii=False)
+        said = json.dumps([note.document() for note in budget.notes()], ensure_ascii=False)
         (root.parent / _NOTES).write_text(said, "utf-8", errors="replace")
         with contextlib.suppress(OSError):
             # Somebody else may have made the same meanwhile.
@@ -200,8 +199,8 @@ def _made(
 
 def _kept(path: Path) -> tuple[Diagnostic, ...]:
     try:
-        return tuple(Diagnostic(**note) for note in json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError):
+        return tuple(Diagnostic.of_document(note) for note in json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError, KeyError):
         return ()
 
 

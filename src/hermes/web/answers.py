@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.say import say
 from hermes.web.documents import told
 
 KINDS = {
@@ -36,4 +37,4 @@ def refusal(error: HermesError) -> Response:
 
 def spelt(error: HermesError) -> dict[str, str]:
     """An error as its parts."""
-    return {"what": error.what, "where": error.where, "lost": error.lost, "hint": error.hint}
+    return {"what": say(error.what), "where": error.where, "lost": say(error.lost), "hint": say(error.hint)}

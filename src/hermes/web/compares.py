@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.say import read_told
+from hermes.model.fault import Fault
 from hermes.profiles.api import Found, Run, compare, run_of
 from hermes.report.compare import comparison_document
 from hermes.web.answers import NotReadyError
@@ -109,6 +111,12 @@ def _found(row: Mapping[str, object]) -> Found:
     assert isinstance(cost, (int, float))
     assert isinstance(blames, list)
     return Found(
-        code=str(row["code"]), cause=str(row["cause"]), title=str(row["title"]), blames=tuple(map(str, blames)),
+        code=str(row["code"]), fault=None if row["fault"] is None else Fault(str(row["fault"])),
+        message=read_told(_values(row["message"])), blames=tuple(str(one["name"]) for one in blames),
         cost_ns=round(cost * 1e6),
     )  # fmt: skip
+
+
+def _values(found: object) -> Mapping[str, object]:
+    assert isinstance(found, Mapping)
+    return found

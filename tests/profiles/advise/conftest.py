@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.plan import NoiseFloor
 from hermes.profiles.advise.ranking import Replay
 from hermes.profiles.whatif.replay import Prediction
@@ -26,7 +27,7 @@ def _blame(text: str) -> Blame:
 
 
 @pytest.fixture
-def finding() -> Callable[..., Finding]:
+def finding() -> Callable[..., Loss]:
     """Makes a finding: `finding("CPU002", low=50, high=60, ranks=(5,), within="CPU001")`; `low` None: not replayed."""
 
     def make(
@@ -41,17 +42,17 @@ def finding() -> Callable[..., Finding]:
         within: str = "",
         confidence: float = 1.0,
         action: str = "",
-    ) -> Finding:
-        return Finding(
+    ) -> Loss:
+        return Loss(
             code=code,
             layer=layer,  # type: ignore[arg-type]
-            cause=Cause.STRAGGLER if cause == "straggler" else Cause.DISPATCH,
-            title=f"{code} costs {high}",
+            fault=Fault.STRAGGLER if cause == "straggler" else Fault.DISPATCH,
+            message=f"{code} costs {high}",
             ranks=tuple(ranks),
             blames=tuple(_blame(text) for text in blames),
             cost_ns=high,
             share=high / STEP,
-            gain=Gain(low_ns=low or 0, high_ns=high, method="bound", replayed=low is not None),
+            gain=Gain(low_ns=low or 0, high_ns=high, method="bound", basis="replayed" if low is not None else "bound"),
             confidence=confidence,
             evidence=(),
             actions=(

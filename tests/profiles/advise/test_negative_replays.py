@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.profiles.advise.ranking import Replay
 from hermes.profiles.advise.room import Room
 from hermes.profiles.pipeline.gains import StepReplay, with_gains
@@ -15,7 +15,7 @@ from hermes.profiles.pipeline.gains import StepReplay, with_gains
 
 @pytest.mark.parametrize(("replayed", "high"), [(-20, 0), (-4, 100), (0, 100)])
 def test_what_makes_the_step_longer_by_more_than_noise_is_no_gain(
-    replayed: int, high: int, finding: Callable[..., Finding], replaying: Callable[..., Replay]
+    replayed: int, high: int, finding: Callable[..., Loss], replaying: Callable[..., Replay]
 ) -> None:
     replay = cast(StepReplay, replaying({"PAR001": replayed}))
     (found,) = with_gains([finding("PAR001", low=0)], replay, None, Room(step_ns=1_000, host_ns=1_000))

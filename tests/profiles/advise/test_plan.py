@@ -10,7 +10,7 @@ import pytest
 
 from hermes.knowledge.cases import case
 from hermes.knowledge.fits import JobKind
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.host_measures import HostEvents, SettingValues
 from hermes.model.job import Job, JobMeasures
 from hermes.model.measures import HostCallTop, StepSplit
@@ -25,7 +25,7 @@ from hermes.profiles.advise.ranking import Replay, rank
 from hermes.profiles.rules import ALL
 from hermes.profiles.rules.rule import Rule
 
-Make = Callable[..., Finding]
+Make = Callable[..., Loss]
 Replaying = Callable[[Mapping[str, int]], Replay]
 
 TORCH_NPU = JobKind(chips=("ascend",), frameworks=("pytorch",))
@@ -59,7 +59,7 @@ def rule(*identities: str) -> Rule:
 
 
 def planned(
-    findings: Sequence[Finding], replay: Replay, floor: NoiseFloor, fits: Sequence[Sequence[Fit]] | None = None
+    findings: Sequence[Loss], replay: Replay, floor: NoiseFloor, fits: Sequence[Sequence[Fit]] | None = None
 ) -> Plan:
     ranking = rank(findings, replay, floor)
     return plan(ranking, fits or [()] * len(ranking.problems), replay, (), 4)
@@ -207,7 +207,7 @@ def recorded(**given: object) -> Recorded:
     return Recorded(**{**usual, **given})  # type: ignore[arg-type]
 
 
-def wait(finding: Make, peer: int) -> Finding:
+def wait(finding: Make, peer: int) -> Loss:
     return finding("COM002", low=500, high=500, blames=[f"rank {peer}"], cause="straggler", layer="communication")
 
 

@@ -9,7 +9,7 @@ from hermes.model.plan import NoiseFloor
 from hermes.profiles.advise.ranges import Known, ranged, spread_of
 from hermes.profiles.advise.room import Room
 
-REPLAYED = Gain(low_ns=1_000, high_ns=3_000, method="replay", replayed=True)
+REPLAYED = Gain(low_ns=1_000, high_ns=3_000, method="replay", basis="replayed")
 
 
 @pytest.mark.parametrize("spec", ["op:MatMul=0.5", "host:data-loading=0", "launch:graph", "sync:none", "rank:5=median",
@@ -35,10 +35,10 @@ def test_a_bound_stays_a_bound() -> None:
 
 
 def test_time_of_the_host_that_was_counted_is_no_point_either_and_a_range_of_its_own_stays() -> None:
-    counted = Gain(low_ns=1_000, high_ns=1_000, method="the host's own time", replayed=True)
+    counted = Gain(low_ns=1_000, high_ns=1_000, method="the host's own time", basis="replayed")
     found = ranged(counted, [], most_ns=1_050)
     assert (found.low_ns, found.expected_ns, found.high_ns) == (750, 1_000, 1_050)
-    wide = Gain(low_ns=500, high_ns=1_000, method="the host's own time", replayed=True)
+    wide = Gain(low_ns=500, high_ns=1_000, method="the host's own time", basis="replayed")
     assert ranged(wide, [], most_ns=1_050) == wide
 
 

@@ -8,18 +8,19 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes.model.finding import Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Loss
 from hermes.model.measures import StepSplit
 from hermes.model.path_measures import PathPart, StepPath
 from hermes.model.plan import NoiseFloor
 from hermes.profiles.advise.noise import noise_floor
 from hermes.profiles.advise.ranking import Replay, rank, weight
 
-Make = Callable[..., Finding]
+Make = Callable[..., Loss]
 Replaying = Callable[[Mapping[str, int]], Replay]
 
 
-def codes(found: tuple[Finding, ...]) -> list[str]:
+def codes(found: tuple[Loss, ...]) -> list[str]:
     return [one.code for one in found]
 
 
@@ -131,7 +132,7 @@ def test_without_a_replay_a_wait_is_explained_by_what_takes_most_of_it(
         finding("COM002", low=400, high=400, ranks=(0,), blames=["rank 1"], cause="straggler", layer="communication"),
         replay=(),
     )
-    wait = replace(wait, gain=replace(wait.gain, replayed=True))
+    wait = replace(wait, gain=replace(wait.gain, basis="replayed"))
     half, less = (finding("CPU002", low=ns, high=ns, ranks=(1,)) for ns in (wait.cost_ns // 2, wait.cost_ns // 2 - 1))
     assert codes(rank([wait, less], lambda _: None, floor).findings) == ["COM002", "CPU002"]
     found = rank([wait, half], lambda _: None, floor)
@@ -152,8 +153,8 @@ def test_a_wait_that_something_else_gives_back_is_explained_by_it(
     assert codes(rank([wait, stall], apart, floor).findings) == ["COM002", "COM007"]
 
 
-def hot(found: Finding, line: str) -> Finding:
-    return replace(found, cause=Cause.HOT_FUNCTION, lines=(line,))
+def hot(found: Loss, line: str) -> Loss:
+    return replace(found, fault=Fault.HOT_FUNCTION, lines=(line,))
 
 
 def test_a_function_that_takes_long_claims_nothing_of_what_is_known_of_it(
@@ -173,8 +174,8 @@ def test_a_function_that_takes_long_claims_nothing_of_what_is_known_of_it(
 def test_nothing_is_explained_by_what_costs_a_small_part_of_it(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
-    loading = replace(finding("IO001", low=600, high=600), cause=Cause.DATA_LOADING, lines=("train.py:50 `main`",))
-    pause = replace(finding("CPU006", low=20, high=20), cause=Cause.GARBAGE_COLLECTION, lines=("train.py:50 `main`",))
+    loading = replace(finding("IO001", low=600, high=600), fault=Fault.DATA_LOADING, lines=("train.py:50 `main`",))
+    pause = replace(finding("CPU006", low=20, high=20), fault=Fault.GARBAGE_COLLECTION, lines=("train.py:50 `main`",))
     found = rank([loading, pause], replaying({"IO001": 600, "CPU006": 20}), floor)
     first = found.findings[0]
     assert (first.code, first.explained_by) == ("IO001", ())
@@ -274,12 +275,12 @@ def test_without_steps_there_is_no_floor() -> None:
 def test_longer_steps_are_explained_by_what_another_rule_says_of_their_cause_or_their_function(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
-    long = replace(finding("HOT005", high=600), cause=Cause.CHECKPOINT_OR_LOGGING, lines=("train.py:50 `main`",))
-    saving = replace(finding("IO006", high=500), layer="io", cause=Cause.CHECKPOINT_OR_LOGGING, lines=("log.py:3 `w`",))
+    long = replace(finding("HOT005", high=600), fault=Fault.CHECKPOINT_OR_LOGGING, lines=("train.py:50 `main`",))
+    saving = replace(finding("IO006", high=500), layer="io", fault=Fault.CHECKPOINT_OR_LOGGING, lines=("log.py:3 `w`",))
     pause = replace(finding("CPU006", high=500), lines=("gc.py:1 `f`", "train.py:52 `main`"))
     assert all(not one.explained_by for one in rank([long, pause], replaying({}), floor).findings)
-    for part, of_cause in ((saving, Cause.CHECKPOINT_OR_LOGGING), (pause, Cause.LONG_STEPS)):
-        long = replace(long, cause=of_cause)
+    for part, of_cause in ((saving, Fault.CHECKPOINT_OR_LOGGING), (pause, Fault.LONG_STEPS)):
+        long = replace(long, fault=of_cause)
         found = rank([long, part], replaying({}), floor)
         assert [(one.code, one.explained_by) for one in found.findings] == [(part.code, ()), ("HOT005", (part.code,))]
         # A place to look that is explained is a finding, and asks for nothing to be done.

@@ -105,7 +105,7 @@ def test_of_a_device_that_is_done_before_its_mark_ends_the_verdict_is_the_host_a
 ) -> None:
     report = reported("kineto/mi300_bert_small_inference.json.gz")
     assert (report.verdict.bound, report.plan.actions[0].layer) == ("host", "cpu")
-    assert str(report.plan.actions[0].cause) in report.verdict.sentence
+    assert str(report.plan.actions[0].fault) in report.verdict.sentence
     assert report.plan.actions[0].gain.expected_ns == max(one.gain.expected_ns for one in report.plan.actions)
 
 
@@ -164,7 +164,7 @@ def test_a_pipeline_whose_stages_differ_is_told_to_move_layers_first(tmp_path: P
     generate(tmp_path / "job", job, formats=["ascend-text"])
     report = analyze(load([tmp_path / "job"], Cache(tmp_path / "cache")))
     first = report.plan.actions[0]
-    assert (first.cause, first.title) == ("uneven stages", "Take layers from stage 1")
+    assert (first.fault, first.title) == ("uneven_stages", "Take layers from stage 1")
     assert "DistributedDataParallel" not in "".join(map(shown, report.plan.actions))
 
 

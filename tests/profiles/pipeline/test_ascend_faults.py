@@ -37,7 +37,7 @@ def test_a_planted_fault_is_named_first_and_alone(
 ) -> None:
     report = _report(replace(job, faults=(Fault(kind=kind),)), tmp_path)
     assert report.findings[0].code == code
-    assert title in report.findings[0].title
+    assert title in report.findings[0].message
     assert [one.code for one in report.findings if one.code in NEW] == [_PREVIEW_OF.get(kind, code)]
 
 
@@ -52,7 +52,7 @@ def test_the_straggler_s_cost_is_what_the_truth_says(tmp_path: Path) -> None:
     assert report.findings[0].cost_ns == pytest.approx(truth, rel=0.2)
     (inside,) = (one for one in report.findings if one.code == "COM020")
     assert inside.cost_ns == pytest.approx(truth, rel=0.2)
-    assert inside.title.startswith("3 of 4 ranks wait for rank 0 inside MatmulAllReduce")
+    assert inside.message.startswith("3 of 4 ranks wait for rank 0 inside MatmulAllReduce")
 
 
 def test_ranks_that_wait_inside_fused_kernels_are_not_called_slow(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.each import sampled
 from tests.shared_jobs import FOUR, Jobs
 
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.report import Report
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
@@ -32,7 +32,7 @@ def report(jobs: Jobs) -> Reports:
     return make
 
 
-def ours(report: Report) -> dict[str, Finding]:
+def ours(report: Report) -> dict[str, Loss]:
     return {one.code: one for one in report.findings if one.code.startswith(FAMILIES)}
 
 
@@ -89,7 +89,7 @@ def test_a_slow_rank_that_was_collected_is_told_by_compute_or_host(
 ) -> None:
     finding = ours(report("ascend-text", kind))["COM002"]
     assert finding.blames == ("rank 0",)
-    assert cause in finding.title
+    assert cause in finding.message
     assert not any("Collect" in action.do for action in finding.actions)
 
 

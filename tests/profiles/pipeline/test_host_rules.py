@@ -11,7 +11,7 @@ import pytest
 from tests.each import sampled
 from tests.shared_jobs import TWO, Jobs
 
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.report import Report
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
@@ -21,13 +21,13 @@ from hermes_testing.faults import FaultKind
 from hermes_testing.generate import Format
 
 Reported = Callable[[str], Report]
-Findings = Callable[[FaultKind | None, Format], dict[str, Finding]]
+Findings = Callable[[FaultKind | None, Format], dict[str, Loss]]
 FORMATS: tuple[Format, ...] = ("ascend-text", "ascend-db", "kineto")
 EVERY_FORMAT = pytest.mark.parametrize("form", sampled(FORMATS, "ascend-db"))
 LAYERS = ("IO", "CPU", "ENV", "MEM")
 
 
-def of_layers(findings: tuple[Finding, ...]) -> dict[str, Finding]:
+def of_layers(findings: tuple[Loss, ...]) -> dict[str, Loss]:
     """The findings of the host, the input, the environment and memory, the dearest first; parts before the whole."""
     own = [one for one in findings if one.code.startswith(LAYERS)]
     return {one.code: one for one in sorted(own, key=lambda one: (one.code == "CPU001", -one.cost_ns))}
@@ -37,7 +37,7 @@ def of_layers(findings: tuple[Finding, ...]) -> dict[str, Finding]:
 def findings(jobs: Jobs) -> Findings:
     """The findings of a modelled job of two ranks with one fault."""
 
-    def made(kind: FaultKind | None, form: Format) -> dict[str, Finding]:
+    def made(kind: FaultKind | None, form: Format) -> dict[str, Loss]:
         job = replace(TWO, faults=(Fault(kind=kind),) if kind else ())
         return of_layers(jobs.report(job, form).findings)
 

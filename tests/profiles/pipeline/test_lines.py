@@ -7,17 +7,19 @@ from dataclasses import replace
 from tests.profiles.rules.test_code_rules import ROW, job
 
 from hermes.model.code_measures import CodeLine, NamedLine
-from hermes.model.finding import Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Gain, Loss
 from hermes.model.job import JobMeasures
 from hermes.profiles.pipeline.lines import with_lines
 
-FINDING = Finding(
-    title="t", ranks=(0,), blames=(), cost_ns=1, share=0.1, gain=Gain(low_ns=0, high_ns=1, method="m"), confidence=0.5,
+FINDING = Loss(
+    message="t", ranks=(0,), blames=(), cost_ns=1, share=0.1, gain=Gain(low_ns=0, high_ns=1, method="m"),
+    confidence=0.5,
     evidence=(), actions=(),
 )  # fmt: skip
 
 
-def lines_of(finding: Finding, *rows: CodeLine | NamedLine) -> tuple[str, ...]:
+def lines_of(finding: Loss, *rows: CodeLine | NamedLine) -> tuple[str, ...]:
     (found,) = with_lines([finding], JobMeasures(job().job, rows))
     return found.lines
 
@@ -34,11 +36,11 @@ def test_a_line_from_which_little_comes_does_not_stand_for_a_name() -> None:
 
 def test_loading_names_the_functions_that_the_loader_calls() -> None:
     inside = replace(ROW, place="data.py:5", function="read", own_ns=9, within="data loading")
-    assert lines_of(replace(FINDING, cause=Cause.DATA_LOADING), ROW, inside) == ("data.py:5 `read`",)
+    assert lines_of(replace(FINDING, fault=Fault.DATA_LOADING), ROW, inside) == ("data.py:5 `read`",)
 
 
 def test_a_straggler_names_what_it_does_and_the_others_do_not() -> None:
-    straggler = replace(FINDING, cause=Cause.STRAGGLER, blames=(Blame.of_rank(0),), ranks=(1,))
+    straggler = replace(FINDING, fault=Fault.STRAGGLER, blames=(Blame.of_rank(0),), ranks=(1,))
     rows = [replace(ROW, rank=rank, place="train.py:9", function="main", total_ns=1_000) for rank in (0, 1)]
     model = [replace(ROW, rank=rank, place="net.py:3", function="forward", total_ns=300) for rank in (0, 1)]
     alone = replace(ROW, place="train.py:4", function="write", total_ns=600)

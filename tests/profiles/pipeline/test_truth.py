@@ -173,7 +173,7 @@ def test_the_report_blames_the_rank_that_was_not_collected(
     report = reported(f"ascend/{capture}")
     assert report.verdict.bound == "communication"
     assert f"rank {slow}" in report.verdict.sentence
-    assert [finding.blames for finding in report.findings if finding.cause == "straggler"] == [(f"rank {slow}",)]
+    assert [finding.blames for finding in report.findings if finding.fault == "straggler"] == [(f"rank {slow}",)]
 
 
 @pytest.fixture
@@ -299,7 +299,7 @@ def test_eight_ranks_without_process_groups_blame_the_one_that_comes_last(dlrm: 
     assert wait / whole == pytest.approx(0.96, abs=0.01)
     assert {group.op for group in dlrm.communication.groups} == {"all_to_all", "all_reduce"}
     assert all(group.split_rows == group.rows for group in dlrm.communication.groups)
-    assert [one.blames for one in dlrm.findings if one.cause == "straggler"] == [("rank 7",)]
+    assert [one.blames for one in dlrm.findings if one.fault == "straggler"] == [("rank 7",)]
 
 
 def test_kernel_details_alone_still_splits_off_communication(shared: Path, tmp_path: Path) -> None:

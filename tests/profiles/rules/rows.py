@@ -10,7 +10,7 @@ from tests.profiles.rules.given import Given
 
 from hermes.model.comm_measures import Communication, Contention, GroupOp, LatencyFit, LinkPair, Stall
 from hermes.model.compute_measures import NO_COMPUTE, ChipUsed, Compute, Losses, OperatorCost, StepCompute
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.measures import StepSplit
 from hermes.model.structure_measures import Balance, Pipeline, Stage
 from hermes.profiles.rules.rule import Rule
@@ -18,7 +18,7 @@ from hermes.profiles.rules.rule import Rule
 NONE = Losses(frequency_ns=None, blocks_ns=None, pipe_ns=None, layout_ns=0)
 
 
-def only(rule: Rule, measures: Given) -> Finding:
+def only(rule: Rule, measures: Given) -> Loss:
     (finding,) = rule.find(measures)
     assert finding.code == rule.code
     assert 0 <= finding.gain.low_ns <= finding.gain.high_ns <= finding.cost_ns

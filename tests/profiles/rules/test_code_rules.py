@@ -11,7 +11,7 @@ from tests.profiles.rules.rows import only, silent
 
 from hermes.knowledge.host_work import CHECKPOINT, STARTING
 from hermes.model.code_measures import BackwardAgain, CodeLine, LongSteps, Unlearned, UnusedGradients
-from hermes.model.finding import Cause
+from hermes.model.fault import Fault
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import JobMeasures
 from hermes.model.measures import StepSplit
@@ -51,7 +51,7 @@ def test_python_of_a_function_is_a_finding_with_its_line() -> None:
     found = only(own_function, job(MODEL, hot(python_ns=400)))
     assert found.lines == ("train.py:24 `features`",)
     assert found.cost_ns == 400
-    assert "Python, 40% of the step, in 2 calls" in found.title
+    assert "Python, 40% of the step, in 2 calls" in found.message
 
 
 def test_an_expression_is_told_with_the_function_that_it_stands_in() -> None:
@@ -93,7 +93,7 @@ def test_what_is_small_trains_or_belongs_to_another_rule_is_silent(row: CodeLine
 
 def test_operators_beside_the_training_count_from_twice_the_limit_on() -> None:
     found = only(own_function, job(MODEL, hot(operator_ns=250)))
-    assert "operators that no gradient needs" in found.title
+    assert "operators that no gradient needs" in found.message
 
 
 def test_where_nothing_trains_operators_are_not_beside_the_training() -> None:
@@ -102,7 +102,7 @@ def test_where_nothing_trains_operators_are_not_beside_the_training() -> None:
 
 def test_tensors_of_constants_are_made_anew() -> None:
     found = only(made_anew, job(MODEL, hot(operator_ns=80, made=True)))
-    assert "makes the same tensors anew" in found.title
+    assert "makes the same tensors anew" in found.message
     assert "register_buffer" in found.actions[0].do
 
 
@@ -181,7 +181,7 @@ def test_gradients_that_are_thrown_away_are_told_at_the_pass_that_computes_them(
         rank=0, kept=4.0, unused=16.0, tail_ns=300, optimizer_steps=2, dropped=True, line="gan.py:60 `judge`"
     )
     found = only(unused_gradients, given(row))
-    assert "set to zero before" in found.title
+    assert "set to zero before" in found.message
     assert (found.lines, found.actions[0].title) == (("gan.py:60 `judge`",), "Detach what another network made")
 
 
@@ -200,15 +200,15 @@ def long(row: LongSteps) -> Given:
 def test_longer_steps_at_an_even_distance_cost_their_share_of_all_time_and_are_told_with_their_function() -> None:
     found = only(long_steps, long(LONG))
     assert (found.cost_ns, found.share, found.lines) == (300, 0.3, (LONG.line, LONG.called))
-    assert found.title.startswith("Every 5 steps one takes 1.50 us more, in train.py:64 `validate`")
-    assert found.cause is Cause.LONG_STEPS
+    assert found.message.startswith("Every 5 steps one takes 1.50 us more, in train.py:64 `validate`")
+    assert found.fault is Fault.LONG_STEPS
 
 
 @pytest.mark.parametrize(
-    ("why", "cause"), [(STARTING, Cause.WORKERS_STARTED_ANEW), (CHECKPOINT, Cause.CHECKPOINT_OR_LOGGING)]
+    ("why", "cause"), [(STARTING, Fault.WORKERS_STARTED_ANEW), (CHECKPOINT, Fault.CHECKPOINT_OR_LOGGING)]
 )
-def test_longer_steps_are_told_as_what_they_are_for(why: str, cause: Cause) -> None:
-    assert only(long_steps, long(replace(LONG, why=why))).cause is cause
+def test_longer_steps_are_told_as_what_they_are_for(why: str, cause: Fault) -> None:
+    assert only(long_steps, long(replace(LONG, why=why))).fault is cause
 
 
 def test_without_a_look_into_a_longer_step_one_is_to_be_captured() -> None:
@@ -229,7 +229,7 @@ def test_passes_over_the_same_graph_cost_their_runs_beyond_the_first() -> None:
     object.__setattr__(given, "_of", JobMeasures(given.job, [STEP, AGAIN])._of)
     found = only(backward_again, given)
     assert (found.cost_ns, found.lines) == (540, (AGAIN.line,))
-    assert "runs 3 times" in found.title
+    assert "runs 3 times" in found.message
     object.__setattr__(given, "_of", JobMeasures(given.job, [STEP, replace(AGAIN, ns=40)])._of)
     silent(backward_again, given)
 

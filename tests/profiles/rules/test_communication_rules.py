@@ -26,7 +26,7 @@ from tests.profiles.rules.rows import (
 
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import Alignment
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.host_measures import Before
 from hermes.model.measures import PeerWait, StepSplit
 from hermes.model.structure_measures import Structure
@@ -100,14 +100,14 @@ def slow_rank(measures: Make, split: Split, wait: Wait, computes: int, free: int
 
 def test_a_collected_rank_that_computes_longer_is_told_so(measures: Make, split: Split, wait: Wait) -> None:
     finding = only(com002.straggler, slow_rank(measures, split, wait, 900, free=100))
-    assert "computes longer" in finding.title
+    assert "computes longer" in finding.message
     assert ("computes longer", 300.0) in [(part.what, part.value) for part in finding.evidence]
     assert not any("Collect" in action.do for action in finding.actions)
 
 
 def test_a_collected_rank_whose_device_is_free_longer_is_told_so(measures: Make, split: Split, wait: Wait) -> None:
     finding = only(com002.straggler, slow_rank(measures, split, wait, 600, free=400))
-    assert "host" in finding.title
+    assert "host" in finding.message
     assert finding.actions[0].title == "Look at the host of rank 0"
 
 
@@ -116,7 +116,7 @@ def test_a_rank_that_shares_its_processor_is_late_by_chance_unless_one_function_
 ) -> None:
     waits = [wait(0, 1, 300, collected=True, disjoint=True)]
 
-    def two(extra_ns: int) -> Finding:
+    def two(extra_ns: int) -> Loss:
         lines = [in_function(rank, "train.py:3", "forward", 1_000 + 250 * rank) for rank in (0, 1)]
         lines += [in_function(rank, "train.py:9", "write", 100 + (25 + extra_ns) * rank) for rank in (0, 1)]
         return only(com002.straggler, replace(measures([blind(0), blind(1)], waits=waits), more=tuple(lines)))
@@ -132,13 +132,13 @@ def test_a_rank_with_more_to_compute_is_told_so_and_its_work_may_have_to_go_else
     row = balance("operations", 0.5, ranks=(1, 0), late=160)
     given = measures([blind(0), blind(1)], waits=waits)
     finding = only(com002.straggler, replace(given, structure=Structure(balances=(row,))))
-    assert finding.title == "1 of 2 ranks wait for rank 1, which has more to compute"
+    assert finding.message == "1 of 2 ranks wait for rank 1, which has more to compute"
     assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (300, 80, 300)
     assert finding.actions[0].title == "Give rank 1 no more work than the others"
     for other in (balance("operations", 0.5, ranks=(0, 1)), balance("operations", 0.05, ranks=(1, 0)),
                   balance("operations", 0.5, 0.8, ranks=(1, 0)), balance("tokens", 0.5, ranks=(1, 0))):  # fmt: skip
         plain = only(com002.straggler, replace(given, structure=Structure(balances=(other,))))
-        assert (plain.title, plain.gain.low_ns) == ("1 of 2 ranks wait for rank 1", 300)
+        assert (plain.message, plain.gain.low_ns) == ("1 of 2 ranks wait for rank 1", 300)
 
 
 def test_without_a_device_waiting_is_that_share_of_the_step_without_the_profiler(
@@ -168,7 +168,7 @@ def test_a_rank_that_was_not_collected_is_blamed_where_the_others_have_devices(
 
 def test_what_explains_no_half_of_the_waiting_is_no_explanation(measures: Make, split: Split, wait: Wait) -> None:
     finding = only(com002.straggler, slow_rank(measures, split, wait, 740, free=100))
-    assert finding.title == "2 of 3 ranks wait for rank 0"
+    assert finding.message == "2 of 3 ranks wait for rank 0"
     assert "Compare" in finding.actions[0].title
 
 
@@ -226,7 +226,7 @@ def test_a_slow_link_behind_compute_costs_nothing(two: Given) -> None:
 def test_the_fixed_part_of_small_collectives_is_found(two: Given) -> None:
     finding = only(com004.small_collectives, saying(two, fits=(fit(0.3, 120),)))
     assert (finding.cost_ns, finding.replay, finding.within) == (120, ("comm:all_reduce=0.7",), "COM001")
-    assert finding.title.startswith("32 small collectives a step")
+    assert finding.message.startswith("32 small collectives a step")
 
 
 def test_a_small_fixed_part_is_no_finding(two: Given) -> None:
@@ -276,9 +276,9 @@ def test_kernels_that_hardly_slow_down_or_collectives_are_no_finding(two: Given)
 def test_stalled_transfers_are_found_on_all_ranks_that_wait_for_them(two: Given) -> None:
     finding = only(com007.stalled_transfers, saying(two, stalls=(stall(300),)))
     assert (finding.cost_ns, finding.ranks, finding.blames) == (300, (0, 1), ("rank 0 ROCE",))
-    assert "retransmission" not in finding.title
+    assert "retransmission" not in finding.message
     assert (
-        "retransmission" in only(com007.stalled_transfers, saying(two, stalls=(stall(300, longest=5 * 10**9),))).title
+        "retransmission" in only(com007.stalled_transfers, saying(two, stalls=(stall(300, longest=5 * 10**9),))).message
     )
 
 
@@ -309,7 +309,7 @@ def test_collectives_far_below_their_links_are_found(two: Given) -> None:
     group = group_op(of_link=0.4, link_gb_per_s=10.0, link_limit_gb_per_s=25.0, transfer_ns=400)
     finding = only(com008.low_bandwidth, saying(two, groups=(group,)))
     assert (finding.cost_ns, finding.blames) == (100, ("all_reduce of dp",))
-    assert "40%" in finding.title
+    assert "40%" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_ranks_of_one_host_that_use_the_network_are_found(two: Given) -> None:
     given = saying(two, links=(link(0, 1, "ROCE", gb_per_s=2.5, time_ns=400, bytes=1_000), link(1, 0)))
     finding = only(com009.network_inside_host, given)
     assert (finding.cost_ns, finding.blames) == (300, ("ROCE link 0-1",))
-    assert "ROCE" in finding.title
+    assert "ROCE" in finding.message
 
 
 @pytest.mark.parametrize("change", [{"same_host": False}, {"same_host": None}])

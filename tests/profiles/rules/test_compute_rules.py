@@ -115,7 +115,7 @@ def test_operators_whose_inputs_lie_in_different_orders_cost_beside_copies(one: 
     finding = only(cmp006.transposed_copies, replace(given, host=HostSide(layouts=(mixed(90), mixed(0)))))
     assert (finding.cost_ns, finding.blames) == (150, ("aten::contiguous", "aten::mul"))
     assert finding.evidence[-1].value == 90
-    assert "different orders" in finding.title
+    assert "different orders" in finding.message
 
 
 def test_inputs_in_different_orders_that_take_little_are_no_finding(one: Given) -> None:
@@ -197,7 +197,7 @@ def test_float32_products_are_found_where_the_chip_has_a_faster_type(one: Given)
     finding = only(cmp009.wide_floats, having(one, row, chips=[CHIP]))
     # From 2 to 16 TFLOP/s: an eighth of the time is left.
     assert finding.cost_ns == 700
-    assert "fp32" in finding.title
+    assert "fp32" in finding.message
 
 
 def test_bytes_that_must_be_moved_limit_what_a_faster_type_wins(one: Given) -> None:
@@ -250,7 +250,7 @@ def test_a_layer_of_parts_is_found_and_named(one: Given) -> None:
     finding = only(cmp013.decomposed_layer, having(one, *rows, operator("mm", "matmul", 740)))
     # The longer of both stays.
     assert (finding.cost_ns, finding.within) == (60, "CMP002")
-    assert finding.title.startswith("SwiGLU put together from parts costs 6%")
+    assert finding.message.startswith("SwiGLU put together from parts costs 6%")
     assert [action.title for action in finding.actions] == ["Use the fused SwiGLU"]
 
 
@@ -275,7 +275,7 @@ def test_a_rank_that_takes_longer_for_equal_operators_is_blamed(measures: Make, 
     finding = only(cmp011.slow_operators, ranks(measures, split, 200, (wait(1, 0, 200, collected=True),)))
     assert (finding.cost_ns, finding.blames, finding.within) == (200, ("rank 0",), "COM002")
     assert finding.replay == ("compute:0=0.8",)
-    assert "25%" in finding.title
+    assert "25%" in finding.message
 
 
 def test_a_rank_that_nobody_waits_for_is_a_finding_of_its_own(measures: Make, split: Split) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.profiles.rules.given import Given
 
 from hermes.model.compute_measures import NO_COMPUTE, Losses, OperatorCost
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.host_measures import Contention, HostSide, QueueDepth, SettingValues, Shapes
 from hermes.model.memory_measures import MemoryGrowth, MemoryPeak, Recompute
 from hermes.model.path_measures import PathPart
@@ -39,7 +39,7 @@ from hermes.profiles.whatif.changes import parse
 Make = Callable[..., Any]
 
 
-def found(rule: Rule, measures: Given) -> Finding:
+def found(rule: Rule, measures: Given) -> Loss:
     (finding,) = rule.find(measures)
     return finding
 
@@ -129,7 +129,7 @@ def test_without_a_device_the_time_of_the_calls_counts(
 ) -> None:
     finding = found(rule, measures([blind()], host=HostSide(events=(event(what, 300, device_free_ns=None),))))
     assert (finding.cost_ns, finding.within, finding.replay) == (300, "", ())
-    assert "takes 30% of the step" in finding.title
+    assert "takes 30% of the step" in finding.message
     assert finding.gain.expected_ns == 300
 
 
@@ -150,7 +150,7 @@ def test_new_shapes_are_named_as_what_compiles(
     finding = found(
         cpu002.recompilation, measures([split()], host=HostSide(events=(event("compilation", 300),), shapes=(shapes,)))
     )
-    assert ("new shapes" in finding.cause) is told
+    assert ("new_shapes" in finding.fault) is told
     assert any("buckets" in one.title for one in finding.actions) is told
 
 
@@ -207,7 +207,7 @@ def test_handing_over_work_is_found_by_the_free_time_that_it_leaves(
     depth = QueueDepth(rank=0, step=0, device_id=0, tasks=9, mean=0.1, median=0, most=2, empty=0.9, full=0.0, curve=())
     host = HostSide(dispatch=(dispatch(),), depths=(depth,))
     finding = found(cpu004.slow_dispatch, measures([split(free=605)], free=[free(parts)], host=host))
-    assert (finding.cost_ns, finding.cause, finding.within, finding.replay) == (
+    assert (finding.cost_ns, finding.fault, finding.within, finding.replay) == (
         105,
         "dispatch",
         "CPU001",
@@ -222,14 +222,14 @@ def test_tasks_that_come_from_a_graph_are_not_advised_to_be_one(
 ) -> None:
     host = HostSide(dispatch=(dispatch(small=90, graphed=80),))
     finding = found(cpu004.slow_dispatch, measures([split(free=900)], host=host, free=[free({"launching": 600})]))
-    assert (finding.cause, finding.replay) == ("dispatch", ())
+    assert (finding.fault, finding.replay) == ("dispatch", ())
     assert [one.title for one in finding.actions] == ["Shorten what the host does between two graphs"]
 
 
 def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(measures: Make, split: Make, sync: Make) -> None:
     calls = (sync("aten::copy_", 600, names=("cudaMemcpyAsync", "cudaStreamSynchronize")), sync("", 100))
     finding = found(cpu005.synchronisation, measures([split()], host=HostSide(syncs=calls)))
-    assert finding.cause == "copies from pageable memory"
+    assert finding.fault == "copies_from_pageable_memory"
     assert finding.actions[0].title == "Copy from pinned memory, and do not wait for it"
 
 
@@ -252,12 +252,12 @@ def test_free_time_for_other_reasons_is_no_dispatch(
 
 
 def test_kernels_shorter_than_their_launch_are_named(measures: Make, split: Make, free: Make, dispatch: Make) -> None:
-    def job(small: int) -> Finding:
+    def job(small: int) -> Loss:
         host = HostSide(dispatch=(dispatch(small=small),))
         return found(cpu004.slow_dispatch, measures([split()], free=[free({"operators": 300})], host=host))
 
-    assert job(51).title.endswith("most kernels are shorter than a launch")
-    assert (job(51).cause, job(50).cause) == ("kernels shorter than their launch", "dispatch")
+    assert job(51).message.endswith("most kernels are shorter than a launch")
+    assert (job(51).fault, job(50).fault) == ("short_kernels", "dispatch")
 
 
 def test_the_task_queue_is_advised_on_ascend_alone(measures: Make, split: Make, free: Make, dispatch: Make) -> None:
@@ -378,8 +378,8 @@ def test_a_task_queue_seen_to_be_off_counts_without_its_variable(
         dispatch=(dispatch(task_queue="off", task_queue_source="calls of AscendCL, and none from a queue"),)
     )
     assert (
-        found(env001.slow_setting, measures([split()], free=[free({"operators": 300})], host=host)).cause
-        == "task queue off"
+        found(env001.slow_setting, measures([split()], free=[free({"operators": 300})], host=host)).fault
+        == "task_queue_off"
     )
 
 
@@ -464,7 +464,7 @@ def test_memory_that_grows_along_a_line_is_found_without_a_cost(measures: Make, 
     host = HostSide(growth=(growth(3_000_000),), peaks=(peak(allocated=100_000_000),))
     finding = found(mem004.leak, measures([split()], host=host))
     assert (finding.cost_ns, finding.gain.high_ns, finding.share) == (0, 0, 0.0)
-    assert "3.0 MB each step" in finding.title
+    assert "3.0 MB each step" in finding.message
 
 
 def room(free: int) -> Headroom:
@@ -522,7 +522,7 @@ def test_starting_threads_in_each_step_costs_its_own_time_without_a_device(
     finding = found(cpu012.starts_each_step, measures([blind()], host=HostSide(events=(row,))))
     assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (400, 200, 400)
     assert finding.within == ""
-    assert "takes 40% of the step" in finding.title
+    assert "takes 40% of the step" in finding.message
 
 
 def test_starting_threads_behind_which_the_device_works_is_no_finding(measures: Make, split: Make, event: Make) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.profiles.rules.given import Given
 
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.host_measures import HostSide, SettingValues
 from hermes.model.input_measures import InputCopies, InputQueue, InputRates
 from hermes.model.overlap_measures import OverlapPart, StepOverlap
@@ -24,7 +24,7 @@ from hermes.profiles.rules.rule import Rule
 Make = Callable[..., Any]
 
 
-def found(rule: Rule, measures: Given) -> Finding:
+def found(rule: Rule, measures: Given) -> Loss:
     (finding,) = rule.find(measures)
     return finding
 
@@ -33,7 +33,7 @@ def silent(rule: Rule, measures: Given) -> bool:
     return not list(rule.find(measures))
 
 
-def values(finding: Finding) -> dict[str, float]:
+def values(finding: Loss) -> dict[str, float]:
     return {one.what: one.value for one in finding.evidence}
 
 
@@ -59,7 +59,7 @@ def test_waiting_for_batches_beyond_the_limit_is_found(
     finding = found(rule, measures([split(free=300)], host=host, free=[free({"data loading": 300})]))
     assert (finding.code, finding.layer, finding.cost_ns, finding.share) == (rule.code, "io", 300, 0.3)
     assert (finding.within, finding.replay) == ("CPU001", ("host:data-loading=0",))
-    assert "leaves the device free for 30% of the step" in finding.title
+    assert "leaves the device free for 30% of the step" in finding.message
 
 
 @LOADERS
@@ -82,7 +82,7 @@ def test_without_a_device_the_time_of_the_host_counts(
 ) -> None:
     finding = found(rule, measures([blind()], host=HostSide(fetches=(fetches(kind, 300, device_free_ns=None),))))
     assert (finding.cost_ns, finding.share, finding.within, finding.replay) == (300, 0.3, "", ())
-    assert "takes 30% of the step" in finding.title
+    assert "takes 30% of the step" in finding.message
 
 
 def test_each_kind_of_loader_has_its_own_rule(measures: Make, split: Make, fetches: Make) -> None:
@@ -115,13 +115,13 @@ def test_one_long_fetch_of_several_is_said_with_less_confidence(measures: Make, 
 def test_ranks_that_wait_alike_share_a_finding_and_one_that_waits_alone_is_blamed(
     measures: Make, split: Make, fetches: Make
 ) -> None:
-    def job(other: int) -> Finding:
+    def job(other: int) -> Loss:
         rows = (fetches("workers", 300), fetches("workers", other, rank=1))
         return found(io002.slow_workers, measures([split(0), split(1)], host=HostSide(fetches=rows)))
 
     assert (job(200).ranks, job(200).blames) == ((0, 1), ())
     assert (job(100).ranks, job(100).blames) == ((0,), ("rank 0",))
-    assert job(100).title.endswith("on rank 0")
+    assert job(100).message.endswith("on rank 0")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_reading_and_processing_are_told_apart_where_they_were_measured(
 ) -> None:
     row = fetches("main process", 300, reading_ns=reading, processing_ns=processing)
     finding = found(io001.no_workers, measures([split()], host=HostSide(fetches=(row,))))
-    assert cause in finding.cause
+    assert cause in finding.fault
     assert first in finding.actions[0].title
 
 
@@ -170,11 +170,11 @@ def test_demand_over_supply_says_how_many_more_workers(measures: Make, split: Ma
 
 
 def test_with_full_cores_no_more_workers_are_advised(measures: Make, split: Make, fetches: Make) -> None:
-    def job(free_: float) -> Finding:
+    def job(free_: float) -> Loss:
         host = HostSide(fetches=(fetches("workers", 300),), rates=(rates(cores=64, cores_free=free_),))
         return found(io002.slow_workers, measures([split()], host=host))
 
-    assert job(2.0).title.endswith("and no core is free for more workers")
+    assert job(2.0).message.endswith("and no core is free for more workers")
     assert [one.title for one in job(2.0).actions] == ["Make a batch cheaper"]
     assert len(job(32.0).actions) == 2
 
@@ -196,7 +196,7 @@ def test_the_slow_operation_of_a_sampled_pipeline_is_blamed(measures: Make, spli
 def test_starting_workers_anew_is_found(measures: Make, split: Make, fetches: Make) -> None:
     row = fetches("workers", 10, epochs=1, epoch_ns=400)
     finding = found(io003.workers_anew, measures([split()], host=HostSide(fetches=(row,))))
-    assert (finding.cost_ns, finding.cause) == (400, "workers started anew")
+    assert (finding.cost_ns, finding.fault) == (400, "workers_started_anew")
 
 
 def test_the_first_wait_for_new_workers_belongs_to_their_start(measures: Make, split: Make, fetches: Make) -> None:
@@ -217,7 +217,7 @@ def test_workers_that_stay_are_no_finding(epoch_ns: int | None, measures: Make, 
     assert silent(io003.workers_anew, measures([split()], host=HostSide(fetches=(row,))))
 
 
-def head_of_line(early: int | None, measures: Make, split: Make, fetches: Make) -> Iterator[Finding]:
+def head_of_line(early: int | None, measures: Make, split: Make, fetches: Make) -> Iterator[Loss]:
     row = fetches("workers", 400, steps=4, early=early, queue_wait_ns=240)
     steps = [split(step=number) for number in range(4)]
     yield from io004.slow_sample.find(measures(steps, host=HostSide(fetches=(row,))))
@@ -247,11 +247,11 @@ def test_copies_of_batches_that_nothing_hides_are_found_and_pageable_memory_is_n
     measures: Make, split: Make
 ) -> None:
     slow = found(io005.exposed_input_copies, measures([split(copy=200)], host=copies(200, 900)))
-    assert (slow.cost_ns, slow.cause, slow.within) == (200, "copies from pageable memory", "MEM001")
+    assert (slow.cost_ns, slow.fault, slow.within) == (200, "copies_from_pageable_memory", "MEM001")
     assert values(slow)["speed of these copies"] == 2.0
     for pinned in (100, 0, None):
         finding = found(io005.exposed_input_copies, measures([split(copy=200)], host=copies(200, pinned)))
-        assert finding.cause == "copies of batches that nothing hides"
+        assert finding.fault == "exposed_input_copies"
 
 
 def test_copies_beside_compute_are_no_finding(measures: Make, split: Make) -> None:

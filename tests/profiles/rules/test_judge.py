@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.profiles.rules.given import Given
 from tests.profiles.rules.test_code_rules import ROW
 
-from hermes.model.finding import Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Gain, Loss
 from hermes.model.host_measures import HostSide
 from hermes.model.measures import HostStall, PeerWait, StepSplit
 from hermes.model.memory_measures import Recompute
@@ -30,11 +31,11 @@ PART = st.integers(0, 250)
 STEPS = st.lists(st.tuples(st.integers(0, 2), PART, PART, PART), min_size=1, max_size=9)
 
 
-def judged_of(splits: Sequence[StepSplit], findings: tuple[Finding, ...] = ()) -> Judgement:
+def judged_of(splits: Sequence[StepSplit], findings: tuple[Loss, ...] = ()) -> Judgement:
     return judge(Grounds(splits=tuple(splits), problems=findings))
 
 
-def said(findings: tuple[Finding, ...]) -> list[tuple[str, float, int, int, tuple[int, ...], tuple[str, ...]]]:
+def said(findings: tuple[Loss, ...]) -> list[tuple[str, float, int, int, tuple[int, ...], tuple[str, ...]]]:
     """What a user acts on, in the order of the report."""
     return [(one.code, one.share, one.cost_ns, one.gain.high_ns, one.ranks, one.blames) for one in findings]
 
@@ -102,7 +103,7 @@ def test_gains_of_a_step_without_its_profiler_are_shares_of_that(measures: Make)
 def test_a_small_loss_stands_behind_what_bounds_the_step(measures: Make, split: Split, wait: Wait) -> None:
     given_ = measures([split(exposed=800)], waits=[wait(0, 5, 700)])
     (large,) = find_all(given_)[:1]
-    small = replace(large, gain=replace(large.gain, low_ns=10, high_ns=400, replayed=True))
+    small = replace(large, gain=replace(large.gain, low_ns=10, high_ns=400, basis="replayed"))
     sentence = judged_of(given_.splits, (small,)).sentence
     assert "80% is communication that nothing hides; 1% is waiting for rank 5" in sentence
 
@@ -111,7 +112,7 @@ def test_a_range_whose_least_is_much_is_said_as_one(measures: Make) -> None:
     row = Recompute(rank=0, step=4, ops=1, host_ns=6_000_000, device_ns=None, compute_ns=None)
     given_ = measures([blind(10_000_000)], host=HostSide(recompute=(row,)))
     (first, *_) = find_all(given_)
-    ranged = replace(first, gain=replace(first.gain, low_ns=2_000_000, high_ns=6_000_000, replayed=False))
+    ranged = replace(first, gain=replace(first.gain, low_ns=2_000_000, high_ns=6_000_000, basis="bound"))
     sentence = judge(Grounds(splits=given_.splits, problems=(ranged,))).sentence
     assert sentence.startswith("Step 10 ms: 20 to 60% is lost to recomputation")
 
@@ -300,10 +301,10 @@ def test_no_finding_promises_more_than_it_costs(
 
 def test_the_verdict_names_what_an_untrusted_rule_sees_where_it_counts_the_mistake_itself(split: Split) -> None:
     one = split(0, 1)
-    untrusted = Finding(
-        title="t", ranks=(0,), blames=(), cost_ns=one.window_ns // 2, share=0.5,
+    untrusted = Loss(
+        message="t", ranks=(0,), blames=(), cost_ns=one.window_ns // 2, share=0.5,
         gain=Gain(low_ns=0, high_ns=one.window_ns // 2, method="m"), confidence=0.5, evidence=(), actions=(),
-        cause=Cause.PADDING, lines=("train.py:3 `f`",), state="preview", direct=True,
+        fault=Fault.PADDING, lines=("train.py:3 `f`",), state="preview", direct=True,
     )  # fmt: skip
     said = judge(Grounds(splits=(one,), untrusted=(untrusted,))).sentence
     assert "a rule in preview sees padding, at train.py:3 `f`: up to 50%" in said
@@ -313,9 +314,9 @@ def test_the_verdict_names_what_an_untrusted_rule_sees_where_it_counts_the_mista
 
 def test_what_gives_little_stands_behind_the_function_that_takes_much(split: Split) -> None:
     one = replace(split(0, 1, host=1_000), compute_ns=None, free_ns=None)
-    little = Finding(
-        title="t", ranks=(0,), blames=(), cost_ns=50, share=0.05, gain=Gain(low_ns=0, high_ns=50, method="m"),
-        confidence=0.5, evidence=(), actions=(), cause=Cause.CASTS, lines=("train.py:3 `f`",),
+    little = Loss(
+        message="t", ranks=(0,), blames=(), cost_ns=50, share=0.05, gain=Gain(low_ns=0, high_ns=50, method="m"),
+        confidence=0.5, evidence=(), actions=(), fault=Fault.CASTS, lines=("train.py:3 `f`",),
     )  # fmt: skip
     row = replace(ROW, own_ns=one.window_ns * 9 // 10, operator_ns=one.window_ns * 9 // 10)
     found = judge(Grounds(splits=(one,), problems=(little,), lines=(row,))).sentence

@@ -42,7 +42,7 @@ def test_a_bubble_beyond_the_schedule_is_found(measures: Make, split: Split) -> 
     # Two stages and nine micro-batches leave a tenth.
     finding = only(par002.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(300, 200), batches=9)))
     assert (finding.cost_ns, finding.ranks, finding.within) == (200, (0, 1), "COM001")
-    assert "30% of the step, where the schedule needs 10%" in finding.title
+    assert "30% of the step, where the schedule needs 10%" in finding.message
 
 
 def test_the_schedules_own_bubble_is_not_beyond_it(measures: Make, split: Split) -> None:
@@ -100,7 +100,7 @@ def test_ranks_that_have_more_in_turn_lose_what_the_longest_takes_beyond_the_mea
     given = uneven(measures, split, [row], longer=0, waits=waits)
     finding = only(par003.uneven_tokens, given)
     assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns, finding.blames) == (200, 0, 200, ())
-    assert finding.title.startswith(f"In turn each rank has 50% more {what}")
+    assert finding.message.startswith(f"In turn each rank has 50% more {what}")
     # No more than they wait for each other, and nothing where they do not.
     short = [replace(one, total_ns=75, longest_ns=75) for one in waits]
     assert only(par003.uneven_tokens, uneven(measures, split, [row], longer=0, waits=short)).cost_ns == 150
@@ -114,7 +114,7 @@ def test_without_a_device_the_rank_with_the_most_tokens_costs_what_even_work_wou
     row = balance("tokens", 0.5, late=150)
     finding = only(par003.uneven_tokens, replace(given, structure=Structure(balances=(row,))))
     assert (finding.cost_ns, finding.blames) == (150, ("rank 0",))
-    assert finding.title.startswith("Rank 0 has 50% more tokens")
+    assert finding.message.startswith("Rank 0 has 50% more tokens")
 
 
 def test_one_rank_with_more_operations_may_have_work_of_its_own(measures: Make, split: Split, wait: Wait) -> None:

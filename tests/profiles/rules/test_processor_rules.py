@@ -12,7 +12,7 @@ from tests.profiles.rules.rows import computing, fit, group_op, only, operator, 
 
 from hermes.model.comm_measures import Communication, GroupOp
 from hermes.model.compute_measures import NO_COMPUTE, Compute
-from hermes.model.finding import Cause
+from hermes.model.fault import Fault
 from hermes.model.host_measures import Before, HostSide, SettingValues
 from hermes.model.measures import StepSplit
 from hermes.model.overlap_measures import OverlapPart, StepOverlap
@@ -72,14 +72,14 @@ def set_to(**values: str) -> tuple[SettingValues, ...]:
 def test_checks_of_numbers_cost_their_own_time_where_there_is_no_device(judged: Make, blind: Make, event: Make) -> None:
     row = event("checks of numbers", 400, names=(("train.py(9): check", 3, 400),))
     finding = only(env004.anomaly_checks, judged([blind()], host=HostSide(events=(row,))))
-    assert (finding.cost_ns, finding.gain.expected_ns, finding.cause) == (400, 400, "checks of numbers")
+    assert (finding.cost_ns, finding.gain.expected_ns, finding.fault) == (400, 400, "checks_of_numbers")
     assert [action.title for action in finding.actions] == ["Check numbers rarely"]
 
 
 def test_tracebacks_under_operators_are_anomaly_detection(judged: Make, blind: Make, event: Make) -> None:
     row = event("checks of numbers", 400, names=(("torch/fx/traceback.py(1): format_stack", 3, 400),))
     finding = only(env004.anomaly_checks, judged([blind()], host=HostSide(events=(row,))))
-    assert finding.title.startswith("Anomaly detection takes 40%")
+    assert finding.message.startswith("Anomaly detection takes 40%")
 
 
 def test_one_check_a_step_that_takes_three_percent_is_no_finding(judged: Make, blind: Make, event: Make) -> None:
@@ -361,7 +361,7 @@ def test_gradients_as_large_as_their_tables_could_be_sparse(judged: Make, blind:
     assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (400_000, 294_160, 396_000)
     assert finding.blames == ("aten::add_", "aten::fill_")
     assert finding.replay == ("op:aten::add_=0.3024", "op:aten::fill_=0.1512")
-    assert "500 of 160,000 rows" in finding.title
+    assert "500 of 160,000 rows" in finding.message
 
 
 def test_a_call_with_lists_of_tensors_counts_by_what_is_of_tables(judged: Make, blind: Make) -> None:
@@ -501,14 +501,14 @@ def test_batches_cost_what_was_waited_for_before_the_capture(judged: Make, blind
 
 
 @pytest.mark.parametrize(
-    ("own", "cost", "cause"), [(210, 400, "batches of many tensors"), (200, 200, "too few workers")]
+    ("own", "cost", "cause"), [(210, 400, "batches_of_many_tensors"), (200, 200, "too_few_workers")]
 )
 def test_a_loop_that_computes_long_to_receive_a_batch_loses_that_too(
     judged: Make, blind: Make, fetches: Make, own: int, cost: int, cause: str
 ) -> None:
     host = HostSide(fetches=(fetches("workers", 900),), before=earlier(data_ns=400, data_cpu_ns=own, step_ns=1_000))
     finding = only(io002.slow_workers, judged([blind()], host=host))
-    assert (finding.cost_ns, finding.cause) == (cost, cause)
+    assert (finding.cost_ns, finding.fault) == (cost, cause)
     assert (finding.actions[0].title == "Hand batches over as few tensors") is (cost == 400)
 
 
@@ -530,13 +530,13 @@ def test_workers_that_take_the_cores_cost_the_loop_more_than_the_wait_for_batche
     (told,) = earlier(data_ns=300, step_ns=1_000)
     host = HostSide(fetches=(fetches("workers", 900),), before=(replace(told, delay_ns=delay, cpu_ns=cpu),))
     finding = only(io002.slow_workers, judged([blind()], host=host))
-    assert (finding.cost_ns, finding.cause) == (
+    assert (finding.cost_ns, finding.fault) == (
         cost,
-        "workers too slow, cores full" if delay > 100 else "too few workers",
+        "no_core_for_workers" if delay > 100 else "too_few_workers",
     )
     # Whether it is the workers that hold the cores nobody knows: what is sure to be won is the wait for batches.
     assert (finding.gain.low_ns, finding.gain.high_ns, finding.confidence) == (300, cost, 0.5 if delay > 100 else 0.85)
-    assert ("and for a core" in finding.title) == (delay > 100)
+    assert ("and for a core" in finding.message) == (delay > 100)
     assert [action.title for action in finding.actions][-1] == "Make a batch cheaper"
 
 
@@ -548,19 +548,19 @@ def test_cores_that_anybody_may_hold_are_a_preview_where_batches_are_hardly_wait
     assert only(io002.slow_workers, judged([blind()], host=host)).state == "preview"
 
 
-@pytest.mark.parametrize(("loads", "cause"), [(76, "tensors in files"), (75, "checkpoint or logging")])
+@pytest.mark.parametrize(("loads", "cause"), [(76, "tensors_in_files"), (75, "checkpoint_or_logging")])
 def test_what_is_written_and_read_again_is_no_checkpoint(
     judged: Make, blind: Make, event: Make, loads: int, cause: str
 ) -> None:
     events = (event("checkpoint or logging", 300), event("loading of files", loads))
     finding = only(io006.saving_blocks, judged([blind()], host=HostSide(events=events, before=earlier(save_ns=200))))
-    assert (finding.cause, finding.gain.expected_ns) == (cause, 300)
+    assert (finding.fault, finding.gain.expected_ns) == (cause, 300)
 
 
 def test_fresh_memory_costs_its_page_faults(judged: Make, blind: Make) -> None:
     finding = only(mem006.fresh_pages, judged([blind()], host=HostSide(before=earlier(minor_faults=30, fault_ns=10))))
     assert (finding.cost_ns, finding.gain.expected_ns) == (300, 300)
-    assert finding.title.startswith("30 pages of fresh memory a step take 30%")
+    assert finding.message.startswith("30 pages of fresh memory a step take 30%")
 
 
 def test_few_faults_or_faults_of_unknown_cost_or_beside_a_device_are_no_finding(
@@ -668,7 +668,7 @@ DIFFERENCES = (
 def test_distances_by_all_differences_cost_all_that_runs_on_the_differences(judged: Make, blind: Make) -> None:
     found = only(cmp034.costly_form, forms(judged, blind, *DIFFERENCES, ("aten::mm", "64,64;64,64", 40)))
     assert found.cost_ns == 500
-    assert (found.cause, found.state) == (Cause.ALL_DIFFERENCES, "stable")
+    assert (found.fault, found.state) == (Fault.ALL_DIFFERENCES, "stable")
     assert found.blames[0] == "aten::sub"
 
 
@@ -702,18 +702,18 @@ def test_one_hot_vectors_cost_their_zeros_casts_and_products(judged: Make, blind
         )
     ]  # fmt: skip
     found = only(cmp034.costly_form, judged([blind()], compute=computing(ones, *others)))
-    assert (found.cost_ns, found.cause, found.state) == (320, Cause.ONE_HOT_PRODUCTS, "preview")
+    assert (found.cost_ns, found.fault, found.state) == (320, Fault.ONE_HOT_PRODUCTS, "preview")
     silent(cmp034.costly_form, judged([blind()], compute=computing(ones)))
 
 
 @pytest.mark.parametrize(
     ("name", "cause"),
-    [("aten::_linalg_svd", Cause.DECOMPOSITIONS), ("aten::sort", Cause.WHOLE_SORTS),
-     ("aten::im2col", Cause.UNFOLDED_WINDOWS)],
+    [("aten::_linalg_svd", Fault.DECOMPOSITIONS), ("aten::sort", Fault.WHOLE_SORTS),
+     ("aten::im2col", Fault.UNFOLDED_WINDOWS)],
 )  # fmt: skip
-def test_forms_that_their_operator_tells_cost_its_time(judged: Make, blind: Make, name: str, cause: Cause) -> None:
+def test_forms_that_their_operator_tells_cost_its_time(judged: Make, blind: Make, name: str, cause: Fault) -> None:
     found = only(cmp034.costly_form, forms(judged, blind, (name, "64,64;", 300)))
-    assert (found.cost_ns, found.cause, found.state, found.direct) == (300, cause, "preview", True)
+    assert (found.cost_ns, found.fault, found.state, found.direct) == (300, cause, "preview", True)
     silent(cmp034.costly_form, forms(judged, blind, (name, "64,64;", 30)))
 
 
@@ -760,7 +760,7 @@ def test_a_thread_on_a_core_costs_what_the_step_stands_still_meanwhile_and_waits
     found = only(cpu015.thread_beside, made)
     assert (found.cost_ns, found.gain.low_ns, found.gain.high_ns) == (cost, 0, cost)
     assert found.lines == ("train.py:40 `produce`",)
-    assert "Thread `Thread-1 (produce)` runs beside the step" in found.title
+    assert "Thread `Thread-1 (produce)` runs beside the step" in found.message
 
 
 def test_without_counters_of_the_steps_before_a_thread_is_no_finding(judged: Make, blind: Make) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.profiles.rules.given import Given
 
 from hermes.model.comm_measures import Communication, SlowRank
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.measures import HostStall, PeerWait, StepSplit
 from hermes.profiles.rules import ALL
 from hermes.profiles.rules.communication import com001_exposed_communication as com001
@@ -26,7 +26,7 @@ Wait = Callable[..., PeerWait]
 MakeHeld = Callable[..., HostStall]
 
 
-def found(rule: Rule, measures: Given) -> Finding:
+def found(rule: Rule, measures: Given) -> Loss:
     (finding,) = rule.find(measures)
     return finding
 
@@ -135,8 +135,8 @@ def test_exposed_time_of_unknown_waits_is_said_with_less_confidence(measures: Ma
     known = found(com001.exposed_communication, measures([split(exposed=300)], waits=[wait(0, 5, 1)]))
     unknown = found(com001.exposed_communication, measures([split(exposed=300)]))
     assert (known.confidence, unknown.confidence) == (0.9, 0.5)
-    assert "not recorded" in unknown.title
-    assert "not recorded" not in known.title
+    assert "not recorded" in unknown.message
+    assert "not recorded" not in known.message
 
 
 # A slow rank -------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_the_rank_that_others_wait_for_is_blamed_though_not_collected(measures: 
         measures([split(0, exposed=400), split(1, exposed=400)], waits=[wait(0, 5, 300), wait(1, 5, 200)]),
     )
     assert (finding.blames, finding.ranks, finding.cost_ns, finding.share) == (("rank 5",), (0, 1), 300, 0.3)
-    assert "not collected" in finding.title
+    assert "not collected" in finding.message
 
 
 def test_a_collected_slow_rank_is_not_called_missing(measures: Make, split: Split, wait: Wait) -> None:
@@ -156,7 +156,7 @@ def test_a_collected_slow_rank_is_not_called_missing(measures: Make, split: Spli
         com002.straggler,
         measures([split(0, exposed=400), split(1, exposed=400)], waits=[wait(0, 1, 300, collected=True)]),
     )
-    assert "not collected" not in finding.title
+    assert "not collected" not in finding.message
 
 
 def test_waits_up_to_the_limit_are_no_finding(measures: Make, split: Split, wait: Wait) -> None:

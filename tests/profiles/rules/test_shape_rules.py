@@ -52,7 +52,7 @@ def test_a_queue_that_is_joined_anew_could_be_written_in_place(shaped: Make) -> 
     # 16 of 72,000 rows are written twice.
     assert finding.gain.low_ns == round(600_000 * (1 - 2 * 16 / 72_000))
     assert (finding.blames, finding.within) == (("aten::cat",), "")
-    assert "72000 x 128" in finding.title
+    assert "72000 x 128" in finding.message
 
 
 def test_a_cache_that_grows_counts_with_all_of_its_lengths(shaped: Make) -> None:

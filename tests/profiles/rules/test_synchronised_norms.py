@@ -29,7 +29,7 @@ def measured(split: Split) -> Callable[[int], JobMeasures]:
 def test_collectives_of_norms_that_nothing_hides_are_found(measured: Callable[[int], JobMeasures]) -> None:
     (finding,) = synchronised_norms.find(measured(120))
     assert (finding.code, finding.state, finding.cost_ns, finding.within) == ("COM011", "preview", 120, "COM004")
-    assert "53 layers of batch norm" in finding.title
+    assert "53 layers of batch norm" in finding.message
     assert (finding.gain.low_ns, finding.gain.high_ns) == (0, 120)
 
 

@@ -1,4 +1,4 @@
-"""Loss and gradients of a rank as its training goes on: a line now and then in a file, and what counts as wrong.
+"""Spent and gradients of a rank as its training goes on: a line now and then in a file, and what counts as wrong.
 
 A number is compared with those of the last looks by their median and the median distance from it, which a single jump
 does not move. Nothing is said of the first looks, in which a training finds its way.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes.knowledge.vendors import traits
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.limit import Limit
 from hermes.model.plan import Capture
 from hermes.profiles.advise.ranking import Ranking, awaited
@@ -119,7 +119,7 @@ def _level(ranking: Ranking, recorded: Recorded) -> Capture | None:
 
 
 def _capture(
-    recorded: Recorded, ranks: tuple[int, ...], *, why: str, level: str, stacks: bool, findings: Sequence[Finding]
+    recorded: Recorded, ranks: tuple[int, ...], *, why: str, level: str, stacks: bool, findings: Sequence[Loss]
 ) -> Capture:
     levels = any(traits(vendor).levels for vendor in recorded.vendors)
     command = ["hermes profile", f"--steps {_STEPS}"]

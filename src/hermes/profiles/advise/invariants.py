@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 
 from hermes.base.errors import Diagnostic
-from hermes.model.finding import Cause
+from hermes.base.say import say
+from hermes.model.fault import Fault
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.typical_step import JobSteps
@@ -91,7 +92,7 @@ def _actions(report: Report) -> Iterator[str]:
 
 
 def _words(report: Report) -> Iterator[str]:
-    for text in (report.verdict.sentence, *(one.title for one in report.findings)):
+    for text in (report.verdict.sentence, *(say(one.message) for one in report.findings)):
         for share in _SHARE.findall(text):
             if float(share) > 100:
                 yield f"{share} % in {text!r}"
@@ -102,8 +103,8 @@ def _story(report: Report) -> Iterator[str]:
     found = _LOST_TO.search(report.verdict.sentence)
     if not found or not report.plan.actions:
         return
-    first = report.plan.actions[0].cause
-    named = max((str(cause) for cause in Cause if cause and found[1].startswith(str(cause))), key=len, default=first)
+    first = str(report.plan.actions[0].fault or "")
+    named = max((str(cause) for cause in Fault if cause and found[1].startswith(str(cause))), key=len, default=first)
     if named != first:
         yield f"the verdict is about {named}, the first action about {first}"
 

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from hermes.base.message import Text
+from hermes.base.say import say
 from hermes.knowledge.cases import Case
-from hermes.model.finding import Action, Finding
+from hermes.model.finding import Action, Loss
 from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
 from hermes.profiles.advise.fitting import Fit, effort
 from hermes.profiles.advise.ranges import Known, ranged, spread_of, with_ranges
@@ -59,7 +61,7 @@ def _in_range(one: Advice, costs: Mapping[str, int], known: Known, step_ns: int)
     return replace(one, gain=gain, share_low=gain.low_ns / step_ns, share_high=gain.high_ns / step_ns)
 
 
-def _advice(finding: Finding, fits: Sequence[Fit], step_ns: int, captures: Sequence[Capture]) -> Advice:
+def _advice(finding: Loss, fits: Sequence[Fit], step_ns: int, captures: Sequence[Capture]) -> Advice:
     """The action for a finding: its own, with the change of the case that fits best."""
     best = (
         None if _describes(finding) else next((fit for fit in fits if _sure(fit) and _about(finding, fit.case)), None)
@@ -71,7 +73,8 @@ def _advice(finding: Finding, fits: Sequence[Fit], step_ns: int, captures: Seque
         title=own.title,
         codes=(finding.code,),
         layer=finding.layer,
-        cause=finding.cause,
+        fault=finding.fault,
+        about=finding.about,
         ranks=finding.ranks,
         blames=finding.blames,
         gain=finding.gain,
@@ -104,24 +107,24 @@ def _sure(fit: Fit) -> bool:
     return fit.held > fit.unknown and not fit.case.is_lead
 
 
-def _about(finding: Finding, case: Case) -> bool:
+def _about(finding: Loss, case: Case) -> bool:
     """Whether the change of a case is one that the finding asks for: a call, a setting or a class that both name."""
-    return any(_words(case.after) & _words(f"{one.title} {one.do}") for one in finding.actions)
+    return any(_words(case.after) & _words(f"{say(one.title)} {say(one.do)}") for one in finding.actions)
 
 
-def _describes(finding: Finding) -> bool:
+def _describes(finding: Loss) -> bool:
     """Whether no change of a case belongs to it: it says where time goes and not why, or all of the change itself."""
     return awaited(finding) is not None or bool(finding.explained_by) or any(one.whole for one in finding.actions[:1])
 
 
-def _own(finding: Finding, case: Case | None) -> Action:
+def _own(finding: Loss, case: Case | None) -> Action:
     """The finding's action that a case is about, by the words that they share; the first without a case."""
     if not finding.actions:
         return _LOOK
     if case is None:
         return finding.actions[0]
     wanted = _words(f"{case.cause} {case.cure} {case.after}")
-    return max(finding.actions, key=lambda one: len(_words(f"{one.title} {one.do}") & wanted))
+    return max(finding.actions, key=lambda one: len(_words(f"{say(one.title)} {say(one.do)}") & wanted))
 
 
 def _words(text: str) -> frozenset[str]:
@@ -143,7 +146,7 @@ _LOOK = Action(
 )
 
 
-def _effort(finding: Finding, best: Fit | None, captures: Sequence[Capture]) -> str:
+def _effort(finding: Loss, best: Fit | None, captures: Sequence[Capture]) -> str:
     if best:
         return effort(best.case.before, best.case.after)
     if any(finding.code in capture.codes for capture in captures):
@@ -153,9 +156,9 @@ def _effort(finding: Finding, best: Fit | None, captures: Sequence[Capture]) -> 
 
 def _merged(made: Iterable[Advice], replay: Replay, step_ns: int) -> tuple[Advice, ...]:
     """Actions that say the same as one: that of the first finding, with what they give together."""
-    found: dict[tuple[str, str], Advice] = {}
+    found: dict[tuple[Text, Text], Advice] = {}
     for one in made:
-        key = ("", one.case) if one.case else (one.title, one.do)
+        key: tuple[Text, Text] = ("", one.case) if one.case else (one.title, one.do)
         first = found.get(key)
         found[key] = one if first is None else _joined(first, one, replay, step_ns)
     return tuple(found.values())

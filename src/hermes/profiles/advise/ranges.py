@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 
-from hermes.model.finding import Finding, Gain
+from hermes.model.finding import Gain, Loss
 from hermes.model.plan import NoiseFloor
 from hermes.profiles.advise.room import Room, of_host
 
@@ -99,7 +99,7 @@ def ranged(gain: Gain, specs: Sequence[str], most_ns: int) -> Gain:
     return replace(gain, low_ns=round(min(gain.low_ns, high) * spread.least), high_ns=high, middle_ns=gain.expected_ns)
 
 
-def with_ranges(findings: Sequence[Finding], known: Known) -> tuple[Finding, ...]:
+def with_ranges(findings: Sequence[Loss], known: Known) -> tuple[Loss, ...]:
     """The findings with their gains as ranges."""
     return tuple(
         replace(one, gain=ranged(one.gain, one.replay, known.most_ns(one.cost_ns, one.replay))) for one in findings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hermes.model.finding import Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Loss
 from hermes.model.plan import Advice, NoiseFloor, Unprofiled
 from hermes.profiles.advise.profiler_cost import unprofiled_gain
 from hermes.profiles.advise.ranges import Known, spread_of
@@ -23,8 +24,8 @@ LIKELY = 0.5
 """What is less likely than this explains no other finding."""
 _OF_A_FUNCTION = ("compute", "cpu", "io", "communication", "memory")
 """Layers whose findings say what the time of a function is spent on."""
-_OF_LOADERS = (Cause.DATA_LOADING, Cause.DATA_READING, Cause.DATA_PROCESSING)
-_HOLD_LOADERS = (Cause.GARBAGE_COLLECTION, Cause.FORWARD_UNLEARNED)
+_OF_LOADERS = (Fault.DATA_LOADING, Fault.DATA_READING, Fault.DATA_PROCESSING)
+_HOLD_LOADERS = (Fault.GARBAGE_COLLECTION, Fault.FORWARD_UNLEARNED)
 """What may hold the time of loaders in the same function: a pause in it, and an evaluation that reads batches."""
 
 
@@ -37,9 +38,9 @@ class Ranking:
     gains are meant for, where the capture tells it.
     """
 
-    findings: tuple[Finding, ...]
-    minor: tuple[Finding, ...]
-    preview: tuple[Finding, ...] = ()
+    findings: tuple[Loss, ...]
+    minor: tuple[Loss, ...]
+    preview: tuple[Loss, ...] = ()
     floor: NoiseFloor
     unprofiled: Unprofiled | None = None
     room: Room = Room(step_ns=0, host_ns=0)
@@ -50,18 +51,18 @@ class Ranking:
         return Known(floor=self.floor, room=self.room)
 
     @property
-    def problems(self) -> tuple[Finding, ...]:
+    def problems(self) -> tuple[Loss, ...]:
         """Findings that claim something of their own; a place to look claims nothing that its causes explain."""
         return tuple(one for one in self.findings if _counts(one, self.floor) and not _looked_into(one))
 
-    def as_planned(self, actions: Sequence[Advice]) -> tuple[Finding, ...]:
+    def as_planned(self, actions: Sequence[Advice]) -> tuple[Loss, ...]:
         """The problems in the order of what is to be done about them, so that verdict and actions are one story."""
         place = {code: at for at, action in reversed([*enumerate(actions)]) for code in action.codes}
         return tuple(sorted(self.problems, key=lambda one: place.get(one.code, len(place))))
 
 
 def rank(
-    findings: Sequence[Finding],
+    findings: Sequence[Loss],
     replay: Replay,
     floor: NoiseFloor,
     unprofiled: Unprofiled | None = None,
@@ -87,22 +88,22 @@ def rank(
     )
 
 
-def untold(problems: Sequence[Finding]) -> Finding | None:
+def untold(problems: Sequence[Loss]) -> Loss | None:
     """Exposed communication of which nobody recorded how much is waiting, where it is more than all else could give.
 
     What it is must be known before anything else is worth doing.
     """
-    exposed = next((one for one in problems if one.cause is Cause.EXPOSED_COMMUNICATION and not one.replay), None)
+    exposed = next((one for one in problems if one.fault is Fault.EXPOSED_COMMUNICATION and not one.replay), None)
     known = max((one.gain.expected_ns for one in problems if one is not exposed), default=0)
     return exposed if exposed and not exposed.explained_by and exposed.cost_ns > known else None
 
 
-def weight(finding: Finding) -> float:
+def weight(finding: Loss) -> float:
     """What a finding is expected to give, in ns: its gain, as such cures gave it, times how likely it is."""
     return finding.gain.expected_ns * spread_of(finding.replay).median * finding.confidence
 
 
-def _key(finding: Finding) -> tuple[bool, float, int, int, str, tuple[str, ...]]:
+def _key(finding: Loss) -> tuple[bool, float, int, int, str, tuple[str, ...]]:
     # A job that is about to end for want of memory wins nothing by being faster.
     ends = not finding.endangers
     return (
@@ -115,12 +116,12 @@ def _key(finding: Finding) -> tuple[bool, float, int, int, str, tuple[str, ...]]
     )
 
 
-def _counts(finding: Finding, floor: NoiseFloor) -> bool:
+def _counts(finding: Loss, floor: NoiseFloor) -> bool:
     """Whether a finding is more than noise: of time, or of what ends the job."""
     return finding.endangers or (not finding.by_chance and finding.gain.high_ns >= floor.beside(finding.cost_ns))
 
 
-def _least(broad: Finding, replay: Replay) -> float:
+def _least(broad: Loss, replay: Replay) -> float:
     """The share of a wait that a cause must explain by itself.
 
     A replay tells what several causes give together. Without a device there is none, and what they share is not known.
@@ -128,7 +129,7 @@ def _least(broad: Finding, replay: Replay) -> float:
     return 0.0 if replay(broad.replay) else MOSTLY
 
 
-def _is_part(part: Finding, broad: Finding, least: float) -> bool:
+def _is_part(part: Loss, broad: Loss, least: float) -> bool:
     """Whether `part` is a cause inside of what `broad` only describes, or makes a rank late that others wait for.
 
     The latter by at least this share of the wait.
@@ -149,9 +150,9 @@ def _is_part(part: Finding, broad: Finding, least: float) -> bool:
     return late is not None and awaited(part) is None and part.layer != "communication" and _strikes(part, late, broad)
 
 
-def _gives_it(part: Finding, broad: Finding, replay: Replay) -> bool:
+def _gives_it(part: Loss, broad: Loss, replay: Replay) -> bool:
     """Whether most of a wait is gone once something else is cured, and making the rank faster adds little to that."""
-    if awaited(broad) is None or awaited(part) is not None or part.cause is Cause.EXPOSED_COMMUNICATION:
+    if awaited(broad) is None or awaited(part) is not None or part.fault is Fault.EXPOSED_COMMUNICATION:
         return False
     if part.confidence < LIKELY or not part.replay or not (part.gain.replayed and broad.gain.replayed):
         return False
@@ -161,15 +162,15 @@ def _gives_it(part: Finding, broad: Finding, replay: Replay) -> bool:
     return alone.low_ns >= MOSTLY * wait.low_ns and both.low_ns - alone.low_ns <= (1 - MOSTLY) * wait.low_ns
 
 
-def _is_said_of(part: Finding, broad: Finding) -> bool:
+def _is_said_of(part: Loss, broad: Loss) -> bool:
     """Whether `part` says what a function does of which `broad` only says that it takes long."""
     if broad.code in PLACES:
         known = part.code not in PLACES and awaited(part) is None and part.layer in _OF_A_FUNCTION
-        if known and broad.cause not in (Cause.HOT_FUNCTION, Cause.LONG_STEPS):
+        if known and broad.fault not in (Fault.HOT_FUNCTION, Fault.LONG_STEPS):
             # It knows its cause by itself.
-            return part.cause is broad.cause
+            return part.fault is broad.fault
     else:
-        known = broad.cause in _OF_LOADERS and part.cause in _HOLD_LOADERS
+        known = broad.fault in _OF_LOADERS and part.fault in _HOLD_LOADERS
     return known and not {*map(_function, broad.lines)}.isdisjoint(map(_function, part.lines))
 
 
@@ -179,21 +180,21 @@ def _function(line: str) -> tuple[str, str]:
     return place.rsplit(":", 1)[0], function
 
 
-def _strikes(part: Finding, late: int, broad: Finding) -> bool:
+def _strikes(part: Loss, late: int, broad: Loss) -> bool:
     """Whether a cause lies on the rank that is late, and not just as well on those that wait for it."""
     if any(one.is_rank and one.rank == late for one in part.blames):
         return True
     return late in part.ranks and not {*broad.ranks} <= {*part.ranks}
 
 
-def awaited(finding: Finding) -> int | None:
+def awaited(finding: Loss) -> int | None:
     """The rank that others wait for, where that is all the finding says."""
-    if finding.cause is not Cause.STRAGGLER or not finding.blames:
+    if finding.fault is not Fault.STRAGGLER or not finding.blames:
         return None
     return finding.blames[0].rank if finding.blames[0].is_rank else None
 
 
-def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Finding:
+def _remainder(broad: Loss, parts: Sequence[Loss], replay: Replay) -> Loss:
     """A finding with the gain that is left once its parts are cured."""
     if not parts:
         return broad
@@ -204,7 +205,7 @@ def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Find
     if broad.code in PLACES:
         # Its time is theirs, whatever a cure of them gives.
         claimed = max(claimed, sum(part.cost_ns for part in parts))
-    if (broad.code in PLACES or broad.cause in _OF_LOADERS) and claimed < MOSTLY * broad.cost_ns:
+    if (broad.code in PLACES or broad.fault in _OF_LOADERS) and claimed < MOSTLY * broad.cost_ns:
         # Nothing is explained by what costs a small part of it.
         likely = []
     codes = tuple(dict.fromkeys(part.code for part in likely))
@@ -218,7 +219,7 @@ def _remainder(broad: Finding, parts: Sequence[Finding], replay: Replay) -> Find
     return replace(broad, gain=gain, explained_by=codes)
 
 
-def _low_beyond(broad: Finding, parts: Sequence[Finding], replay: Replay, claimed: int) -> int:
+def _low_beyond(broad: Loss, parts: Sequence[Loss], replay: Replay, claimed: int) -> int:
     """What the broader cure gives in a replay when those of its parts are in it already.
 
     Without a device nothing is replayed, for nothing runs beside the host: there it is what the parts leave.
@@ -232,35 +233,35 @@ def _low_beyond(broad: Finding, parts: Sequence[Finding], replay: Replay, claime
     return min(max(both.low_ns - without.low_ns, 0), broad.gain.low_ns)
 
 
-def _together(parts: Sequence[Finding], replay: Replay) -> int:
+def _together(parts: Sequence[Loss], replay: Replay) -> int:
     """What cures of parts give together: by replay, and at least the most that one promises."""
     replayed = replay(tuple(dict.fromkeys(spec for part in parts for spec in part.replay)))
     return max([part.gain.expected_ns for part in parts] + ([replayed.low_ns] if replayed else []))
 
 
-def _looked_into(finding: Finding) -> bool:
+def _looked_into(finding: Loss) -> bool:
     """Whether a finding only says where to look, and others say what is there."""
-    return (finding.cause is Cause.STARVED_DEVICE or finding.code in PLACES) and _only_describes(finding)
+    return (finding.fault is Fault.STARVED_DEVICE or finding.code in PLACES) and _only_describes(finding)
 
 
-def _only_describes(finding: Finding) -> bool:
+def _only_describes(finding: Loss) -> bool:
     """Whether other findings, its parts, explain most of what it costs."""
     return bool(finding.explained_by) and finding.gain.expected_ns < (1 - MOSTLY) * finding.cost_ns
 
 
-def _behind_parts(claims: Iterable[Finding]) -> tuple[Finding, ...]:
+def _behind_parts(claims: Iterable[Loss]) -> tuple[Loss, ...]:
     """By weight; what is explained by others stands behind the first of them, and behind all where little is left."""
     every = tuple(claims)
     causes = _by_weight(_with_reasons(one, every) for one in every if not _only_describes(one))
     return (*causes, *_by_weight(one for one in every if _only_describes(one)))
 
 
-def _with_reasons(finding: Finding, claims: Sequence[Finding]) -> Finding:
+def _with_reasons(finding: Loss, claims: Sequence[Loss]) -> Loss:
     """Exposed communication that is mostly waiting for one rank, with what explains that the rank is late.
 
     Its own gain leaves the waiting out already.
     """
-    if finding.cause is not Cause.EXPOSED_COMMUNICATION or finding.explained_by:
+    if finding.fault is not Fault.EXPOSED_COMMUNICATION or finding.explained_by:
         return finding
     late = [
         one for one in claims
@@ -269,8 +270,8 @@ def _with_reasons(finding: Finding, claims: Sequence[Finding]) -> Finding:
     return replace(finding, explained_by=tuple(dict.fromkeys(code for one in late for code in one.explained_by)))
 
 
-def _by_weight(claims: Iterable[Finding]) -> tuple[Finding, ...]:
-    ordered: list[Finding] = []
+def _by_weight(claims: Iterable[Loss]) -> tuple[Loss, ...]:
+    ordered: list[Loss] = []
     # What has more parts may have one of the others as its part.
     for finding in sorted(claims, key=lambda one: (len(one.explained_by), _key(one))):
         at = next((place for place, one in enumerate(ordered) if _key(finding) < _key(one)), len(ordered))

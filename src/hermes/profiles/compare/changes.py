@@ -22,7 +22,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hermes.base.message import Text
 from hermes.model.comparison import Change, Comparison, FindingChange, SettingChange
+from hermes.model.fault import Fault
 from hermes.model.measures import StepSplit
 
 _CHANCE = 0.05
@@ -39,8 +41,8 @@ class Found:
     """One finding of a run, as far as it is compared; `cost_ns` per step."""
 
     code: str
-    cause: str
-    title: str
+    fault: Fault | None
+    message: Text
     blames: tuple[str, ...]
     cost_ns: int
 
@@ -205,10 +207,10 @@ def _limit(freedom: int, compared: int) -> float:
 
 
 def _findings(before: Sequence[Found], after: Sequence[Found]) -> tuple[FindingChange, ...]:
-    """First those alike in cause and blame are one, then those alike in cause."""
+    """First those alike in fault and blame are one, then those alike in fault."""
     old, new = list(before), list(after)
     pairs: list[tuple[Found | None, Found | None]] = []
-    for alike in (lambda one: (one.code, one.cause, one.blames), lambda one: (one.code, one.cause)):
+    for alike in (lambda one: (one.code, one.fault, one.blames), lambda one: (one.code, one.fault)):
         for found in list(new):
             same = next((other for other in old if alike(other) == alike(found)), None)
             if same:
@@ -224,8 +226,8 @@ def _finding(old: Found | None, new: Found | None) -> FindingChange:
     one = new or old
     assert one is not None
     return FindingChange(
-        state="stayed" if old and new else "came" if new else "went", code=one.code, cause=one.cause, title=one.title,
-        before_ns=old.cost_ns if old else None, after_ns=new.cost_ns if new else None,
+        state="stayed" if old and new else "came" if new else "went", code=one.code, fault=one.fault,
+        message=one.message, before_ns=old.cost_ns if old else None, after_ns=new.cost_ns if new else None,
     )  # fmt: skip
 
 

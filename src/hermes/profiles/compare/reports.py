@@ -34,7 +34,7 @@ def compared(
 def found_in(report: Report) -> tuple[Found, ...]:
     """The findings of a report as they are compared."""
     return tuple(
-        Found(code=one.code, cause=one.cause, title=one.title, blames=one.blames, cost_ns=one.cost_ns)
+        Found(code=one.code, fault=one.fault, message=one.message, blames=one.blames, cost_ns=one.cost_ns)
         for one in report.findings
     )
 

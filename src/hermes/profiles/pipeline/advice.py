@@ -11,7 +11,7 @@ from hermes.knowledge.vendors import HOST_ONLY, chips
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import GroupOp
 from hermes.model.compute_measures import ChipUsed
-from hermes.model.finding import Finding
+from hermes.model.finding import Loss
 from hermes.model.host_measures import Before, StepHost
 from hermes.model.job import JobMeasures
 from hermes.model.measures import StepSplit
@@ -85,7 +85,7 @@ class Evidence:
         return tuple(sorted(set.intersection(*known))) if known else ()
 
 
-def ranked(findings: Sequence[Finding], replay: StepReplay, seen: Evidence) -> Ranking:
+def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence) -> Ranking:
     """The findings with advice that fits and replayed gains, causes before what they cause, noise apart."""
     job = seen.job
     findings = [replace(one, actions=fitted_actions(one.actions, job)) for one in findings]

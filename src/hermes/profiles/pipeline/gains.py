@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from hermes.base.errors import InputError
-from hermes.model.finding import Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Loss
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepPath
 from hermes.profiles.advise.noise import LEAST
@@ -55,9 +56,7 @@ class StepReplay:
         return self._known[asked]
 
 
-def with_gains(
-    findings: Sequence[Finding], replay: StepReplay, path: StepPath | None, room: Room
-) -> tuple[Finding, ...]:
+def with_gains(findings: Sequence[Loss], replay: StepReplay, path: StepPath | None, room: Room) -> tuple[Loss, ...]:
     """The findings with gains from a replay where one is possible; the rest keep their bound.
 
     Nothing costs more than the step, and no cure gives more than what it cures costs: a replay may find more, where the
@@ -68,7 +67,7 @@ def with_gains(
     return tuple(_within(_with_gain(finding, replay, told=told), room) for finding in findings)
 
 
-def _within(finding: Finding, room: Room) -> Finding:
+def _within(finding: Loss, room: Room) -> Loss:
     """Gain at most cost, cost at most the step."""
     if finding.endangers:
         return finding
@@ -76,7 +75,7 @@ def _within(finding: Finding, room: Room) -> Finding:
     if finding.gain.replayed and of_host(finding.replay):
         # A replay also sees what the host's loss did to other ranks, and what it kept from running beside other work.
         cost = max(cost, min(finding.gain.low_ns, round(_BEYOND * cost), room.host_ns))
-    if finding.gain.replayed and finding.cause is Cause.STRAGGLER:
+    if finding.gain.replayed and finding.fault is Fault.STRAGGLER:
         # A wait that names its peer is one of several: a replay sees all collectives that the rank holds up.
         cost = max(cost, min(finding.gain.low_ns, room.waits_ns))
     cost = min(cost, room.step_ns) if room.step_ns else cost
@@ -93,7 +92,7 @@ def _said(specs: Sequence[str]) -> str:
     return " with ".join(short) + more
 
 
-def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
+def _with_gain(finding: Loss, replay: StepReplay, *, told: bool) -> Loss:
     found = replay(finding.replay)
     if found is None:
         return finding
@@ -102,7 +101,7 @@ def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
     if told and found.settled and found.low_ns < -LEAST.value * found.step_ns:
         # Layers that are given to a stage whose gradients take longest make the step longer: no bound says otherwise.
         high = 0
-    if finding.cause is Cause.STRAGGLER:
+    if finding.fault is Fault.STRAGGLER:
         if not found.settled and 2 * low < finding.gain.high_ns:
             # Of one step nobody knows what made the rank begin late: it gives at least what it loses within.
             return replace(finding, gain=replace(finding.gain, low_ns=min(low, finding.gain.high_ns)))
@@ -115,6 +114,6 @@ def _with_gain(finding: Finding, replay: StepReplay, *, told: bool) -> Finding:
             low_ns=low,
             high_ns=high,
             method=f"replay of {_said(finding.replay)}; {finding.gain.method}",
-            replayed=told,
+            basis="replayed" if told else "bound",
         ),
     )

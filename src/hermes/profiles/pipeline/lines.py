@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from statistics import median
 
+from hermes.base.say import say
 from hermes.knowledge.host_work import (
     CHECKPOINT,
     CHECKS,
@@ -20,7 +21,8 @@ from hermes.knowledge.host_work import (
 )
 from hermes.knowledge.user_code import frame_of
 from hermes.model.code_measures import CodeLine, NamedLine
-from hermes.model.finding import Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Loss
 from hermes.model.job import JobMeasures
 
 _SHOWN = 2
@@ -28,32 +30,32 @@ _NOTABLE = 0.05
 """A function by which a rank is later than the others by less of its step does not make it late."""
 _LEAST = 0.3
 """A line from which less of a name's time comes does not stand for it."""
-_EVENTS: dict[Cause, str] = {
-    Cause.GARBAGE_COLLECTION: GC,
-    Cause.COMPILATION: COMPILATION,
-    Cause.COMPILATION_OF_NEW_SHAPES: COMPILATION,
-    Cause.CHECKPOINT_OR_LOGGING: CHECKPOINT,
-    Cause.TENSORS_IN_FILES: CHECKPOINT,
-    Cause.DETAILED_LOGS: CHECKPOINT,
-    Cause.LISTS_TO_TENSORS: CONVERSION,
-    Cause.CHECKS_OF_NUMBERS: CHECKS,
-    Cause.CHECKS_FOR_DEBUGGING: CHECKS,
-    Cause.UNFUSED_OPTIMIZER: OPTIMIZER,
-    Cause.EXPLICIT_SYNCHRONISATION: SYNCHRONISATION,
-    Cause.SMALL_COLLECTIVES: COLLECTIVES,
-    Cause.SYNCHRONISING_CALL: "waiting for the device",
-    Cause.WORKERS_STARTED_ANEW: DATA,
-    Cause.TOO_FEW_WORKERS: DATA,
-    Cause.BATCHES_OF_MANY_TENSORS: DATA,
-    Cause.SLOW_SAMPLE: DATA,
-    Cause.NO_CORE_FOR_WORKERS: DATA,
+_EVENTS: dict[Fault, str] = {
+    Fault.GARBAGE_COLLECTION: GC,
+    Fault.COMPILATION: COMPILATION,
+    Fault.COMPILATION_OF_NEW_SHAPES: COMPILATION,
+    Fault.CHECKPOINT_OR_LOGGING: CHECKPOINT,
+    Fault.TENSORS_IN_FILES: CHECKPOINT,
+    Fault.DETAILED_LOGS: CHECKPOINT,
+    Fault.LISTS_TO_TENSORS: CONVERSION,
+    Fault.CHECKS_OF_NUMBERS: CHECKS,
+    Fault.CHECKS_FOR_DEBUGGING: CHECKS,
+    Fault.UNFUSED_OPTIMIZER: OPTIMIZER,
+    Fault.EXPLICIT_SYNCHRONISATION: SYNCHRONISATION,
+    Fault.SMALL_COLLECTIVES: COLLECTIVES,
+    Fault.SYNCHRONISING_CALL: "waiting for the device",
+    Fault.WORKERS_STARTED_ANEW: DATA,
+    Fault.TOO_FEW_WORKERS: DATA,
+    Fault.BATCHES_OF_MANY_TENSORS: DATA,
+    Fault.SLOW_SAMPLE: DATA,
+    Fault.NO_CORE_FOR_WORKERS: DATA,
 }
 """Causes that are kinds of calls, and which."""
-_IN_LOADER = (Cause.DATA_LOADING, Cause.DATA_READING, Cause.DATA_PROCESSING)
+_IN_LOADER = (Fault.DATA_LOADING, Fault.DATA_READING, Fault.DATA_PROCESSING)
 _NAME_IN = re.compile(r"(?:time in|calls of|call of) (?P<name>\S.*)$")
 
 
-def with_lines(findings: Iterable[Finding], measures: JobMeasures) -> tuple[Finding, ...]:
+def with_lines(findings: Iterable[Loss], measures: JobMeasures) -> tuple[Loss, ...]:
     """The findings, each with the lines of the user's code that are known for it."""
     index = _Index(measures)
     return tuple(one if one.lines else replace(one, lines=index.of(one)) for one in findings)
@@ -69,19 +71,19 @@ class _Index:
                 self._named.setdefault((row.kind, row.name), []).append(row)
         self._lines = tuple(measures.rows(CodeLine))
 
-    def of(self, finding: Finding) -> tuple[str, ...]:
+    def of(self, finding: Loss) -> tuple[str, ...]:
         """The lines of a finding, those first from which most of its time comes."""
         late = next((blame.rank for blame in finding.blames if blame.is_rank), None)
-        if finding.cause is Cause.STRAGGLER and late is not None:
+        if finding.fault is Fault.STRAGGLER and late is not None:
             return tuple(self._beyond(late))[:1]
         told = [_said(blame) for blame in finding.blames if blame.kind == "line"]
         found = [*told, *self._rows(finding)]
         return tuple(dict.fromkeys(found))[:_SHOWN]
 
-    def _rows(self, finding: Finding) -> Iterator[str]:
-        if finding.cause in _IN_LOADER:
+    def _rows(self, finding: Loss) -> Iterator[str]:
+        if finding.fault in _IN_LOADER:
             yield from self._inside(DATA)
-        what = _EVENTS.get(finding.cause) or (DATA if finding.cause in _IN_LOADER else None)
+        what = (finding.fault and _EVENTS.get(finding.fault)) or (DATA if finding.fault in _IN_LOADER else None)
         if what:
             yield from self._of(("event",), (what,), finding.ranks)
         names = [*map(str, finding.blames), *_names(finding)]
@@ -131,5 +133,5 @@ def _said(line: str) -> str:
     return frame.said if frame else line
 
 
-def _names(finding: Finding) -> list[str]:
-    return [found["name"] for item in finding.evidence if (found := _NAME_IN.search(item.what))]
+def _names(finding: Loss) -> list[str]:
+    return [found["name"] for item in finding.evidence if (found := _NAME_IN.search(say(item.what)))]

@@ -10,6 +10,7 @@ import polars as pl
 
 from hermes.base.cores import threads
 from hermes.base.errors import Diagnostic
+from hermes.base.message import Text
 from hermes.model.tables import TABLES, empty, lookup, schema_of
 from hermes.profiles.read.query import literal
 from hermes.store.cache import unwritable
@@ -32,11 +33,11 @@ class Sink:
     def note(
         self,
         level: Literal["info", "degraded"],
-        message: str,
+        message: Text,
         *,
         where: str = "",
-        lost: str = "",
-        hint: str = "",
+        lost: Text = "",
+        hint: Text = "",
     ) -> None:
         """Record something that the report must say about the input."""
         self.notes.append(Diagnostic(level=level, message=message, where=where, lost=lost, hint=hint))

@@ -10,7 +10,7 @@ from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait, StepSplit
 from hermes.model.overlap_measures import StepOverlap
 from hermes.model.structure_measures import Pipeline
-from hermes.profiles.rules._component import Loss, loss, steps_of
+from hermes.profiles.rules._component import Spent, loss, steps_of
 
 SLOWER = Limit(
     value=0.05,
@@ -78,7 +78,7 @@ def exposed_comm(overlaps: Rows[StepOverlap], split: StepSplit) -> int | None:
 
 def exposed_loss(
     job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], what: str, limit: Limit, costs: Mapping[int, float]
-) -> Loss | None:
+) -> Spent | None:
     """The ranks on which something costs more than the limit; no more than what of their transfers nothing hides."""
     most = exposed_by_rank(job, groups)
     return loss(

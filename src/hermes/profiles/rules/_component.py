@@ -15,7 +15,7 @@ from hermes.profiles.rules.rule import by_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class Spent:
     """The ranks on which something costs more than its limit, the worst of them, and what it costs every rank."""
 
     ranks: tuple[int, ...]
@@ -32,7 +32,7 @@ def loss(
     limit: Limit,
     cost: Callable[[StepSplit], int | None],
     length: Callable[[StepSplit], int] = lambda split: split.window_ns,
-) -> Loss | None:
+) -> Spent | None:
     """Per rank the step of median window; None when no rank is beyond the limit.
 
     `cost` is in nanoseconds a step, `length` what it is a share of.
@@ -50,7 +50,7 @@ def loss(
         return None
     ns, worst = max(beyond, key=lambda one: (one[0], -one[1].rank))
     share, where, at = ns / length(worst), place(job, worst), step_moment(worst)
-    return Loss(
+    return Spent(
         ranks=tuple(split.rank for _, split in beyond),
         worst=worst,
         cost_ns=ns,

@@ -10,11 +10,11 @@ from hermes.base.globs import literal
 from hermes.knowledge.cost.tensors import shapes_of
 from hermes.knowledge.vendors import Traits, common_traits
 from hermes.model.compute_measures import OTHERS, OperatorCost, StepCompute
-from hermes.model.finding import Action, Blame, Evidence, Finding, Gain
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
-from hermes.profiles.rules._component import Loss, loss, place
+from hermes.profiles.rules._component import Spent, loss, place
 from hermes.profiles.rules.rule import by_share
 
 _SHOWN = 3
@@ -37,7 +37,7 @@ def lost(
     part: Callable[[StepCompute], int | None],
     of_kernels: Limit,
     of_window: Limit,
-) -> Loss | None:
+) -> Spent | None:
     """The ranks on which a part of the time of the kernels is beyond both limits; no more than the step's compute."""
     steps = {(row.rank, row.step): row for row in computes}
 
@@ -99,7 +99,7 @@ def operators(
     what: str,
     limit: Limit,
     ns: Callable[[OperatorCost], float],
-) -> Loss | None:
+) -> Spent | None:
     """The ranks on which a part of the time of operators is beyond a limit; no more than the step's compute."""
     by_rank = per_step(job, ops, computes, ns)
     found = loss(
@@ -138,16 +138,16 @@ def shown(rows: Sequence[OperatorCost], ns: Callable[[OperatorCost], float]) -> 
 
 
 def of_operators(
-    job: Job, ops: Rows[OperatorCost], found: Loss, part: Callable[[OperatorCost], float], *, title: str, gain: Gain,
+    job: Job, ops: Rows[OperatorCost], found: Spent, part: Callable[[OperatorCost], float], *, title: str, gain: Gain,
     confidence: float, actions: tuple[Action, ...],
-) -> Finding:  # fmt: skip
+) -> Loss:  # fmt: skip
     """A finding of a part of the time of operators: the longest as blame and evidence, and a replay without the part.
 
     `confidence` is that of the rule, for a capture without doubts.
     """
     worst = longest(ops, part)
-    return Finding(
-        title=title,
+    return Loss(
+        message=title,
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,

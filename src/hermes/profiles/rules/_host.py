@@ -12,7 +12,7 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import HostStall, StepSplit
 from hermes.model.path_measures import StepFree
-from hermes.profiles.rules._component import Loss, loss
+from hermes.profiles.rules._component import Spent, loss
 
 _ALIKE = 0.5
 """Ranks that lose at least this part of what the worst loses suffer alike; the others at most wait for those."""
@@ -27,7 +27,7 @@ def step_ns(split: StepSplit) -> int:
     return split.whole_ns
 
 
-def bound(job: Job, found: Loss, method: str, *, before: bool = False) -> Gain:
+def bound(job: Job, found: Spent, method: str, *, before: bool = False) -> Gain:
     """What is won when the loss is gone: see `won`."""
     return won(job, found.worst.rank, found.cost_ns, method, before=before)
 
@@ -39,7 +39,9 @@ def won(job: Job, rank: int, cost_ns: int, method: str, *, before: bool = False)
     """
     if has_device(job, rank):
         return Gain(low_ns=0, high_ns=cost_ns, method=f"bound: {method}", before=before)
-    return Gain(low_ns=cost_ns, high_ns=cost_ns, method=f"the host's own time: {method}", replayed=True, before=before)
+    return Gain(
+        low_ns=cost_ns, high_ns=cost_ns, method=f"the host's own time: {method}", basis="replayed", before=before
+    )
 
 
 def window_ns(split: StepSplit) -> int:
@@ -53,7 +55,7 @@ def host_loss(
     limit: Limit,
     cost: Callable[[StepSplit], int | None],
     length: Callable[[StepSplit], int] | None = None,
-) -> Loss | None:
+) -> Spent | None:
     """What the host loses on its worst rank, if that is beyond `limit`, with the ranks that lose about as much.
 
     `cost` is in nanoseconds a step, and counts up to `length`: if not given, the mean step of the rank, as costs of
@@ -122,7 +124,7 @@ def counted_step(job: Job, unprofiled: Rows[Before], counter: str) -> Callable[[
     return length
 
 
-def seen_or_counted(captured: Loss | None, earlier: Loss | None) -> tuple[Loss | None, bool]:
+def seen_or_counted(captured: Spent | None, earlier: Spent | None) -> tuple[Spent | None, bool]:
     """The larger share of a loss in the capture and of one counted before it, and whether it is that one."""
     counts = earlier is not None and (captured is None or earlier.share > captured.share)
     return (earlier, True) if counts else (captured, False)
@@ -136,7 +138,7 @@ def counted_fact(job: Job, unprofiled: Rows[Before], rank: int, counter: str) ->
     return (fact(job, rank, f"in a step, mean of {row.steps}", ns, "ns", source=BEFORE_IT),)
 
 
-def on(job: Job, found: Loss) -> str:
+def on(job: Job, found: Spent) -> str:
     """The end of a title: on which ranks, where it is not on all of them."""
     return on_ranks(job, found.ranks)
 
@@ -149,7 +151,7 @@ def on_ranks(job: Job, ranks: Collection[int]) -> str:
     return f" on rank {min(ranks)}" if len(ranks) == 1 else f" on {len(ranks)} of {every} ranks"
 
 
-def blamed(job: Job, found: Loss, *more: Blame) -> tuple[Blame, ...]:
+def blamed(job: Job, found: Spent, *more: Blame) -> tuple[Blame, ...]:
     """Whom to blame: the one rank that loses, where others do not, and then what else is known."""
     alone = len(found.ranks) == 1 < len(job.steps.counts)
     return (*((Blame.of_rank(found.ranks[0]),) if alone else ()), *more)

@@ -10,7 +10,7 @@ from hermes.model.input_measures import Fetches, InputRates
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
-from hermes.profiles.rules._component import Loss
+from hermes.profiles.rules._component import Spent
 from hermes.profiles.rules._host import before_of, counted, counted_fact, counted_step, fact, has_device, host_loss
 from hermes.profiles.rules.rule import by_share
 
@@ -30,7 +30,7 @@ def fetches_of(fetches: Rows[Fetches], rank: int) -> Fetches | None:
 
 def fetch_loss(
     job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before], what: str, limit: Limit, kinds: Collection[str]
-) -> Loss | None:
+) -> Spent | None:
     """The rank that loses most to fetching in loops of these kinds; of steps before the capture where these tell it."""
     length = counted_step(job, unprofiled, WAITED)
     return host_loss(job, what, limit, lambda split: _without_profiler(job, fetches, unprofiled, split, kinds), length)
@@ -115,7 +115,7 @@ def first_waits_ns(row: Fetches) -> int:
     return min(row.epochs * row.longest_ns, row.wait_ns) if odd else 0
 
 
-def where_verb(job: Job, found: Loss) -> str:
+def where_verb(job: Job, found: Spent) -> str:
     """What the loss does to the step, in words."""
     share = f"{found.share:.0%} of the step"
     return f"leaves the device free for {share}" if has_device(job, found.worst.rank) else f"takes {share}"

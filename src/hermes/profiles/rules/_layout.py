@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hermes.knowledge.operators import LAYOUT
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Finding
+from hermes.model.finding import Action, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import faster, longest, lost, named, of_device, shown
@@ -27,7 +27,7 @@ class Layout:
     others: Action
 
 
-def found_layout(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], layout: Layout) -> Iterator[Finding]:
+def found_layout(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], layout: Layout) -> Iterator[Loss]:
     """At most one finding."""
     found = lost(job, computes, layout.words, layout.part, layout.limit, NOISE)
     if found is None:
@@ -40,8 +40,8 @@ def found_layout(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute],
         return float(row.losses.layout_ns) if layout.kind == "format conversion" and row.kind not in LAYOUT else 0.0
 
     worst = longest(ops, own)
-    yield Finding(
-        title=f"{found.share:.0%} of the step is spent on {layout.words}",
+    yield Loss(
+        message=f"{found.share:.0%} of the step is spent on {layout.words}",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes.model.finding import Finding, Moment, step_moment
+from hermes.model.finding import Loss, Moment, step_moment
 from hermes.model.measures import StepSplit
 from hermes.model.typical_step import JobSteps
 
@@ -10,7 +10,7 @@ _MOST = 64
 """Ranks; a job may have thousands, of which these speak for all."""
 
 
-def moments(finding: Finding, steps: JobSteps) -> tuple[Moment, ...]:
+def moments(finding: Loss, steps: JobSteps) -> tuple[Moment, ...]:
     """The first event that the evidence names, else a step that it names, else the first rank's typical step.
 
     Then of each other rank, and of each that is blamed and was collected, the event that the evidence names of it, else

@@ -10,7 +10,7 @@ from hermes.model.finding import Evidence
 from hermes.model.host_measures import SettingValues
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.profiles.rules._component import Loss
+from hermes.profiles.rules._component import Spent
 from hermes.profiles.rules._compute import longest, operators, shown
 from hermes.profiles.rules._host import has_device, setting
 
@@ -21,7 +21,7 @@ CORES, THREADS = "cpu.cores", "torch.num_threads"
 class Threaded:
     """What such operators cost, the longest of them, and the settings of the rank that loses most."""
 
-    found: Loss
+    found: Spent
     worst: list[OperatorCost]
     evidence: tuple[Evidence, ...]
     cores: int

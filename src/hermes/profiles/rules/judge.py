@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from hermes.base.say import say
 from hermes.model.code_measures import CalledAgain, CodeLine
-from hermes.model.finding import Blame, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Loss
 from hermes.model.job import JobMeasures
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
@@ -44,12 +46,12 @@ class Grounds:
 
     splits: tuple[StepSplit, ...]
     path: StepPath | None = None
-    problems: tuple[Finding, ...] = ()
+    problems: tuple[Loss, ...] = ()
     expected: int | None = None
     noise_ns: int = 0
     unprofiled_ns: int | None = None
     unrecorded_ns: int = 0
-    untrusted: tuple[Finding, ...] = ()
+    untrusted: tuple[Loss, ...] = ()
     lines: tuple[CodeLine, ...] = ()
     again: tuple[CalledAgain, ...] = ()
     requests: tuple[Requests, ...] = ()
@@ -224,7 +226,7 @@ def _absent(given: Grounds, split: StepSplit) -> str | None:
 def _untold(given: Grounds, split: StepSplit) -> str | None:
     """Communication that may be waiting, where that is more than anything that is known could give."""
     first = given.problems[0] if given.problems else None
-    if first is None or first.cause is not Cause.EXPOSED_COMMUNICATION or first.replay or first.explained_by:
+    if first is None or first.fault is not Fault.EXPOSED_COMMUNICATION or first.replay or first.explained_by:
         return None
     if first.cost_ns <= max((one.gain.expected_ns for one in given.problems[1:]), default=0):
         return None
@@ -248,22 +250,22 @@ def _problem(given: Grounds, length_ns: int) -> str | None:
     first = given.problems[0]
     gain = first.gain
     if first.endangers:
-        return f"{first.title[0].lower()}{first.title[1:]}, and the job ends when it is full"
+        return f"{say(first.message)[0].lower()}{say(first.message)[1:]}, and the job ends when it is full"
     share = _share(first, length_ns)
-    if first.cause is Cause.STRAGGLER:
+    if first.fault is Fault.STRAGGLER:
         return f"{share} is waiting for {first.blames[0]}"
     waiting = next(
-        (one for one in given.problems if one.cause is Cause.STRAGGLER and first.code in one.explained_by), None
+        (one for one in given.problems if one.fault is Fault.STRAGGLER and first.code in one.explained_by), None
     )
     where = _where(first, given)
     # Without an effect on the step, no other rank's wait is laid at it.
     felt = where and gain.replayed and gain.low_ns >= _FELT * first.cost_ns and _others_wait(given)
     follows = ", and the others wait for it" if waiting or felt else ""
     at = f", at {first.lines[0]}" if first.lines else ""
-    return f"{share} is lost to {first.cause}{where}{at}{follows}"
+    return f"{share} is lost to {_words(first)}{where}{at}{follows}"
 
 
-def _share(first: Finding, length_ns: int) -> str:
+def _share(first: Loss, length_ns: int) -> str:
     """The part of the step that it takes: as replayed, else from the least to the most where the least is much."""
     low, high = (min(ns / length_ns, 1.0) for ns in (first.gain.low_ns, first.gain.high_ns))
     if first.gain.replayed and low:
@@ -281,13 +283,18 @@ def _is_little(given: Grounds, length_ns: int) -> bool:
     return first is not None and not first.endangers and first.gain.expected_ns < _LITTLE * length_ns
 
 
-def _where(finding: Finding, given: Grounds) -> str:
+def _where(finding: Loss, given: Grounds) -> str:
     ranks = sorted({*finding.ranks} & given.ranks)
     if not ranks or len(ranks) == len(given.ranks):
         return ""
     if len(ranks) == 1:
         return f" on rank {ranks[0]}"
     return f" on {len(ranks)} of {len(given.ranks)} ranks"
+
+
+def _words(loss: Loss) -> str:
+    """What time is lost to."""
+    return say((loss.fault or loss.about).message)
 
 
 def _nothing(given: Grounds) -> str:
@@ -306,7 +313,7 @@ def _not_yet(given: Grounds, length_ns: int, said: str = "") -> str:
     if first is None or first.gain.expected_ns <= known:
         return ""
     at = f", at {first.lines[0]}" if first.lines and first.lines[0] not in said else ""
-    return f"; a rule in preview sees {first.cause}{at}: {_share(first, length_ns)}"
+    return f"; a rule in preview sees {_words(first)}{at}: {_share(first, length_ns)}"
 
 
 def _coverage(given: Grounds) -> str:
@@ -321,14 +328,14 @@ def milliseconds(ns: int) -> str:
     return f"{ns / 1e6:.0f} ms" if ns >= 100_000_000 else f"{ns / 1e6:.3g} ms"
 
 
-def find_all(measures: JobMeasures) -> tuple[Finding, ...]:
+def find_all(measures: JobMeasures) -> tuple[Loss, ...]:
     """All findings of all rules, in order, each with the moments that show it."""
     steps = measures.job.steps
     every = (finding for rule in ALL for finding in rule.find(measures))
     return in_order(replace(finding, moments=moments(finding, steps)) for finding in every)
 
 
-def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def in_order(findings: Iterable[Loss]) -> tuple[Loss, ...]:
     """By the most they could give back, then by what they cost; the order that replays then change."""
     return tuple(
         sorted(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hermes.model.finding import Cause
+from hermes.model.fault import Fault
 
 PARTS: Mapping[str, tuple[str, ...]] = {
     # Exposed communication: what makes collectives slow, or is waited for in them.
@@ -29,12 +29,12 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """By the code of a rule, the rules whose findings are parts of its own."""
 
-OF_CAUSES: Mapping[Cause, str] = {
-    Cause.LAUNCH_BLOCKING: "CPU004",
-    Cause.TASK_QUEUE_OFF: "CPU004",
-    Cause.CACHING_ALLOCATOR_OFF: "MEM002",
+OF_FAULTS: Mapping[Fault, str] = {
+    Fault.LAUNCH_BLOCKING: "CPU004",
+    Fault.TASK_QUEUE_OFF: "CPU004",
+    Fault.CACHING_ALLOCATOR_OFF: "MEM002",
 }
-"""Of a rule with several causes: the rule that each of them is a part of."""
+"""Of a rule with several faults: the rule that each of them is a part of."""
 
 PLACES = ("HOT001", "HOT005")
 """Rules that say where time goes: what another rule says of the same function, or of the same cause, is why."""
@@ -51,6 +51,6 @@ def above(code: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def broader(code: str, cause: Cause) -> str:
+def broader(code: str, fault: Fault) -> str:
     """The code of the rule whose findings hold the time of this one; empty where none does."""
-    return OF_CAUSES.get(cause) or _BROADER.get(code, "")
+    return OF_FAULTS.get(fault) or _BROADER.get(code, "")

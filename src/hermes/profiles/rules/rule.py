@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
-from hermes.model.finding import Cause, Finding, Layer, State
+from hermes.model.fault import Fault
+from hermes.model.finding import Layer, Loss, State
 from hermes.model.job import Job, JobMeasures, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules.parts import broader
@@ -26,7 +27,7 @@ _LAYERS: Mapping[str, Layer] = {
 }
 """Folder of a rule to the layer of its findings."""
 
-Finder = Callable[..., Iterator[Finding]]
+Finder = Callable[..., Iterator[Loss]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Rule:
 
     code: str
     state: State
-    cause: Cause
+    fault: Fault
     layer: Layer
     page: str
     cases: tuple[str, ...]
@@ -47,27 +48,28 @@ class Rule:
     function: Finder
     direct: bool = False
 
-    def find(self, measures: JobMeasures) -> Iterator[Finding]:
+    def find(self, measures: JobMeasures) -> Iterator[Loss]:
         """What it finds, given what its function asks for."""
         given: dict[str, Job | Rows[Any]] = {
             name: measures.job if kind is None else measures.rows(kind) for name, kind in self.reads.items()
         }
         for found in self.function(**given):
-            cause = self.cause if found.cause is Cause.OF_RULE else found.cause
-            within = "" if found.apart else found.within or broader(self.code, cause)
+            fault = found.fault or self.fault
+            within = "" if found.apart else found.within or broader(self.code, fault)
             state: State = "preview" if "preview" in (self.state, found.state) else "stable"
             yield replace(
-                found, code=self.code, layer=self.layer, state=state, cause=cause, within=within, direct=self.direct
-            )
+                found, code=self.code, about=fault.about, layer=self.layer, state=state, fault=fault, within=within,
+                direct=self.direct,
+            )  # fmt: skip
 
 
 def rule(
-    code: str, *, state: State, cause: Cause, cases: tuple[str, ...] = (), layer: Layer | None = None,
+    code: str, *, state: State, fault: Fault, cases: tuple[str, ...] = (), layer: Layer | None = None,
     direct: bool = False,
 ) -> Callable[[Finder], Rule]:  # fmt: skip
     """Make a rule of a function whose parameters say what it reads: `Job`, or `Rows` of a kind of measure.
 
-    `cause` is that of findings that name no other, `layer` that of the rule's folder if not given. Raises `TypeError`
+    `fault` is that of findings that name no other, `layer` that of the rule's folder if not given. Raises `TypeError`
     where a parameter asks for what nobody measures.
     """
 
@@ -76,7 +78,7 @@ def rule(
         return Rule(
             code=code,
             state=state,
-            cause=cause,
+            fault=fault,
             layer=layer or _LAYERS.get(family, "environment"),
             page=sys.modules[function.__module__].__doc__ or "",
             cases=cases,

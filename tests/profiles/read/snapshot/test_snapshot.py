@@ -75,7 +75,7 @@ def test_a_failed_request_is_the_finding_with_its_line_and_its_cure(
     report = analyze(load([_write(tmp_path, snapshot(idle=idle))], Cache(tmp_path / "cache")))
     (finding,) = report.findings
     assert finding.code == "MEM007"
-    assert finding.title == f"Out of memory: 4.00 GB were asked for by model.py:12 forward, while {said}"
+    assert finding.message == f"Out of memory: 4.00 GB were asked for by model.py:12 forward, while {said}"
     assert finding.actions[0].title == action
     (row,) = report.measures.rows(FailedRequest)
     assert (row.asked_bytes, row.left_bytes, row.idle_bytes) == (4 * GB, GB // 2, idle)

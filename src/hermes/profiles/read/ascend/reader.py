@@ -12,6 +12,7 @@ from typing import ClassVar
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
+from hermes.base.say import say
 from hermes.knowledge.vendors import MARKED_ALONE
 from hermes.model.tables import TABLES
 from hermes.profiles.read.ascend.folder import SUMMARY, Capture, captures, raw_kind
@@ -184,7 +185,7 @@ def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
     for side, part in parts.items():
         for note in part.notes:
             # What one side lacks and the other has is no loss.
-            if note.level == "degraded" and "missing" in note.message and len(parts) == 2:
+            if note.level == "degraded" and "missing" in say(note.message) and len(parts) == 2:
                 continue
             sink.notes.append(note)
         shutil.rmtree(sink.scratch / side, ignore_errors=True)

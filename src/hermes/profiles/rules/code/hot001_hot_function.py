@@ -39,7 +39,8 @@ from dataclasses import replace
 
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.model.code_measures import CodeLine
-from hermes.model.finding import Action, Blame, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Loss
 from hermes.model.host_measures import StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -61,10 +62,8 @@ BESIDE = Limit(value=0.2, unit="of step, with operators that need no gradient", 
 _MOST = 3
 
 
-@rule("HOT001", state="stable", cause=Cause.HOT_FUNCTION)
-def own_function(
-    job: Job, lines: Rows[CodeLine], free: Rows[StepFree], host_steps: Rows[StepHost]
-) -> Iterator[Finding]:
+@rule("HOT001", state="stable", fault=Fault.HOT_FUNCTION)
+def own_function(job: Job, lines: Rows[CodeLine], free: Rows[StepFree], host_steps: Rows[StepHost]) -> Iterator[Loss]:
     """The functions that are beyond a limit on some rank, at most three."""
     found: dict[str, tuple[int, float, CodeLine]] = {}
     costs: dict[str, dict[int, int]] = {}
@@ -85,8 +84,8 @@ def own_function(
         what = "Python" if row.python_ns >= row.operator_ns else "operators that no gradient needs"
         if row.source == "samples":
             what = "time in no recorded call"
-        yield Finding(
-            title=f"{row.said}: {what}, {share:.0%} of the step{_calls(row)}{on_ranks(job, ranks)}{growing(row)}",
+        yield Loss(
+            message=f"{row.said}: {what}, {share:.0%} of the step{_calls(row)}{on_ranks(job, ranks)}{growing(row)}",
             ranks=ranks,
             blames=(Blame(row.said, "line"),),
             cost_ns=cost,

@@ -29,7 +29,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hermes.model.code_measures import CodeLine
-from hermes.model.finding import Action, Blame, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._code import beside_training, evidence_of, gain_of, growing, mean_steps, outside_loaders
@@ -40,8 +41,8 @@ ANEW = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 _MOST = 2
 
 
-@rule("HOT002", state="preview", cause=Cause.MADE_ANEW)
-def made_anew(job: Job, lines: Rows[CodeLine]) -> Iterator[Finding]:
+@rule("HOT002", state="preview", fault=Fault.MADE_ANEW)
+def made_anew(job: Job, lines: Rows[CodeLine]) -> Iterator[Loss]:
     """The functions that are beyond their limit, at most two."""
     steps = mean_steps(job)
     worst: dict[str, tuple[int, float, CodeLine]] = {}
@@ -54,8 +55,8 @@ def made_anew(job: Job, lines: Rows[CodeLine]) -> Iterator[Finding]:
         if by_share(ANEW, share) and worst.get(row.said, (0,))[0] < cost:
             worst[row.said] = (cost, share, row)
     for cost, share, row in sorted(worst.values(), key=lambda one: (-one[0], one[2].said))[:_MOST]:
-        yield Finding(
-            title=f"{row.said} makes the same tensors anew: {share:.0%} of the step{growing(row)}",
+        yield Loss(
+            message=f"{row.said} makes the same tensors anew: {share:.0%} of the step{growing(row)}",
             ranks=tuple(sorted({one.rank for one in lines if one.said == row.said})),
             blames=(Blame(row.said, "line"),),
             cost_ns=cost,

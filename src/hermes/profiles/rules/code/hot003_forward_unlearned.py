@@ -33,7 +33,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.host_work import OPTIMIZER
 from hermes.model.code_measures import Unlearned
-from hermes.model.finding import Action, Blame, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Loss
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -45,8 +46,8 @@ LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 _STEPS = 2
 
 
-@rule("HOT003", state="stable", cause=Cause.FORWARD_UNLEARNED)
-def forward_unlearned(job: Job, passes: Rows[Unlearned], events: Rows[HostEvents]) -> Iterator[Finding]:
+@rule("HOT003", state="stable", fault=Fault.FORWARD_UNLEARNED)
+def forward_unlearned(job: Job, passes: Rows[Unlearned], events: Rows[HostEvents]) -> Iterator[Loss]:
     """At most one finding, of the function that takes most."""
     steps = mean_steps(job)
     found = [
@@ -63,8 +64,8 @@ def forward_unlearned(job: Job, passes: Rows[Unlearned], events: Rows[HostEvents
     cost = min(row.ns, steps[row.rank])
     share = cost / steps[row.rank]
     what = "evaluates in each step" if row.loads else f"runs {row.module} forward once more"
-    yield Finding(
-        title=f"{row.line} {what}, and nothing learns from it: {share:.0%} of the step",
+    yield Loss(
+        message=f"{row.line} {what}, and nothing learns from it: {share:.0%} of the step",
         ranks=tuple(sorted({one.rank for one in found if one.line == row.line})),
         blames=(Blame(row.line, "line"),),
         cost_ns=cost,

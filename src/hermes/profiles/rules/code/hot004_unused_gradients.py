@@ -31,7 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.model.code_measures import CodeLine, UnusedGradients
-from hermes.model.finding import Action, Blame, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._code import mean_steps
@@ -41,8 +42,8 @@ from hermes.profiles.rules.rule import by_share, rule
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("HOT004", state="stable", cause=Cause.UNUSED_GRADIENTS, cases=("CPU-48", "CPU-28"), direct=True)
-def unused_gradients(job: Job, gradients: Rows[UnusedGradients], lines: Rows[CodeLine]) -> Iterator[Finding]:
+@rule("HOT004", state="stable", fault=Fault.UNUSED_GRADIENTS, cases=("CPU-48", "CPU-28"), direct=True)
+def unused_gradients(job: Job, gradients: Rows[UnusedGradients], lines: Rows[CodeLine]) -> Iterator[Loss]:
     """At most one finding."""
     steps = mean_steps(job)
     found = [one for one in gradients if steps.get(one.rank) and by_share(LIMIT, one.tail_ns / steps[one.rank])]
@@ -58,8 +59,8 @@ def unused_gradients(job: Job, gradients: Rows[UnusedGradients], lines: Rows[Cod
     )
     how = "set to zero before an optimizer uses them" if row.dropped else "used by no optimizer"
     line = row.line or (most.said if most else "")
-    yield Finding(
-        title=f"Gradients of {row.unused:.0f} tensors are {how}: {share:.0%} of the step",
+    yield Loss(
+        message=f"Gradients of {row.unused:.0f} tensors are {how}: {share:.0%} of the step",
         ranks=tuple(sorted(one.rank for one in found)),
         blames=(Blame(line, "line"),) if line else (),
         cost_ns=cost,

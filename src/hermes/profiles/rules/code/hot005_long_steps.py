@@ -36,7 +36,8 @@ from hermes.base.units import duration
 from hermes.knowledge.cures import ASYNC_SAVE, KEEP_WORKERS
 from hermes.knowledge.host_work import CHECKPOINT, STARTING
 from hermes.model.code_measures import LongSteps
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import Before
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -45,11 +46,11 @@ from hermes.profiles.rules._host import BEFORE_IT, before_of, fact, on_ranks
 from hermes.profiles.rules.rule import by_share, rule
 
 LIMIT = Limit(value=0.1, unit="of all time", source="docs/evidence/host-limits.md")
-_CAUSES = {STARTING: Cause.WORKERS_STARTED_ANEW, CHECKPOINT: Cause.CHECKPOINT_OR_LOGGING}
+_CAUSES = {STARTING: Fault.WORKERS_STARTED_ANEW, CHECKPOINT: Fault.CHECKPOINT_OR_LOGGING}
 
 
-@rule("HOT005", state="stable", cause=Cause.LONG_STEPS)
-def long_steps(job: Job, rows: Rows[LongSteps], unprofiled: Rows[Before]) -> Iterator[Finding]:
+@rule("HOT005", state="stable", fault=Fault.LONG_STEPS)
+def long_steps(job: Job, rows: Rows[LongSteps], unprofiled: Rows[Before]) -> Iterator[Loss]:
     """At most one finding, of the rank that loses most."""
     steps = mean_steps(job)
     found = [row for row in rows if by_share(LIMIT, row.share) and steps.get(row.rank) and not row.trains]
@@ -61,12 +62,12 @@ def long_steps(job: Job, rows: Rows[LongSteps], unprofiled: Rows[Before]) -> Ite
     cost = round(worst.share * min(steps[worst.rank], before.step_ns if before else steps[worst.rank]))
     ranks = tuple(sorted(row.rank for row in found))
     where = f", in {worst.line}" if worst.line else ""
-    yield Finding(
-        title=f"Every {worst.period} steps one takes {duration(worst.extra_ns)} more{where}: "
+    yield Loss(
+        message=f"Every {worst.period} steps one takes {duration(worst.extra_ns)} more{where}: "
         f"{worst.share:.0%} of all time{on_ranks(job, ranks)}",
         ranks=ranks,
         blames=(Blame(worst.line, "line"),) if worst.line else (),
-        cause=_CAUSES.get(worst.why, Cause.OF_RULE),
+        fault=_CAUSES.get(worst.why),
         cost_ns=cost,
         share=worst.share,
         gain=Gain(low_ns=cost // 2, high_ns=cost, method="bound: done half as often, or not at all", before=True),

@@ -29,7 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.model.code_measures import BackwardAgain
-from hermes.model.finding import Action, Blame, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._code import mean_steps
@@ -39,8 +40,8 @@ from hermes.profiles.rules.rule import by_share, rule
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("HOT006", state="preview", cause=Cause.BACKWARD_AGAIN, direct=True)
-def backward_again(job: Job, again: Rows[BackwardAgain]) -> Iterator[Finding]:
+@rule("HOT006", state="preview", fault=Fault.BACKWARD_AGAIN, direct=True)
+def backward_again(job: Job, again: Rows[BackwardAgain]) -> Iterator[Loss]:
     """At most one finding."""
     steps = mean_steps(job)
     found = [
@@ -53,8 +54,8 @@ def backward_again(job: Job, again: Rows[BackwardAgain]) -> Iterator[Finding]:
         return
     cost = min(row.ns, steps[row.rank])
     share = cost / steps[row.rank]
-    yield Finding(
-        title=f"The backward pass runs {row.times:.0f} times over the same graph: {share:.0%} of the step",
+    yield Loss(
+        message=f"The backward pass runs {row.times:.0f} times over the same graph: {share:.0%} of the step",
         ranks=tuple(sorted(one.rank for one in found)),
         blames=(Blame(row.line, "line"),) if row.line else (),
         cost_ns=cost,

@@ -34,7 +34,8 @@ from collections.abc import Iterator, Mapping
 
 from hermes.knowledge.cures import OVERLAP_TENSOR_PARALLEL
 from hermes.model.comm_measures import GroupOp
-from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import ExposedOp, PeerWait, StepSplit
@@ -74,7 +75,7 @@ def _unhidden(split: StepSplit) -> bool:
 @rule(
     "COM001",
     state="stable",
-    cause=Cause.EXPOSED_COMMUNICATION,
+    fault=Fault.EXPOSED_COMMUNICATION,
     cases=(
         "COM-01",
         "COM-02",
@@ -103,7 +104,7 @@ def exposed_communication(
     overlaps: Rows[StepOverlap],
     groups: Rows[GroupOp],
     pipelines: Rows[Pipeline],
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """One finding for all ranks that are beyond the limit."""
     limit = ALL if all(map(_unhidden, typical(job))) else LIMIT
     found = loss(job, "exposed communication", limit, lambda split: exposed_comm(overlaps, split))
@@ -131,8 +132,8 @@ def exposed_communication(
         for op, ns in sorted(by_op.items(), key=lambda part: -part[1])[:3]
         if ns
     )
-    yield Finding(
-        title=f"{found.share:.0%} of the step is communication with nothing computed beside it"
+    yield Loss(
+        message=f"{found.share:.0%} of the step is communication with nothing computed beside it"
         + ("" if recorded else "; how much of it is waiting for a rank is not recorded"),
         ranks=found.ranks,
         blames=(),

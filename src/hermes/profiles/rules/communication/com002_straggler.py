@@ -45,7 +45,8 @@ from hermes.base.units import duration
 from hermes.knowledge.cures import WITH_STACKS
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import SlowRank
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain, Moment
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss, Moment
 from hermes.model.host_measures import Before
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -96,7 +97,7 @@ _STARVES = "whose host keeps its device waiting"
 
 
 @rule(
-    "COM002", state="stable", cause=Cause.STRAGGLER, cases=("COM-21", "COM-22", "PAR-05", "PAR-13", "PAR-18", "ENV-06")
+    "COM002", state="stable", fault=Fault.STRAGGLER, cases=("COM-21", "COM-22", "PAR-05", "PAR-13", "PAR-18", "ENV-06")
 )
 def straggler(
     job: Job,
@@ -107,7 +108,7 @@ def straggler(
     fused: Rows[FusedOperator],
     unprofiled: Rows[Before],
     balances: Rows[Balance],
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """One finding per rank that some rank waits for longest; shorter waits beside that one overlap it."""
     longest: dict[int, PeerWait] = {}
     for wait in waits:
@@ -195,7 +196,7 @@ def _other_stage(pipelines: Rows[Pipeline], wait: PeerWait) -> bool:
 def _of_peer(
     job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], peer: int, fused: Rows[FusedOperator],
     *, more: Balance | None, unprofiled: Rows[Before],
-) -> Finding | None:  # fmt: skip
+) -> Loss | None:  # fmt: skip
     slow: list[tuple[float, int, PeerWait, StepSplit]] = []
     for wait in (wait for wait in waits if wait.peer == peer and not _other_stage(pipelines, wait)):
         split = job.steps.typical(wait.rank)
@@ -214,8 +215,8 @@ def _of_peer(
     apart = beside(job, pipelines, peer, fused) if collected else None
     why = _MORE_WORK if more else _why(apart, cost)
     tail = (f", {why}" if why else "") if collected else ", which was not collected"
-    return Finding(
-        title=f"{len(slow)} of {len(job.steps.counts)} ranks wait for rank {peer}{tail}",
+    return Loss(
+        message=f"{len(slow)} of {len(job.steps.counts)} ranks wait for rank {peer}{tail}",
         ranks=tuple(sorted(wait.rank for _, _, wait, _ in slow)),
         blames=(Blame.of_rank(peer),),
         cost_ns=cost,

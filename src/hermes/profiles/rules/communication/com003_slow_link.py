@@ -29,7 +29,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import MEASURE_A_LINK
 from hermes.model.comm_measures import GroupOp, LinkPair
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.overlap_measures import StepOverlap
 from hermes.profiles.rules._comm import CHANCE, SLOWER, exposed_loss, is_slow
@@ -41,8 +42,8 @@ FLOOR = NOISE
 _MOST = 4
 
 
-@rule("COM003", state="stable", cause=Cause.SLOW_LINK, cases=("COM-23", "COM-18", "COM-30"))
-def slow_link(job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], links: Rows[LinkPair]) -> Iterator[Finding]:
+@rule("COM003", state="stable", fault=Fault.SLOW_LINK, cases=("COM-23", "COM-18", "COM-30"))
+def slow_link(job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], links: Rows[LinkPair]) -> Iterator[Loss]:
     """One finding for each pair of ranks, both directions together; of the four that lose most."""
     pairs: dict[tuple[int, int, str], list[LinkPair]] = {}
     for link in links:
@@ -54,7 +55,7 @@ def slow_link(job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], link
 
 def _of_pair(
     job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], pair: tuple[int, int, str], both: list[LinkPair]
-) -> Finding | None:
+) -> Loss | None:
     one, other, transport = pair
     worst = max(both, key=lambda link: (link.excess_ns or 0, -link.rank))
     excess = (worst.excess_ns or 0) / steps_of(job, [worst.rank])
@@ -68,8 +69,8 @@ def _of_pair(
     ratio = worst.ratio or 1.0
     name = f"{transport} link {one}-{other}"
     moved = [group for group in groups if worst.rank in group.ranks and group.transfer_ns]
-    return Finding(
-        title=f"The {transport} link between ranks {one} and {other} takes {ratio:.1f} times as long as its like",
+    return Loss(
+        message=f"The {transport} link between ranks {one} and {other} takes {ratio:.1f} times as long as its like",
         ranks=found.ranks,
         blames=(Blame(name, "link", worst.rank),),
         cost_ns=found.cost_ns,

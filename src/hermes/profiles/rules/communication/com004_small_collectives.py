@@ -33,12 +33,13 @@ from collections.abc import Iterator, Sequence
 
 from hermes.base.units import duration
 from hermes.model.comm_measures import GroupOp, LatencyFit
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
 from hermes.profiles.rules._comm import exposed_loss
-from hermes.profiles.rules._component import Loss, steps_of
+from hermes.profiles.rules._component import Spent, steps_of
 from hermes.profiles.rules._host import bound
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules.rule import rule
@@ -64,12 +65,12 @@ ONE = Limit(
 @rule(
     "COM004",
     state="stable",
-    cause=Cause.SMALL_COLLECTIVES,
+    fault=Fault.SMALL_COLLECTIVES,
     cases=("COM-01", "COM-09", "COM-10", "COM-25", "COM-33", "COM-40", "CMP-29", "COM-37"),
 )
 def small_collectives(
     job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], fits: Rows[LatencyFit]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding, of all fits beyond the limit; where sizes are too alike to fit, of all small operations."""
     small = [group for group in groups if _each(job, group) > 1 / ONE.value and _light(group)]
     tried = (_by_fit(job, overlaps, groups, fits, small), _by_size(job, overlaps, groups, small))
@@ -80,7 +81,7 @@ def small_collectives(
 
 def _by_fit(
     job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], fits: Rows[LatencyFit], small: Sequence[GroupOp]
-) -> Finding | None:
+) -> Loss | None:
     # Of operations that are all small no fit tells more: what it takes for the time of their bytes is noise.
     counted = {(group.op, group.group) for group in small}
     large = [
@@ -100,8 +101,8 @@ def _by_fit(
     own = [fit for fit in large if found.worst.rank in _ranks(groups, fit)]
     steps = max(1, job.steps.counts.get(found.worst.rank, 1))
     first = max(own, key=lambda fit: (fit.fixed_total_ns, fit.op))
-    return Finding(
-        title=f"{first.operations / steps:.0f} small collectives a step pay {first.fixed_share:.0%} of their time as "
+    return Loss(
+        message=f"{first.operations / steps:.0f} small collectives a step pay {first.fixed_share:.0%} of their time as "
         "fixed cost",
         ranks=found.ranks,
         blames=tuple(sorted({Blame(f"{fit.op} of {', '.join(fit.groups)}", "operation") for fit in own})),
@@ -128,7 +129,7 @@ def _by_fit(
     )
 
 
-def _by_size(job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], small: Sequence[GroupOp]) -> Finding | None:
+def _by_size(job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], small: Sequence[GroupOp]) -> Loss | None:
     """Groups whose operations are all small and many: all of their time is start and end, and one operation has one."""
     costs: dict[int, float] = {}
     for group in small:
@@ -140,11 +141,11 @@ def _by_size(job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], small
     return _of_small(job, small, found) if found else None
 
 
-def _of_small(job: Job, small: Sequence[GroupOp], found: Loss) -> Finding:
+def _of_small(job: Job, small: Sequence[GroupOp], found: Spent) -> Loss:
     own = [group for group in small if found.worst.rank in group.ranks]
     first = max(own, key=lambda group: (group.transfer_ns or 0, group.group, group.op))
-    return Finding(
-        title=f"{_each(job, first):.0f} small collectives a step take {found.share:.0%} of it, and one could do",
+    return Loss(
+        message=f"{_each(job, first):.0f} small collectives a step take {found.share:.0%} of it, and one could do",
         ranks=found.ranks,
         blames=tuple(sorted({Blame(f"{group.op} of {group.group}", "operation") for group in own})),
         cost_ns=found.cost_ns,

@@ -30,7 +30,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.vendors import traits
 from hermes.model.comm_measures import Alignment, GroupOp
-from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
@@ -47,10 +48,10 @@ LIMIT = Limit(
 FLOOR = NOISE
 
 
-@rule("COM005", state="stable", cause=Cause.UNALIGNED_SIZES, cases=("COM-11", "COM-12"))
+@rule("COM005", state="stable", fault=Fault.UNALIGNED_SIZES, cases=("COM-11", "COM-12"))
 def unaligned_sizes(
     job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], alignments: Rows[Alignment]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     if not any(traits(vendor).aligned_sizes for vendor in job.vendors.values()):
         return
@@ -65,8 +66,8 @@ def unaligned_sizes(
     if found is None:
         return
     share = whole.unaligned_time_ns / whole.time_ns
-    yield Finding(
-        title=f"{share:.0%} of the time of collectives is for sizes that are no multiple of 512 bytes",
+    yield Loss(
+        message=f"{share:.0%} of the time of collectives is for sizes that are no multiple of 512 bytes",
         ranks=found.ranks,
         blames=(),
         cost_ns=found.cost_ns,

@@ -32,7 +32,8 @@ from hermes.base.units import duration
 from hermes.knowledge.cures import ROOM_BESIDE_TRANSFERS
 from hermes.model.comm_measures import Contention, GroupOp
 from hermes.model.compute_measures import OperatorCost
-from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._component import loss, steps_of
@@ -49,10 +50,8 @@ FLOOR = NOISE
 _MOST = 8
 
 
-@rule("COM006", state="stable", cause=Cause.CONTENTION, cases=("COM-13", "COM-14"))
-def contention(
-    job: Job, groups: Rows[GroupOp], slowdowns: Rows[Contention], ops: Rows[OperatorCost]
-) -> Iterator[Finding]:
+@rule("COM006", state="stable", fault=Fault.CONTENTION, cases=("COM-13", "COM-14"))
+def contention(job: Job, groups: Rows[GroupOp], slowdowns: Rows[Contention], ops: Rows[OperatorCost]) -> Iterator[Loss]:
     """At most one finding."""
     rows = [row for row in slowdowns if row.kind == "compute" and row.slowdown > 1 + SLOWER.value and row.loss_ns > 0]
     ranks = sorted({rank for group in groups for rank in group.ranks})
@@ -69,8 +68,8 @@ def contention(
         return
     worst = sorted(rows, key=lambda row: (-row.loss_ns, row.name, row.detail))
     slowest = max(row.slowdown for row in rows)
-    yield Finding(
-        title=f"Kernels beside communication take up to {slowest:.2g} times as long, {found.share:.0%} of the step",
+    yield Loss(
+        message=f"Kernels beside communication take up to {slowest:.2g} times as long, {found.share:.0%} of the step",
         ranks=found.ranks,
         blames=tuple(dict.fromkeys(Blame(short(row.name), "operator") for row in worst))[:3],
         cost_ns=found.cost_ns,

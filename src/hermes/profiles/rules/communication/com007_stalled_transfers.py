@@ -29,7 +29,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import CHECK_NETWORK_PORT
 from hermes.model.comm_measures import GroupOp, Stall
-from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain, Moment
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Evidence, Gain, Loss, Moment
 from hermes.model.job import Job, Rows
 from hermes.profiles.rules._component import loss
 from hermes.profiles.rules._limits import NOISE
@@ -41,14 +42,14 @@ _TIMEOUT_NS = 4_000_000_000
 """What the advisor of msprof-analyze takes for a retransmission of RDMA; the default timeout is 4.096 us * 2^20."""
 
 
-@rule("COM007", state="stable", cause=Cause.STALLED_TRANSFERS, cases=("COM-15", "COM-16", "COM-17", "COM-39"))
-def stalled_transfers(job: Job, groups: Rows[GroupOp], transfer_stalls: Rows[Stall]) -> Iterator[Finding]:
+@rule("COM007", state="stable", fault=Fault.STALLED_TRANSFERS, cases=("COM-15", "COM-16", "COM-17", "COM-39"))
+def stalled_transfers(job: Job, groups: Rows[GroupOp], transfer_stalls: Rows[Stall]) -> Iterator[Loss]:
     """One finding a rank and transport, of the four that lose most."""
     made = [finding for stall in transfer_stalls if (finding := _of_stall(job, groups, stall))]
     yield from sorted(made, key=lambda one: (-one.cost_ns, one.blames))[:_MOST]
 
 
-def _of_stall(job: Job, groups: Rows[GroupOp], stall: Stall) -> Finding | None:
+def _of_stall(job: Job, groups: Rows[GroupOp], stall: Stall) -> Loss | None:
     mean = _exposed(job)
     hit = {rank for group in groups if stall.rank is None or stall.rank in group.ranks for rank in group.ranks}
     steps = job.steps.counts
@@ -64,8 +65,8 @@ def _of_stall(job: Job, groups: Rows[GroupOp], stall: Stall) -> Finding | None:
         return None
     whose = "" if stall.rank is None else f" of rank {stall.rank}"
     again = "; the longest is as long as a retransmission" if stall.longest_ns >= _TIMEOUT_NS else ""
-    return Finding(
-        title=f"Stalled {stall.what} transfers{whose} cost {found.share:.0%} of the step{again}"
+    return Loss(
+        message=f"Stalled {stall.what} transfers{whose} cost {found.share:.0%} of the step{again}"
         if stall.rank is not None
         else f"Stalled collectives ({stall.what}) cost {found.share:.0%} of the step{again}",
         ranks=found.ranks,

@@ -31,7 +31,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import DEFAULT_ALGORITHMS
 from hermes.model.comm_measures import GroupOp, LinkPair
-from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
@@ -52,12 +53,12 @@ _LEAST_BYTES = 1_000_000
 @rule(
     "COM008",
     state="stable",
-    cause=Cause.SLOW_COLLECTIVES,
+    fault=Fault.SLOW_COLLECTIVES,
     cases=("COM-24", "COM-26", "COM-27", "COM-28", "COM-29", "COM-16", "COM-31", "COM-38", "ENV-10"),
 )
 def low_bandwidth(
     job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], links: Rows[LinkPair]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding, of all groups whose links are too slow."""
     # One slow link holds up all others of its groups: that is COM003's.
     slow_pairs = {frozenset((link.rank, link.peer)) for link in links if is_slow(link)}
@@ -72,8 +73,8 @@ def low_bandwidth(
         return
     own = [group for group in slow if found.worst.rank in group.ranks]
     least = min(own, key=lambda group: (group.of_link or 0.0, group.op))
-    yield Finding(
-        title=f"Collectives reach {least.of_link or 0.0:.0%} of their {least.transport or ''} links' speed".replace(
+    yield Loss(
+        message=f"Collectives reach {least.of_link or 0.0:.0%} of their {least.transport or ''} links' speed".replace(
             "  ", " "
         ),
         ranks=found.ranks,

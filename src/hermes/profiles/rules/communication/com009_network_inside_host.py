@@ -30,7 +30,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import DIRECT_LINKS
 from hermes.model.comm_measures import GroupOp, LinkPair
-from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.overlap_measures import StepOverlap
 from hermes.profiles.rules._comm import exposed_loss
@@ -42,10 +43,10 @@ SLOW = ("RDMA", "ROCE", "PCIE")
 DIRECT = ("HCCS", "HCCS_SW", "NVLINK", "XGMI")
 
 
-@rule("COM009", state="preview", cause=Cause.WRONG_TRANSPORT, cases=("COM-28", "COM-27", "COM-30"))
+@rule("COM009", state="preview", fault=Fault.WRONG_TRANSPORT, cases=("COM-28", "COM-27", "COM-30"))
 def network_inside_host(
     job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], links: Rows[LinkPair]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding, of all such pairs."""
     near = [link for link in links if link.same_host]
     direct = [link for link in near if link.transport.upper() in DIRECT and link.gb_per_s]
@@ -66,8 +67,8 @@ def network_inside_host(
         (link for link in wrong if link.rank in found.ranks), key=lambda link: (-link.time_ns, link.rank, link.peer)
     )
     used = ", ".join(sorted({link.transport for link in own}))
-    yield Finding(
-        title=f"Ranks of one host talk over {used}, at {_speed(own) / best:.0%} of the speed of its direct links",
+    yield Loss(
+        message=f"Ranks of one host talk over {used}, at {_speed(own) / best:.0%} of the speed of its direct links",
         ranks=found.ranks,
         blames=tuple(Blame(f"{link.transport} link {link.rank}-{link.peer}", "link", link.rank) for link in own[:8]),
         cost_ns=found.cost_ns,

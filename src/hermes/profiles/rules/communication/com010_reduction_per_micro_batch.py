@@ -30,13 +30,14 @@ from collections.abc import Iterator
 
 from hermes.knowledge.host_work import BUCKETS, OPTIMIZER, REDUCING
 from hermes.model.compute_measures import OperatorCost
-from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
 from hermes.profiles.rules._comm import exposed_comm
-from hermes.profiles.rules._component import Loss, loss
+from hermes.profiles.rules._component import Spent, loss
 from hermes.profiles.rules._host import bound, event_cost, events_of, has_device
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules.rule import rule
@@ -49,10 +50,10 @@ ALIKE = Limit(
 )
 
 
-@rule("COM010", state="stable", cause=Cause.REDUCTION_PER_MICRO_BATCH, cases=("COM-08",))
+@rule("COM010", state="stable", fault=Fault.REDUCTION_PER_MICRO_BATCH, cases=("COM-08",))
 def reduction_per_micro_batch(
     job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], ops: Rows[OperatorCost]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     passes = {rank: times for rank in job.steps.counts if (times := _repeated(events, ops, rank)) > 1}
     found = loss(
@@ -68,9 +69,9 @@ def reduction_per_micro_batch(
     if found is None:
         return
     times = passes[found.worst.rank]
-    yield Finding(
-        title=f"Gradients are reduced {times} times for each step of the optimizer; all but one take {found.share:.0%} "
-        "of the step",
+    yield Loss(
+        message=f"Gradients are reduced {times} times for each step of the optimizer; all but one take "
+        f"{found.share:.0%} of the step",
         ranks=found.ranks,
         blames=(),
         cost_ns=found.cost_ns,
@@ -105,7 +106,7 @@ def _copies(job: Job, events: Rows[HostEvents], rank: int) -> int:
     return 0 if has_device(job, rank) else event_cost(job, events, rank, BUCKETS) or 0
 
 
-def _gain(job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], found: Loss, times: int) -> Gain:
+def _gain(job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], found: Spent, times: int) -> Gain:
     """What nothing hides; on a processor up to all of it, for there transfers take cores from what is beside them."""
     gain = bound(job, found, "one reduction for all micro-batches")
     rank = found.worst.rank

@@ -30,7 +30,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.profiles.measure.communication.norms import NormSync
 from hermes.profiles.rules._component import loss
@@ -41,8 +42,8 @@ from hermes.profiles.rules.rule import rule
 LIMIT = NOISE
 
 
-@rule("COM011", state="preview", cause=Cause.SMALL_COLLECTIVES, cases=("CMP-29",))
-def synchronised_norms(job: Job, norms: Rows[NormSync]) -> Iterator[Finding]:
+@rule("COM011", state="preview", fault=Fault.SMALL_COLLECTIVES, cases=("CMP-29",))
+def synchronised_norms(job: Job, norms: Rows[NormSync]) -> Iterator[Loss]:
     """At most one finding."""
     of = {norm.rank: norm for norm in norms}
     found = loss(
@@ -54,8 +55,8 @@ def synchronised_norms(job: Job, norms: Rows[NormSync]) -> Iterator[Finding]:
     if found is None:
         return
     worst = of[found.worst.rank]
-    yield Finding(
-        title=f"{worst.layers} layers of batch norm ask all ranks for statistics, {found.share:.0%} of the step"
+    yield Loss(
+        message=f"{worst.layers} layers of batch norm ask all ranks for statistics, {found.share:.0%} of the step"
         f"{on(job, found)}",
         ranks=found.ranks,
         blames=(Blame("SyncBatchNorm", "operation"),),

@@ -28,7 +28,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.measure.communication.fused import FusedOperator
@@ -49,8 +50,8 @@ MOSTLY = Limit(
 _SHOWN = 4
 
 
-@rule("COM020", state="preview", cause=Cause.STRAGGLER, cases=("COM-21", "PAR-05"))
-def straggler_in_fused_kernels(job: Job, rows: Rows[FusedOperator]) -> Iterator[Finding]:
+@rule("COM020", state="preview", fault=Fault.STRAGGLER, cases=("COM-21", "PAR-05"))
+def straggler_in_fused_kernels(job: Job, rows: Rows[FusedOperator]) -> Iterator[Loss]:
     """One finding for each rank that most calls of a fused operator wait for."""
     late: dict[int, list[FusedOperator]] = {}
     for row in rows:
@@ -66,7 +67,7 @@ def straggler_in_fused_kernels(job: Job, rows: Rows[FusedOperator]) -> Iterator[
             yield found
 
 
-def _finding(job: Job, peer: int, waiting: list[FusedOperator]) -> Finding | None:
+def _finding(job: Job, peer: int, waiting: list[FusedOperator]) -> Loss | None:
     sums: dict[int, int] = {}
     for row in waiting:
         sums[row.rank] = sums.get(row.rank, 0) + row.wait_low_ns
@@ -78,9 +79,9 @@ def _finding(job: Job, peer: int, waiting: list[FusedOperator]) -> Finding | Non
         return None
     names = sorted({row.operator for row in waiting})
     worst = sorted(waiting, key=lambda row: (-row.wait_low_ns, row.rank))[:_SHOWN]
-    return Finding(
-        title=f"{len(lost.ranks)} of {len(job.steps.counts)} ranks wait for rank {peer} inside {' and '.join(names)}: "
-        f"{lost.share:.0%} of the step",
+    return Loss(
+        message=f"{len(lost.ranks)} of {len(job.steps.counts)} ranks wait for rank {peer} inside "
+        f"{' and '.join(names)}: {lost.share:.0%} of the step",
         ranks=lost.ranks,
         blames=(Blame.of_rank(peer),),
         cost_ns=lost.cost_ns,

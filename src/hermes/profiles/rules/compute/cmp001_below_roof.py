@@ -34,7 +34,8 @@ from collections.abc import Iterator
 from hermes.knowledge.cures import MORE_ROWS, TUNED_TILES
 from hermes.knowledge.operators import MATRIX
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, of_device, operators, shown
@@ -51,10 +52,10 @@ LIMIT = Limit(
 @rule(
     "CMP001",
     state="stable",
-    cause=Cause.MATRIX_UNITS_UNDERUSED,
+    fault=Fault.MATRIX_UNITS_UNDERUSED,
     cases=("CMP-26", "CMP-24", "CMP-13", "CMP-38", "PAR-11", "PAR-16"),
 )
-def below_roof(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+def below_roof(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """At most one finding."""
     rows = [row for row in ops if _lost(job, row) is not None]
     told = sum(row.ns for row in rows)
@@ -70,8 +71,8 @@ def below_roof(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -
     worst = longest(ops, saved)
     counted = any(row.losses.pipe_ns is not None for row in worst)
     kinds = ", ".join(dict.fromkeys(row.kind for row in worst[:6]))
-    yield Finding(
-        title=f"Matrix units far below their roof cost {found.share:.0%} of the step ({kinds})",
+    yield Loss(
+        message=f"Matrix units far below their roof cost {found.share:.0%} of the step ({kinds})",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,

@@ -38,7 +38,8 @@ from hermes.knowledge.host_work import OPERATOR, PIECES, PYTHON, RECURRENT
 from hermes.knowledge.operators import MATRIX
 from hermes.model.code_measures import CalledAgain
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.host_measures import HostEvents, StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -78,7 +79,7 @@ CHAIN = Limit(
 @rule(
     "CMP002",
     state="stable",
-    cause=Cause.MEMORY_BOUND_KERNELS,
+    fault=Fault.MEMORY_BOUND_KERNELS,
     cases=(
         "CMP-23",
         "CMP-37",
@@ -103,7 +104,7 @@ def unfused(
     named_rows: Rows[Unfused],
     misplaced: Rows[VectorOnMatrix],
     again: Rows[CalledAgain],
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     left = _left(ops, named_rows, misplaced)
     found = operators(job, ops, computes, "elementwise kernels and reductions", LIMIT, lambda row: left * _moving(row))
@@ -120,13 +121,13 @@ def unfused(
     looped = any(by_share(LOOP, row.ns / found.worst.window_ns) for row in again.of(found.worst.rank))
     won = round(found.cost_ns * (1 - LEFT.value) * own)
     method = "each two of these kernels become one, and move half the bytes"
-    yield Finding(
-        title=f"{found.share:.0%} of the step is elementwise kernels and reductions, which fusion would shorten",
+    yield Loss(
+        message=f"{found.share:.0%} of the step is elementwise kernels and reductions, which fusion would shorten",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=won, high_ns=won, method=f"the host's own time: {method}", replayed=True)
+        gain=Gain(low_ns=won, high_ns=won, method=f"the host's own time: {method}", basis="replayed")
         if alone
         else Gain(low_ns=0, high_ns=won, method=f"bound: {method}"),
         confidence=round((0.4 if alone else 0.5) * job.certainty, 2),

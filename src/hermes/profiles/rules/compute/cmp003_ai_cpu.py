@@ -28,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import lost, of_operators
@@ -42,8 +43,8 @@ LIMIT = Limit(
 )
 
 
-@rule("CMP003", state="stable", cause=Cause.AI_CPU_OPERATORS, cases=("CMP-01", "CMP-02", "CMP-31"))
-def ai_cpu(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+@rule("CMP003", state="stable", fault=Fault.AI_CPU_OPERATORS, cases=("CMP-01", "CMP-02", "CMP-31"))
+def ai_cpu(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """At most one finding."""
     found = lost(job, computes, "AI CPU", lambda row: row.ai_cpu_ns, LIMIT, NOISE)
     if found is None:

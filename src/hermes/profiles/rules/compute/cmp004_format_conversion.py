@@ -29,7 +29,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import NO_INTERNAL_FORMATS
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._layout import Layout, found_layout
@@ -44,8 +45,8 @@ LIMIT = Limit(
 FLOOR = NOISE
 
 
-@rule("CMP004", state="stable", cause=Cause.FORMAT_CONVERSIONS, cases=("CMP-07", "CMP-08", "CMP-10"))
-def format_conversion(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+@rule("CMP004", state="stable", fault=Fault.FORMAT_CONVERSIONS, cases=("CMP-07", "CMP-08", "CMP-10"))
+def format_conversion(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """At most one finding."""
     return found_layout(job, ops, computes, _LAYOUT)
 

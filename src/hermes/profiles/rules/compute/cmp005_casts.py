@@ -37,7 +37,8 @@ from dataclasses import replace
 from hermes.knowledge.cost.tensors import per_tensor
 from hermes.knowledge.cures import FUSED_CASTS
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, per_step, shown
@@ -49,14 +50,14 @@ LIMIT = Limit(value=0.05, unit="of the time of all kernels", source="case CMP-06
 FLOOR = NOISE
 
 
-@rule("CMP005", state="stable", cause=Cause.CASTS, cases=("CMP-06", "CMP-17", "CMP-20", "CMP-08", "IO-12"))
-def casts(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+@rule("CMP005", state="stable", fault=Fault.CASTS, cases=("CMP-06", "CMP-17", "CMP-20", "CMP-08", "IO-12"))
+def casts(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """At most one finding."""
     for found in found_layout(job, ops, computes, _LAYOUT):
         yield _with_scales(job, ops, computes, _of_wide_batches(ops, found))
 
 
-def _of_wide_batches(ops: Rows[OperatorCost], found: Finding) -> Finding:
+def _of_wide_batches(ops: Rows[OperatorCost], found: Loss) -> Loss:
     """The finding, with what to do where most casts narrow float64 that the step did not make itself."""
     operators = ops
     casts = [row for row in operators if row.kind == "cast" and not set(row.ranks).isdisjoint(found.ranks)]
@@ -65,7 +66,7 @@ def _of_wide_batches(ops: Rows[OperatorCost], found: Finding) -> Finding:
     handed = [row for row in narrowed if computed.isdisjoint(shape for shape, _ in _wide(row))]
     if 2 * sum(row.ns for row in handed) <= sum(row.ns for row in casts):
         return found
-    return replace(found, cause=Cause.CASTS_OF_WIDE_BATCHES, actions=(_NARROW, *found.actions))
+    return replace(found, fault=Fault.CASTS_OF_WIDE_BATCHES, actions=(_NARROW, *found.actions))
 
 
 def _tensors(row: OperatorCost) -> list[tuple[str, str]]:
@@ -81,7 +82,7 @@ def _wide(row: OperatorCost) -> list[tuple[str, str]]:
     return [(shape, kind) for shape, kind in _tensors(row) if kind in _DOUBLES]
 
 
-def _with_scales(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], found: Finding) -> Finding:
+def _with_scales(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], found: Loss) -> Loss:
     """The finding with what scales numbers that were just unpacked from int8."""
     codes = {
         (row.ranks, row.calls, per_tensor(row.shapes)[0])
@@ -99,7 +100,7 @@ def _with_scales(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute],
         return found
     return replace(
         found,
-        cause=Cause.UNPACKING,
+        fault=Fault.UNPACKING,
         blames=(*found.blames, *named(rows)),
         cost_ns=found.cost_ns + extra,
         share=found.share * (1 + extra / found.cost_ns),

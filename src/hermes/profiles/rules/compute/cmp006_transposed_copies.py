@@ -36,7 +36,8 @@ from dataclasses import replace
 
 from hermes.knowledge.cures import KEEP_LAYOUTS
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.tensor_measures import MixedLayouts
@@ -51,10 +52,10 @@ FLOOR = NOISE
 _SHOWN = 3
 
 
-@rule("CMP006", state="stable", cause=Cause.STRIDED_COPIES, cases=("CMP-09", "CMP-10", "CPU-24"))
+@rule("CMP006", state="stable", fault=Fault.STRIDED_COPIES, cases=("CMP-09", "CMP-10", "CPU-24"))
 def transposed_copies(
     job: Job, layouts: Rows[MixedLayouts], ops: Rows[OperatorCost], computes: Rows[StepCompute]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
 
     def part(row: StepCompute) -> int:
@@ -67,7 +68,7 @@ def transposed_copies(
             continue
         yield replace(
             finding,
-            title=f"{finding.share:.0%} of the step is spent on strided copies, and on inputs in different orders",
+            message=f"{finding.share:.0%} of the step is spent on strided copies, and on inputs in different orders",
             blames=tuple(
                 dict.fromkeys((*finding.blames, *(Blame(short(one.operator), "operator") for one in mixed[:_SHOWN])))
             ),

@@ -31,7 +31,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import ALIGNED_AXES, ALIGNED_AXES_SOURCE
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import faster, longest, named, operators, shown
@@ -46,8 +47,8 @@ HALF = Limit(
 FLOOR = NOISE
 
 
-@rule("CMP007", state="stable", cause=Cause.UNALIGNED_SHAPES, cases=("CMP-11", "PAR-18"))
-def unaligned_shapes(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+@rule("CMP007", state="stable", fault=Fault.UNALIGNED_SHAPES, cases=("CMP-11", "PAR-18"))
+def unaligned_shapes(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """At most one finding."""
     aims = _aims(ops)
 
@@ -60,8 +61,8 @@ def unaligned_shapes(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompu
     if found is None:
         return
     worst = longest(ops, beyond)
-    yield Finding(
-        title=f"Products whose shapes do not fit the matrix unit's tiles cost {found.share:.0%} of the step",
+    yield Loss(
+        message=f"Products whose shapes do not fit the matrix unit's tiles cost {found.share:.0%} of the step",
         ranks=found.ranks,
         blames=tuple(dict.fromkeys(Blame(row.shapes, "shape") for row in worst))[:3],
         cost_ns=found.cost_ns,

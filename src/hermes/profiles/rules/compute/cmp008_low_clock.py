@@ -29,7 +29,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import READ_CLOCKS
 from hermes.model.compute_measures import ChipUsed, StepCompute
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import lost
@@ -45,8 +46,8 @@ LIMIT = Limit(
 _MOST = 16
 
 
-@rule("CMP008", state="stable", cause=Cause.LOW_CLOCK, layer="environment", cases=("CMP-14", "ENV-13"))
-def low_clock(job: Job, computes: Rows[StepCompute], chips: Rows[ChipUsed]) -> Iterator[Finding]:
+@rule("CMP008", state="stable", fault=Fault.LOW_CLOCK, layer="environment", cases=("CMP-14", "ENV-13"))
+def low_clock(job: Job, computes: Rows[StepCompute], chips: Rows[ChipUsed]) -> Iterator[Loss]:
     """At most one finding."""
     found = lost(job, computes, "lost to a low clock", lambda row: row.losses.frequency_ns, LIMIT, NOISE)
     if found is None:
@@ -63,8 +64,8 @@ def low_clock(job: Job, computes: Rows[StepCompute], chips: Rows[ChipUsed]) -> I
         threshold=float(clocked[0].mhz) if clocked and clocked[0].mhz else None,
         where=f"rank {worst.rank}",
     )
-    yield Finding(
-        title=f"A low clock costs {found.share:.0%} of the step "
+    yield Loss(
+        message=f"A low clock costs {found.share:.0%} of the step "
         + (f"on rank {found.ranks[0]}" if len(found.ranks) == 1 else f"on {len(found.ranks)} ranks"),
         ranks=found.ranks,
         blames=tuple(Blame.of_rank(rank) for rank in found.ranks[:_MOST]),

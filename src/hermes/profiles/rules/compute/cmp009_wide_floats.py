@@ -31,7 +31,8 @@ from collections.abc import Callable, Iterator
 from hermes.knowledge.cures import MIXED, SHORTER_FLOATS
 from hermes.knowledge.operators import MATRIX
 from hermes.model.compute_measures import ChipUsed, OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, of_device, operators, shown
@@ -45,10 +46,10 @@ HALF = Limit(value=0.5, unit="of operators in float64, on a processor", source="
 _FASTER = {"fp64": ("fp32",), "fp32": ("tf32", "hf32", "bf16", "fp16")}
 
 
-@rule("CMP009", state="stable", cause=Cause.SLOW_TYPE, cases=("CMP-03", "CMP-04", "CMP-05"))
+@rule("CMP009", state="stable", fault=Fault.SLOW_TYPE, cases=("CMP-03", "CMP-04", "CMP-05"))
 def wide_floats(
     job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], chips: Rows[ChipUsed]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding, and one more of float64 on a processor, which nobody means to use."""
     by_chip = {chip.chip: chip for chip in chips}
 
@@ -68,7 +69,7 @@ def _found(
     computes: Rows[StepCompute],
     saved: Callable[[OperatorCost], float],
     action: Action | None,
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding; without an `action` the one of the chip."""
     found = operators(job, ops, computes, "time that a faster type would save", LIMIT, saved)
     if found is None:
@@ -76,8 +77,8 @@ def _found(
     worst = longest(ops, saved)
     kinds = "Products and convolutions" if action is None else "Operators"
     types = ", ".join(sorted({row.precision for row in worst}))
-    yield Finding(
-        title=f"{kinds} in {types} cost {found.share:.0%} of the step more than the chip's faster types would",
+    yield Loss(
+        message=f"{kinds} in {types} cost {found.share:.0%} of the step more than the chip's faster types would",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,

@@ -31,7 +31,8 @@ from collections.abc import Iterator
 from hermes.knowledge.cures import MORE_WORK_FOR_A_KERNEL
 from hermes.knowledge.operators import MATRIX
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, operators, shown
@@ -47,10 +48,10 @@ FLOOR = DOUBT
 @rule(
     "CMP010",
     state="preview",
-    cause=Cause.IDLE_CORES,
+    fault=Fault.IDLE_CORES,
     cases=("CMP-12", "CMP-25", "CMP-13", "CMP-33", "CMP-39", "CMP-42"),
 )
-def idle_cores(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+def idle_cores(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """At most one finding."""
     every = sum(row.ns for row in ops)
     idle, slack = (sum(part) for part in ([_idle(row) for row in ops], _slacks(ops)))
@@ -70,8 +71,8 @@ def idle_cores(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -
         )
         for what, ns in (("cores without a block", idle), ("no pipe busy for 80 %", slack))
     )
-    yield Finding(
-        title=f"Kernels that leave cores or their pipes idle cost {found.share:.0%} of the step",
+    yield Loss(
+        message=f"Kernels that leave cores or their pipes idle cost {found.share:.0%} of the step",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,

@@ -31,7 +31,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import COMPARE_DEVICES
 from hermes.model.compute_measures import StepCompute
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.measures import PeerWait
 from hermes.profiles.rules._component import place
@@ -45,8 +46,8 @@ FLOOR = NOISE
 _MOST = 8
 
 
-@rule("CMP011", state="stable", cause=Cause.SLOW_DEVICE, cases=("COM-21", "CMP-14", "ENV-13", "ENV-06", "ENV-07"))
-def slow_operators(job: Job, waits: Rows[PeerWait], computes: Rows[StepCompute]) -> Iterator[Finding]:
+@rule("CMP011", state="stable", fault=Fault.SLOW_DEVICE, cases=("COM-21", "CMP-14", "ENV-13", "ENV-06", "ENV-07"))
+def slow_operators(job: Job, waits: Rows[PeerWait], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """One finding a rank, of the eight slowest."""
     waited = {wait.peer for wait in waits}
     found = [slow for slow in slow_by_compute(job, computes) if has_device(job, slow.rank)]
@@ -54,12 +55,12 @@ def slow_operators(job: Job, waits: Rows[PeerWait], computes: Rows[StepCompute])
         yield _of_rank(job, slow, apart=slow.rank not in waited)
 
 
-def _of_rank(job: Job, slow: Slow, *, apart: bool) -> Finding:
+def _of_rank(job: Job, slow: Slow, *, apart: bool) -> Loss:
     share = slow.lost_ns / slow.split.window_ns
     of_own = slow.lost_ns / slow.kernel_ns
     where = place(job, slow.split)
-    return Finding(
-        title=f"Rank {slow.rank} takes {of_own / (1 - of_own):.0%} longer than the others for the same operators, "
+    return Loss(
+        message=f"Rank {slow.rank} takes {of_own / (1 - of_own):.0%} longer than the others for the same operators, "
         f"{share:.0%} of the step",
         ranks=(slow.rank,),
         blames=(Blame.of_rank(slow.rank),),

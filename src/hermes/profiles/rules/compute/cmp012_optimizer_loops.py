@@ -29,7 +29,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import fused_optimizer
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import faster, longest, named, of_device, operators, shown
@@ -46,8 +47,8 @@ LEFT = Limit(
 _OTHER = ("norm", "nonfinite", "non_finite", "copy", "zero")
 
 
-@rule("CMP012", state="stable", cause=Cause.UNFUSED_OPTIMIZER, cases=("CPU-15",))
-def optimizer_loops(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+@rule("CMP012", state="stable", fault=Fault.UNFUSED_OPTIMIZER, cases=("CPU-15",))
+def optimizer_loops(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """At most one finding."""
     every = sum(row.ns for row in ops)
     if sum(map(_foreach, ops)) <= LIMIT.value * every:
@@ -58,8 +59,8 @@ def optimizer_loops(job: Job, ops: Rows[OperatorCost], computes: Rows[StepComput
     worst = longest(ops, _foreach)
     roots = any("sqrt" in row.operator.lower() or "addcdiv" in row.operator.lower() for row in worst)
     name = "AdamW" if roots else "SGD"
-    yield Finding(
-        title=f"The optimizer takes {found.share:.0%} of the step in separate passes over all parameters",
+    yield Loss(
+        message=f"The optimizer takes {found.share:.0%} of the step in separate passes over all parameters",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,

@@ -32,7 +32,8 @@ from collections.abc import Iterator, Mapping
 
 from hermes.knowledge.cures import FUSED_LAYERS
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.measures import OperatorTop
 from hermes.profiles.measure.compute.patterns import Layer, patterns
@@ -49,12 +50,12 @@ _FUSED = "_scaled_dot_product_attention_math"
 @rule(
     "CMP013",
     state="stable",
-    cause=Cause.UNFUSED_LAYERS,
+    fault=Fault.UNFUSED_LAYERS,
     cases=("CMP-15", "CMP-17", "CMP-18", "CMP-19", "CMP-20", "CMP-21", "CMP-34"),
 )
 def decomposed_layer(
     job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], tops: Rows[OperatorTop]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding, of all such layers."""
     fused = any(row.name.endswith(_FUSED) for row in tops)
     found_patterns = [one for one in patterns(ops) if not (fused and one.layer == "attention")]
@@ -74,8 +75,8 @@ def decomposed_layer(
         dict.fromkeys(one.layer for one in sorted(found_patterns, key=lambda one: (-one.saved_ns, one.layer)))
     )
     written = FUSED_LAYERS if of_device(job, found.ranks).fused else _TORCH
-    yield Finding(
-        title=f"{' and '.join(layers)} put together from parts cost{'s' if len(layers) == 1 else ''} "
+    yield Loss(
+        message=f"{' and '.join(layers)} put together from parts cost{'s' if len(layers) == 1 else ''} "
         f"{found.share:.0%} of the step",
         ranks=found.ranks,
         blames=named(worst),

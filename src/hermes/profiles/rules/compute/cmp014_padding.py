@@ -34,12 +34,13 @@ from dataclasses import replace
 
 from hermes.knowledge.cures import BUCKETS_OF_LENGTH
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.tensor_measures import Padding
 from hermes.profiles.measure.tensors.padding import by_rank, wasted
-from hermes.profiles.rules._component import Loss
+from hermes.profiles.rules._component import Spent
 from hermes.profiles.rules._compute import operators
 from hermes.profiles.rules._host import bound, on
 from hermes.profiles.rules._limits import DOUBT
@@ -50,10 +51,8 @@ FLOOR = DOUBT
 WON = Limit(value=0.6, unit="of it is won at least", source="docs/evidence/host-limits.md")
 
 
-@rule("CMP014", state="stable", cause=Cause.PADDING, cases=("CMP-30",))
-def padding(
-    job: Job, paddings: Rows[Padding], ops: Rows[OperatorCost], computes: Rows[StepCompute]
-) -> Iterator[Finding]:
+@rule("CMP014", state="stable", fault=Fault.PADDING, cases=("CMP-30",))
+def padding(job: Job, paddings: Rows[Padding], ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """At most one finding, of the embedding that gets most padding."""
     padded = {rank: row for rank, row in by_rank(paddings).items() if by_share(LIMIT, wasted(row))}
     if not padded:
@@ -69,8 +68,8 @@ def padding(
     found = operators(job, ops, computes, "compute of padding", FLOOR, lost)
     if found is None:
         return
-    yield Finding(
-        title=f"{share:.0%} of the tokens are padding, and their compute takes {found.share:.0%} of the step"
+    yield Loss(
+        message=f"{share:.0%} of the tokens are padding, and their compute takes {found.share:.0%} of the step"
         f"{on(job, found)}",
         ranks=found.ranks,
         blames=(),
@@ -89,7 +88,7 @@ def padding(
     )  # fmt: skip
 
 
-def _gain(job: Job, found: Loss) -> Gain:
+def _gain(job: Job, found: Spent) -> Gain:
     """Smaller products win less than their part: calls stay, and batches are still padded to their longest."""
     whole = bound(job, found, "no padded position is computed")
     return replace(whole, low_ns=round(whole.low_ns * WON.value))

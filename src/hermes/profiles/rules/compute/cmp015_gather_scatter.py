@@ -33,7 +33,8 @@ import re
 from collections.abc import Iterator
 
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, operators, shown
@@ -46,8 +47,8 @@ _KINDS = ("indexing", "embedding")
 _ADDS = re.compile(r"scatter_?(nd)?_?(add|reduce)|index_?(add|put)|embedding\w*(backward|grad)", re.IGNORECASE)
 
 
-@rule("CMP015", state="preview", cause=Cause.ROWS_BY_INDEX, cases=("CMP-42",))
-def gather_scatter(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Finding]:
+@rule("CMP015", state="preview", fault=Fault.ROWS_BY_INDEX, cases=("CMP-42",))
+def gather_scatter(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """At most one finding."""
     found = operators(job, ops, computes, "reading and adding rows by index", LIMIT, _part)
     worst = longest(ops, _part)
@@ -55,8 +56,8 @@ def gather_scatter(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute
         row.ns for row in worst
     ):
         return
-    yield Finding(
-        title=f"Reading and adding rows by index takes {found.share:.0%} of the step",
+    yield Loss(
+        message=f"Reading and adding rows by index takes {found.share:.0%} of the step",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,

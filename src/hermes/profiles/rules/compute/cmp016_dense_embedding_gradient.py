@@ -39,7 +39,8 @@ from hermes.knowledge.cost.tensors import elements_of, per_tensor
 from hermes.knowledge.cures import SHARDED_TABLES
 from hermes.knowledge.operators import MATRIX
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.tensor_measures import DenseTable
@@ -59,10 +60,10 @@ _CALLS = 262_144
 _KINDS = ("elementwise", "reduction", "optimizer", "copy", "cast")
 
 
-@rule("CMP016", state="stable", cause=Cause.DENSE_TABLE_GRADIENTS, cases=("CMP-44", "CMP-42"))
+@rule("CMP016", state="stable", fault=Fault.DENSE_TABLE_GRADIENTS, cases=("CMP-44", "CMP-42"))
 def dense_embedding_gradient(
     job: Job, tables: Rows[DenseTable], ops: Rows[OperatorCost], computes: Rows[StepCompute]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     price = {rank: _price(rank, job, ops) for rank in {one.rank for one in tables}}
     large = _large(tables, ops, price)
@@ -81,8 +82,8 @@ def dense_embedding_gradient(
     worst = longest(ops, part)
     least = sum(map(saved, worst)) / sum(map(part, worst))
     table = max(large[found.worst.rank], key=lambda one: (one.rows * one.width, one.rows))
-    yield Finding(
-        title=f"Gradients as large as their tables take {found.share:.0%} of the step; a lookup reads "
+    yield Loss(
+        message=f"Gradients as large as their tables take {found.share:.0%} of the step; a lookup reads "
         f"{table.used:,.0f} of {table.rows:,} rows",
         ranks=found.ranks,
         blames=named(worst),

@@ -31,7 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.tensor_measures import KeptConcat
@@ -46,10 +47,10 @@ _LARGE = 262_144
 """Numbers that the result has at least: `docs/evidence/cmp018.md`."""
 
 
-@rule("CMP018", state="preview", cause=Cause.CONCAT_GROWTH, cases=("MEM-20", "MEM-14"), direct=True)
+@rule("CMP018", state="preview", fault=Fault.CONCAT_GROWTH, cases=("MEM-20", "MEM-14"), direct=True)
 def growing_concat(
     job: Job, kept: Rows[KeptConcat], ops: Rows[OperatorCost], computes: Rows[StepCompute]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
 
     def part(row: OperatorCost) -> float:
@@ -65,8 +66,8 @@ def growing_concat(
         return
     worst = longest(ops, part)
     largest = max((one for row in worst if (one := _grown(kept, row))), key=lambda one: (one.elements, one.shape))
-    yield Finding(
-        title=f"Copying large tensors to append a little takes {found.share:.0%} of the step{on(job, found)}; "
+    yield Loss(
+        message=f"Copying large tensors to append a little takes {found.share:.0%} of the step{on(job, found)}; "
         f"{largest.largest / largest.elements:.2%} of {' x '.join(map(str, largest.shape))} was there before",
         ranks=found.ranks,
         blames=named(worst),

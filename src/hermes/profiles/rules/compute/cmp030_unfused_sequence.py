@@ -32,13 +32,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hermes.knowledge.fusions import FUSIONS
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
 from hermes.profiles.measure.structure.affinity import Affinity
 from hermes.profiles.measure.structure.sequences import Unfused
-from hermes.profiles.rules._component import Loss, loss, steps_of
+from hermes.profiles.rules._component import Spent, loss, steps_of
 from hermes.profiles.rules._compute import of_device
 from hermes.profiles.rules._host import bound
 from hermes.profiles.rules.rule import rule
@@ -54,9 +55,9 @@ _BY_NAME = {one.name: one for one in FUSIONS}
 
 
 @rule(
-    "CMP030", state="preview", cause=Cause.MEMORY_BOUND_KERNELS, cases=("CMP-23", "CMP-35", "CMP-36", "CMP-22"),
+    "CMP030", state="preview", fault=Fault.MEMORY_BOUND_KERNELS, cases=("CMP-23", "CMP-35", "CMP-36", "CMP-22"),
 )  # fmt: skip
-def unfused_sequence(job: Job, rows: Rows[Unfused], calls: Rows[Affinity]) -> Iterator[Finding]:
+def unfused_sequence(job: Job, rows: Rows[Unfused], calls: Rows[Affinity]) -> Iterator[Loss]:
     """One finding for each pattern that costs enough, the costliest first; kernels first, then calls.
 
     Calls count what rows of kernels that are named already cannot hold: theirs may be the same kernels.
@@ -81,7 +82,7 @@ def unfused_sequence(job: Job, rows: Rows[Unfused], calls: Rows[Affinity]) -> It
         yield from _of_calls(job, {row.rank: row for row in calls if row.name == name}, [row for _, row in found])
 
 
-def _of_calls(job: Job, own: Mapping[int, Affinity], named: Sequence[Unfused]) -> Iterator[Finding]:
+def _of_calls(job: Job, own: Mapping[int, Affinity], named: Sequence[Unfused]) -> Iterator[Loss]:
     told = sum(row.saved_ns for row in named)
 
     def cost(split: StepSplit) -> int | None:
@@ -94,8 +95,8 @@ def _of_calls(job: Job, own: Mapping[int, Affinity], named: Sequence[Unfused]) -
     if lost is None:
         return
     row = own[lost.worst.rank]
-    yield Finding(
-        title=f"{row.instead} would do what {row.calls_of} do one after the other: {lost.share:.0%} of the step",
+    yield Loss(
+        message=f"{row.instead} would do what {row.calls_of} do one after the other: {lost.share:.0%} of the step",
         ranks=lost.ranks,
         blames=tuple(Blame(name, "operator") for name in dict.fromkeys(row.calls_of.split())),
         cost_ns=lost.cost_ns,
@@ -125,14 +126,14 @@ def _per_step(job: Job, row: Unfused | None) -> int | None:
     return None if row is None else row.saved_ns // steps_of(job, (row.rank,))
 
 
-def _finding(job: Job, lost: Loss, row: Unfused) -> Finding:
+def _finding(job: Job, lost: Spent, row: Unfused) -> Loss:
     fusion = _BY_NAME[row.pattern]
     between = f", with {row.broken} between" if row.broken else ""
     title = (
         f"{row.pattern[0].upper()}{row.pattern[1:]} run as kernels of their own{between}: {lost.share:.0%} of the step"
     )
-    return Finding(
-        title=title,
+    return Loss(
+        message=title,
         ranks=lost.ranks,
         blames=tuple(Blame(name, "operator") for name in dict.fromkeys(row.operators.split())),
         cost_ns=lost.cost_ns,

@@ -31,7 +31,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import ONTO_VECTOR_CORES
 from hermes.knowledge.vendors import OF_ALL_VECTOR_CORES
-from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.measure.structure.cores import VectorOnMatrix
@@ -46,8 +47,8 @@ LIMIT = Limit(
 _SHOWN = 3
 
 
-@rule("CMP031", state="preview", cause=Cause.MATRIX_UNITS_UNDERUSED, cases=("CMP-38",))
-def vector_on_matrix_cores(job: Job, rows: Rows[VectorOnMatrix]) -> Iterator[Finding]:
+@rule("CMP031", state="preview", fault=Fault.MATRIX_UNITS_UNDERUSED, cases=("CMP-38",))
+def vector_on_matrix_cores(job: Job, rows: Rows[VectorOnMatrix]) -> Iterator[Loss]:
     """At most one finding."""
     by_rank: dict[int, int] = {}
     for row in rows:
@@ -62,8 +63,8 @@ def vector_on_matrix_cores(job: Job, rows: Rows[VectorOnMatrix]) -> Iterator[Fin
         return
     worst = sorted((row for row in rows if row.rank == found.worst.rank), key=lambda row: -row.ns)[:_SHOWN]
     won = round(found.cost_ns * (1 - OF_ALL_VECTOR_CORES.value))
-    yield Finding(
-        title=f"{found.share:.0%} of the step is vector work on cores of the matrix unit",
+    yield Loss(
+        message=f"{found.share:.0%} of the step is vector work on cores of the matrix unit",
         ranks=found.ranks,
         blames=tuple(Blame(row.operator, "operator") for row in worst),
         cost_ns=found.cost_ns,

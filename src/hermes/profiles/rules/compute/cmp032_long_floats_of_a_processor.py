@@ -30,7 +30,8 @@ from collections.abc import Iterator
 from hermes.knowledge.cures import MIXED
 from hermes.knowledge.operators import MATRIX
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Loss
 from hermes.model.host_measures import SettingValues
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -60,10 +61,10 @@ DENSE = Limit(
 _FIRST = ("amx", "avx512", "arm")
 
 
-@rule("CMP032", state="preview", cause=Cause.SLOW_TYPE, cases=("CMP-03",))
+@rule("CMP032", state="preview", fault=Fault.SLOW_TYPE, cases=("CMP-03",))
 def long_floats_of_a_processor(
     job: Job, settings: Rows[SettingValues], ops: Rows[OperatorCost], computes: Rows[StepCompute]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
 
     def saved(row: OperatorCost) -> float:
@@ -73,8 +74,8 @@ def long_floats_of_a_processor(
     if found is None:
         return
     worst = longest(ops, saved)
-    yield Finding(
-        title=f"Products and convolutions in fp32 take {found.share:.0%} of the step more than in 16 bits",
+    yield Loss(
+        message=f"Products and convolutions in fp32 take {found.share:.0%} of the step more than in 16 bits",
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,

@@ -33,7 +33,8 @@ from dataclasses import replace
 
 from hermes.model.code_measures import CalledAgain
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import new_parts, of_operators, operators
@@ -43,10 +44,10 @@ from hermes.profiles.rules.rule import rule
 LIMIT = Limit(value=0.1, unit="of window", source="docs/evidence/noise.md")
 
 
-@rule("CMP033", state="stable", cause=Cause.DECODED_ANEW, cases=())
+@rule("CMP033", state="stable", fault=Fault.DECODED_ANEW, cases=())
 def decoded_anew(
     job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], again: Rows[CalledAgain]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     new = new_parts(ops)
     if not new:

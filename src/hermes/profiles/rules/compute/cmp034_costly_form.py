@@ -30,11 +30,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
+from hermes.base.say import say
 from hermes.knowledge.cost.tensors import shapes_of
 from hermes.knowledge.costly_forms import FORMS, CostlyForm
 from hermes.knowledge.host_work import PIECES
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain, State
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss, State
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -52,41 +54,46 @@ _PRODUCTS = re.compile(r"aten::(mm|addmm|linear|matmul|bmm)$")
 Shape = tuple[int, ...]
 
 
-@rule("CMP034", state="stable", cause=Cause.COSTLY_FORM, direct=True)
+@rule("CMP034", state="stable", fault=Fault.COSTLY_FORM, direct=True)
 def costly_form(
     job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], events: Rows[HostEvents]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding of each form."""
     for form in FORMS:
         if form.shapes == "pieces":
             yield from _pieces(job, form, events)
             continue
         rows = {id(row): row for row in _LOOKS[form.shapes](form, ops)}
-        found = operators(job, ops, computes, str(form.cause), LIMIT, _of(rows)) if rows else None
+        found = operators(job, ops, computes, say(form.fault.message), LIMIT, _of(rows)) if rows else None
         if found is None:
             continue
         began = next(row.operator for row in rows.values() if re.search(form.begins, row.operator))
         finding = of_operators(
             job, ops, found, _of(rows),
-            title=f"{form.cause[0].upper()}{form.cause[1:]} take {found.share:.0%} of the step{on(job, found)}",
+            title=f"{_words(form)} take {found.share:.0%} of the step{on(job, found)}",
             gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the cheaper form takes next to nothing"),
             confidence=0.6,
             actions=(_action(form),),
         )  # fmt: skip
         first = Blame(began, "operator")
         blames = (first, *(one for one in finding.blames if one != first))
-        yield replace(finding, cause=form.cause, blames=blames, state=_state(form))
+        yield replace(finding, fault=form.fault, blames=blames, state=_state(form))
 
 
-def _pieces(job: Job, form: CostlyForm, events: Rows[HostEvents]) -> Iterator[Finding]:
+def _words(form: CostlyForm) -> str:
+    words = say(form.fault.message)
+    return f"{words[0].upper()}{words[1:]}"
+
+
+def _pieces(job: Job, form: CostlyForm, events: Rows[HostEvents]) -> Iterator[Loss]:
     """What gradients of pieces take, which are as large as what the pieces were taken of."""
-    found = host_loss(job, str(form.cause), LIMIT, lambda split: event_cost(job, events, split.rank, PIECES))
+    found = host_loss(job, say(form.fault.message), LIMIT, lambda split: event_cost(job, events, split.rank, PIECES))
     row = events_of(events, found.worst.rank, PIECES) if found else None
     if found is None or row is None:
         return
-    yield Finding(
-        title=f"{form.cause[0].upper()}{form.cause[1:]} take {found.share:.0%} of the step{on(job, found)}",
-        cause=form.cause,
+    yield Loss(
+        message=f"{_words(form)} take {found.share:.0%} of the step{on(job, found)}",
+        fault=form.fault,
         state=_state(form),
         ranks=found.ranks,
         blames=(*(Blame(name, "operator") for name, _, _ in row.names[:1]), Blame("aten::fill_", "operator")),

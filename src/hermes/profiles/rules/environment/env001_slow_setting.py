@@ -31,7 +31,8 @@ from collections.abc import Iterator
 from hermes.knowledge.host_settings import HOST_SETTINGS, HostSetting
 from hermes.knowledge.host_work import ALLOCATION, SYNCHRONISATION
 from hermes.knowledge.vendors import QUEUE_SETTING
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import AllocatorCalls, Dispatch, SettingValues, StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.measures import HostStall
@@ -55,7 +56,7 @@ from hermes.profiles.rules.rule import rule
 @rule(
     "ENV001",
     state="stable",
-    cause=Cause.LAUNCH_BLOCKING,
+    fault=Fault.LAUNCH_BLOCKING,
     cases=("CPU-11", "CPU-17", "ENV-02", "ENV-05", "MEM-17", "CMP-27", "COM-32"),
 )
 def slow_setting(
@@ -66,7 +67,7 @@ def slow_setting(
     dispatches: Rows[Dispatch],
     events: Rows[AllocatorCalls],
     settings: Rows[SettingValues],
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """One finding for each setting that costs where it stands."""
     for known in HOST_SETTINGS:
         finding = _of_setting(job, stalls, free, host_steps, dispatches, events, settings, known)
@@ -83,7 +84,7 @@ def _of_setting(
     events: Rows[AllocatorCalls],
     settings: Rows[SettingValues],
     known: HostSetting,
-) -> Finding | None:
+) -> Loss | None:
     def cost(rank: int) -> int | None:
         return (
             _layer(job, stalls, free, host_steps, events, rank, known)
@@ -97,9 +98,10 @@ def _of_setting(
     rank = found.worst.rank
     value = setting(settings, rank, known.name)
     shown = f"{known.name}={value[:40]}" if value is not None else f"{known.name}: {_queue_source(dispatches, rank)}"
-    return Finding(
-        cause=known.cause,
-        title=f"{known.title}, and the host keeps the device waiting for {found.share:.0%} of the step{on(job, found)}",
+    return Loss(
+        fault=known.fault,
+        message=f"{known.title}, and the host keeps the device waiting for {found.share:.0%} of the step"
+        f"{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, Blame(shown, "setting")),
         cost_ns=found.cost_ns,

@@ -30,7 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.cures import LEAN_CAPTURE
-from hermes.model.finding import Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Gain, Loss
 from hermes.model.host_measures import SettingValues, StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.path_measures import StepFree
@@ -43,10 +44,10 @@ _DEAR = ("with_stack", "with_modules", "profile_memory")
 _ON = frozenset({"1", "true", "True"})
 
 
-@rule("ENV002", state="preview", cause=Cause.EXPENSIVE_PROFILING, cases=("ENV-04",))
+@rule("ENV002", state="preview", fault=Fault.EXPENSIVE_PROFILING, cases=("ENV-04",))
 def profiler_overhead(
     job: Job, free: Rows[StepFree], host_steps: Rows[StepHost], settings: Rows[SettingValues]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(
         job,
@@ -59,8 +60,8 @@ def profiler_overhead(
         return
     rank = found.worst.rank
     options = _dear(settings, rank)
-    yield Finding(
-        title=f"The profiler records {', '.join(options)}, and may be part of the {found.share:.0%} of the step in "
+    yield Loss(
+        message=f"The profiler records {', '.join(options)}, and may be part of the {found.share:.0%} of the step in "
         f"which the host hands over work too slowly{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, *(Blame(option, "setting") for option in options)),

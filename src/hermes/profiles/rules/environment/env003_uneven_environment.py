@@ -28,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import SettingValues
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -44,8 +45,8 @@ LIMIT = Limit(
 _SOURCES = ("environment", "version")
 
 
-@rule("ENV003", state="preview", cause=Cause.UNEVEN_ENVIRONMENT, cases=("ENV-06",))
-def uneven_environment(job: Job, settings: Rows[SettingValues]) -> Iterator[Finding]:
+@rule("ENV003", state="preview", fault=Fault.UNEVEN_ENVIRONMENT, cases=("ENV-06",))
+def uneven_environment(job: Job, settings: Rows[SettingValues]) -> Iterator[Loss]:
     """One finding for each setting that divides slow from fast ranks."""
     own = {rank: ns for rank in job.steps.counts if (ns := _own(job, rank)) is not None}
     for row in settings:
@@ -61,7 +62,7 @@ def _own(job: Job, rank: int) -> int | None:
     return split.window_ns - split.exposed_comm_ns
 
 
-def _of_setting(job: Job, row: SettingValues, own: dict[int, int]) -> Iterator[Finding]:
+def _of_setting(job: Job, row: SettingValues, own: dict[int, int]) -> Iterator[Loss]:
     times = {value: [own[rank] for rank in ranks if rank in own] for value, ranks in row.values}
     known = {value: median(found) for value, found in times.items() if found}
     if len(known) < 2:
@@ -78,8 +79,8 @@ def _of_setting(job: Job, row: SettingValues, own: dict[int, int]) -> Iterator[F
     shown = f"{row.name}={slow if slow is not None else 'unset'}"
     other = fast if fast is not None else "unset"
     share = cost / split.window_ns
-    yield Finding(
-        title=f"{len(ranks)} of {len(own)} ranks have {shown[:80]}, the fast ones {str(other)[:40]}, and work "
+    yield Loss(
+        message=f"{len(ranks)} of {len(own)} ranks have {shown[:80]}, the fast ones {str(other)[:40]}, and work "
         f"{share:.0%} of the step longer",
         ranks=ranks,
         blames=(Blame(shown, "setting"), *(Blame.of_rank(rank) for rank in ranks[:4])),

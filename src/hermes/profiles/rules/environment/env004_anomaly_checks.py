@@ -31,7 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.host_work import CHECKS
-from hermes.model.finding import Action, Blame, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Loss
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.profiles.rules._host import blamed, bound, event_cost, events_of, host_loss, of_events, on
@@ -42,16 +43,16 @@ from hermes.profiles.rules.rule import rule
 LIMIT = DOUBT
 
 
-@rule("ENV004", state="stable", cause=Cause.CHECKS_OF_NUMBERS, cases=("CPU-22", "ENV-05"))
-def anomaly_checks(job: Job, events: Rows[HostEvents]) -> Iterator[Finding]:
+@rule("ENV004", state="stable", fault=Fault.CHECKS_OF_NUMBERS, cases=("CPU-22", "ENV-05"))
+def anomaly_checks(job: Job, events: Rows[HostEvents]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(job, "checking numbers", LIMIT, lambda split: event_cost(job, events, split.rank, CHECKS))
     row = events_of(events, found.worst.rank, CHECKS) if found else None
     if found is None or row is None:
         return
     traced = any("format_stack" in name or "extract_stack" in name or "anomaly" in name for name, _, _ in row.names)
-    yield Finding(
-        title=f"{'Anomaly detection' if traced else 'Checking numbers'} {where_verb(job, found)}{on(job, found)}",
+    yield Loss(
+        message=f"{'Anomaly detection' if traced else 'Checking numbers'} {where_verb(job, found)}{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, *(Blame(name) for name, _, _ in row.names[:2])),
         cost_ns=found.cost_ns,

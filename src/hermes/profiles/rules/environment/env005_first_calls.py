@@ -28,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import FirstCalls
 from hermes.model.job import Job, Rows
 from hermes.model.measures import StepSplit
@@ -37,8 +38,8 @@ from hermes.profiles.rules._limits import FREE as LIMIT
 from hermes.profiles.rules.rule import rule
 
 
-@rule("ENV005", state="stable", cause=Cause.FIRST_CALLS)
-def first_calls(job: Job, first: Rows[FirstCalls]) -> Iterator[Finding]:
+@rule("ENV005", state="stable", fault=Fault.FIRST_CALLS)
+def first_calls(job: Job, first: Rows[FirstCalls]) -> Iterator[Loss]:
     """One finding of launches, and one of allocations."""
     for allocation in (False, True):
         rows = {row.rank: row for row in first if row.allocation is allocation}
@@ -47,14 +48,14 @@ def first_calls(job: Job, first: Rows[FirstCalls]) -> Iterator[Finding]:
             continue
         row = rows[found.worst.rank]
         whole = "the step" if row.steps > 1 else "what was recorded"
-        yield Finding(
-            title=f"First calls of the program take {found.share:.0%} of {whole}{on(job, found)}: {_what(row)}",
+        yield Loss(
+            message=f"First calls of the program take {found.share:.0%} of {whole}{on(job, found)}: {_what(row)}",
             ranks=found.ranks,
             blames=blamed(job, found, *(Blame(name) for name, _, _ in row.names)),
             cost_ns=found.cost_ns,
             share=found.share,
             gain=Gain(
-                low_ns=found.cost_ns, high_ns=found.cost_ns, replayed=True,
+                low_ns=found.cost_ns, high_ns=found.cost_ns, basis="replayed",
                 method="of what was recorded: later steps have none of these calls",
             ),
             confidence=0.9,

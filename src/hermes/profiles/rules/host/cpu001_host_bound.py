@@ -29,21 +29,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job
 from hermes.profiles.rules._component import loss
 from hermes.profiles.rules._limits import FREE as LIMIT
 from hermes.profiles.rules.rule import rule
 
 
-@rule("CPU001", state="stable", cause=Cause.STARVED_DEVICE, cases=("CPU-11", "CPU-26", "CPU-29", "ENV-01", "ENV-13"))
-def host_bound(job: Job) -> Iterator[Finding]:
+@rule("CPU001", state="stable", fault=Fault.STARVED_DEVICE, cases=("CPU-11", "CPU-26", "CPU-29", "ENV-01", "ENV-13"))
+def host_bound(job: Job) -> Iterator[Loss]:
     """One finding for all ranks that are beyond the limit."""
     found = loss(job, "free device time", LIMIT, lambda split: split.free_ns)
     if found is None:
         return
-    yield Finding(
-        title=f"The device has nothing to do for {found.share:.0%} of the step",
+    yield Loss(
+        message=f"The device has nothing to do for {found.share:.0%} of the step",
         ranks=found.ranks,
         blames=(),
         cost_ns=found.cost_ns,

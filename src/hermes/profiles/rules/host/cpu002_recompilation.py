@@ -32,7 +32,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import OFFLINE_KERNELS
 from hermes.knowledge.host_work import COMPILATION
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.host_measures import HostEvents, Shapes
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -63,12 +64,12 @@ NEW = Limit(value=0.05, unit="of shapes", source="docs/evidence/host-limits.md")
 @rule(
     "CPU002",
     state="stable",
-    cause=Cause.COMPILATION,
+    fault=Fault.COMPILATION,
     cases=("CPU-01", "CPU-02", "CPU-03", "CPU-04", "CPU-07", "CPU-09", "CPU-10", "CPU-08"),
 )
 def recompilation(
     job: Job, stalls: Rows[HostStall], free: Rows[StepFree], events: Rows[HostEvents], new_shapes: Rows[Shapes]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(
         job,
@@ -85,9 +86,9 @@ def recompilation(
     names = [name for name, _, _ in row.names] if row else []
     names = names or [name for one in stalls.of(rank) if one.cause == COMPILATION for name in one.names]
     fresh = _new_shapes(job, new_shapes, rank)
-    yield Finding(
-        cause=Cause.COMPILATION_OF_NEW_SHAPES if fresh else Cause.OF_RULE,
-        title=f"Compiling operators {where_verb(job, found)}{on(job, found)}",
+    yield Loss(
+        fault=Fault.COMPILATION_OF_NEW_SHAPES if fresh else None,
+        message=f"Compiling operators {where_verb(job, found)}{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, *map(Blame, names[:1])),
         cost_ns=found.cost_ns,

@@ -30,7 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.blocking import READ_BACK, reads_back
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import SyncCall
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -43,8 +44,8 @@ LIMIT = Limit(value=0.02, unit="of window", source="docs/evidence/cpu003.md")
 _SHOWN = 3
 
 
-@rule("CPU003", state="stable", cause=Cause.SYNCHRONISING_CALL, cases=("CPU-18", "CPU-19"))
-def tensor_to_host(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> Iterator[Finding]:
+@rule("CPU003", state="stable", fault=Fault.SYNCHRONISING_CALL, cases=("CPU-18", "CPU-19"))
+def tensor_to_host(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> Iterator[Loss]:
     """At most one finding."""
     found = loss(
         job,
@@ -58,8 +59,8 @@ def tensor_to_host(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> 
     calls = [row for row in syncs.of(rank) if reads_back(row.operator, row.names)]
     lines = lines_of(calls)
     names = [name for row in stalls.of(rank) if row.cause == READ_BACK for name in row.names]
-    yield Finding(
-        title=f"Reading tensors back leaves the device free for {found.share:.0%} of the step{on(job, found)}",
+    yield Loss(
+        message=f"Reading tensors back leaves the device free for {found.share:.0%} of the step{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, *(lines or map(Blame, names))),
         cost_ns=found.cost_ns,

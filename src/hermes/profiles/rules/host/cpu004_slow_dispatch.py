@@ -33,7 +33,8 @@ from collections.abc import Iterator
 from hermes.knowledge.cures import BETWEEN_GRAPHS, DEEPER_TASK_QUEUE, MORE_PER_LAUNCH, launch_as_graph
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.knowledge.vendors import QUEUE_SETTING, Traits, traits
-from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.host_measures import Dispatch, QueueDepth, StepHost, SyncCall
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -50,7 +51,7 @@ IN_GRAPHS = Limit(value=0.5, unit="of tasks", source="most of what a launch cost
 @rule(
     "CPU004",
     state="stable",
-    cause=Cause.DISPATCH,
+    fault=Fault.DISPATCH,
     cases=(
         "CPU-11",
         "CPU-12",
@@ -80,7 +81,7 @@ def slow_dispatch(
     dispatches: Rows[Dispatch],
     depths: Rows[QueueDepth],
     syncs: Rows[SyncCall],
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(
         job,
@@ -95,9 +96,9 @@ def slow_dispatch(
     row = dispatch_of(dispatches, rank)
     small = row is not None and row.small > SMALL.value * row.tasks
     graphed = row is not None and row.graphed > IN_GRAPHS.value * row.tasks
-    yield Finding(
-        cause=Cause.SHORT_KERNELS if small and not graphed else Cause.OF_RULE,
-        title=f"Handing over work leaves the device free for {found.share:.0%} of the step{on(job, found)}"
+    yield Loss(
+        fault=Fault.SHORT_KERNELS if small and not graphed else None,
+        message=f"Handing over work leaves the device free for {found.share:.0%} of the step{on(job, found)}"
         f"{_why(small=small, graphed=graphed)}",
         ranks=found.ranks,
         blames=blamed(job, found),

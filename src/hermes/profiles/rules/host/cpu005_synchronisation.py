@@ -31,7 +31,8 @@ from collections.abc import Iterator
 from hermes.knowledge.blocking import is_copy, reads_back
 from hermes.knowledge.cures import NO_SYNCHRONISATION, PINNED_AND_FEW
 from hermes.knowledge.host_work import SYNCHRONISATION
-from hermes.model.finding import Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Gain, Loss
 from hermes.model.host_measures import SyncCall
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -46,10 +47,10 @@ _SHOWN = 4
 @rule(
     "CPU005",
     state="stable",
-    cause=Cause.EXPLICIT_SYNCHRONISATION,
+    fault=Fault.EXPLICIT_SYNCHRONISATION,
     cases=("CPU-17", "CPU-19", "CPU-20", "CPU-21", "IO-08", "CPU-27"),
 )
-def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> Iterator[Finding]:
+def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(
         job, "free device time in and after the calls", LIMIT, lambda split: _cost(job, stalls, syncs, split.rank)
@@ -60,9 +61,9 @@ def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) ->
     names = sorted({name for row in calls for name in row.names})
     copies = bool(calls) and any(is_copy(name) for name in max(calls, key=lost_in).names)
     what = "Copying pageable memory leaves the device" if copies else "Waiting for the device leaves it"
-    yield Finding(
-        cause=Cause.COPIES_FROM_PAGEABLE_MEMORY if copies else Cause.OF_RULE,
-        title=f"{what} free for {found.share:.0%} of the step{on(job, found)}",
+    yield Loss(
+        fault=Fault.COPIES_FROM_PAGEABLE_MEMORY if copies else None,
+        message=f"{what} free for {found.share:.0%} of the step{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, *(lines_of(calls) or map(Blame, names))),
         cost_ns=found.cost_ns,

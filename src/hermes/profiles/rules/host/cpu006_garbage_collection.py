@@ -32,7 +32,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.host_work import COLLECT, GC
 from hermes.model.code_measures import NamedLine
-from hermes.model.finding import Action, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Loss
 from hermes.model.host_measures import Before, HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -58,14 +59,14 @@ ASKED = Limit(value=0.5, unit="of it is in calls of gc.collect", source="docs/ev
 LIMIT = Limit(value=0.01, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("CPU006", state="stable", cause=Cause.GARBAGE_COLLECTION, cases=("CPU-30", "CPU-31", "CPU-33", "CPU-46"))
+@rule("CPU006", state="stable", fault=Fault.GARBAGE_COLLECTION, cases=("CPU-30", "CPU-31", "CPU-33", "CPU-46"))
 def garbage_collection(
     job: Job,
     free: Rows[StepFree],
     events: Rows[HostEvents],
     unprofiled: Rows[Before],
     named: Rows[NamedLine],
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     length = counted_step(job, unprofiled, "gc_ns")
     found = host_loss(
@@ -77,8 +78,8 @@ def garbage_collection(
     row = events_of(events, rank, GC)
     asked = row is not None and by_share(ASKED, _asked_ns(row) / max(row.ns or 0, 1))
     lines = tuple(one.line for one in named if (one.rank, one.kind, one.name) == (rank, "event", GC))[:1]
-    yield Finding(
-        title=f"Collecting garbage {where_verb(job, found)}{on(job, found)}",
+    yield Loss(
+        message=f"Collecting garbage {where_verb(job, found)}{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,

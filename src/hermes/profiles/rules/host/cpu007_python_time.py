@@ -30,7 +30,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import RECORD_THE_HOST, RECORD_THE_HOST_SOURCE
 from hermes.knowledge.host_work import GC
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.host_measures import HostEvents, StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.path_measures import StepFree
@@ -43,7 +44,7 @@ from hermes.profiles.rules.rule import rule
 @rule(
     "CPU007",
     state="stable",
-    cause=Cause.UNRECORDED_HOST_TIME,
+    fault=Fault.UNRECORDED_HOST_TIME,
     cases=(
         "CPU-30",
         "CPU-29",
@@ -60,9 +61,7 @@ from hermes.profiles.rules.rule import rule
         "MEM-12",
     ),
 )
-def python_time(
-    job: Job, free: Rows[StepFree], host_steps: Rows[StepHost], events: Rows[HostEvents]
-) -> Iterator[Finding]:
+def python_time(job: Job, free: Rows[StepFree], host_steps: Rows[StepHost], events: Rows[HostEvents]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(
         job,
@@ -76,8 +75,8 @@ def python_time(
     rank = found.worst.rank
     told = next((row.source for row in events.of(rank) if row.what == GC), "")
     collector = f" Of collections here: {told}." if told else ""
-    yield Finding(
-        title=f"The device is free for {found.share:.0%} of the step while the host is in no recorded call"
+    yield Loss(
+        message=f"The device is free for {found.share:.0%} of the step while the host is in no recorded call"
         f"{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),

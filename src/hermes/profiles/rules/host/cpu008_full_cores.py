@@ -30,7 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.cures import THREADS_BY_CORES
-from hermes.model.finding import Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Gain, Loss
 from hermes.model.host_measures import Contention, StepHost
 from hermes.model.input_measures import Fetches
 from hermes.model.job import Job, Rows
@@ -49,12 +50,12 @@ FULL = Limit(value=0.9, unit="of cores", source="docs/evidence/host-limits.md")
 @rule(
     "CPU008",
     state="preview",
-    cause=Cause.CORES_FULL,
+    fault=Fault.CORES_FULL,
     cases=("CPU-34", "CPU-35", "CPU-36", "CPU-32", "CPU-44", "IO-05", "CPU-45"),
 )
 def full_cores(
     job: Job, free: Rows[StepFree], fetches: Rows[Fetches], host_steps: Rows[StepHost], cores: Rows[Contention]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     load = {row.rank: row for row in cores if row.usage > FULL.value}
     found = host_loss(
@@ -66,8 +67,8 @@ def full_cores(
     if found is None:
         return
     row = load[found.worst.rank]
-    yield Finding(
-        title=f"The host's cores are full while the device waits for {found.share:.0%} of the step{on(job, found)}",
+    yield Loss(
+        message=f"The host's cores are full while the device waits for {found.share:.0%} of the step{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,

@@ -40,7 +40,8 @@ from collections.abc import Collection, Iterator
 from hermes.knowledge.host_work import OPERATOR, PYTHON
 from hermes.model.code_measures import CalledAgain
 from hermes.model.compute_measures import OperatorCost
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.host_measures import Before, StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -68,7 +69,7 @@ _MODEL = 0.4
 @rule(
     "CPU009",
     state="stable",
-    cause=Cause.SMALL_OPERATORS,
+    fault=Fault.SMALL_OPERATORS,
     cases=(
         "CPU-29",
         "CPU-12",
@@ -90,7 +91,7 @@ def small_operators(
     ops: Rows[OperatorCost],
     again: Rows[CalledAgain],
     unprofiled: Rows[Before],
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(job, "calls of small operators", LIMIT, lambda split: _cost(job, host_steps, ops, split.rank))
     if found is None:
@@ -104,8 +105,8 @@ def small_operators(
     one_by_one = not loop or bool(new_parts(ops)) or not by_share(NOTABLE, loop.ns / found.worst.window_ns)
     loop = None if one_by_one else loop
     named_loop = f": {loop.line} calls {loop.what} {loop.times:.0f} times in a row" if loop else ""
-    yield Finding(
-        title=f"Calls of small operators take {found.share:.0%} of the step{on(job, found)}{named_loop}",
+    yield Loss(
+        message=f"Calls of small operators take {found.share:.0%} of the step{on(job, found)}{named_loop}",
         state="stable" if loop else "preview",
         lines=(loop.line,) if loop else (),
         ranks=found.ranks,

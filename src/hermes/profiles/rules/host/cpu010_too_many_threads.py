@@ -29,7 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import SettingValues
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -51,14 +52,14 @@ WORTH_NS = Limit(value=10_000, unit="ns an operator, to be worth several threads
 @rule(
     "CPU010",
     state="preview",
-    cause=Cause.MORE_THREADS_THAN_CORES,
+    fault=Fault.MORE_THREADS_THAN_CORES,
     layer="environment",
     cases=("CPU-35", "CPU-38"),
     direct=True,
 )
 def too_many_threads(
     job: Job, settings: Rows[SettingValues], ops: Rows[OperatorCost], computes: Rows[StepCompute]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     crowded = {
         rank: cores
@@ -71,8 +72,8 @@ def too_many_threads(
         return
     found, there, threads = shared.found, shared.cores, shared.threads
     rank = found.worst.rank
-    yield Finding(
-        title=f"Operators run on {threads} threads, and there are {there} cores{on(job, found)}",
+    yield Loss(
+        message=f"Operators run on {threads} threads, and there are {there} cores{on(job, found)}",
         ranks=found.ranks,
         blames=(Blame(f"torch.num_threads={threads}", "setting"), *named(shared.worst)),
         cost_ns=found.cost_ns,

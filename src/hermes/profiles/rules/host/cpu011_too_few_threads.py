@@ -28,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.model.compute_measures import OperatorCost, StepCompute
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import SettingValues
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -43,10 +44,10 @@ LARGE_NS = Limit(value=100_000, unit="ns an operator, to be worth several thread
 SPEEDUP = Limit(value=0.8, unit="of what twice the threads could give", source="docs/evidence/cpu009.md")
 
 
-@rule("CPU011", state="preview", cause=Cause.FEWER_THREADS_THAN_CORES, layer="environment", cases=("CMP-28",))
+@rule("CPU011", state="preview", fault=Fault.FEWER_THREADS_THAN_CORES, layer="environment", cases=("CMP-28",))
 def too_few_threads(
     job: Job, settings: Rows[SettingValues], ops: Rows[OperatorCost], computes: Rows[StepCompute]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     # Without names of hosts all ranks may share one.
     spare = {
@@ -60,8 +61,8 @@ def too_few_threads(
     found, cores, threads = large.found, large.cores, large.threads
     rank = found.worst.rank
     share = 1 - 1 / spare[rank]
-    yield Finding(
-        title=f"Large operators run on {threads} of {cores} cores{on(job, found)}",
+    yield Loss(
+        message=f"Large operators run on {threads} of {cores} cores{on(job, found)}",
         ranks=found.ranks,
         blames=(Blame(f"torch.num_threads={threads}", "setting"), *named(large.worst)),
         cost_ns=round(found.cost_ns * share),

@@ -33,7 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.host_work import CHECKPOINT, DATA, PYTHON, STARTING
-from hermes.model.finding import Action, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Gain, Loss
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -57,15 +58,15 @@ OFTEN = Limit(value=0.5, unit="of steps", source="docs/evidence/cpu012.md")
 LEAST = Limit(value=0.5, unit="of it is won at least", source="docs/evidence/cpu012.md")
 
 
-@rule("CPU012", state="preview", cause=Cause.THREADS_STARTED_ANEW, cases=("CPU-38",), direct=True)
-def starts_each_step(job: Job, free: Rows[StepFree], events: Rows[HostEvents]) -> Iterator[Finding]:
+@rule("CPU012", state="preview", fault=Fault.THREADS_STARTED_ANEW, cases=("CPU-38",), direct=True)
+def starts_each_step(job: Job, free: Rows[StepFree], events: Rows[HostEvents]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(job, "starting threads and processes", LIMIT, lambda split: _cost(job, events, split.rank))
     row = events_of(events, found.worst.rank, STARTING) if found else None
     if found is None or row is None:
         return
-    yield Finding(
-        title=f"Starting threads or processes in each step {where_verb(job, found)}{on(job, found)}",
+    yield Loss(
+        message=f"Starting threads or processes in each step {where_verb(job, found)}{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,

@@ -31,15 +31,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.cures import SCHEDULE_AHEAD
-from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Rows
 from hermes.model.service_measures import BatchPauses
 from hermes.profiles.rules._limits import FREE as LIMIT
 from hermes.profiles.rules.rule import by_share, rule
 
 
-@rule("CPU013", state="preview", cause=Cause.STARVED_DEVICE, cases=("CPU-50", "CPU-32"))
-def pauses_between_batches(pauses: Rows[BatchPauses]) -> Iterator[Finding]:
+@rule("CPU013", state="preview", fault=Fault.STARVED_DEVICE, cases=("CPU-50", "CPU-32"))
+def pauses_between_batches(pauses: Rows[BatchPauses]) -> Iterator[Loss]:
     """At most one finding, of the process that pauses for the largest share."""
     rows = [row for row in pauses if row.window_ns and by_share(LIMIT, row.idle_ns / row.window_ns)]
     if not rows:
@@ -48,8 +49,8 @@ def pauses_between_batches(pauses: Rows[BatchPauses]) -> Iterator[Finding]:
     share = worst.idle_ns / worst.window_ns
     # What recurs is a batch: a cost is said of one.
     cost = worst.idle_ns // worst.batches
-    yield Finding(
-        title=f"No batch of the service runs for {share:.0%} of the time in which requests are under way",
+    yield Loss(
+        message=f"No batch of the service runs for {share:.0%} of the time in which requests are under way",
         ranks=tuple(sorted({row.rank for row in rows})),
         blames=(Blame(worst.process, "operator", worst.rank),) if worst.process else (),
         cost_ns=cost,

@@ -30,7 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.host_work import COMPUTING
-from hermes.model.finding import Action, Blame, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Loss
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.profiles.rules._host import blamed, bound, event_cost, events_of, host_loss, of_events, on
@@ -40,8 +41,8 @@ from hermes.profiles.rules.rule import rule
 _SHOWN = 3
 
 
-@rule("CPU014", state="preview", cause=Cause.COMPUTING_ON_HOST)
-def computing_on_host(job: Job, events: Rows[HostEvents]) -> Iterator[Finding]:
+@rule("CPU014", state="preview", fault=Fault.COMPUTING_ON_HOST)
+def computing_on_host(job: Job, events: Rows[HostEvents]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(
         job, "free while the host computes", LIMIT, lambda split: event_cost(job, events, split.rank, COMPUTING)
@@ -50,8 +51,8 @@ def computing_on_host(job: Job, events: Rows[HostEvents]) -> Iterator[Finding]:
     if found is None or row is None:
         return
     names = [name for name, _, _ in row.names[:_SHOWN]]
-    yield Finding(
-        title=f"Operators that compute on the host leave the device free for {found.share:.0%} of the step"
+    yield Loss(
+        message=f"Operators that compute on the host leave the device free for {found.share:.0%} of the step"
         f"{on(job, found)}: {names[0]}",
         ranks=found.ranks,
         blames=blamed(job, found, *map(Blame, names)),

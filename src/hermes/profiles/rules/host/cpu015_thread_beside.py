@@ -31,7 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import Before
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -44,10 +45,10 @@ from hermes.profiles.rules.rule import by_share, rule
 LIMIT = Limit(value=0.15, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("CPU015", state="stable", cause=Cause.THREAD_BESIDE, cases=("CPU-39",), direct=True)
+@rule("CPU015", state="stable", fault=Fault.THREAD_BESIDE, cases=("CPU-39",), direct=True)
 def thread_beside(
     job: Job, threads: Rows[ThreadRuns], unprofiled: Rows[Before], free: Rows[StepFree]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding, of the thread that costs most."""
     steps = mean_steps(job)
     costs: dict[int, tuple[int, int, ThreadRuns, Before]] = {}
@@ -68,8 +69,8 @@ def thread_beside(
     ranks, share = tuple(sorted(costs)), cost / step_ns
     name = f" `{row.name}`" if row.name else ""
     where = f", at {row.line}" if row.line else ""
-    yield Finding(
-        title=f"Thread{name} runs beside the step{where}, and takes the interpreter or the core from it for up to "
+    yield Loss(
+        message=f"Thread{name} runs beside the step{where}, and takes the interpreter or the core from it for up to "
         f"{share:.0%} of its time{on_ranks(job, ranks)}",
         ranks=ranks,
         blames=(Blame(row.line, "line"),) if row.line else (),

@@ -34,13 +34,14 @@ from dataclasses import replace
 
 from hermes.knowledge.host_work import DATA
 from hermes.model.code_measures import CodeLine
-from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.host_measures import Before, SettingValues
 from hermes.model.input_measures import Fetches, InputRates
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
-from hermes.profiles.rules._component import Loss
+from hermes.profiles.rules._component import Spent
 from hermes.profiles.rules._host import blamed, bound, fact, has_device, on, setting, within
 from hermes.profiles.rules._input import fetch_loss, fetches_of, loop_facts, one_long_fetch, waits_before, where_verb
 from hermes.profiles.rules._threads import CORES
@@ -54,7 +55,7 @@ MOSTLY = Limit(value=0.5, unit="of fetching", source="docs/evidence/host-limits.
 @rule(
     "IO001",
     state="stable",
-    cause=Cause.DATA_LOADING,
+    fault=Fault.DATA_LOADING,
     cases=("IO-02", "IO-03", "IO-04", "IO-11", "IO-15", "IO-18", "IO-19", "IO-20", "IO-21"),
 )
 def no_workers(
@@ -65,7 +66,7 @@ def no_workers(
     unprofiled: Rows[Before],
     settings: Rows[SettingValues],
     lines: Rows[CodeLine],
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     found = fetch_loss(job, fetches, unprofiled, "fetching batches", LIMIT, ("main process",))
     row = fetches_of(fetches, found.worst.rank) if found else None
@@ -74,9 +75,9 @@ def no_workers(
     rank = row.rank
     part = _part(row)
     alone = _without_workers(job, settings, row)
-    yield Finding(
-        cause=_CAUSES.get(part, Cause.OF_RULE),
-        title=f"Making batches in the training process {where_verb(job, found)}{on(job, found)}",
+    yield Loss(
+        fault=_CAUSES.get(part),
+        message=f"Making batches in the training process {where_verb(job, found)}{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
@@ -100,12 +101,12 @@ def _without_workers(job: Job, settings: Rows[SettingValues], row: Fetches) -> s
     return ""
 
 
-def _gain(job: Job, unprofiled: Rows[Before], found: Loss, *, alone: bool) -> Gain:
+def _gain(job: Job, unprofiled: Rows[Before], found: Spent, *, alone: bool) -> Gain:
     gain = bound(job, found, "a batch is always ready", before=waits_before(job, unprofiled, found.worst.rank))
     if not alone or has_device(job, found.worst.rank):
         return gain
     method = "the host's own time: batches are made in half of it, or in none"
-    return replace(gain, low_ns=round(gain.low_ns * CHEAPER.value), method=method, replayed=False)
+    return replace(gain, low_ns=round(gain.low_ns * CHEAPER.value), method=method, basis="bound")
 
 
 def _cheaper(lines: Rows[CodeLine], rank: int, why: str) -> Action:
@@ -133,7 +134,7 @@ def _cheaper(lines: Rows[CodeLine], rank: int, why: str) -> Action:
 
 _FEW = 16
 """Batches of a loader, up to which starting its workers is no small part of reading them."""
-_CAUSES = {"reading": Cause.DATA_READING, "processing": Cause.DATA_PROCESSING}
+_CAUSES = {"reading": Fault.DATA_READING, "processing": Fault.DATA_PROCESSING}
 
 
 def _part(row: Fetches) -> str:
@@ -149,7 +150,7 @@ def _parts(job: Job, row: Fetches) -> Iterator[Evidence]:
             yield fact(job, row.rank, f"{name}, by frames or stacks", ns / max(row.wait_ns, 1), "of fetching", 0.5)
 
 
-def _actions(rates: Rows[InputRates], found: Loss, part: str) -> tuple[Action, ...]:
+def _actions(rates: Rows[InputRates], found: Spent, part: str) -> tuple[Action, ...]:
     rate = next(iter(rates.of(found.worst.rank)), None)
     needed = max(rate.workers_needed or 1, 1) if rate else 1
     workers = Action(

@@ -38,13 +38,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hermes.knowledge.host_work import DATA
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import Before
 from hermes.model.input_measures import Fetches, InputQueue, InputRates
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
-from hermes.profiles.rules._component import Loss
+from hermes.profiles.rules._component import Spent
 from hermes.profiles.rules._host import BEFORE_IT, blamed, bound, counted, fact, has_device, on, within
 from hermes.profiles.rules._input import (
     WAITED,
@@ -70,7 +71,7 @@ CORES_FULL = Limit(value=0.9, unit="of cores", source="docs/evidence/host-limits
 @rule(
     "IO002",
     state="stable",
-    cause=Cause.TOO_FEW_WORKERS,
+    fault=Fault.TOO_FEW_WORKERS,
     cases=(
         "IO-01",
         "IO-03",
@@ -97,7 +98,7 @@ def slow_workers(
     rates: Rows[InputRates],
     queues: Rows[InputQueue],
     unprofiled: Rows[Before],
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     found = fetch_loss(job, fetches, unprofiled, "waiting for batches", LIMIT, ("workers", "not told"))
     row = fetches_of(fetches, found.worst.rank) if found else None
@@ -111,11 +112,11 @@ def slow_workers(
     waited = counted(job, unprofiled, rank, WAITED)
     others = bool(crowded) and waited is not None and not by_share(LIMIT, waited / found.worst.window_ns)
     more = " and receiving them" if apart else " and for a core" if crowded else ""
-    yield Finding(
+    yield Loss(
         # Any process may hold a core that the loop wants: only who waits for batches, too, has slow workers.
         state="preview" if others else "stable",
-        cause=Cause.BATCHES_OF_MANY_TENSORS if apart else Cause.NO_CORE_FOR_WORKERS if full else Cause.TOO_FEW_WORKERS,
-        title=f"Waiting for batches{more} {where_verb(job, found)}"
+        fault=Fault.BATCHES_OF_MANY_TENSORS if apart else Fault.NO_CORE_FOR_WORKERS if full else Fault.TOO_FEW_WORKERS,
+        message=f"Waiting for batches{more} {where_verb(job, found)}"
         f"{on(job, found)}{', and no core is free for more workers' if full else ''}",
         ranks=found.ranks,
         blames=blamed(job, found, *((Blame(slow.name),) if slow else ())),
@@ -136,7 +137,7 @@ def slow_workers(
     )
 
 
-def _won(job: Job, found: Loss, waited_ns: int | None, *, before: bool) -> Gain:
+def _won(job: Job, found: Spent, waited_ns: int | None, *, before: bool) -> Gain:
     """All of it; where the loop waits for cores, at least what it waits for batches: others may hold the cores."""
     gain = bound(job, found, "a batch is always ready", before=before)
     return gain if waited_ns is None else replace(gain, low_ns=min(gain.low_ns, waited_ns))

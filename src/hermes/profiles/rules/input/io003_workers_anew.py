@@ -32,13 +32,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.cures import KEEP_WORKERS
-from hermes.model.finding import Cause, Evidence, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Evidence, Loss
 from hermes.model.host_measures import Before
 from hermes.model.input_measures import Fetches
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
-from hermes.profiles.rules._component import Loss
+from hermes.profiles.rules._component import Spent
 from hermes.profiles.rules._host import (
     BEFORE_IT,
     before_of,
@@ -58,8 +59,8 @@ _WHAT = "starting iterators of the loader"
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("IO003", state="stable", cause=Cause.WORKERS_STARTED_ANEW, cases=("IO-06", "IO-24"))
-def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Iterator[Finding]:
+@rule("IO003", state="stable", fault=Fault.WORKERS_STARTED_ANEW, cases=("IO-06", "IO-24"))
+def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Iterator[Loss]:
     """At most one finding."""
     # What is left out of the steps before, as evaluations are, starts iterators of its own.
     before = _counted(job, unprofiled) or _before(job, fetches, unprofiled)
@@ -67,8 +68,8 @@ def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> 
     row = fetches_of(fetches, found.worst.rank) if found else None
     if found is None or row is None:
         return
-    yield Finding(
-        title=f"Starting the loader anew takes {found.share:.0%} of the step{on(job, found)}",
+    yield Loss(
+        message=f"Starting the loader anew takes {found.share:.0%} of the step{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
@@ -87,7 +88,7 @@ def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> 
     )
 
 
-def _in_capture(job: Job, fetches: Rows[Fetches]) -> Loss | None:
+def _in_capture(job: Job, fetches: Rows[Fetches]) -> Spent | None:
     def cost(split: StepSplit) -> int | None:
         row = fetches_of(fetches, split.rank)
         if row is None or row.epoch_ns is None:
@@ -97,7 +98,7 @@ def _in_capture(job: Job, fetches: Rows[Fetches]) -> Loss | None:
     return host_loss(job, _WHAT, LIMIT, cost)
 
 
-def _before(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Loss | None:
+def _before(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Spent | None:
     def cost(split: StepSplit) -> int | None:
         row, waited = fetches_of(fetches, split.rank), counted(job, unprofiled, split.rank, WAITED)
         return None if row is None or waited is None else round(waited * starting(row))
@@ -105,7 +106,7 @@ def _before(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> Loss 
     return host_loss(job, _WHAT, LIMIT, cost, counted_step(job, unprofiled, WAITED))
 
 
-def _counted(job: Job, unprofiled: Rows[Before]) -> Loss | None:
+def _counted(job: Job, unprofiled: Rows[Before]) -> Spent | None:
     """As the monitor counted starts in all steps before the capture; the job's own first one is not among them."""
 
     def cost(split: StepSplit) -> int | None:

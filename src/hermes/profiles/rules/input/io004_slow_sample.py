@@ -27,7 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Loss
 from hermes.model.host_measures import Before
 from hermes.model.input_measures import Fetches, InputRates
 from hermes.model.job import Job, Rows
@@ -41,18 +42,16 @@ LIMIT = Limit(value=0.02, unit="of step", source="docs/evidence/host-limits.md")
 EARLY = Limit(value=0.2, unit="of fetches", source="docs/evidence/host-limits.md")
 
 
-@rule("IO004", state="preview", cause=Cause.SLOW_SAMPLE, cases=("IO-14", "IO-07"))
-def slow_sample(
-    job: Job, fetches: Rows[Fetches], rates: Rows[InputRates], unprofiled: Rows[Before]
-) -> Iterator[Finding]:
+@rule("IO004", state="preview", fault=Fault.SLOW_SAMPLE, cases=("IO-14", "IO-07"))
+def slow_sample(job: Job, fetches: Rows[Fetches], rates: Rows[InputRates], unprofiled: Rows[Before]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(job, "waiting for the batch that is due", LIMIT, lambda split: _cost(job, fetches, split))
     row = fetches_of(fetches, found.worst.rank) if found else None
     if found is None or row is None:
         return
     share = (row.early or 0) / row.fetches
-    yield Finding(
-        title=f"Waiting for one batch while others are ready takes {found.share:.0%} of the step{on(job, found)}",
+    yield Loss(
+        message=f"Waiting for one batch while others are ready takes {found.share:.0%} of the step{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,

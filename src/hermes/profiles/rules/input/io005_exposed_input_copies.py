@@ -29,7 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.cures import COPY_AHEAD
-from hermes.model.finding import Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Evidence, Gain, Loss
 from hermes.model.input_measures import InputCopies
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -47,10 +48,10 @@ PAGEABLE = Limit(value=0.5, unit="of bytes", source="docs/evidence/host-limits.m
 @rule(
     "IO005",
     state="preview",
-    cause=Cause.EXPOSED_INPUT_COPIES,
+    fault=Fault.EXPOSED_INPUT_COPIES,
     cases=("IO-08", "IO-09", "IO-10", "IO-12", "IO-22", "CPU-20"),
 )
-def exposed_input_copies(job: Job, copies: Rows[InputCopies]) -> Iterator[Finding]:
+def exposed_input_copies(job: Job, copies: Rows[InputCopies]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(job, "copies from the host beside nothing", LIMIT, lambda split: _cost(job, copies, split.rank))
     row = _copies(copies, found.worst.rank) if found else None
@@ -58,10 +59,10 @@ def exposed_input_copies(job: Job, copies: Rows[InputCopies]) -> Iterator[Findin
         return
     pageable = (row.pageable_bytes or 0) > PAGEABLE.value * (row.bytes or 0)
     steps = max(1, job.steps.counts.get(row.rank, 1))
-    yield Finding(
-        cause=Cause.COPIES_FROM_PAGEABLE_MEMORY if pageable else Cause.OF_RULE,
-        title=f"Copies from the host{' out of pageable memory' if pageable else ''} take {found.share:.0%} of the step "
-        f"with nothing beside them{on(job, found)}",
+    yield Loss(
+        fault=Fault.COPIES_FROM_PAGEABLE_MEMORY if pageable else None,
+        message=f"Copies from the host{' out of pageable memory' if pageable else ''} take {found.share:.0%} "
+        f"of the step with nothing beside them{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,

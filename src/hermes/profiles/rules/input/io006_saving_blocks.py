@@ -34,12 +34,13 @@ from dataclasses import replace
 
 from hermes.knowledge.cures import ASYNC_SAVE
 from hermes.knowledge.host_work import CHECKPOINT, LOADING
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import Before, HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
-from hermes.profiles.rules._component import Loss
+from hermes.profiles.rules._component import Spent
 from hermes.profiles.rules._host import (
     blamed,
     bound,
@@ -66,10 +67,8 @@ BACK = Limit(value=0.25, unit="of saving and logging is torch.load", source="doc
 LIMIT = Limit(value=0.02, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("IO006", state="stable", cause=Cause.CHECKPOINT_OR_LOGGING, cases=("IO-27", "IO-16", "IO-17", "IO-24", "MEM-15"))
-def saving_blocks(
-    job: Job, free: Rows[StepFree], events: Rows[HostEvents], unprofiled: Rows[Before]
-) -> Iterator[Finding]:
+@rule("IO006", state="stable", fault=Fault.CHECKPOINT_OR_LOGGING, cases=("IO-27", "IO-16", "IO-17", "IO-24", "MEM-15"))
+def saving_blocks(job: Job, free: Rows[StepFree], events: Rows[HostEvents], unprofiled: Rows[Before]) -> Iterator[Loss]:
     """At most one finding."""
     found, earlier = seen_or_counted(_in_calls(job, events), _in_saves(job, unprofiled))
     if found is None:
@@ -78,10 +77,10 @@ def saving_blocks(
     row = events_of(events, rank, CHECKPOINT)
     back = _reads_back(events, rank)
     often = earlier or (row is not None and (row.steps_hit or 0) >= OFTEN.value * row.steps)
-    yield Finding(
+    yield Loss(
         state="stable" if often else "preview",
-        cause=Cause.TENSORS_IN_FILES if back else Cause.OF_RULE,
-        title=f"{_TITLES[back]} {where_verb(job, found)}{on(job, found)}",
+        fault=Fault.TENSORS_IN_FILES if back else None,
+        message=f"{_TITLES[back]} {where_verb(job, found)}{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, *(Blame(name) for name, _, _ in (row.names[:1] if row else ()))),
         cost_ns=found.cost_ns,
@@ -126,18 +125,18 @@ def _reads_back(events: Rows[HostEvents], rank: int) -> bool:
     return by_share(BACK, (loads.ns or 0) / every.ns)
 
 
-def _gain(job: Job, found: Loss, *, before: bool, saved: bool) -> Gain:
+def _gain(job: Job, found: Spent, *, before: bool, saved: bool) -> Gain:
     """All of it, and of saves less what copying the state takes before a thread can write it."""
     gain = bound(job, found, "all of it runs in the background, or is left out", before=before)
-    return replace(gain, low_ns=round(gain.low_ns * (1 - COPY.value)), replayed=False) if saved else gain
+    return replace(gain, low_ns=round(gain.low_ns * (1 - COPY.value)), basis="bound") if saved else gain
 
 
-def _in_calls(job: Job, events: Rows[HostEvents]) -> Loss | None:
+def _in_calls(job: Job, events: Rows[HostEvents]) -> Spent | None:
     """By the calls of the capture."""
     return host_loss(job, _WHAT, LIMIT, lambda split: event_cost(job, events, split.rank, CHECKPOINT))
 
 
-def _in_saves(job: Job, unprofiled: Rows[Before]) -> Loss | None:
+def _in_saves(job: Job, unprofiled: Rows[Before]) -> Spent | None:
     """By the time in torch.save in many steps before the capture, which may hold none, or all."""
     length = counted_step(job, unprofiled, SAVED)
     return host_loss(job, _WHAT, LIMIT, lambda split: counted(job, unprofiled, split.rank, SAVED) or None, length)

@@ -31,7 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.host_work import CONVERSION, UNPICKLING
-from hermes.model.finding import Action, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Loss
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -42,8 +43,8 @@ from hermes.profiles.rules.rule import rule
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 
-@rule("IO007", state="stable", cause=Cause.LISTS_TO_TENSORS, cases=("IO-13", "CPU-20"))
-def lists_to_tensors(job: Job, events: Rows[HostEvents]) -> Iterator[Finding]:
+@rule("IO007", state="stable", fault=Fault.LISTS_TO_TENSORS, cases=("IO-13", "CPU-20"))
+def lists_to_tensors(job: Job, events: Rows[HostEvents]) -> Iterator[Loss]:
     """At most one finding."""
     alone = host_loss(job, "making tensors of lists", LIMIT, lambda split: _converted(job, events, split.rank))
     if alone is None:
@@ -57,8 +58,8 @@ def lists_to_tensors(job: Job, events: Rows[HostEvents]) -> Iterator[Finding]:
     row = events_of(events, found.worst.rank, CONVERSION) if found else None
     if found is None or row is None:
         return
-    yield Finding(
-        title=f"Making tensors of Python lists {where_verb(job, found)}{on(job, found)}",
+    yield Loss(
+        message=f"Making tensors of Python lists {where_verb(job, found)}{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,

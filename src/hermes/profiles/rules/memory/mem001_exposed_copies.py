@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hermes.model.finding import Action, Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
@@ -44,18 +45,18 @@ LIMIT = Limit(
 @rule(
     "MEM001",
     state="stable",
-    cause=Cause.EXPOSED_COPIES,
+    fault=Fault.EXPOSED_COPIES,
     cases=("IO-08", "IO-09", "IO-10", "IO-12", "MEM-15", "CPU-20", "COM-34"),
 )
-def exposed_copies(job: Job, overlaps: Rows[StepOverlap]) -> Iterator[Finding]:
+def exposed_copies(job: Job, overlaps: Rows[StepOverlap]) -> Iterator[Loss]:
     """One finding for all ranks that are beyond the limit."""
     found = loss(job, "exposed copies", LIMIT, lambda split: split.copy_exposed_ns)
     if found is None:
         return
     rank = found.worst.rank
     directions = _directions(overlaps, rank)
-    yield Finding(
-        title=f"{found.share:.0%} of the step is copying with nothing else running",
+    yield Loss(
+        message=f"{found.share:.0%} of the step is copying with nothing else running",
         ranks=found.ranks,
         blames=tuple(Blame(way, "copy") for way in list(directions)[:1]),
         cost_ns=found.cost_ns,

@@ -28,7 +28,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import KEEP_CACHED_MEMORY
 from hermes.knowledge.host_work import ALLOCATION
-from hermes.model.finding import Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Gain, Loss
 from hermes.model.host_measures import AllocatorCalls
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -42,10 +43,10 @@ LIMIT = Limit(value=0.02, unit="of step", source="docs/evidence/host-limits.md")
 @rule(
     "MEM002",
     state="preview",
-    cause=Cause.ALLOCATOR_CALLS,
+    fault=Fault.ALLOCATOR_CALLS,
     cases=("MEM-02", "MEM-03", "MEM-07", "MEM-16", "MEM-17", "MEM-18", "CPU-21", "IO-26"),
 )
-def allocation_in_step(job: Job, free: Rows[StepFree], events: Rows[AllocatorCalls]) -> Iterator[Finding]:
+def allocation_in_step(job: Job, free: Rows[StepFree], events: Rows[AllocatorCalls]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(
         job,
@@ -56,8 +57,8 @@ def allocation_in_step(job: Job, free: Rows[StepFree], events: Rows[AllocatorCal
     row = events_of(events, found.worst.rank, ALLOCATION) if found else None
     if found is None or row is None:
         return
-    yield Finding(
-        title=f"Taking and giving back device memory leaves the device free for {found.share:.0%} of the step"
+    yield Loss(
+        message=f"Taking and giving back device memory leaves the device free for {found.share:.0%} of the step"
         f"{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, *(Blame(name) for name, _, _ in row.names[:1])),

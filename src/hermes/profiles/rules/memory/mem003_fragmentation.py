@@ -29,7 +29,8 @@ from collections.abc import Iterator
 
 from hermes.knowledge.cures import EXPANDABLE_SEGMENTS
 from hermes.knowledge.host_work import ALLOCATION
-from hermes.model.finding import Blame, Cause, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Gain, Loss
 from hermes.model.host_measures import AllocatorCalls
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -41,8 +42,8 @@ LIMIT = Limit(value=0.02, unit="of step", source="docs/evidence/host-limits.md")
 PIECES = Limit(value=0.23, unit="of reserved memory", source="docs/evidence/host-limits.md")
 
 
-@rule("MEM003", state="preview", cause=Cause.FRAGMENTATION, cases=("MEM-01", "MEM-08", "MEM-18", "MEM-19"))
-def fragmentation(job: Job, events: Rows[AllocatorCalls], peaks: Rows[MemoryPeak]) -> Iterator[Finding]:
+@rule("MEM003", state="preview", fault=Fault.FRAGMENTATION, cases=("MEM-01", "MEM-08", "MEM-18", "MEM-19"))
+def fragmentation(job: Job, events: Rows[AllocatorCalls], peaks: Rows[MemoryPeak]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(
         job, "free while memory is taken or given back", LIMIT, lambda split: _cost(job, events, peaks, split.rank)
@@ -50,9 +51,9 @@ def fragmentation(job: Job, events: Rows[AllocatorCalls], peaks: Rows[MemoryPeak
     peak = _peak(peaks, found.worst.rank) if found else None
     if found is None or peak is None or peak.fragmentation is None:
         return
-    yield Finding(
-        title=f"{peak.fragmentation:.0%} of the reserved memory holds no tensor, and asking for more leaves the device "
-        f"free for {found.share:.0%} of the step{on(job, found)}",
+    yield Loss(
+        message=f"{peak.fragmentation:.0%} of the reserved memory holds no tensor, and asking for more leaves the "
+        f"device free for {found.share:.0%} of the step{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, Blame(peak.component, "allocator")),
         cost_ns=found.cost_ns,

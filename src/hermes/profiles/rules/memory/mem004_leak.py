@@ -30,7 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hermes.knowledge.cures import RELEASE_TENSORS
-from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.memory_measures import Holder, MemoryGrowth, MemoryPeak
@@ -49,10 +50,10 @@ _SURE_STEPS = 10
 _MB = 1_000_000
 
 
-@rule("MEM004", state="preview", cause=Cause.GROWING_MEMORY, cases=("MEM-04", "MEM-16", "CPU-28"))
+@rule("MEM004", state="preview", fault=Fault.GROWING_MEMORY, cases=("MEM-04", "MEM-16", "CPU-28"))
 def leak(
     job: Job, peaks: Rows[MemoryPeak], growth: Rows[MemoryGrowth], holders: Rows[Holder], rooms: Rows[Headroom]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding, of the allocator that grows most."""
     allocated = {(row.rank, row.component, row.device_id): row.allocated_bytes for row in peaks}
     grown = [
@@ -66,8 +67,8 @@ def leak(
         return
     share, worst = max(grown, key=lambda one: (one[1].bytes_per_step, -one[1].rank, one[1].component))
     ranks = tuple(sorted({row.rank for _, row in grown}))
-    yield Finding(
-        title=f"Memory of {worst.component} grows by {worst.bytes_per_step / _MB:.1f} MB each step"
+    yield Loss(
+        message=f"Memory of {worst.component} grows by {worst.bytes_per_step / _MB:.1f} MB each step"
         f"{on_ranks(job, ranks)}",
         ranks=ranks,
         blames=(Blame(worst.component, "allocator"), *_holders(holders, worst.rank)),

@@ -29,7 +29,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Cause, Evidence, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.memory_measures import MemoryPeak, Recompute
@@ -46,17 +47,17 @@ ROOM = Limit(
 )
 
 
-@rule("MEM005", state="stable", cause=Cause.RECOMPUTATION, cases=("MEM-05", "MEM-06", "CMP-43"))
+@rule("MEM005", state="stable", fault=Fault.RECOMPUTATION, cases=("MEM-05", "MEM-06", "CMP-43"))
 def recomputation(
     job: Job, peaks: Rows[MemoryPeak], recomputed: Rows[Recompute], rooms: Rows[Headroom]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """At most one finding."""
     found = loss(job, "recomputed", LIMIT, lambda split: _cost(job, recomputed, split.rank), step_ns)
     row = _recompute(recomputed, found.worst.rank) if found else None
     if found is None or row is None:
         return
-    yield Finding(
-        title=f"Activations that are computed again take {found.share:.0%} of the step{on(job, found)}",
+    yield Loss(
+        message=f"Activations that are computed again take {found.share:.0%} of the step{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,

@@ -29,7 +29,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Cause, Finding
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Loss
 from hermes.model.host_measures import Before
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -50,8 +51,8 @@ LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 _PAGE = 4096
 
 
-@rule("MEM006", state="preview", cause=Cause.FRESH_MEMORY, cases=("MEM-14", "CMP-37"))
-def fresh_pages(job: Job, unprofiled: Rows[Before]) -> Iterator[Finding]:
+@rule("MEM006", state="preview", fault=Fault.FRESH_MEMORY, cases=("MEM-14", "CMP-37"))
+def fresh_pages(job: Job, unprofiled: Rows[Before]) -> Iterator[Loss]:
     """At most one finding."""
     found = host_loss(
         job,
@@ -63,8 +64,8 @@ def fresh_pages(job: Job, unprofiled: Rows[Before]) -> Iterator[Finding]:
     row = before_of(unprofiled, found.worst.rank) if found else None
     if found is None or row is None or row.minor_faults is None:
         return
-    yield Finding(
-        title=f"{row.minor_faults:,} pages of fresh memory a step take {found.share:.0%} of it{on(job, found)}",
+    yield Loss(
+        message=f"{row.minor_faults:,} pages of fresh memory a step take {found.share:.0%} of it{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,

@@ -28,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.cures import EXPANDABLE_SEGMENTS, HOLD_LESS
-from hermes.model.finding import Blame, Cause, Evidence, Finding, Gain, Moment
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Evidence, Gain, Loss, Moment
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.measure.memory.oom import FailedRequest
@@ -42,8 +43,8 @@ ENOUGH = Limit(
 _GB = 1e9
 
 
-@rule("MEM007", state="preview", cause=Cause.OUT_OF_MEMORY, cases=("MEM-01", "MEM-02", "MEM-05"))
-def out_of_memory(job: Job, failed: Rows[FailedRequest]) -> Iterator[Finding]:
+@rule("MEM007", state="preview", fault=Fault.OUT_OF_MEMORY, cases=("MEM-01", "MEM-02", "MEM-05"))
+def out_of_memory(job: Job, failed: Rows[FailedRequest]) -> Iterator[Loss]:
     """At most one finding, of the first request that failed on any rank."""
     rows = sorted(failed, key=lambda row: (row.at_ns, row.rank))
     if not rows:
@@ -57,8 +58,8 @@ def out_of_memory(job: Job, failed: Rows[FailedRequest]) -> Iterator[Finding]:
         else f"{held} and the device had {first.left_bytes / _GB:.2f} GB left"
     )
     line = first.place.partition(" < ")[0]
-    yield Finding(
-        title=f"Out of memory: {first.asked_bytes / _GB:.2f} GB were asked for by {line}, while {why}",
+    yield Loss(
+        message=f"Out of memory: {first.asked_bytes / _GB:.2f} GB were asked for by {line}, while {why}",
         ranks=tuple(sorted({row.rank for row in rows})),
         blames=(Blame(line, "operator", first.rank),),
         cost_ns=0,

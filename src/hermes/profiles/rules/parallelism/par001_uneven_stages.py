@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.structure_measures import Pipeline
@@ -42,8 +43,8 @@ FLOOR = NOISE
 _MOST = 16
 
 
-@rule("PAR001", state="stable", cause=Cause.UNEVEN_STAGES, cases=("PAR-03", "PAR-14", "PAR-19"))
-def uneven_stages(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Finding]:
+@rule("PAR001", state="stable", fault=Fault.UNEVEN_STAGES, cases=("PAR-03", "PAR-14", "PAR-19"))
+def uneven_stages(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Loss]:
     """At most one finding."""
     line = pipelines.only
     if line is None or line.imbalance is None or line.imbalance <= LIMIT.value:
@@ -66,8 +67,8 @@ def uneven_stages(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Finding]:
         if stage.stage in computes
         for rank in stage.ranks
     ]
-    yield Finding(
-        title=f"Stage {slow} of the pipeline computes {line.imbalance:.0%} longer than the mean of its "
+    yield Loss(
+        message=f"Stage {slow} of the pipeline computes {line.imbalance:.0%} longer than the mean of its "
         f"{len(computes)} stages",
         ranks=found.ranks,
         blames=(Blame(f"stage {slow}", "stage"),),

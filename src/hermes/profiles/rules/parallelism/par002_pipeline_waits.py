@@ -27,7 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.structure_measures import Pipeline
@@ -37,8 +38,8 @@ from hermes.profiles.rules.rule import rule
 LIMIT = Limit(value=0.05, unit="of window beyond the schedule's own bubble", source="docs/evidence/noise.md")
 
 
-@rule("PAR002", state="stable", cause=Cause.PIPELINE_BUBBLE, cases=("PAR-03", "PAR-04", "COM-36", "COM-42", "PAR-15"))
-def pipeline_waits(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Finding]:
+@rule("PAR002", state="stable", fault=Fault.PIPELINE_BUBBLE, cases=("PAR-03", "PAR-04", "COM-36", "COM-42", "PAR-15"))
+def pipeline_waits(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Loss]:
     """At most one finding."""
     line = pipelines.only
     if line is None or line.structural_share is None or line.bubble_share is None:
@@ -58,8 +59,8 @@ def pipeline_waits(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Finding]:
         return
     uneven = (line.imbalance or 0) > LIMIT.value
     most = bubbles[found.worst.rank] / found.worst.window_ns
-    yield Finding(
-        title=f"A stage waits for the others {most:.0%} of the step, where the schedule needs {own:.0%}",
+    yield Loss(
+        message=f"A stage waits for the others {most:.0%} of the step, where the schedule needs {own:.0%}",
         ranks=found.ranks,
         blames=(),
         cost_ns=found.cost_ns,

@@ -31,14 +31,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait
 from hermes.model.structure_measures import Balance, Pipeline
 from hermes.profiles.measure.communication.fused import FusedOperator
 from hermes.profiles.rules._comm import waited_per_step
-from hermes.profiles.rules._component import Loss, loss
+from hermes.profiles.rules._component import Spent, loss
 from hermes.profiles.rules._host import has_device
 from hermes.profiles.rules._limits import NOISE, TOGETHER
 from hermes.profiles.rules._slow import beside
@@ -53,10 +54,10 @@ FLOOR = NOISE
 _MOST = 4
 
 
-@rule("PAR003", state="stable", cause=Cause.UNEVEN_BATCHES, cases=("PAR-05", "PAR-13", "PAR-14", "CMP-30"))
+@rule("PAR003", state="stable", fault=Fault.UNEVEN_BATCHES, cases=("PAR-05", "PAR-13", "PAR-14", "CMP-30"))
 def uneven_tokens(
     job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balances: Rows[Balance], fused: Rows[FusedOperator]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """One finding a group, of the four that lose most."""
     made = [
         finding
@@ -76,7 +77,7 @@ def _beyond_others(balance: Balance) -> float:
 
 def _of_group(
     job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balance: Balance, fused: Rows[FusedOperator]
-) -> Finding | None:
+) -> Loss | None:
     if balance.correlation is None or balance.correlation <= TOGETHER.value:
         return None
     if balance.most / balance.mean - 1 < IN_TURN.value * balance.imbalance:
@@ -106,7 +107,7 @@ def _of_group(
     )
 
 
-def _beyond_mean(job: Job, waits: Rows[PeerWait], balance: Balance, *, late: int | None) -> Finding | None:
+def _beyond_mean(job: Job, waits: Rows[PeerWait], balance: Balance, *, late: int | None) -> Loss | None:
     """What ranks lose that wait for the one with the most work: for the same one, `late`, or for each in turn."""
     own = [wait for wait in waits if wait.rank in balance.ranks and wait.peer in balance.ranks]
     waited = sum(waited_per_step(job, wait) for wait in own) // len(balance.ranks)
@@ -122,11 +123,11 @@ def _beyond_mean(job: Job, waits: Rows[PeerWait], balance: Balance, *, late: int
     return _finding(job, found, balance, late, balance.imbalance, "all ranks compute as long as their mean")
 
 
-def _finding(job: Job, found: Loss, balance: Balance, late: int | None, more: float, method: str) -> Finding:
+def _finding(job: Job, found: Spent, balance: Balance, late: int | None, more: float, method: str) -> Loss:
     """What uneven work costs: of the rank `late`, or of each in turn."""
     who = "In turn each rank" if late is None else f"Rank {late}"
-    return Finding(
-        title=f"{who} has {more:.0%} more {balance.what} than the mean of its group, and computes as much longer",
+    return Loss(
+        message=f"{who} has {more:.0%} more {balance.what} than the mean of its group, and computes as much longer",
         ranks=found.ranks,
         blames=() if late is None else (Blame.of_rank(late),),
         cost_ns=found.cost_ns,

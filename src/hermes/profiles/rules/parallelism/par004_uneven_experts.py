@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Blame, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import PeerWait
@@ -42,10 +43,10 @@ FLOOR = NOISE
 _MOST = 4
 
 
-@rule("PAR004", state="preview", cause=Cause.UNEVEN_EXPERTS, cases=("PAR-06",))
+@rule("PAR004", state="preview", fault=Fault.UNEVEN_EXPERTS, cases=("PAR-06",))
 def uneven_experts(
     job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balances: Rows[Balance], fused: Rows[FusedOperator]
-) -> Iterator[Finding]:
+) -> Iterator[Loss]:
     """One finding a group, of the four that lose most."""
     made = [
         finding
@@ -58,7 +59,7 @@ def uneven_experts(
 
 def _of_group(
     job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], balance: Balance, fused: Rows[FusedOperator]
-) -> Finding | None:
+) -> Loss | None:
     rank = balance.most_rank
     apart = beside(job, pipelines, rank, fused)
     longer = apart.compute_ns if apart else 0
@@ -71,8 +72,8 @@ def _of_group(
     if found is None:
         return None
     own = found.worst.compute_ns or 1
-    return Finding(
-        title=f"The experts of rank {rank} get {balance.most / balance.mean - 1:.0%} more tokens than the mean of "
+    return Loss(
+        message=f"The experts of rank {rank} get {balance.most / balance.mean - 1:.0%} more tokens than the mean of "
         "the group",
         ranks=found.ranks,
         blames=(Blame.of_rank(rank),),

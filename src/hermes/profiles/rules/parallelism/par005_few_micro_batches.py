@@ -27,7 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.model.finding import Action, Cause, Evidence, Finding, Gain
+from hermes.model.fault import Fault
+from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.structure_measures import Pipeline
@@ -42,8 +43,8 @@ AIM = Limit(
 )
 
 
-@rule("PAR005", state="preview", cause=Cause.TOO_FEW_MICRO_BATCHES, cases=("PAR-01", "PAR-02", "PAR-04"))
-def few_micro_batches(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Finding]:
+@rule("PAR005", state="preview", fault=Fault.TOO_FEW_MICRO_BATCHES, cases=("PAR-01", "PAR-02", "PAR-04"))
+def few_micro_batches(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Loss]:
     """At most one finding."""
     line = pipelines.only
     if line is None or line.structural_share is None or line.bubble_share is None or line.micro_batches is None:
@@ -56,8 +57,8 @@ def few_micro_batches(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Finding]:
         return
     stages = max(stage.stage for stage in line.stages) + 1
     enough = -(-round((stages - 1) * (1 - AIM.value) * 1_000) // round(AIM.value * 1_000))
-    yield Finding(
-        title=f"The schedule of {stages} stages and {line.micro_batches} micro-batches leaves {share:.0%} of the "
+    yield Loss(
+        message=f"The schedule of {stages} stages and {line.micro_batches} micro-batches leaves {share:.0%} of the "
         "step idle",
         ranks=found.ranks,
         blames=(),

@@ -1,0 +1,196 @@
+"""A message as a value: an identifier with typed arguments. Only faces make sentences of it; see `hermes.base.say`.
+
+Declare a message as a function whose signature names its arguments and their types:
+
+    @message("straggler.waits")
+    def straggler_waits(*, rank: Rank, wait: Ns) -> None:
+        '''The other ranks wait for one that is slower.'''
+
+`straggler_waits(rank=5, wait=41_000_000)` is then a `Message`, and mypy checks each use. The sentences stand in
+`hermes/base/catalogue`, one file a language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import wraps
+from typing import Annotated, Any, Literal, NamedTuple, ParamSpec, get_args
+
+Kind = Literal[
+    "ns", "bytes", "count", "number", "share", "rank", "ranks", "step", "steps", "name", "names", "message", "messages"
+]  # fmt: skip
+"""What an argument is: a duration, a size, how many, a plain number, a part of one, ranks and steps by their numbers,
+text from outside or code that no language changes, or other messages."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Ns = Annotated[int, "ns"]
+Bytes = Annotated[int, "bytes"]
+Count = Annotated[int, "count"]
+Number = Annotated[float, "number"]
+Share = Annotated[float, "share"]
+Rank = Annotated[int, "rank"]
+Ranks = Annotated[Iterable[int], "ranks"]
+Step = Annotated[int, "step"]
+Steps = Annotated[Iterable[int], "steps"]
+Name = Annotated[str, "name"]
+Names = Annotated[Iterable[str], "names"]
+
+P = ParamSpec("P")
+
+
+class Argument(NamedTuple):
+    """One argument of a message: its name, what it is, and its value."""
+
+    name: str
+    kind: Kind
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What Hermes says, before any language: which sentence, and what stands in it."""
+
+    identifier: str
+    arguments: tuple[Argument, ...] = ()
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of an argument; raises `KeyError` where the message has none of that name."""
+        for argument in self.arguments:
+            if argument.name == name:
+                return argument.value
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        """The identifier and the values: no sentence, so that nobody looks into one."""
+        return f"{self.identifier}({', '.join(f'{one.name}={one.value!s}' for one in self.arguments)})"
+
+
+Text = Message | str
+"""What is said: a message, or a sentence that is not converted into one yet. `tools/sentences_left.py` lists these."""
+Messages = Annotated[Iterable[Text], "messages"]
+
+
+def renamed(text: Text, turn: Callable[[str], str]) -> Text:
+    """The same with every text from outside turned into another one, such as paths that are shown in another way."""
+    if isinstance(text, str):
+        return turn(text)
+    return Message(text.identifier, tuple(one._replace(value=_turned(one, turn)) for one in text.arguments))
+
+
+def _turned(argument: Argument, turn: Callable[[str], str]) -> Any:
+    kind, value = argument.kind, argument.value
+    if value is None or kind not in ("name", "names", "message", "messages"):
+        return value
+    if kind in ("names", "messages"):
+        return tuple(renamed(one, turn) for one in value)
+    return renamed(value, turn)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A declared message: the kinds of its arguments by name, which of them may be absent, and when it is said."""
+
+    identifier: str
+    kinds: Mapping[str, Kind]
+    optional: frozenset[str]
+    about: str
+    module: str
+
+
+_DECLARED: dict[str, Declared] = {}
+
+
+def declared() -> Mapping[str, Declared]:
+    """Every message that the modules imported so far declare, by its identifier."""
+    return dict(_DECLARED)
+
+
+def message(identifier: str) -> Callable[[Callable[P, None]], Callable[P, Message]]:
+    """Declare a message: its arguments are those of the function below, which are given by name.
+
+    Raises `TypeError` for an argument whose type is none of this module's, `ValueError` for an identifier that is
+    declared twice.
+    """
+
+    def made(function: Callable[P, None]) -> Callable[P, Message]:
+        kinds = {name: _kind(identifier, name, hint) for name, hint in function.__annotations__.items()}
+        kinds.pop("return")
+        order = tuple((name, kind) for name, kind in kinds.items() if kind is not None)
+        absent: Mapping[str, object] = getattr(function, "__kwdefaults__", None) or {}
+        _declare(
+            Declared(
+                identifier=identifier, kinds=dict(order), optional=frozenset(absent), about=function.__doc__ or "",
+                module=function.__module__,
+            )
+        )  # fmt: skip
+
+        @wraps(function)
+        def said(*_: P.args, **given: P.kwargs) -> Message:
+            values = {**absent, **given}
+            return Message(
+                identifier, tuple(Argument(name, kind, _value(kind, values[name])) for name, kind in order)
+            )  # fmt: skip
+
+        return said
+
+    return made
+
+
+def _declare(one: Declared) -> None:
+    known = _DECLARED.get(one.identifier)
+    if known is not None and known.module != one.module:
+        raise ValueError(f"{one.identifier} is declared in {known.module} and in {one.module}")
+    _DECLARED[one.identifier] = one
+
+
+_BY_HINT: Mapping[str, Kind] = {
+    "Ns": "ns", "Bytes": "bytes", "Count": "count", "Number": "number", "Share": "share", "Rank": "rank",
+    "Ranks": "ranks", "Step": "step", "Steps": "steps", "Name": "name", "Names": "names", "Message": "message",
+    "Text": "message", "Messages": "messages",
+}  # fmt: skip
+
+
+def _kind(identifier: str, name: str, hint: object) -> Kind | None:
+    if name == "return":
+        return None
+    kind = _BY_HINT.get(str(hint).removesuffix(" | None"))
+    if kind is None:
+        raise TypeError(f"{identifier}: {name} is a {hint}, and no type of a message's argument")
+    return kind
+
+
+def _value(kind: Kind, value: Any) -> Any:
+    """The value as it is kept: whole numbers as such, several as a tuple."""
+    if value is None:
+        return None
+    if kind in ("ranks", "steps"):
+        return tuple(sorted({int(one) for one in value}))
+    if kind in ("names", "messages"):
+        return tuple(value)
+    if kind in ("ns", "bytes", "count", "rank", "step"):
+        return int(value)
+    return float(value) if kind in ("number", "share") else value
+
+
+class Word(str, Enum):
+    """A closed list of words that are said by themselves, such as the leaves of the tree.
+
+    A member is said as the message `family.value`, where `family` is the name of its class in small letters.
+    """
+
+    @property
+    def message(self) -> Message:
+        """The word as a message."""
+        return Message(f"{type(self).__name__.lower()}.{self.value}")
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def words() -> Iterable[str]:
+    """The identifiers of every closed list of words that was imported so far."""
+    for family in Word.__subclasses__():
+        for member in family:
+            yield member.message.identifier

@@ -1,0 +1,315 @@
+"""Makes sentences of messages, in English and Chinese, by the catalogues beside this file.
+
+A sentence names its arguments in braces. What stands between `[[` and `]]` is left out where one of its arguments is
+absent. A message with an argument `n` may have a plural.
+"""
+
+from __future__ import annotations
+
+import gettext
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hermes.base.message import KINDS, Argument, Count, Kind, Message, Name, Text, message
+from hermes.base.units import duration, size
+
+if TYPE_CHECKING:
+    from babel.messages.catalog import Catalog
+
+LANGUAGES = ("en", "zh")
+CATALOGUE = Path(__file__).parent / "catalogue"
+_GAP = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{(\w+)\}")
+_DIGITS = 3
+_RUNS_SHOWN = 6
+
+
+class Piece(NamedTuple):
+    """A piece of a sentence; `foreign` text comes from outside or is code, and stays as it is in any language."""
+
+    text: str
+    foreign: bool = False
+
+
+def say(text: Text, language: str = "en") -> str:
+    """The sentence of a message; a text that is no message stays as it is."""
+    return text if isinstance(text, str) else "".join(piece.text for piece in pieces(text, language))
+
+
+def pieces(message: Message, language: str = "en") -> tuple[Piece, ...]:
+    """The sentence in pieces: a face may show what is foreign in another way."""
+    arguments = {one.name: one for one in message.arguments}
+    said = tuple(_filled(_parsed(template(message, language)), arguments, language))
+    return tuple(piece for piece in said if piece.text)
+
+
+def template(message: Message, language: str) -> str:
+    """The sentence of a message with its gaps, in the plural that its argument `n` asks for.
+
+    A message without a sentence in the language is said in English, and by its identifier where English has none.
+    """
+    n = next((one.value for one in message.arguments if one.name == "n"), None)
+    for tried in (language, "en"):
+        known = _translations(tried)
+        found = known.gettext(message.identifier) if n is None else known.ngettext(message.identifier, "", n)
+        if found and found != message.identifier:
+            return found
+    return " ".join((message.identifier, *(f"{one.name}={{{one.name}}}" for one in message.arguments)))
+
+
+def catalogue(language: str) -> Catalog:
+    """All sentences of a language as Babel reads them."""
+    from babel.messages.pofile import read_po
+
+    with (CATALOGUE / f"{language}.po").open("rb") as file:
+        return read_po(file, locale=language)
+
+
+@cache
+def _translations(language: str) -> gettext.GNUTranslations:
+    from babel.messages.mofile import write_mo
+
+    held = io.BytesIO()
+    write_mo(held, catalogue(language))
+    held.seek(0)
+    return gettext.GNUTranslations(held)
+
+
+class _Gap(NamedTuple):
+    name: str
+
+
+class _Optional(NamedTuple):
+    parts: tuple[_Part, ...]
+
+
+_Part = str | _Gap | _Optional
+
+
+@lru_cache(maxsize=4_096)
+def _parsed(text: str) -> tuple[_Part, ...]:
+    """The parts of a sentence; raises `ValueError` where brackets do not close."""
+    levels: list[list[_Part]] = [[]]
+    at = 0
+    for found in _GAP.finditer(text):
+        levels[-1].append(text[at : found.start()])
+        at = found.end()
+        sign = found[0]
+        if sign == "[[":
+            levels.append([])
+        elif sign == "]]" and len(levels) > 1:
+            parts = levels.pop()
+            levels[-1].append(_Optional(tuple(parts)))
+        else:
+            levels[-1].append(_Gap(found[1]) if found[1] else sign[0])
+    if len(levels) > 1:
+        raise ValueError(f"[[ is not closed: {text}")
+    return (*levels[0], text[at:])
+
+
+def gaps(text: str) -> frozenset[str]:
+    """The names of the arguments that a sentence has gaps for."""
+    return frozenset(found[1] for found in _GAP.finditer(text) if found[1])
+
+
+def _filled(parts: Iterable[_Part], arguments: Mapping[str, Argument], language: str) -> Iterator[Piece]:
+    for part in parts:
+        if isinstance(part, str):
+            yield Piece(part)
+        elif isinstance(part, _Optional):
+            if all(arguments[name].value not in (None, "", ()) for name in _names(part)):
+                yield from _filled(part.parts, arguments, language)
+        else:
+            yield from _said(arguments[part.name], language)
+
+
+def _names(part: _Optional) -> Iterator[str]:
+    for one in part.parts:
+        if isinstance(one, _Gap):
+            yield one.name
+
+
+def _said(argument: Argument, language: str) -> Iterator[Piece]:
+    kind, value = argument.kind, argument.value
+    if value is None:
+        yield from pieces(_not_measured(), language)
+    elif kind == "name":
+        yield Piece(_one_line(value), foreign=True)
+    elif kind == "names":
+        yield from _listed([[Piece(_one_line(one), foreign=True)] for one in value], language)
+    elif kind == "message":
+        yield from _whole(value, language)
+    elif kind == "messages":
+        yield from _listed([list(_whole(one, language)) for one in value], language)
+    else:
+        yield Piece(_WRITTEN[kind](value, language))
+
+
+def _whole(text: Text, language: str) -> Iterator[Piece]:
+    """The pieces of what stands inside another sentence."""
+    yield from (Piece(text),) if isinstance(text, str) else pieces(text, language)
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else "".join(one if one.isprintable() else "�" for one in text)
+
+
+def _listed(items: list[list[Piece]], language: str) -> Iterator[Piece]:
+    """`a, b and c`, with the pieces of each item as they are."""
+    signs = [chr(0xE000 + at) for at in range(len(items))]
+    for one in re.split("([\ue000-\uf8ff])", _list(signs, language)):
+        if one and one[0] in signs:
+            yield from items[ord(one) - 0xE000]
+        elif one:
+            yield Piece(one)
+
+
+def _list(words: list[str], language: str) -> str:
+    from babel.lists import format_list
+
+    # In British English no comma stands before "and".
+    return format_list(words, locale="en_GB" if language == "en" else language) if words else ""
+
+
+@message("base.not_measured")
+def _not_measured() -> None:
+    """A value that nobody measured, or that is no number."""
+
+
+@message("base.more")
+def _more(*, n: Count) -> None:
+    """Runs of numbers that a list leaves out."""
+
+
+@message("base.range")
+def _range(*, first: Name, last: Name) -> None:
+    """A run of numbers."""
+
+
+@message("base.no_ranks")
+def _no_ranks() -> None:
+    """An empty list of ranks."""
+
+
+@message("base.ranks")
+def _ranks(*, n: Count, which: Name) -> None:
+    """Ranks by their numbers."""
+
+
+@message("base.no_steps")
+def _no_steps() -> None:
+    """An empty list of steps."""
+
+
+@message("base.steps")
+def _steps(*, n: Count, which: Name) -> None:
+    """Steps by their numbers."""
+
+
+def _count(value: int, language: str) -> str:
+    from babel.numbers import format_decimal
+
+    return format_decimal(value, locale=language)
+
+
+def number(value: float, language: str = "en") -> str:
+    """A number with three significant digits: `3.14`, `1,570`."""
+    from babel.numbers import format_decimal
+
+    if not math.isfinite(value):
+        return str(value)
+    digits = _DIGITS - 1 - (math.floor(math.log10(abs(value))) if value else 0)
+    if abs(digits) > 2 * _DIGITS:
+        return f"{value:.2e}"
+    return format_decimal(round(value, max(digits, 0)), format=f"#,##0.{'#' * max(digits, 0)}", locale=language)
+
+
+def _share(value: float, language: str) -> str:
+    from babel.numbers import format_percent
+
+    if not math.isfinite(value):
+        return say(_not_measured(), language)
+    if 0 < value < 0.0005:
+        return "<0.1%"
+    return format_percent(value, format="0%" if abs(value) >= 0.0995 else "0.#%", locale=language)
+
+
+def _runs(values: tuple[int, ...], language: str) -> str:
+    """Whole numbers, runs of three and more shortened: `0 to 7, 9 and 12`; of many the first."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    kept = runs if len(runs) <= _RUNS_SHOWN else runs[: _RUNS_SHOWN // 2]
+    said: list[str] = []
+    for run in kept:
+        if len(run) > 2:
+            said.append(say(_range(first=str(run[0]), last=str(run[-1])), language))
+        else:
+            said += map(str, run)
+    if len(kept) < len(runs):
+        said.append(say(_more(n=len(values) - sum(map(len, kept))), language))
+    return _list(said, language)
+
+
+def _numbered(none: Message, several: Callable[..., Message]) -> Callable[[Any, str], str]:
+    """`rank 3`, `ranks 0 to 7`, `no rank`."""
+
+    def said(value: Any, language: str) -> str:
+        values = value if isinstance(value, tuple) else (value,)
+        return say(several(n=len(values), which=_runs(values, language)) if values else none, language)
+
+    return said
+
+
+_RANKS, _STEPS = _numbered(_no_ranks(), _ranks), _numbered(_no_steps(), _steps)
+_WRITTEN: Mapping[Kind, Callable[[Any, str], str]] = {
+    "ns": lambda value, _: duration(value), "bytes": lambda value, _: size(value), "count": _count, "number": number,
+    "share": _share, "rank": _RANKS, "ranks": _RANKS, "step": _STEPS, "steps": _STEPS,
+}  # fmt: skip
+
+
+def told(text: Text) -> dict[str, Any]:
+    """A text as JSON values: its English sentence, and of a message its identifier and its arguments by kind."""
+    if isinstance(text, str):
+        return {"text": text}
+    arguments = {one.name: {one.kind: _plain(one)} for one in text.arguments}
+    return {"id": text.identifier, "arguments": arguments, "text": say(text)}
+
+
+def _plain(argument: Argument) -> Any:
+    kind, value = argument.kind, argument.value
+    if value is None:
+        return None
+    if kind == "message":
+        return told(value)
+    if kind == "messages":
+        return [told(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return list(value) if isinstance(value, tuple) else value
+
+
+def read_told(document: Mapping[str, Any]) -> Text:
+    """The text that `told` made these values of; raises `ValueError` where they are none."""
+    if "id" not in document:
+        return str(document["text"])
+    return Message(str(document["id"]), tuple(_argument(name, of) for name, of in document["arguments"].items()))
+
+
+def _argument(name: str, of: Mapping[str, Any]) -> Argument:
+    ((kind, value),) = of.items()
+    known = next((one for one in KINDS if one == kind), None)
+    if known is None:
+        raise ValueError(f"no kind of argument: {kind!r}")
+    if value is not None and kind == "message":
+        value = read_told(value)
+    elif value is not None and kind == "messages":
+        value = tuple(map(read_told, value))
+    return Argument(name, known, tuple(value) if isinstance(value, list) else value)

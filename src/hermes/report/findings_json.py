@@ -1,0 +1,103 @@
+"""A finding as JSON values: the same for analysis, precision, migration and alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hermes.base.message import Text
+from hermes.base.say import told
+from hermes.model.finding import Action, Evidence, Finding, Gain, Loss, Moment
+from hermes.model.fit import Fit
+from hermes.model.leaf import Leaf, Risk
+from hermes.report.json_values import clear, finite, ms, text_of, texts
+
+
+def text_document(text: Text) -> dict[str, object]:
+    """A text: its English sentence, and of a message its identifier and its arguments."""
+    made: dict[str, object] = clear(told(text))
+    return made
+
+
+def text_documents(many: Iterable[Text]) -> list[dict[str, object]]:
+    """Each text."""
+    return [text_document(one) for one in many]
+
+
+def about_document(about: Leaf | Risk) -> dict[str, object]:
+    """The leaf or the risk; the other is null."""
+    leaf = isinstance(about, Leaf)
+    return {"leaf": about.value if leaf else None, "risk": None if leaf else about.value}
+
+
+def finding_document(row: Finding) -> dict[str, object]:
+    """A finding; of a loss also what its ranking says."""
+    return {
+        "code": text_of(row.code),
+        "state": row.state,
+        **about_document(row.about),
+        "message": text_document(row.message),
+        "where": {"ranks": list(row.ranks), "steps": list(row.steps), "lines": texts(row.lines)},
+        "blames": [{"kind": one.kind, "rank": one.rank, "name": text_of(one)} for one in row.blames],
+        "cost_ms": ms(row.cost_ns),
+        "gain": None if row.gain is None else gain_document(row.gain),
+        "confidence": finite(row.confidence),
+        "evidence": [_evidence(item) for item in row.evidence],
+        "actions": [_action(action) for action in row.actions],
+        "doubts": text_documents(row.doubts),
+        **(_loss(row) if isinstance(row, Loss) else {}),
+    }
+
+
+def gain_document(gain: Gain) -> dict[str, object]:
+    """A gain, in milliseconds per step."""
+    return {
+        "low": ms(gain.low_ns),
+        "high": ms(gain.high_ns),
+        "unit": "ms per step",
+        "basis": gain.basis,
+        "method": text_document(gain.method),
+    }
+
+
+def moment_document(at: Moment) -> dict[str, object]:
+    """A stretch of time of one rank."""
+    return {"rank": at.rank, "start_ns": at.start_ns, "ms": ms(at.dur_ns), "whole_step": at.whole}
+
+
+def _loss(row: Loss) -> dict[str, object]:
+    return {
+        "layer": row.layer,
+        "fault": None if row.fault is None else row.fault.value,
+        "share": finite(row.share),
+        "at": None if row.at is None else moment_document(row.at),
+        "moments": [moment_document(at) for at in row.moments],
+        "explained_by": texts(row.explained_by),
+    }
+
+
+def _evidence(item: Evidence) -> dict[str, object]:
+    return {
+        "what": text_document(item.what),
+        "value": finite(item.value),
+        "unit": text_of(item.unit),
+        "threshold": finite(item.threshold),
+        "where": text_of(item.where),
+        "at": None if item.at is None else moment_document(item.at),
+    }
+
+
+def _action(action: Action) -> dict[str, object]:
+    return {
+        "title": text_document(action.title),
+        "do": text_document(action.do),
+        "verify": text_document(action.verify),
+        "risk": text_document(action.risk),
+        "source": text_of(action.source),
+        "fit": fit_document(action.fit),
+    }
+
+
+def fit_document(fit: Fit) -> dict[str, object]:
+    """Which jobs advice fits: only the fields that ask for something."""
+    named = {name: getattr(fit, name) for name in Fit.__slots__}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items() if value}
