@@ -1,0 +1,243 @@
+"""Declarations, uses and both catalogues of messages agree: nothing is missing, unknown or unused."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes.base import say as saying
+from hermes.base.message import KINDS, Argument, Count, Message, Name, Ns, Ranks, declared, message, renamed, words
+from hermes.base.say import LANGUAGES, gaps, pieces, read_told, say, told
+
+SOURCE = Path(__file__).parent.parent / "src" / "hermes"
+CHINESE = re.compile("[\u4e00-\u9fff]")
+# Sentences of these stand in the program that trains, or are no sentences of ours.
+_APART = ("inside", "standin")
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    found = sorted(path for path in SOURCE.rglob("*.py") if not {*path.parts} & {*_APART})
+    return {path: ast.parse(path.read_text("utf-8")) for path in found}
+
+
+@cache
+def known() -> frozenset[str]:
+    """Every identifier that a module declares, and every word of a closed list."""
+    for path, tree in trees().items():
+        if any(_identifier(one) for one in ast.walk(tree)) or "Word)" in path.read_text("utf-8"):
+            importlib.import_module(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
+    return frozenset({*declared(), *words()})
+
+
+def _identifier(node: ast.AST) -> str:
+    """The identifier of a declaration; empty for all else."""
+    if isinstance(node, ast.FunctionDef):
+        for one in node.decorator_list:
+            if isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "message":
+                assert isinstance(one.args[0], ast.Constant)
+                return str(one.args[0].value)
+    return ""
+
+
+def entries(language: str) -> dict[str, tuple[str, ...]]:
+    """Identifier to its sentences: one, or one for each plural."""
+    return {
+        str(one.id if isinstance(one.id, str) else one.id[0]): (
+            (one.string,) if isinstance(one.string, str) else tuple(one.string)
+        )
+        for one in saying.catalogue(language)
+        if one.id
+    }
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_catalogue_has_a_sentence_for_each_message_and_no_other(language: str) -> None:
+    own = entries(language)
+    assert sorted(known() - own.keys()) == [], "declared, and not in the catalogue"
+    assert sorted(own.keys() - known()) == [], "in the catalogue, and declared nowhere"
+    assert [key for key, sentences in own.items() if not all(sentences)] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_sentence_has_gaps_for_the_arguments_that_are_declared_and_no_others(language: str) -> None:
+    known()
+    wrong = []
+    for key, about in declared().items():
+        for sentence in entries(language)[key]:
+            parts = saying._parsed(sentence)
+            bare = {part.name for part in parts if isinstance(part, saying._Gap)}
+            # A count may be left to a word, such as "one rank".
+            missing = about.kinds.keys() - gaps(sentence) - {"n"}
+            if missing or gaps(sentence) - about.kinds.keys() or bare & about.optional:
+                wrong.append((key, sorted(missing), sorted(gaps(sentence) - about.kinds.keys()), bare & about.optional))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_message_with_a_count_has_as_many_plurals_as_the_language(language: str) -> None:
+    known()
+    plurals = {"en": 2, "zh": 1}[language]
+    own = saying.catalogue(language)
+    wrong = [
+        str(one.id)
+        for one in own
+        if one.id
+        and not isinstance(one.id, str)
+        and (len(one.string) != plurals or "n" not in declared()[one.id[0]].kinds)
+    ]
+    counted = [key for key, about in declared().items() if "n" in about.kinds]
+    single = [str(one.id) for one in own if isinstance(one.id, str) and one.id in counted]
+    assert (wrong, single) == ([], [])
+
+
+def test_chinese_sentences_are_chinese() -> None:
+    own = entries("zh")
+    bare = [key for key, sentences in own.items() if not any(map(CHINESE.search, sentences))]
+    # What is only a name, a number, a sign or "rank" in English is so in Chinese too.
+    assert [key for key in bare if re.search("[a-z]{3}", re.sub(r"\{\w+\}|ranks?", "", entries("en")[key][0]))] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_catalogue_is_sorted_inside_its_sections(language: str) -> None:
+    text = (saying.CATALOGUE / f"{language}.po").read_text("utf-8")
+    sections = [re.findall(r'^msgid "(.+)"$', part, re.MULTILINE) for part in re.split(r"(?m)^# == .*$", text)]
+    assert [keys for keys in sections if keys != sorted(keys)] == []
+
+
+def test_every_declared_message_is_said_somewhere() -> None:
+    used = {name for tree in trees().values() for name in _names(tree)}
+    unused = [
+        f"{path.relative_to(SOURCE)}: {node.name}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and _identifier(node) and node.name not in used
+    ]
+    assert unused == []
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+def test_messages_are_made_by_their_declarations_alone() -> None:
+    """Whoever writes `Message(...)` by hand could name what nobody declares."""
+    by_hand = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path, tree in trees().items()
+        if path.parent.name != "base"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message"
+    ]
+    assert by_hand == []
+
+
+# What a message is -------------------------------------------------------------------------------------------------
+
+
+@message("test.waits")
+def waits(*, ranks: Ranks, wait: Ns, where: Name | None = None, why: Message | None = None) -> None:
+    """Only for the tests of this file."""
+
+
+@message("test.rows")
+def rows(*, n: Count) -> None:
+    """Only for the tests of this file."""
+
+
+def _forget() -> None:
+    from hermes.base import message as module
+
+    for key in [key for key in module._DECLARED if key.startswith("test.")]:
+        del module._DECLARED[key]
+
+
+_forget()
+SENTENCES = {"test.waits": "{ranks} wait {wait}[[ in {where}]][[: {why}]]", "test.rows": "{n} rows {{as they are}}"}
+
+
+@pytest.fixture
+def sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = saying.template
+    monkeypatch.setattr(
+        saying, "template", lambda text, language: SENTENCES.get(text.identifier) or original(text, language)
+    )
+
+
+@pytest.mark.usefixtures("sentences")
+def test_a_part_of_a_sentence_is_left_out_where_its_argument_is_absent() -> None:
+    assert say(waits(ranks=(0, 1, 2, 5), wait=41_000_000)) == "ranks 0 to 2 and 5 wait 41.0 ms"
+    assert say(waits(ranks=[3], wait=5, where="step")) == "rank 3 wait 5 ns in step"
+    assert say(waits(ranks=[3], wait=5, why=rows(n=1_200))) == "rank 3 wait 5 ns: 1,200 rows {as they are}"
+
+
+@pytest.mark.usefixtures("sentences")
+def test_names_are_told_apart_from_words_and_made_harmless() -> None:
+    said = pieces(waits(ranks=(0,), wait=1, where="a\x1b[31m\nb{wait}"))
+    assert [one.text for one in said if one.foreign] == ["a�[31m�b{wait}"]
+
+
+def test_str_is_no_sentence() -> None:
+    assert str(waits(ranks=(1, 0), wait=7)) == "test.waits(ranks=(0, 1), wait=7, where=None, why=None)"
+
+
+def test_what_is_not_in_a_catalogue_is_said_by_its_identifier() -> None:
+    assert say(rows(n=2)) == "test.rows n=2"
+
+
+def test_names_can_be_renamed_throughout() -> None:
+    inner = waits(ranks=(0,), wait=1, where="/tmp/cache/x")
+    turned = renamed(waits(ranks=(0,), wait=1, why=inner), lambda text: text.replace("/tmp/cache", "job"))
+    assert isinstance(turned, Message)
+    assert turned["why"]["where"] == "job/x"
+
+
+_VALUES = {
+    "ns": st.integers(), "bytes": st.integers(0), "count": st.integers(), "rank": st.integers(), "step": st.integers(),
+    "number": st.floats(allow_nan=False, allow_infinity=False), "share": st.floats(0, 1), "name": st.text(),
+    "ranks": st.lists(st.integers(0), unique=True).map(lambda found: tuple(sorted(found))),
+    "steps": st.lists(st.integers(0), unique=True).map(lambda found: tuple(sorted(found))),
+    "names": st.lists(st.text()).map(tuple),
+}  # fmt: skip
+
+
+def _argument(kind: str) -> st.SearchStrategy[Argument]:
+    return st.builds(Argument, st.just("of"), st.just(kind), st.none() | _VALUES[kind])
+
+
+_MESSAGES = st.recursive(
+    st.builds(
+        Message, st.just("test.any"), st.sampled_from(sorted(_VALUES)).flatmap(_argument).map(lambda one: (one,))
+    ),
+    lambda inner: st.builds(
+        Message,
+        st.just("test.any"),
+        st.builds(Argument, st.just("of"), st.just("message"), inner | st.text()).map(lambda one: (one,))
+        | st.builds(Argument, st.just("of"), st.just("messages"), st.lists(inner | st.text()).map(tuple)).map(
+            lambda one: (one,)
+        ),
+    ),
+    max_leaves=4,
+)
+
+
+@given(_MESSAGES)
+def test_a_message_comes_back_from_its_json_and_can_be_said(text: Message) -> None:
+    assert read_told(told(text)) == text
+    assert all(isinstance(say(text, language), str) for language in LANGUAGES)
+
+
+def test_there_is_a_strategy_for_every_kind() -> None:
+    assert {*_VALUES, "message", "messages"} == {*KINDS}
