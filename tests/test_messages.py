@@ -33,7 +33,7 @@ def trees() -> dict[Path, ast.Module]:
 def known() -> frozenset[str]:
     """Every identifier that a module declares, and every word of a closed list."""
     for path, tree in trees().items():
-        if any(_identifier(one) for one in ast.walk(tree)) or "Word)" in path.read_text("utf-8"):
+        if any(map(_declares, ast.walk(tree))) or "Word)" in path.read_text("utf-8"):
             importlib.import_module(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
     return frozenset({*declared(), *words()})
 
@@ -45,6 +45,16 @@ def _identifier(node: ast.AST) -> str:
             if isinstance(one, ast.Call) and isinstance(one.func, ast.Name) and one.func.id == "message":
                 assert isinstance(one.args[0], ast.Constant)
                 return str(one.args[0].value)
+    return ""
+
+
+def _declares(node: ast.AST) -> str:
+    """The name that a declaration gives a message; empty for all else."""
+    if isinstance(node, ast.FunctionDef):
+        return node.name if _identifier(node) else ""
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
+        function = node.value.func
+        return node.targets[0].id if isinstance(function, ast.Name) and function.id == "sentence" else ""
     return ""
 
 
@@ -116,17 +126,17 @@ def test_a_catalogue_is_sorted_inside_its_sections(language: str) -> None:
 def test_every_declared_message_is_said_somewhere() -> None:
     used = {name for tree in trees().values() for name in _names(tree)}
     unused = [
-        f"{path.relative_to(SOURCE)}: {node.name}"
+        f"{path.relative_to(SOURCE)}: {name}"
         for path, tree in trees().items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and _identifier(node) and node.name not in used
+        if (name := _declares(node)) and name not in used
     ]
     assert unused == []
 
 
 def _names(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node.id
         elif isinstance(node, ast.Attribute):
             yield node.attr

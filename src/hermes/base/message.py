@@ -6,12 +6,14 @@ Declare a message as a function whose signature names its arguments and their ty
     def straggler_waits(*, rank: Rank, wait: Ns) -> None:
         '''The other ranks wait for one that is slower.'''
 
-`straggler_waits(rank=5, wait=41_000_000)` is then a `Message`, and mypy checks each use. The sentences stand in
+`straggler_waits(rank=5, wait=41_000_000)` is then a `Message`, and mypy checks each use. A message without arguments is a
+constant: `NOTHING_READ = sentence("read.nothing")`. The sentences stand in
 `hermes/base/catalogue`, one file a language.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -136,6 +138,13 @@ def message(identifier: str) -> Callable[[Callable[P, None]], Callable[P, Messag
         return said
 
     return made
+
+
+def sentence(identifier: str) -> Message:
+    """Declare a message without arguments, and give it: `EVENTS = sentence("read.lost.events")`."""
+    module = sys._getframe(1).f_globals["__name__"]
+    _declare(Declared(identifier=identifier, kinds={}, optional=frozenset(), about="", module=module))
+    return Message(identifier)
 
 
 def _declare(one: Declared) -> None:
