@@ -67,7 +67,7 @@ class Inputs:
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir(parents=True)
             # Not in our own process: a large harness would lend its size to all that it measures.
-            command = [sys.executable, *maker, str(aside / below), *tail]
+            command = [sys.executable, "-I", *maker, str(aside / below), *tail]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             aside.rename(done)
         return done / below

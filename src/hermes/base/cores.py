@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from hermes.base.isolated import Worker
+
 T = TypeVar("T")
 
 
@@ -28,13 +30,59 @@ def beside() -> Executor:
 
 
 def processes(count: int, *, start: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()) -> Executor:
-    """So many processes; each calls `start` with these arguments first."""
+    """So many processes; each calls `start` with these arguments first. Functions and values must be picklable."""
+    if threading.active_count() > 1:
+        return _Apart(count, start, arguments)
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     # A fork shares what is loaded; beside other threads it is not safe.
-    context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "forkserver")
+    context = multiprocessing.get_context("fork")
     return ProcessPoolExecutor(count, mp_context=context, initializer=start, initargs=arguments)
+
+
+class _Apart(ThreadPoolExecutor):
+    """Interpreters of their own, each served by a thread. Those of `multiprocessing` import what the folder holds."""
+
+    def __init__(self, count: int, start: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+        super().__init__(count, "hermes-apart", initializer=self._begin, initargs=(start, arguments))
+        self._here = threading.local()
+        self._workers: list[Worker] = []
+
+    def _begin(self, start: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+        self._here.worker = Worker.started(os.environ)
+        self._workers.append(self._here.worker)
+        if start is not None:
+            self._call(start, arguments, {})
+
+    def _call(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        pipe = self._here.worker.pipe
+        pipe.send((_applied, (function, args, named)))
+        try:
+            said, value = pipe.recv()
+        except EOFError as died:
+            raise RuntimeError("a process that was given work died") from died
+        if said == "broken":
+            raise RuntimeError(f"in its process:\n{value}")
+        if said == "lost":
+            raise value
+        return value
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
+        """The result of a process that is free."""
+        return super().submit(self._call, function, args, named)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes, when their work is done."""
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        for worker in self._workers:
+            worker.pipe.close()
+            worker.process.wait()
+
+
+def _applied(given: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]) -> Any:
+    function, args, named = given
+    return function(*args, **named)
 
 
 class _Here(Executor):

@@ -7,27 +7,31 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
+
+from hermes.base.isolated import isolated
 
 LONGEST_S = 3600
 """How long an analysis may take: a raw capture is exported first, which takes minutes for each second recorded."""
 _LOG_BYTES = 65536
-_SCRIPT = "import os; os.setpriority(os.PRIO_PROCESS, 0, 19); from hermes.cli import command; command()"
 
 
 def analysis(folder: Path, out: Path) -> subprocess.Popen[bytes]:
     """`hermes analyze` of that capture into that folder, begun: the job's cores are the job's. Raises `OSError`."""
     out.mkdir(parents=True, exist_ok=True)
-    call = [sys.executable, "-c", _SCRIPT, "analyze", str(folder), "-o", str(out), "--format", "json"]
-    # The job's own PYTHONPATH may hold the boot, and its environment libkineto's: the analysis is no training.
+    call = isolated("hermes", "analyze", str(folder), "-o", str(out), "--format", "json")
+    # The job's environment may hold libkineto's: the analysis is no training.
     environment = {**os.environ, "HERMES_CAPTURE": "0"}
     with (out / "analysis.log").open("wb") as log:
         # A session of its own: what it has started ends with it, and an interrupt from the terminal is for the job.
-        return subprocess.Popen(
+        child = subprocess.Popen(
             call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment,
             start_new_session=True,
         )  # fmt: skip
+    with contextlib.suppress(OSError):
+        # At once: it has no threads yet, and those that it starts have its priority.
+        os.setpriority(os.PRIO_PROCESS, child.pid, 19)
+    return child
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:

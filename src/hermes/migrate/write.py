@@ -13,6 +13,8 @@ from hermes.base.errors import InputError
 from hermes.base.write_atomic import write_atomic
 from hermes.migrate.model import FileChange, TreeChange
 
+_RUN_NOTHING = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+"""What the tree's own configuration of git must not start."""
 _LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", ".hg", ".svn")
 
 
@@ -81,8 +83,8 @@ def in_place(change: TreeChange, *, force: bool) -> None:
 def _committed(folder: Path, change: TreeChange) -> None:
     try:
         told = subprocess.run(
-            ["git", "-C", str(folder), "status", "--porcelain", "--", "."], capture_output=True, text=True, timeout=60,
-            check=False,
+            ["git", *_RUN_NOTHING, "-C", str(folder), "status", "--porcelain", "--", "."], capture_output=True,
+            text=True, timeout=60, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as failed:
         raise InputError("git does not answer", where=str(folder), hint="-o OUT, or --force") from failed

@@ -5,8 +5,10 @@ Nothing but paths and measures travels. A node that is lost takes no rank with i
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from hermes.base.cores import cores
@@ -32,7 +34,8 @@ class Ray(Engine):
         self._ray: Any = ray
         self._ours = not ray.is_initialized()
         if self._ours:
-            self._join(address, jobs)
+            with _away():
+                self._join(address, jobs)
 
     def _join(self, address: str, jobs: int | None) -> None:
         # Ray sends usage statistics to its makers unless it is told not to.
@@ -61,7 +64,8 @@ class Ray(Engine):
         """Ranks in any order, on any node; a rank whose node is lost is done again."""
         ray = self._ray
         # The tries are ours to count, so that a rank that was lost can be named.
-        remote = ray.remote(num_cpus=1, max_retries=0)(called)
+        remote = ray.remote(num_cpus=1, max_retries=0)(_called)
+        here = str(Path.cwd())
         tries = dict.fromkeys(given, 0)
         left = sorted(given, reverse=True)
         most = _IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -71,7 +75,7 @@ class Ray(Engine):
             while left and len(at) < most:
                 rank = left.pop()
                 tries[rank] += 1
-                at[remote.remote(function, rank, given[rank])] = rank
+                at[remote.remote(here, function, rank, given[rank])] = rank
             ready, _ = ray.wait(list(at), num_returns=1)
             for one in ready:
                 rank = at.pop(one)
@@ -91,6 +95,24 @@ class Ray(Engine):
         """Leave the cluster; one that was started here ends."""
         if self._ours:
             self._ray.shutdown()
+
+
+def _called(folder: str, function: Callable[[Given], Made], rank: int, given: Given) -> Made | Lost:
+    """One call in the folder of who asks, where the node has it: paths may be relative to that."""
+    with contextlib.suppress(OSError):
+        os.chdir(folder)
+    return called(function, rank, given)
+
+
+@contextlib.contextmanager
+def _away() -> Iterator[None]:
+    """Elsewhere for a moment: Ray has its workers look for modules first where it was joined."""
+    here = Path.cwd()
+    os.chdir("/")
+    try:
+        yield
+    finally:
+        os.chdir(here)
 
 
 def _gone(rank: int, broken: Exception) -> HermesError:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from hermes.base.cores import cores
 from hermes.base.errors import HermesError
+from hermes.base.isolated import Worker
 from hermes.profiles.engines.engine import Engine, Given, Lost, Made
 
 _TRIES = 2
@@ -25,11 +24,18 @@ _BYTES_EACH = 1 << 30
 
 @dataclass(slots=True)
 class _Worker:
-    """One process, the end of the pipe to it, and the rank that it is at."""
+    """One process, and the rank that it is at."""
 
-    process: subprocess.Popen[bytes]
-    pipe: Connection
+    worker: Worker
     rank: int | None = None
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        return self.worker.process
+
+    @property
+    def pipe(self) -> Connection:
+        return self.worker.pipe
 
 
 class Processes(Engine):
@@ -71,7 +77,7 @@ class Processes(Engine):
     ) -> None:
         """Hand ranks that are left to processes that are free; start those that are missing."""
         while left and len(self._workers) < self._jobs and all(one.rank is not None for one in self._workers):
-            self._workers.append(_started(self.threads))
+            self._workers.append(_Worker(Worker.started(os.environ | {"POLARS_MAX_THREADS": str(self.threads)})))
             self._send(self._workers[-1], function, given, left, tries)
         for worker in self._workers:
             if left and worker.rank is None:
@@ -121,21 +127,6 @@ class Processes(Engine):
                 worker.process.kill()
             worker.process.wait()
         self._workers = []
-
-
-def _started(threads: int) -> _Worker:
-    """A new interpreter that finds the same modules as this one; polars takes so many threads of its own."""
-    here, there = Pipe()
-    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - as Python means the empty path
-    environment = os.environ | {"PYTHONPATH": paths, "POLARS_MAX_THREADS": str(threads)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hermes.profiles.engines.worker", str(there.fileno())],
-        env=environment,
-        pass_fds=[there.fileno()],
-        stdin=subprocess.DEVNULL,
-    )
-    there.close()
-    return _Worker(process=process, pipe=here)
 
 
 def _ended(worker: _Worker) -> str:

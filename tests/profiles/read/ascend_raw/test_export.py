@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,6 +60,22 @@ def test_the_framework_exports_what_it_left_raw(host: Host) -> None:
     assert "exported by torch_npu" in _messages(loaded)
     assert host.told == [f"{next(p.name for p in host.raw.iterdir() if p.is_dir())} is raw: torch_npu exports it first"]
     assert _states(host.raw) == before
+
+
+def test_modules_in_the_capture_and_in_the_folder_of_the_command_are_not_what_the_tool_imports(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.raw = Path(shutil.copytree(host.raw, tmp_path / "planted"))
+    here = tmp_path / "here"
+    here.mkdir()
+    for folder in (host.raw, here, *(one for one in host.raw.iterdir() if one.is_dir())):
+        for name in ("torch_npu", "pathlib", "shutil", "importlib", "sitecustomize"):
+            (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'a').write({str(folder)!r})")
+    monkeypatch.chdir(here)
+    # What many a PYTHONPATH ends in means the current folder.
+    path = tools(host.folder / "tools", host.export)["PYTHONPATH"]
+    assert host.with_tools(PYTHONPATH=f"{path}:").ranks[0].format == "ascend-text"
+    assert not (tmp_path / "mark").exists()
 
 
 def test_an_export_is_made_once(host: Host) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic
+from hermes.base.isolated import for_tools
 from hermes.base.processes import descendants
 from hermes.profiles.read.ascend.folder import RECORDS, Capture, captures
 from hermes.profiles.read.ascend.raw.tools import Tool, tool_for, what_to_run
@@ -110,12 +111,15 @@ def _copy(capture: Capture, root: Path, cache: Path) -> None:
 def _run(tool: Tool, root: Path, log: Path, environment: Mapping[str, str]) -> str:
     """Run the tool's calls; returns why they failed, or nothing."""
     path = os.pathsep.join(filter(None, (tool.path, environment.get("PATH", ""))))
-    given = {**environment, "PATH": path, "HERMES_CAPTURE": "0"}
+    given = {**for_tools(environment), "PATH": path, "HERMES_CAPTURE": "0"}
+    # The capture may hold anything, also what a tool of Python would import: it starts in a folder that is empty.
+    empty = root.parent / ".empty"
+    empty.mkdir(exist_ok=True)
     patience = _seconds(environment.get("HERMES_EXPORT_SECONDS", ""))
     for call in tool.calls:
         with log.open("ab") as out:
             child = subprocess.Popen(
-                [*_gently(), *call], cwd=root, env=given, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+                [*_gently(), *call], cwd=empty, env=given, stdin=subprocess.DEVNULL, stdout=out, stderr=out
             )
             try:
                 code = child.wait(patience)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.base.isolated import for_tools
 from hermes.profiles.read.ascend.folder import Capture, prof_folders
 
 _ANALYSE = "import sys; from {module}.profiler.profiler import analyse; analyse(sys.argv[1], max_process_number=1)"
@@ -101,8 +102,8 @@ def _has(python: str, module: str, environment: Mapping[str, str]) -> bool:
     """Whether that Python finds the module, without importing it."""
     try:
         done = subprocess.run(
-            [python, "-c", _HAS, module], env=dict(environment), stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=_LOOK_S, check=False,
+            [python, "-c", _HAS, module], env=for_tools(environment), cwd="/", stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=_LOOK_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return False

@@ -1,4 +1,4 @@
-"""A process that calls functions for ranks and sends back what they made, until its parent hangs up."""
+"""A process that calls functions and sends back what they made, until its parent hangs up; `isolated` starts it."""
 
 from __future__ import annotations
 
