@@ -254,10 +254,17 @@ def _schema(page: str) -> dict[str, object]:
                 properties[name] = {**whole(inner), **kind}  # type: ignore[dict-item]
         return {"type": ["object", "null"], "properties": properties, "required": sorted(properties)}
 
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "hermes.report/1"}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "hermes.report/1", "$defs": _DEFS}
     return {**head, **whole(""), "type": "object"}
 
 
+_DEFS = {
+    "message": {
+        "type": "object", "required": ["text"],
+        "properties": {"text": {"type": "string"}, "id": {"type": "string"}, "arguments": {"type": "object"}},
+        "dependentRequired": {"id": ["arguments"], "arguments": ["id"]}, "additionalProperties": False,
+    }
+}  # fmt: skip
 _JSON_TYPES = {"int": "integer", "number": "number", "text": "string", "true or false": "boolean",
                "boolean": "boolean", "object": "object", "list": "array"}  # fmt: skip
 
@@ -265,6 +272,8 @@ _JSON_TYPES = {"int": "integer", "number": "number", "text": "string", "true or 
 def _json_type(words: str) -> dict[str, object]:
     """A type of the page as one of JSON schema: `list of int or null`."""
     bare, _, null = words.partition(" or null")
+    if bare == "message":
+        return {"$ref": "#/$defs/message"}
     kind, _, inner = bare.partition(" of ")
     # A number that is not finite is null in JSON.
     none = ["null"] if null or words.endswith("or null") or kind == "number" else []

@@ -14,6 +14,7 @@ import pytest
 from hermes.cli.app import app
 from hermes.model.code_measures import CodeLine, NamedLine
 from hermes.model.declare import declared
+from hermes.model.fit import Fit
 from hermes.model.host_measures import HostSide
 from hermes.model.plan import Unprofiled
 from hermes.model.structure_measures import ExpertOperator
@@ -124,7 +125,9 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
         report = analyze(load([folder / name], Cache(folder / "cache")))
         step = Unprofiled(rank=0, steps=9, step_ns=8, captured_ns=9, calls=2, each_ns=0.5)
         small = replace(report.plan, minor=report.findings[:1], unprofiled=step)
-        report = replace(report, more=(*report.more, *CODE))
+        action = replace(report.findings[0].actions[0], fit=Fit(chips=("ascend",)))
+        first = replace(report.findings[0], actions=(action,))
+        report = replace(report, more=(*report.more, *CODE), findings=(first, *report.findings[1:]))
         there = {type(one) for one in report.more}
         # Of a measure that none of these jobs has, a row made of its declaration.
         absent = (about.row for about in declared().values() if about.row.__module__.startswith(_MORE))
@@ -161,7 +164,7 @@ def _any_value(hint: Any) -> Any:
 def _sections(where: str, value: object) -> dict[str, set[str]]:
     """The keys of every object in the document, by where it stands."""
     found: dict[str, set[str]] = {}
-    if isinstance(value, dict):
+    if isinstance(value, dict) and not set(value) <= {"id", "arguments", "text"}:  # a message is described once
         found[where] = set(value)
         for key, inner in value.items():
             _merge(found, _sections(f"{where}.{key}".lstrip("."), inner))

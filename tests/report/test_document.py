@@ -145,11 +145,11 @@ def test_a_finding_holds_its_gain_evidence_and_actions(real: Report) -> None:
         "low": 60.0,
         "high": 84.0,
         "unit": "ms per step",
-        "method": "median over ranks of the wait, minus the transfer time",
-        "replayed": False,
+        "basis": "bound",
+        "method": {"text": "median over ranks of the wait, minus the transfer time"},
     }
     assert set(_first(first, "evidence")) == {"what", "value", "unit", "threshold", "where", "at"}
-    assert set(_first(first, "actions")) == {"title", "do", "verify", "risk", "source"}
+    assert set(_first(first, "actions")) == {"title", "do", "verify", "risk", "source", "fit"}
 
 
 def test_what_is_no_number_is_null(hostile: Report) -> None:

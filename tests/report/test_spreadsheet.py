@@ -88,7 +88,7 @@ def test_it_is_in_chinese_too(generated: Report) -> None:
 
 
 def test_a_name_of_a_profile_is_text_and_no_formula(generated: Report) -> None:
-    hostile = replace(generated.findings[0], title="=1+1\x07")
+    hostile = replace(generated.findings[0], message="=1+1\x07")
     body = spreadsheet(replace(generated, findings=(hostile,)))
     with zipfile.ZipFile(io.BytesIO(body)) as file:
         text = file.read("xl/worksheets/sheet1.xml").decode()

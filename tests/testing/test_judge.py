@@ -57,7 +57,7 @@ def test_a_cause_where_none_is_to_be_told_is_wrong(report: Report) -> None:
 
 def test_the_measured_gain_is_looked_up_in_the_range_of_its_cause(report: Report) -> None:
     one = report.plan.actions[0]
-    inside = Measured(cause=_first(report), share=(one.share_low + one.share_high) / 2, source="")
+    inside = Measured(fault=_first(report), share=(one.share_low + one.share_high) / 2, source="")
     assert judge(report, _opinion(report, measured=inside)).holds_measured
     assert judge(report, _opinion(report, measured=replace(inside, share=0.99))).holds_measured is False
     assert judge(report, _opinion(report)).holds_measured is None

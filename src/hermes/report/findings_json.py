@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hermes.base.message import Text
 from hermes.base.say import told
 from hermes.model.finding import Action, Evidence, Finding, Gain, Loss, Moment
-from hermes.model.fit import Fit
+from hermes.model.fit import ANY, Fit
 from hermes.model.leaf import Leaf, Risk
 from hermes.report.json_values import clear, finite, ms, text_of, texts
 
@@ -97,7 +97,9 @@ def _action(action: Action) -> dict[str, object]:
     }
 
 
-def fit_document(fit: Fit) -> dict[str, object]:
-    """Which jobs advice fits: only the fields that ask for something."""
+def fit_document(fit: Fit) -> dict[str, object] | None:
+    """Which jobs advice fits; None for any job."""
+    if fit == ANY:
+        return None
     named = {name: getattr(fit, name) for name in Fit.__slots__}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in named.items() if value}
+    return {name: texts(value) if isinstance(value, tuple) else value for name, value in named.items()}

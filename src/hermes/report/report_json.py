@@ -6,7 +6,7 @@ import json
 import re
 
 from hermes.model.report import Report
-from hermes.report.findings_json import finding_document
+from hermes.report.findings_json import finding_document, text_document
 from hermes.report.json_values import clear
 from hermes.report.json_values import maybe as _maybe
 from hermes.report.json_values import text_of as _text
@@ -47,18 +47,18 @@ def document(report: Report) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "tool": {"name": "hermes", "version": _text(report.version)},
+        "inputs": _inputs(report),
+        "coverage": _coverage(report),
+        "findings": [finding_document(row) for row in report.findings],
         "title": _text(report.title),
         "verdict": {
             "bound": _text(report.verdict.bound),
-            "sentence": _text(report.verdict.sentence),
+            "message": text_document(report.verdict.sentence),
             "rank": report.verdict.rank,
             "step": report.verdict.step,
         },
-        "inputs": _inputs(report),
-        "coverage": _coverage(report),
         **measured,
         "plan": plan_block(report.plan),
-        "findings": [finding_document(row) for row in report.findings],
         "diagnostics": [clear(note.document()) for note in report.diagnostics],
     }
 

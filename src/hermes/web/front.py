@@ -19,7 +19,7 @@ from hermes.inside.wire.rundir import JOB_FILE
 from hermes.report import components, palette
 from hermes.web import perfetto
 from hermes.web.answers import KINDS, answer, refusal, spelt
-from hermes.web.documents import Ask, columns_of, listed_page, told_page
+from hermes.web.documents import Ask, columns_of, listed_page, told, told_page
 from hermes.web.guard import Guard, Keys
 from hermes.web.study import Study
 
@@ -209,10 +209,21 @@ def _state(study: Study) -> dict[str, object]:
 
 
 def _file(name: str) -> Response:
-    body = static().get(name)
+    body = _messages(name) if name.startswith("messages.") else static().get(name)
     if body is None:
         raise InputError("there is no such file", where=name)
     return Response(body, media_type=KINDS[PurePosixPath(name).suffix])
+
+
+@cache
+def _messages(name: str) -> bytes | None:
+    """The sentences of a language; reading them needs a library."""
+    language = name.removeprefix("messages.").removesuffix(".json")
+    if language not in components.LANGUAGES:
+        return None
+    from hermes.report.messages_json import templates
+
+    return told(templates(language))
 
 
 @cache

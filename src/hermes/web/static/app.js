@@ -5,6 +5,7 @@ import { ask, doc, open, titles, to } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { clean, clip, duration } from "./format.js";
 import { learn, load, turn } from "./language.js";
+import { said } from "./say.js";
 import { current, t } from "./translate.js";
 
 /** @type {[string, string, () => Promise<{render: (main: HTMLElement) => void | Promise<void>}>][]} */
@@ -192,7 +193,7 @@ function near(text) {
   const seen = doc().coverage.ranks_seen;
   const number = /^(?:rank\s*|r\s*|卡\s*)?(\d+)$/.exec(text)?.[1];
   const ranks = (number ? seen.filter((rank) => String(rank).startsWith(number)) : text.startsWith("rank") ? seen : []).slice(0, 8);
-  const findings = doc().findings.map((one) => ({ kind: one.code, name: one.title, href: `/#${one.code}` }));
+  const findings = doc().findings.map((one) => ({ kind: one.code, name: said(one.message), href: `/#${one.code}` }));
   const fits = (/** @type {Hit} */ one) => text.split(/\s+/).every((word) => `${one.kind} ${one.name}`.toLowerCase().includes(word));
   return [
     ...ranks.map((rank) => ({ kind: t("kind.rank"), name: `rank ${rank}`, href: to("/ranks", { rank }) })),

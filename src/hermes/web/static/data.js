@@ -132,8 +132,11 @@ export function withHeld(all) {
   return typical(all).map((row) => ({ ...row, held: held.size ? held.get(row.rank) ?? 0 : null }));
 }
 
-/** Ranks that a finding blames. */
-export const blamedRanks = () => new Set(doc().findings.flatMap((one) => one.blames).map((text) => /^rank (\d+)$/.exec(text)?.[1]).filter(Boolean).map(Number));
+/** Ranks that a finding lays its time at. @param {Row} finding @returns {number[]} */
+export const blamedBy = (finding) => finding.blames.filter((/** @type {Row} */ one) => one.kind === "rank").map((/** @type {Row} */ one) => one.rank);
+
+/** Ranks that findings blame. */
+export const blamedRanks = () => new Set(doc().findings.flatMap(blamedBy));
 
 /** The rank whose tables are shown first. */
 export function chiefRank() {

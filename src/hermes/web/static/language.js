@@ -1,5 +1,6 @@
 // The language of the pages: English or Chinese, as the browser has it until it is turned.
 
+import { speakMessages } from "./say.js";
 import { teach } from "./sentences.js";
 import { current, speak } from "./translate.js";
 
@@ -10,9 +11,20 @@ const LANGUAGES = ["en", "zh"];
 /** @type {Promise<Record<string, string>> | undefined} */
 let sentences;
 
+/** By language, each asked for once. @type {Map<string, Promise<Record<string, string>>>} */
+const messages = new Map();
+
+/** @param {string} language */
+function messagesOf(language) {
+  const asked = messages.get(language) ?? fetch(`/static/messages.${language}.json`).then((answer) => answer.json());
+  messages.set(language, asked);
+  return asked;
+}
+
 /** @param {string} language */
 async function use(language) {
-  // The analysis speaks English; in other languages its sentences are asked for once.
+  speakMessages(await messagesOf(language), language);
+  // What is no message yet is English; in other languages its sentences are asked for once.
   if (language === "zh") teach(await (sentences ??= fetch("/static/sentences.json").then((answer) => answer.json())));
   else teach({});
   const place = LANGUAGES.indexOf(language);

@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { bandwidth, bytes, clean, clip, duration, number, percent, runs, since } from "./format.js";
+import { said } from "./say.js";
 import { told } from "./sentences.js";
 import { has, t } from "./translate.js";
 import { plain } from "./kernels.js";
@@ -28,6 +29,9 @@ let origin = /** @type {string | number | null} */ (null);
 /** Moments are told from here on. @param {string | number | null} first */
 export const setOrigin = (first) => { origin = first; };
 
+/** Whether a value is what Hermes says: a message, or a sentence that is none yet. @param {object} value @returns {value is import("./say.js").Text} */
+const isText = (value) => "text" in value && Object.keys(value).every((key) => key === "id" || key === "arguments" || key === "text");
+
 /** @param {string} name */
 export function title(name) {
   if (has(`col.${name}`)) return t(`col.${name}`);
@@ -43,6 +47,7 @@ export function text(name, value) {
   if (value === null || value === undefined) return null;
   if (value instanceof Written) return value.note ? `${value.text} ${value.note}` : value.text;
   if (Array.isArray(value)) return list(name, value);
+  if (isText(value)) return clean(said(value));
   if (typeof value === "object") return Object.entries(value).map(([key, one]) => `${title(key)} ${text(key, one) ?? "–"}`).join(", ");
   if ((name === "verdict" || name === "component") && has(`${name}.${value}`)) return t(`${name}.${value}`);
   if (typeof value === "boolean") return value ? t("yes") : t("no");

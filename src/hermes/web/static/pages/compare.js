@@ -4,6 +4,7 @@ import { ask, once, param, to } from "../data.js";
 import { PARTS, legend, stack } from "../charts.js";
 import { h } from "../dom.js";
 import { clean, clip, duration, ns, percent } from "../format.js";
+import { spoken } from "../say.js";
 import { table } from "../table.js";
 import { t } from "../translate.js";
 import { copied, empty, heading, picker, section } from "./parts.js";
@@ -110,7 +111,7 @@ function findings(rows) {
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("compare.state")), h("th", { scope: "col" }, t("compare.finding")), ["before", "after", "change"].map((name) => h("th", { scope: "col", class: "n" }, t(`compare.${name}`))))),
     h("tbody", {}, rows.map((row) => h("tr", {},
       h("td", {}, h("span", { class: `state ${row.state}` }, t(`state.${row.state}`))),
-      h("th", { scope: "row" }, row.state === "went" ? h("code", {}, row.code) : h("a", { href: `/#${row.code}` }, h("code", {}, row.code)), " ", clip(clean(row.title), 400)),
+      h("th", { scope: "row" }, row.state === "went" ? h("code", {}, row.code) : h("a", { href: `/#${row.code}` }, h("code", {}, row.code)), " ", spoken(row.message)),
       [row.before_ms, row.after_ms].map((value) => h("td", { class: "n" }, duration(ns(value)) ?? "–")), h("td", { class: "n" }, signed(row.change_ms))))));
 }
 

@@ -2,8 +2,9 @@
 
 import { h, s } from "../dom.js";
 import { clean, clip, duration, percent, runs } from "../format.js";
-import { blamedRanks, doc, param, timelineAt, withHeld } from "../data.js";
+import { blamedBy, blamedRanks, doc, param, timelineAt, withHeld } from "../data.js";
 import { partsOf, stack } from "../charts.js";
+import { spoken } from "../say.js";
 import { told } from "../sentences.js";
 import { colour, key } from "../table.js";
 import { t } from "../translate.js";
@@ -53,7 +54,7 @@ function causes(all) {
   const top = doc().findings.filter((one) => one.state === "stable").slice(0, CAUSES);
   if (!top.length) return null;
   return h("ol", { class: "causes", "aria-label": t("glance.causes") }, top.map((one) => h("li", {},
-    h("h2", { class: "cause" }, key(one.layer === "communication" ? "comm" : one.layer), h("a", { href: `/#${one.code}` }, clip(clean(one.title), 200))),
+    h("h2", { class: "cause" }, key(one.layer === "communication" ? "comm" : one.layer), h("a", { href: `/#${one.code}` }, spoken(one.message))),
     h("p", { class: "meta" }, who(one)),
     since(one, all),
     h("p", {}, h("b", {}, span(one.gain)), ` ${t(won())}`))));
@@ -61,9 +62,9 @@ function causes(all) {
 
 /** Who is behind it, and where it shows. @param {Row} one */
 function who(one) {
-  const blamed = one.blames.map((/** @type {string} */ text) => /^rank (\d+)$/.exec(text)?.[1]).filter(Boolean);
+  const blamed = blamedBy(one);
   if (blamed.length) return t("glance.blamed", { rank: blamed.slice(0, 4).join(", ") });
-  return doc().coverage.ranks_seen.length > 1 && one.ranks.length === doc().coverage.ranks_seen.length ? t("glance.all", { count: one.ranks.length }) : t("glance.ranks", { ranks: runs(one.ranks, t("to")) });
+  return doc().coverage.ranks_seen.length > 1 && one.where.ranks.length === doc().coverage.ranks_seen.length ? t("glance.all", { count: one.where.ranks.length }) : t("glance.ranks", { ranks: runs(one.where.ranks, t("to")) });
 }
 
 /** @type {Record<string, keyof Split & string>} */

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { bytes, clean, clip, duration, percent, runs } from "../format.js";
 import { doc, rowsOf, splits, timelineAt, to, typical } from "../data.js";
 import { PARTS, legend, partsOf, stack } from "../charts.js";
-import { told } from "../sentences.js";
+import { said, spoken } from "../say.js";
 import { key, table } from "../table.js";
 import { current, t } from "../translate.js";
 import { span, glance, won } from "./glance.js";
@@ -54,15 +54,15 @@ function warning(document) {
 
 /** @param {Document} document */
 function verdict(document) {
-  const { bound, sentence, rank, step } = document.verdict;
+  const { bound, message, rank, step } = document.verdict;
   const kind = KINDS[bound] ?? "free";
   const next = document.plan.actions[0];
   const place = [rank === null ? null : `rank ${rank}`, step === null ? null : `${t("step")} ${step}`].filter(Boolean).join(", ");
   return h(
     "section", { class: `verdict ${kind}` },
     h("p", { class: "bound" }, h("span", { class: `key ${kind}`, "aria-hidden": "true" }), t(`bound.${bound}`), place ? h("span", { class: "where" }, place) : null),
-    h("h1", {}, clean(sentence)),
-    next ? h("p", { class: "next" }, h("strong", {}, t("overview.next")), " ", h("a", { href: `/#${next.codes[0]}` }, clean(next.title)), ` · ${next.gain.low ? span(next.gain) : gain(next)}`) : null,
+    h("h1", {}, spoken(message)),
+    next ? h("p", { class: "next" }, h("strong", {}, t("overview.next")), " ", h("a", { href: `/#${next.codes[0]}` }, spoken(next.title)), ` · ${next.gain.low ? span(next.gain) : gain(next)}`) : null,
   );
 }
 
@@ -75,7 +75,7 @@ function plan(/** @type {Document} */ document) {
     h("p", { class: "about" }, t("overview.noise", { noise: duration(noise.ms * 1e6) })),
     actions.length
       ? h("ol", { class: "actions plan" }, actions.slice(0, ACTIONS).map((/** @type {Row} */ one) => h("li", {},
-        h("strong", {}, clean(one.title)), ` · ${one.gain.low ? span(one.gain) : gain(one)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""}${one.effort ? ` · ${clean(one.effort)}` : ""}`,
+        h("strong", {}, spoken(one.title)), ` · ${one.gain.low ? span(one.gain) : gain(one)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""}${one.effort ? ` · ${clean(one.effort)}` : ""}`,
         one.after ? copied(one.after) : null)))
       : h("p", { class: "none" }, t("overview.no_findings")),
     together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: [...new Set([together.low_ms, together.high_ms].map((ms) => duration(ms * 1e6)))].join(" – "), share: percent(together.share) })) : null,
@@ -141,20 +141,23 @@ function finding(one, at) {
       h("div", {}, h("span", {}, `${duration(one.cost_ms * 1e6)} · ${percent(one.share)}`), h("span", { class: "small" }, t("overview.cost"))),
       h("div", {}, confidence(one.confidence), h("span", { class: "small" }, t("confidence")))),
     h("div", {},
-      h("h3", {}, key(one.layer === "communication" ? "comm" : one.layer), clip(clean(one.title), 600)),
-      h("p", { class: "meta" }, h("code", {}, one.code), ` · ${t(`layer.${one.layer}`)} · ${clean(one.cause)} · rank ${runs(one.ranks, t("to"))}`, one.blames.length ? ` · ${t("blames")} ${one.blames.slice(0, 6).map(clean).join(", ")}` : ""),
-      one.lines.length ? h("p", { class: "meta" }, `${t("at_line")} `, h("code", {}, one.lines.map(clean).join(", "))) : null,
+      h("h3", {}, key(one.layer === "communication" ? "comm" : one.layer), spoken(one.message)),
+      h("p", { class: "meta" }, h("code", {}, one.code), ` · ${t(`layer.${one.layer}`)} · `, aboutOf(one), ` · rank ${runs(one.where.ranks, t("to"))}`, one.blames.length ? ` · ${t("blames")} ${one.blames.slice(0, 6).map((/** @type {Row} */ blame) => clean(blame.name)).join(", ")}` : ""),
+      one.where.lines.length ? h("p", { class: "meta" }, `${t("at_line")} `, h("code", {}, one.where.lines.map(clean).join(", "))) : null,
       places.length ? h("p", {}, h("a", { class: "openit", href: timelineAt(places[0]) }, t("open_timeline"))) : null,
       places.length > 1 ? onRanks(places) : null,
-      h("ol", { class: "actions" }, one.actions.slice(0, 3).map((/** @type {Row} */ action) => h("li", {}, h("strong", {}, clean(action.title)), " ", clean(action.do),
-        h("dl", { class: "facts" }, [["verify", action.verify], ["risk", action.risk], ["source", action.source]].flatMap(([name, text]) => (text ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, clean(text))] : [])))))),
+      h("ol", { class: "actions" }, one.actions.slice(0, 3).map((/** @type {Row} */ action) => h("li", {}, h("strong", {}, spoken(action.title)), " ", spoken(action.do),
+        h("dl", { class: "facts" }, [["verify", action.verify], ["risk", action.risk], ["source", action.source]].flatMap(([name, text]) => (text ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, typeof text === "string" ? clean(text) : spoken(text))] : [])))))),
       h("details", {}, h("summary", {}, t("evidence", { count: one.evidence.length })),
         h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `${document_id(one, at)}: ${t("evidence", { count: one.evidence.length })}` }, h("table", { class: "evidence" },
           h("thead", {}, h("tr", {}, ["what", "value", "limit", "where"].map((name) => h("th", { scope: "col", class: name === "value" || name === "limit" ? "n" : "" }, t(`evidence.${name}`))), h("th", { scope: "col" }, h("span", { class: "unseen" }, t("open_timeline"))))),
-          h("tbody", {}, one.evidence.map((/** @type {Row} */ item) => h("tr", {}, h("th", { scope: "row" }, clip(clean(item.what), 600)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600)), h("td", {}, item.at ? toMoment(placeAt(item.at, one), item.what) : null)))))),
-        h("p", { class: "about" }, clean(one.gain.method)))),
+          h("tbody", {}, one.evidence.map((/** @type {Row} */ item) => h("tr", {}, h("th", { scope: "row" }, spoken(item.what)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600)), h("td", {}, item.at ? toMoment(placeAt(item.at, one), said(item.what)) : null)))))),
+        h("p", { class: "about" }, spoken(one.gain.method)))),
   );
 }
+
+/** What it is about: the fault that its rule names, else its leaf or risk. @param {Row} one */
+const aboutOf = (one) => spoken({ id: one.fault ? `fault.${one.fault}` : one.leaf ? `leaf.${one.leaf}` : `risk.${one.risk}`, text: "" });
 
 /** @param {Row} one @param {number} at */
 const document_id = (one, at) => (doc().findings.findIndex((other) => other.code === one.code) === at ? one.code : `${one.code}-${at}`);
@@ -178,7 +181,7 @@ export function value(amount, unit) {
 const placesOf = (one) => one.moments.map((/** @type {Row} */ at) => placeAt(at, one));
 
 /** @param {Row} at @param {Row} one */
-const placeAt = (at, one) => ({ rank: at.rank, others: one.moments.map((/** @type {Row} */ other) => other.rank), at: at.start_ns, dur: at.ms * 1e6, name: `${one.code} ${one.title}` });
+const placeAt = (at, one) => ({ rank: at.rank, others: one.moments.map((/** @type {Row} */ other) => other.rank), at: at.start_ns, dur: at.ms * 1e6, name: `${one.code} ${said(one.message)}` });
 
 /** @param {import("../data.js").Row[]} places */
 function onRanks(places) {
@@ -187,7 +190,7 @@ function onRanks(places) {
 }
 
 /** @param {Row} place @param {string} what */
-const toMoment = (place, what) => h("a", { href: timelineAt(place), title: t("open_timeline"), "aria-label": `${t("open_timeline")}: ${clip(told(clean(what)), 100)}` }, "⇥");
+const toMoment = (place, what) => h("a", { href: timelineAt(place), title: t("open_timeline"), "aria-label": `${t("open_timeline")}: ${clip(clean(what), 100)}` }, "⇥");
 
 /** @param {Document} document */
 function coverage(document) {
