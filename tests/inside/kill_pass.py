@@ -21,6 +21,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.inside.launch.conftest import beside
+
 from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job, jobs, shared_memory
@@ -81,7 +83,7 @@ def one_round(folder: Path, victim: str, dice: random.Random) -> list[str]:
     own = {"HERMES_RUN_DIR": str(folder / "jobs"), "HERMES_SHM_DIR": str(folder / "shm"), "PYTHONPATH": source}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HERMES_", "RANK", "WORLD"))}
     environment = kept | own
-    watcher = subprocess.Popen(
+    job = subprocess.Popen(
         [sys.executable, "-c", HERMES, "run", "--preset", "ksigma", "--", sys.executable, "job.py"], cwd=folder,
         env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
@@ -95,17 +97,18 @@ def one_round(folder: Path, victim: str, dice: random.Random) -> list[str]:
             )  # fmt: skip
         time.sleep(dice.random() * 2.5)
         launcher = _parent(ranks[0])
+        watchers = [*beside("hermes.inside.launch.companion", folder), *beside("hermes.jobs.beside", folder)]
         meant = {
-            "rank": [dice.choice(ranks)], "watcher": [watcher.pid], "launcher": [launcher], "ranks": ranks,
-            "all": [watcher.pid, launcher, *ranks],
+            "rank": [dice.choice(ranks)], "watcher": watchers, "launcher": [launcher], "ranks": ranks,
+            "all": [*watchers, launcher, *ranks],
         }[victim]  # fmt: skip
         dice.shuffle(meant)
         found = _kill(folder, meant, ranks)
-        for pid in [*ranks, launcher, watcher.pid]:
+        for pid in [*ranks, launcher]:
             _end(pid)
     finally:
-        _end(watcher.pid)
-        watcher.wait()
+        _end(job.pid)
+        job.wait()
         if asker is not None:
             asker.kill()
             asker.wait()

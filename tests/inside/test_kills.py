@@ -14,7 +14,8 @@ import sys
 
 import pytest
 from tests.inside.conftest import Column, Place
-from tests.inside.test_profile import HERMES, begin, below, stop
+from tests.inside.launch.conftest import beside
+from tests.inside.test_profile import HERMES, begin, stop
 from tests.patience import PATIENCE_S, until
 
 from hermes.inside.wire.ring import LATE_NS
@@ -150,7 +151,7 @@ def test_when_a_rank_is_killed_the_job_ends_as_it_does_without_us(place: Place, 
     assert all("Signal 9 (SIGKILL)" in error for error in errors)
     (job,) = place.jobs()
     _little_is_lost(place, column, job, "ours")
-    assert list(place.memory.iterdir()) == []
+    until(lambda: not list(place.memory.iterdir()), PATIENCE_S)
 
 
 @pytest.mark.usefixtures("with_torch")
@@ -159,24 +160,24 @@ def test_a_job_outlives_its_watcher_and_the_next_run_cleans_up_after_all_were_ki
     place: Place, column: Column
 ) -> None:
     watched = _launch(place, "ours", sys.executable, "-c", HERMES, "run", "--")
-    launcher = 0
+    ranks: dict[int, int] = {}
     try:
         ranks = until(lambda: _ranks(place, "ours"), PATIENCE_S)
-        (launcher,) = below(watched.pid)[:1]
-        watched.kill()
-        watched.wait()
+        for pid in beside("hermes.inside.launch.companion", place.root):
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not beside("hermes.jobs.beside", place.root), PATIENCE_S)
         (job,) = place.jobs()
         before = progress(job)
         until(lambda: all(progress(job)[rank][0] > before[rank][0] + 50 for rank in (0, 1)))
     finally:
-        for pid in filter(None, (*ranks.values(), launcher)):
+        for pid in (*ranks.values(), watched.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         stop(watched)
     assert len(list(place.memory.iterdir())) == 3
     after = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", "pass")
     assert "hermes: run directory: " in after.communicate(timeout=PATIENCE_S)[1]
-    assert list(place.memory.iterdir()) == []
+    until(lambda: not list(place.memory.iterdir()), PATIENCE_S)
     _little_is_lost(place, column, job, "ours")
 
 
@@ -206,7 +207,7 @@ os.waitpid(pid, 0)
     rank = int(path.name.split("-")[2])
     try:
         os.kill(int((place.folder / "launcher").read_text()), signal.SIGKILL)
-        assert watched.wait(PATIENCE_S) == 137
+        assert watched.wait(PATIENCE_S) == -9
         before = path.stat().st_size
         until(lambda: path.stat().st_size > before + 50)
     finally:
@@ -214,6 +215,6 @@ os.waitpid(pid, 0)
         stop(watched)
     after = begin(place, sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", "pass")
     after.communicate(timeout=PATIENCE_S)
-    assert list(place.memory.iterdir()) == []
+    until(lambda: not list(place.memory.iterdir()), PATIENCE_S)
     (job,) = [job for job in place.jobs() if any(job.folder.glob("steps-*"))]
     _only_the_latest_are_lost(column(job.log_path(0), "step"), path.stat().st_size)

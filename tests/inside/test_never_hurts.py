@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.inside.conftest import Column, Place
+from tests.inside.launch.conftest import beside
 from tests.inside.test_monitor import loop
 from tests.inside.test_profile import HERMES
 from tests.patience import PATIENCE_S, until
@@ -75,7 +76,7 @@ def test_a_run_directory_that_cannot_be_made_changes_no_exit_code(place: Place) 
 
 
 def test_a_clock_that_is_set_back_changes_nothing(place: Place, column: Column) -> None:
-    """By a day, in the job, the watcher and the supervisor, a quarter of a second after each began."""
+    """By a day, in the job, a quarter of a second after it began."""
     (place.folder / "clock").mkdir()
     (place.folder / "clock" / "sitecustomize.py").write_text(
         textwrap.dedent("""
@@ -99,21 +100,13 @@ def test_a_watcher_that_is_killed_changes_nothing_and_is_told(place: Place, colu
         [sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", script], cwd=place.folder,
         env=place.environment, text=True, stderr=subprocess.PIPE,
     )  # fmt: skip
-    watcher = int(until(lambda: _watcher_of(process.pid), PATIENCE_S))
+    (watcher,) = until(lambda: beside("hermes.jobs.beside", place.root), PATIENCE_S)
     os.kill(watcher, signal.SIGKILL)
     _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 7
     assert "the watcher has ended (-9), the job goes on" in said
     (job,) = place.jobs()
     assert column(job.log_path(0), "step") == list(range(1, 3000))
-
-
-def _watcher_of(pid: int) -> int:
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            if b"hermes.cli.run" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return int(child)
-    return 0
 
 
 def test_what_a_step_is_is_said_and_a_job_without_one_is_told_what_to_write(place: Place) -> None:

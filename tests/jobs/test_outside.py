@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.jobs.live_job import LiveJob
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 from hermes.base.errors import InputError
 from hermes.inside.wire import process
@@ -213,6 +213,8 @@ def test_a_run_removes_what_is_kept_no_longer(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    # It is done beside the job, which is over at once.
+    until(lambda: len(list((tmp_path / "jobs").iterdir())) == 1, PATIENCE_S)
     (kept,) = (tmp_path / "jobs").iterdir()
     assert kept.name.startswith("new-")
 

@@ -11,6 +11,11 @@ from typing import NoReturn
 
 def main() -> None:
     """Run `hermes`; prints a `HermesError` as a message and exits 2."""
+    if sys.argv[1:2] == ["run"]:
+        from hermes.inside.launch import begin
+
+        # It becomes the command, and comes back only where a word is wrong or help is asked for.
+        begin.main(sys.argv[2:])
     from hermes.base.errors import HermesError
     from hermes.cli.app import app
 

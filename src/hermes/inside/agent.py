@@ -286,7 +286,7 @@ class Agent:
             # What the log lacks is still in the ring: whoever comes next tries again.
             return
         self._joined.ring.path.unlink(missing_ok=True)
-        if job.owner[0] == os.getpid():
+        if job.owner[0] == os.getpid() and "HERMES_JOB" not in self._environment:
             remove_memory(job)
 
     def _forking(self) -> None:

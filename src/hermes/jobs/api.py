@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from hermes.jobs import captures as captures
     from hermes.jobs import change_alarm_thresholds as change_alarm_thresholds
     from hermes.jobs import fitting as fitting
-    from hermes.jobs import launch as launch
     from hermes.jobs import metrics as metrics
     from hermes.jobs.alarms_in_step_log import Detection as Detection
     from hermes.jobs.alarms_in_step_log import Explained as Explained
@@ -83,7 +82,6 @@ _HOMES = {
     "fitting": "hermes.jobs.fitting",
     "follow": "hermes.jobs.captures",
     "latest": "hermes.jobs.captures",
-    "launch": "hermes.jobs.launch",
     "metrics": "hermes.jobs.metrics",
     "logged": "hermes.jobs.history",
     "progress": "hermes.jobs.captures",

@@ -62,7 +62,7 @@ class Watcher:
     """Looks at one job whenever it is called. Of several watchers of a job the first acts, the others look on."""
 
     def __init__(
-        self, job: Job, *, preset: str, environment: Mapping[str, str], capture: bool, say: Callable[[str], None],
+        self, job: Job, *, preset: str, environment: Mapping[str, str], capture: bool, say: Callable[[str], object],
         policy: Policy | None = None, wish: Wish | None = None, acts: bool = True,
         noted: Callable[[Mapping[str, object]], None] | None = None,
     ) -> None:  # fmt: skip

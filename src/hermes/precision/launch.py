@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -11,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import hermes.inside.record
 from hermes.base.errors import InputError
-from hermes.inside.record.layout import OPTIONS_VARIABLE, SNAPSHOT_VARIABLE
+from hermes.inside.record.launched import environment as environment
 from hermes.inside.record.options import Options, OptionsError, of_config
 
-_RECORD = Path(hermes.inside.record.__file__).parent
 _LARGEST_CONFIG = 10_000_000
 
 
@@ -77,21 +74,6 @@ def prepare(out: Path, limit_bytes: int) -> str:
             "tensors stop before the disk is full"
         )
     return ""
-
-
-def environment(given: Mapping[str, str], *, record: Mapping[str, Any] | None, snapshot: Path | None) -> dict[str, str]:
-    """The environment of a command that records itself."""
-    found = dict(given)
-    boot = str(_RECORD / "boot")
-    found["PYTHONPATH"] = os.pathsep.join([boot, *filter(None, [given.get("PYTHONPATH", "")])])
-    found["HERMES_HOME"] = str(_RECORD.parents[2])
-    for name in (OPTIONS_VARIABLE, SNAPSHOT_VARIABLE, "HERMES_RECORD_PROCESS", "HERMES_SNAPSHOT_PROCESS"):
-        found.pop(name, None)
-    if record is not None:
-        found[OPTIONS_VARIABLE] = json.dumps({**record, "out": str(Path(record["out"]).resolve())})
-    if snapshot is not None:
-        found[SNAPSHOT_VARIABLE] = str(snapshot.resolve())
-    return found
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> int:

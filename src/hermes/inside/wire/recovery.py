@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hermes.inside.wire import process
@@ -18,8 +18,15 @@ from hermes.inside.wire.rundir import _GRACE_S, _RING, _SEGMENT, JOB_FILE, Job, 
 from hermes.inside.wire.steplog import LogWriter, last_index
 
 
-def recover(job: Job, *, of: int | None = None) -> int:
-    """Write what dead ranks (or that one) left in their rings and not in their logs into these; how many records."""
+def _nothing(_rank: int, _count: int) -> None:
+    """Nobody asks."""
+
+
+def recover(job: Job, *, of: int | None = None, lost: Callable[[int, int], object] = _nothing) -> int:
+    """Write what dead ranks (or that one) left in their rings and not in their logs into these; how many records.
+
+    `lost` is told the rank and how many records are in neither: its disk was slower than its steps.
+    """
     saved = 0
     for rank, _, path in rings(job):
         if of is not None and rank != of:
@@ -30,14 +37,19 @@ def recover(job: Job, *, of: int | None = None) -> int:
             continue
         if not reader.alive:
             with contextlib.suppress(LiveError, OSError):
-                saved += _recover_ring(job.log_path(rank), reader)
+                count, missing = _recover_ring(job.log_path(rank), reader)
+                saved += count
+                if missing:
+                    lost(rank, missing)
         reader.close()
     return saved
 
 
-def _recover_ring(log: Path, reader: RingReader) -> int:
+def _recover_ring(log: Path, reader: RingReader) -> tuple[int, int]:
+    """How many records were written into the log, and how many between it and the ring are lost."""
     known = last_index(log)
     rows = [row for row in reader.new() if row[0] > known]
+    missing = rows[0][0] - known - 1 if rows else 0
     if rows:
         # Who follows the rank writes the log too: only one of us gets it.
         writer = LogWriter(log, reader.about)
@@ -45,7 +57,7 @@ def _recover_ring(log: Path, reader: RingReader) -> int:
             writer.append(b"".join(pack(*row[:-1]) for row in rows if row[0] > last_index(log)))
         finally:
             writer.close()
-    return len(rows)
+    return len(rows), missing
 
 
 def remove_memory(job: Job) -> None:

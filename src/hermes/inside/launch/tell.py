@@ -1,0 +1,35 @@
+"""Lines on stderr that wait for nobody: no full pipe and no stopped terminal holds the job or what is beside it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+_LONGEST = 4000
+"""Bytes of a line: a pipe that is writable at all has room for 4096 (pipe(7))."""
+
+
+def tell(text: str) -> bool:
+    """Say that, without control characters; False when stderr takes nothing now. Never raises, never waits."""
+    return write(f"hermes: {text}".encode("utf-8", "backslashreplace"))
+
+
+def write(line: bytes) -> bool:
+    """One line on stderr, cut where it is too long; False when stderr takes nothing now."""
+    clean = "".join(one if one.isprintable() else " " for one in line.decode("utf-8", "replace"))
+    raw = clean.encode("utf-8", "replace")[:_LONGEST] + b"\n"
+    try:
+        # A terminal may stop who writes from the background: not for a line of ours.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        try:
+            ready = select.poll()
+            ready.register(2, select.POLLOUT)
+            if not ready.poll(0):
+                return False
+            os.write(2, raw)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    except OSError:
+        return True
+    return True
