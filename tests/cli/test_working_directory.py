@@ -111,11 +111,7 @@ def words_for(command: click.Command, out: Path) -> list[str]:
 
 
 # Its watcher still starts where the job starts.
-WATCHES = pytest.mark.xfail(reason="the watcher of `hermes run` is not isolated yet", strict=False)
-ALL = [
-    pytest.param(name, command, id="-".join(name), marks=WATCHES if name == ("run",) else ())
-    for name, command in commands(app)
-]
+ALL = [pytest.param(name, command, id="-".join(name)) for name, command in commands(app)]
 
 
 @pytest.mark.slow
