@@ -1,8 +1,7 @@
 """Who is right: computes a recorded operator again in float64 on the CPU, and says how far off either side was.
 
 The operator's name, arguments and inputs come from the recording. Torch runs in a process of its own: Hermes itself
-does
-not need it. Each side is computed from its own inputs, so that a difference that came in is not held against it.
+does not need it. Each side is computed from its own inputs, so that a difference that came in is not held against it.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,41 +31,7 @@ from hermes.precision.verdict import first_of
 
 _NAME = re.compile(r"aten\.[A-Za-z_0-9]{1,80}\.[A-Za-z_0-9]{1,80}")
 _SECONDS = 600
-_WORKER = r"""
-import json, sys
-import torch
-asked = json.load(open(sys.argv[1]))
-def tensor(one):
-    raw = bytearray(open(one["file"], "rb").read())
-    flat = torch.frombuffer(raw, dtype=torch.float64) if one["count"] else torch.zeros(0)
-    found = flat.reshape(one["shape"])
-    kind = getattr(torch, one["dtype"])
-    return found if kind.is_floating_point else found.to(kind)
-values = [tensor(one) for one in asked["inputs"]]
-def argument(one):
-    if isinstance(one, str) and one.startswith("@"):
-        return values[int(one[1:])]
-    if isinstance(one, str) and one.startswith("torch."):
-        kind = getattr(torch, one[6:], None)
-        if isinstance(kind, torch.dtype):
-            return torch.float64 if kind.is_floating_point else kind
-        return kind
-    if isinstance(one, list):
-        return [argument(part) for part in one]
-    if one in ("inf", "-inf", "nan"):
-        return float(one)
-    return one
-_, name, overload = asked["operator"].split(".")
-args, named = list(asked["args"]), {}
-if args and isinstance(args[-1], dict):
-    named = {key: argument(value) for key, value in args.pop().items() if key not in ("device", "pin_memory", "layout")}
-found = getattr(getattr(torch.ops.aten, name), overload)(*[argument(one) for one in args], **named)
-found = [found] if isinstance(found, torch.Tensor) else [one for one in found if isinstance(one, torch.Tensor)]
-for at, one in enumerate(found):
-    with open(f"{sys.argv[2]}.{at}", "wb") as out:
-        out.write(one.to(torch.float64).contiguous().reshape(-1).numpy().tobytes())
-print(len(found))
-"""
+_WORKER = Path(__file__).with_name("compute_operator.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +128,7 @@ def _side(name: str, step: Step, op: Op, files: Files, python: str) -> Side:
 
 
 def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: str) -> list[Any]:
-    inputs = []
+    inputs, paths = [], []
     for at, number in enumerate(op.inputs):
         flat = files.flat(step, number)
         if flat is None:
@@ -172,17 +138,28 @@ def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: str)
         value = step.values[number]
         path = folder / f"input{at}"
         path.write_bytes(numbers(*flat).tobytes())
-        inputs.append({"file": str(path), "shape": list(value.shape), "dtype": value.dtype, "count": value.count})
-    asked = folder / "asked.json"
-    asked.write_text(json.dumps({"operator": op.name, "args": op.args or [], "inputs": inputs}))
-    command = [python, "-c", _WORKER, str(asked), str(folder / "out")]
+        inputs.append({"shape": list(value.shape), "dtype": value.dtype})
+        paths.append(str(path))
+    elements = sum(step.values[number].count for number in op.outputs)
+    asked = {"operator": op.name, "args": op.args or [], "inputs": inputs, "elements": elements}
+    command = [python, "-I", str(_WORKER), json.dumps(asked), *paths]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, cwd="/"
+        )
     except (OSError, subprocess.TimeoutExpired) as broken:
         raise InputError(f"cannot be computed: {broken}", where=op.name) from broken
+    head, _, body = done.stdout.partition(b"\n")
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise InputError(
-            f"cannot be computed again: {last[:200]}", where=op.name, hint="--python names a Python that has torch"
+            f"cannot be computed again: {_reason(done)}", where=op.name, hint="--python names a Python that has torch"
         )
-    return [np.frombuffer((folder / f"out.{at}").read_bytes(), np.float64) for at in range(int(done.stdout))]
+    ends = np.cumsum([0, *json.loads(head)])
+    return [np.frombuffer(body, np.float64)[begin:end] for begin, end in pairwise(ends)]
+
+
+def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
+    if done.returncode < 0:
+        return f"it was ended by signal {-done.returncode}"
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return (lines or ["no reason given"])[-1][:200]

@@ -1,0 +1,143 @@
+"""Computes one operator of torch that a recording names, in a process of its own that can open nothing any more.
+
+A script of a Python that has torch, and Hermes perhaps not: it takes the request and the files of the inputs as
+arguments, and writes how many elements each result has, then the elements as float64. A recording comes from others:
+what it names must be an operator that computes new tensors out of tensors and plain words, by the schema that torch
+declares. Where nothing is left to open and memory and time are bounded, a flaw of such an operator reaches nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import resource
+import site
+import sys
+from pathlib import Path
+from typing import Any
+
+MEMORY_BYTES = 2 << 30
+"""Beside what torch has taken, and 16 times the inputs and the recorded results."""
+SECONDS = 600
+_TYPES = {
+    "Tensor", "List[Tensor]", "Optional[Tensor]", "List[Optional[Tensor]]", "int", "float", "bool", "number",
+    "Optional[int]", "Optional[float]", "Optional[bool]", "Optional[number]", "List[int]", "List[float]", "List[bool]",
+    "List[number]", "Optional[List[int]]", "Optional[List[float]]", "Optional[Generator]",
+}  # fmt: skip
+_RESULTS = {"Tensor", "List[Tensor]"}
+_WORDS = {
+    "approximate", "driver", "equation", "indexing", "interpolation", "mode", "norm", "ord", "padding", "reduce",
+    "rounding_mode", "side", "UPLO",
+}  # fmt: skip
+"""Names of arguments that are words: the only texts that an operator may take."""
+_PLACES = ("device", "pin_memory", "layout")
+"""Where a result lies: left out, it lies in plain memory."""
+
+
+def refusal(schema: Any, tags: Any) -> str:
+    """Why an operator is not computed, by its schema; empty where it is."""
+    if schema.is_mutable or any(one.alias_info and one.alias_info.is_write for one in schema.arguments):
+        return "it writes into what it is given"
+    if any("nondeterministic" in str(tag) for tag in tags):
+        return "it draws random numbers"
+    for one in schema.arguments:
+        if one.name in _PLACES:
+            continue
+        text = str(one.type) in ("str", "Optional[str]")
+        if not (one.name in _WORDS if text else str(one.type) in _TYPES):
+            return f"it takes {one.name}, which is {one.type}"
+    if not schema.returns or any(str(one.type) not in _RESULTS for one in schema.returns):
+        return "it returns something else than tensors"
+    return ""
+
+
+def find(torch: Any, asked: str) -> Any:
+    """The operator of a name, or the one that gives the same in new tensors (`add_` is `add`). Raises `ValueError`."""
+    _, name, overload = asked.split(".")
+    why = f"torch has no operator {asked}"
+    for spelt in (name, name[:-1] if name.endswith("_") else ""):
+        packet = getattr(torch.ops.aten, spelt, None) if spelt and not spelt.startswith("__") else None
+        found = getattr(packet, overload, None) if overload in getattr(packet, "overloads", list)() else None
+        if found is None:
+            continue
+        refused = refusal(found._schema, found.tags)
+        if not refused:
+            return found
+        why = f"{asked} is not computed: {refused}"
+    raise ValueError(why)
+
+
+def _tensor(torch: Any, one: dict[str, Any], path: str) -> Any:
+    kind = getattr(torch, one["dtype"], None)
+    if not isinstance(kind, torch.dtype):
+        raise ValueError(f"{one['dtype']} is no type of torch")
+    raw = bytearray(Path(path).read_bytes())
+    flat = torch.frombuffer(raw, dtype=torch.float64) if raw else torch.zeros(0, dtype=torch.float64)
+    found = flat.reshape(one["shape"])
+    return found if kind.is_floating_point else found.to(kind)
+
+
+def _argument(torch: Any, one: Any, values: list[Any]) -> Any:
+    if isinstance(one, list):
+        return [_argument(torch, part, values) for part in one]
+    if not isinstance(one, str):
+        return one
+    if one.startswith("@"):
+        return values[int(one[1:])]
+    if one.startswith("torch."):
+        kind = getattr(torch, one[6:], None)
+        if not isinstance(kind, (torch.dtype, torch.memory_format, torch.layout)):
+            raise ValueError(f"{one[:60]} is no type of torch")
+        return torch.float64 if isinstance(kind, torch.dtype) and kind.is_floating_point else kind
+    return float(one) if one in ("inf", "-inf", "nan") else one
+
+
+def close_in(size: int) -> None:
+    """From here on nothing is opened, no file grows, no process starts. Root may start one: it can open nothing.
+
+    Torch must have loaded what it loads late.
+    """
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = {
+        resource.RLIMIT_AS: taken + MEMORY_BYTES + 16 * size, resource.RLIMIT_CPU: SECONDS, resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_CORE: 0, resource.RLIMIT_NPROC: 0, resource.RLIMIT_NOFILE: 0,
+    }  # fmt: skip
+    for what, most in limits.items():
+        resource.setrlimit(what, (most, most))
+
+
+def _load(torch: Any) -> None:
+    """Have torch load what it loads at its first product, factorization, convolution and transform."""
+    one = torch.eye(4, dtype=torch.float64)
+    torch.linalg.inv(one @ one)
+    torch.nn.functional.conv2d(one.reshape(1, 1, 4, 4), one[:2, :2].reshape(1, 1, 2, 2))
+    torch.fft.fft(one)
+
+
+def main(asked_text: str, *paths: str) -> None:
+    """Compute what is asked, and write the results to the standard output."""
+    sys.path.append(site.getusersitepackages())
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    asked = json.loads(asked_text)
+    operator = find(torch, asked["operator"])
+    values = [_tensor(torch, one, path) for one, path in zip(asked["inputs"], paths, strict=True)]
+    _load(torch)
+    close_in(8 * (asked["elements"] + sum(one.numel() for one in values)))
+    args, named = list(asked["args"]), {}
+    if args and isinstance(args[-1], dict):
+        named = {name: _argument(torch, one, values) for name, one in args.pop().items() if name not in _PLACES}
+    found = operator(*[_argument(torch, one, values) for one in args], **named)
+    found = [one for one in (found if isinstance(found, (list, tuple)) else [found]) if isinstance(one, torch.Tensor)]
+    # More than was recorded is not compared, and not handed over.
+    counts = [one.numel() for one in found]
+    if sum(counts) > 2 * asked["elements"] + 1024:
+        raise ValueError(f"it gives {sum(counts)} elements, and {asked['elements']} were recorded")
+    sys.stdout.buffer.write(json.dumps(counts).encode() + b"\n")
+    for one in found:
+        sys.stdout.buffer.write(one.to(torch.float64).contiguous().reshape(-1).numpy().tobytes())
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
