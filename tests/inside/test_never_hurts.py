@@ -21,7 +21,7 @@ from tests.inside.test_profile import HERMES
 from tests.patience import PATIENCE_S, until
 
 from hermes.inside.wire.control import Control
-from hermes.inside.wire.recovery import clean
+from hermes.inside.wire.recovery import clean, recover
 from hermes.inside.wire.rundir import running
 
 SEVEN = """import sys, time
@@ -151,10 +151,16 @@ _FROZEN = """
 """
 
 
-def test_a_disk_that_freezes_stops_no_step_and_what_it_misses_is_counted(place: Place) -> None:
+def test_a_disk_that_freezes_stops_no_step_and_what_it_misses_is_counted(place: Place, column: Column) -> None:
     done = place.python(_FROZEN.format(first=""))
     assert done.stdout == "True False\n", done.stderr
     assert "the disk is slower than the steps" in done.stderr
+    # The ring has the latest; those that neither it nor the log has are counted.
+    (lost,) = map(int, re.findall(r"hermes: (\d+) records are lost", done.stderr))
+    (job,) = place.jobs()
+    written = len(column(job.log_path(0), "step"))
+    assert lost == 5999 - written - 1024
+    assert recover(job) == 1024
 
 
 def test_a_disk_that_is_frozen_from_the_start_holds_the_first_step_for_a_moment_only(place: Place) -> None:

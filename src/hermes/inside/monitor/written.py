@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hermes.inside.wire.beside import Beside
 from hermes.inside.wire.record import SIZE
+from hermes.inside.wire.ring import CAPACITY
 from hermes.inside.wire.steplog import LogWriter
 
 MOST = 4 << 20
@@ -61,7 +62,12 @@ class Written:
 
     def close(self, patience_s: float) -> bool:
         """Write what waits and close the log; False when the disk did not take it in that time."""
-        if not self.settled(patience_s):
+        settled = self.settled(patience_s)
+        # The latest stay in the ring, and are written by whoever comes next; those before them are nowhere else.
+        lost = self.dropped if settled else max(self.dropped + self._bytes // SIZE - CAPACITY, 0)
+        if lost:
+            self._say(f"{lost} records are lost: the disk of the step log was too slow")
+        if not settled:
             return False
         self._log.close()
         return not self.dropped and not self._failed
