@@ -135,6 +135,10 @@ def _looked_over(folder: Path, environment: dict[str, str]) -> list[str]:
     run = [sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", "pass"]
     done = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     found = [] if done.returncode == 0 else [f"the next run ended with {done.returncode}: {done.stderr[-300:]}"]
+    end = time.monotonic() + 60
+    # It is cleaned beside the next run, which is over at once.
+    while list(shared_memory(environment).iterdir()) and time.monotonic() < end:
+        time.sleep(0.05)
     found += [f"{path.name} is left" for path in shared_memory(environment).iterdir()]
     (job,) = [job for job in jobs(folder / "jobs") if any(job.folder.glob("steps-*"))] or [None]
     if job is None:
