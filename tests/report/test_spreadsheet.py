@@ -48,9 +48,9 @@ def test_findings_come_first_with_their_cost_and_what_to_do(
 ) -> None:
     assert list(book)[:2] == ["Findings", "Actions"]
     head, *rows = book["Findings"]
-    assert head[:3] == ["Code", "Finding", "Cost (ms)"]
+    assert head[:3] == ["Code", "Finding", "Cost per step (ms)"]
     assert [(row[0], float(row[2])) for row in rows] == [(one.code, one.cost_ns / 1e6) for one in generated.findings]
-    assert all(row[head.index("What to do")] for row, one in zip(rows, generated.findings, strict=True) if one.actions)
+    assert all(row[head.index("Do")] for row, one in zip(rows, generated.findings, strict=True) if one.actions)
 
 
 def test_every_list_of_the_json_report_has_its_rows(book: dict[str, list[list[str]]], generated: Report) -> None:
@@ -84,7 +84,7 @@ def test_names_of_sheets_are_as_a_spreadsheet_allows_them(book: dict[str, list[l
 def test_it_is_in_chinese_too(generated: Report) -> None:
     found = sheets(spreadsheet(generated, "zh"))
     assert list(found)[:3] == ["发现", "对策", "步"]
-    assert found["发现"][0][:3] == ["代码", "发现", "损失 (ms)"]
+    assert found["发现"][0][:3] == ["代码", "发现", "每步损失 (ms)"]
 
 
 def test_a_name_of_a_profile_is_text_and_no_formula(generated: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import io
 import os
 import sys
 import threading
@@ -15,10 +16,13 @@ from hermes.base.say import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import TextIO
 
+    from hermes.model.document import Document
     from hermes.profiles.api import Engine, Loaded
     from hermes.store.cache import Cache
 
+_FILE_WIDTH = 120
 _M_ARENA_MAX = -8
 """The number of `mallopt(3)` for how many arenas there are."""
 
@@ -29,6 +33,64 @@ def show_error(error: HermesError) -> None:
     for label, text in (("where", error.where), ("lost", error.lost), ("what to do", error.hint)):
         if text:
             print(f"  {label + ':':<12}{plain(say(text))}", file=sys.stderr)
+
+
+def show_document(
+    document: Document, form: str, lang: str | None, out: Path | None = None, *, whole: bool = False
+) -> None:
+    """Print a document, or write it into a file: `text`, `json`, `html` or `xlsx`, in the reader's language.
+
+    `whole` leaves nothing out of the text. Raises `HermesError` where the file cannot be written.
+    """
+    from hermes.report.chinese import language
+
+    spoken = lang or language()
+    if form == "text" and out is None:
+        _draw(document, None, spoken, whole=whole)
+        return
+    content = _file(document, form, spoken, whole=whole)
+    if out is None:
+        if form == "xlsx" and sys.stdout.isatty():
+            raise InputError("a spreadsheet is no text for a terminal", where="--format xlsx", hint="add -o FILE")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+        return
+    try:
+        out.write_bytes(content)
+    except OSError as refused:
+        raise HermesError(
+            f"the file cannot be written ({refused.strerror})", where=str(out), hint="give -o another file"
+        ) from refused
+
+
+def _file(document: Document, form: str, language: str, *, whole: bool) -> bytes:
+    """A face of the document as the content of a file."""
+    if form == "json":
+        from hermes.report.document_json import document_json
+
+        return document_json(document).encode()
+    if form == "html":
+        from hermes.report.document_html import document_html
+
+        return document_html(document, language).encode()
+    if form == "xlsx":
+        from hermes.report.document_sheet import document_sheets
+
+        return document_sheets(document, language)
+    drawn = io.StringIO()
+    _draw(document, drawn, language, whole=whole)
+    return drawn.getvalue().encode()
+
+
+def _draw(document: Document, file: TextIO | None, language: str, *, whole: bool) -> None:
+    from rich.console import Console
+
+    from hermes.report.document_text import render_document
+    from hermes.report.told import teller
+
+    console = Console(file=file, width=None if file is None else _FILE_WIDTH)
+    render_document(document, console, tell=teller(language), whole=whole)
 
 
 def plain(text: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from hermes.base.message import Message
 from hermes.report.format import (
     NOT_MEASURED,
     clip,
-    counted,
     duration,
     fraction,
     microseconds,
@@ -18,6 +18,7 @@ from hermes.report.format import (
     short_groups,
     size,
 )
+from hermes.report.labels import rows_left
 
 LIMIT = 200
 """Rows of a table that the page is written with."""
@@ -73,6 +74,7 @@ class Table:
     headings: tuple[Heading, ...]
     rows: tuple[tuple[Cell, ...], ...]
     more: int
+    file: str = "report.json"
 
     @property
     def written(self) -> tuple[tuple[Cell, ...], ...]:
@@ -80,18 +82,17 @@ class Table:
         return self.rows[:LIMIT]
 
     @property
-    def rest(self) -> str:
-        """What the page is not written with, in words."""
-        return _rest(self.more + len(self.rows) - len(self.written))
+    def rest(self) -> Message | None:
+        """What the page is not written with."""
+        return self._left(self.more + len(self.rows) - len(self.written))
 
     @property
-    def beyond(self) -> str:
-        """What the page's script does not have either, in words."""
-        return _rest(self.more)
+    def beyond(self) -> Message | None:
+        """What the page's script does not have either."""
+        return self._left(self.more)
 
-
-def _rest(rows: int) -> str:
-    return f"{counted(rows, 'more row')} in report.json" if rows else ""
+    def _left(self, rows: int) -> Message | None:
+        return rows_left(n=rows, file=self.file or None) if rows else None
 
 
 def table(key: str, title: str, about: str, columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:

@@ -17,7 +17,7 @@ _TRANSLATIONS = _ASSETS / "translations"
 _CATALOGUE = "english_chinese.json"
 _SENTENCES = "sentences.json"
 # The report's own modules: `data.js` stands where the app has one that asks its server.
-_OWN = ("data.js", "report.js")
+_OWN = ("data.js", "document.js", "report.js", "shell.js")
 
 LANGUAGES = ("en", "zh")
 
@@ -66,9 +66,9 @@ def declared_words() -> dict[str, list[str]]:
 
 
 @cache
-def script() -> str:
-    """The report's script: its modules and those it shares, in one scope each, without their comments."""
-    return bundled("report.js", {**{name: body.decode() for name, body in files().items()}, **_own()})
+def script(entry: str = "report.js") -> str:
+    """The script of a page of one file: its modules and those it shares, in one scope each, without their comments."""
+    return bundled(entry, {**{name: body.decode() for name, body in files().items()}, **_own()})
 
 
 @cache
@@ -78,9 +78,9 @@ def style() -> str:
 
 
 @cache
-def words(language: str = "en") -> dict[str, str]:
-    """The words that the report's script may say, by their keys in the catalogue."""
-    keys, prefixes = said(script())
+def words(language: str = "en", entry: str = "report.js") -> dict[str, str]:
+    """The words that the script may say, by their keys in the catalogue."""
+    keys, prefixes = said(script(entry))
     place = LANGUAGES.index(language)
     return {
         key: both[place]

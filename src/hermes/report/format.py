@@ -47,11 +47,15 @@ def clip(text: str, limit: int) -> str:
 
 def between(low_ns: int, high_ns: int) -> str:
     """A range of times: `60.0 to 80.0 ms`, the unit named once where both share it."""
+    low, high = between_parts(low_ns, high_ns)
+    return high if low == high or duration(low_ns) == high else f"{low} to {high}"
+
+
+def between_parts(low_ns: int, high_ns: int) -> tuple[str, str]:
+    """The ends of a range of times: `60.0` and `80.0 ms`."""
     low, high = duration(low_ns), duration(high_ns)
-    if low == high:
-        return low
     same_unit = low.partition(" ")[2] == high.partition(" ")[2]
-    return f"{low.partition(' ')[0] if same_unit else low} to {high}"
+    return low.partition(" ")[0] if same_unit else low, high
 
 
 def microseconds(ns: int | None) -> str:

@@ -15,6 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from hermes.base.message import Message, Text
+from hermes.model.finding import Finding
 from hermes.model.report import Report
 from hermes.report import (
     cells,
@@ -23,11 +24,13 @@ from hermes.report import (
     comm_text,
     components,
     format,
+    labels,
     palette,
     plan_words,
     shape,
     table_columns,
 )
+from hermes.report.findings_sheet import subject
 from hermes.report.inlined import inlined
 from hermes.report.told import teller
 
@@ -52,6 +55,7 @@ _GAPS_FIRST = 6
 _ACTIONS_FIRST = 12
 _NOTES_FIRST = 5
 _LINES = 40
+_BLAMES = 8
 
 
 def render_html(report: Report, language: str = "en") -> str:
@@ -59,7 +63,7 @@ def render_html(report: Report, language: str = "en") -> str:
 
     Every text of the report is escaped; the page's policy forbids all but its own script.
     """
-    css = Markup(palette.style() + components.style() + _asset("report.css"))
+    css = Markup(palette.style() + components.style() + asset("report.css"))
     script = Markup(components.script())
     degraded = [note for note in report.diagnostics if note.level == "degraded"]
     every = table_columns.tables(report)
@@ -74,14 +78,13 @@ def render_html(report: Report, language: str = "en") -> str:
         report=report,
         css=css,
         script=script,
-        policy=_policy(css, script),
+        policy=policy(css, script),
         gaps=shape.coverage_sentences(report.coverage),
         degraded=degraded,
         gaps_first=_GAPS_FIRST,
         actions_first=_ACTIONS_FIRST,
         notes_first=_NOTES_FIRST,
         bound=_BOUNDS.get(report.verdict.bound, "free"),
-        layers=_LAYERS,
         anchors=_anchors(report),
         place=shape.place(report.verdict.rank, report.verdict.step),
         data=Markup(inlined(report, held, split, path, language)),
@@ -123,7 +126,7 @@ def _anchors(report: Report) -> list[str]:
     return [code if codes.index(code) == at else "" for at, code in enumerate(codes)]
 
 
-def _policy(css: str, script: str) -> str:
+def policy(css: str, script: str) -> str:
     """The Content-Security-Policy: nothing but this very style and this very script; no network at all."""
     return (
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; img-src data:; "
@@ -135,22 +138,29 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file of the pages."""
     return (files("hermes.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
 def template() -> Template:
     """The compiled template; who has time to spare before the report is there may call this first."""
-    environment = Environment(
-        loader=FunctionLoader(_asset),
+    return environment().get_template(_TEMPLATE)
+
+
+@cache
+def environment() -> Environment:
+    """What templates are made with: all they write is escaped, and messages are said in the page's language."""
+    made = Environment(
+        loader=FunctionLoader(asset),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_shown,
     )
-    environment.filters.update(
+    made.filters.update(
         duration=format.duration,
         fraction=format.fraction,
         number=format.number,
@@ -159,11 +169,23 @@ def template() -> Template:
         listing=format.listing,
         whole=format.numbers,
         clip=_clip,
+        said=_said,
     )
-    environment.globals.update(
+    made.globals.update(
         between=format.between,
-        counted=format.counted,
+        label=labels.label,
+        gain_words=labels.gain_words,
+        sure=labels.sure,
+        on_ranks=labels.on_ranks,
+        on_steps=labels.on_steps,
+        blames=_blames,
+        explained_by=labels.explained_by,
+        more=labels.more,
+        foot=labels.this_page,
+        subject=subject,
+        layers=_LAYERS,
         text_limit=cells.NAME_LIMIT,
+        counted=format.counted,
         lines=_lines,
         unprofiled_sentence=plan_words.unprofiled_sentence,
         beyond_words=plan_words.beyond_words,
@@ -173,7 +195,13 @@ def template() -> Template:
         together_sentence=plan_words.together_sentence,
         who_words=plan_words.who_words,
     )
-    return environment.get_template(_TEMPLATE)
+    return made
+
+
+def _blames(finding: Finding) -> Message:
+    left = len(finding.blames) - _BLAMES
+    more = labels.also_blames(n=left) if left > 0 else None
+    return labels.blames(names=[format.clip(one, 120) for one in finding.blames[:_BLAMES]], more=more)
 
 
 def _lines(text: str) -> Markup:
@@ -187,6 +215,13 @@ def _shown(context: Context, value: object) -> object:
     if isinstance(value, Message):
         value = context["tell"](value)
     return format.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+@pass_context
+def _said(context: Context, text: Text, limit: int) -> str:
+    """A text of ours in the page's language; what is no message yet by its pattern."""
+    said: str = context["tell"](text)
+    return format.clip(said, limit)
 
 
 @pass_context

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hermes.base.say import say
 from hermes.model.compute_measures import ChipUsed, OperatorCost
 from hermes.model.report import Report
 from hermes.report import chinese, components
@@ -16,7 +17,7 @@ from hermes.report.json_values import row_document
 from hermes.report.measures_json import blocks
 
 # Nothing of JSON's own needs these three; a line separator is no line break in a script.
-_ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 _OPERATORS = 500
 _OF_ROOFLINE = ("operator", "shapes", "flops", "bytes", "tflops", "total_ms", "bound")
 
@@ -32,7 +33,7 @@ def inlined(report: Report, tables: Sequence[Table], split: StepChart, path: Ste
         "language": language,
         "words": components.words(language),
         "written": LIMIT,
-        "tables": {table.key: _table(table, tell, name) for table in tables},
+        "tables": {table.key: table_data(table, tell, name, language) for table in tables},
         "charts": {"split": _chart(split, tell), "path-chart": _chart(path, tell)},
         "document": {
             "compute": _compute(report),
@@ -40,17 +41,18 @@ def inlined(report: Report, tables: Sequence[Table], split: StepChart, path: Ste
             "rank_matrix": blocks(report)["rank_matrix"] if "rank_matrix" in keys else None,
         },
     }
-    return json.dumps(held, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPED)
+    return json.dumps(held, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(ESCAPED)
 
 
-def _table(table: Table, tell: Tell, name: Tell) -> dict[str, object]:
+def table_data(table: Table, tell: Tell, name: Tell, language: str) -> dict[str, object]:
+    """A table as the script of a page draws it."""
     return {
         "columns": [
             [tell(heading.title), heading.unit, _kind(heading.words, [row[at] for row in table.rows])]
             for at, heading in enumerate(table.headings)
         ],
         "rows": [[_cell(cell, tell, name) for cell in row] for row in table.rows],
-        "about": " ".join(filter(None, (tell(table.about), tell(f"{table.beyond}.") if table.beyond else ""))),
+        "about": " ".join(filter(None, (tell(table.about), say(table.beyond, language) if table.beyond else ""))),
     }
 
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text as Line
 
-from hermes.base.message import Message, Text
+from hermes.base.message import Message, Text, Word
 from hermes.base.say import say
 from hermes.report.format import clean, short_groups
 from hermes.report.told import Tell
@@ -16,7 +16,7 @@ from hermes.report.told import Tell
 _GLYPHS = {"compute": "█", "comm": "▓", "copy": "▒", "free": "░"}
 _ASCII_GLYPHS = {"compute": "#", "comm": "=", "copy": "+", "free": "."}
 
-Piece = str | tuple[str, str]
+Piece = Text | tuple[Text, str]
 """Text, or text and its style."""
 
 
@@ -43,7 +43,7 @@ class Screen:
         """Text of plain and (text, style) pieces; markup in them is just characters."""
         made = Line()
         for piece in pieces:
-            content, style = (piece, "") if isinstance(piece, str) else piece
+            content, style = piece if isinstance(piece, tuple) else (piece, "")
             made.append(self.say(content), style=style)
         return made
 
@@ -64,9 +64,13 @@ class Screen:
                 line = Line(self.shorten(line.plain + " " * room, room - hang - 1), style=style)
             self._print(line, indent + hang)
 
-    def raw(self, text: str, *, indent: int) -> None:
+    def labelled(self, label: Word, *pieces: Piece, indent: int) -> None:
+        """Print the pieces behind a heading, in at most two lines."""
+        self.line((f"{self.say(label.message)}: ", "green"), *pieces, indent=indent, most=2)
+
+    def raw(self, text: str, *, indent: int, style: str = "") -> None:
         """Print one line whole, however long: it is there to be copied."""
-        self._print(Line(clean(text) if not self.ascii else self.say(text)), indent)
+        self._print(Line(clean(text) if not self.ascii else self.say(text), style=style), indent)
 
     def items(self, items: Iterable[Sequence[Piece]], *, indent: int, style: str = "") -> None:
         """Print items side by side, as many to a line as fit; none is broken that fits a line."""
@@ -86,7 +90,7 @@ class Screen:
         """One empty line."""
         self._console.print()
 
-    def shorten(self, text: str, width: int) -> str:
+    def shorten(self, text: Text, width: int) -> str:
         """The text in at most `width` columns: its middle gives way, both ends tell names apart."""
         harmless = self.say(text)
         if cell_len(harmless) <= width:

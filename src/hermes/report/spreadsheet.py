@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hermes.base.xlsx import Cell, workbook
 from hermes.model.declare import Column, Declared, Kind, columns_of, declared, spread_out
-from hermes.model.finding import Loss
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.structure_measures import RankMatrix, Spread
+from hermes.report.findings_sheet import findings_rows
 from hermes.report.format import clean
 from hermes.report.json_values import finite, ms
 from hermes.report.measures_json import block
+from hermes.report.sheets import cell, sheet_name
 from hermes.report.told import Tell, teller
 
 _UNITS: dict[Kind, str] = {"ns": "ms", "us": "us", "moment": "ns", "bytes": "bytes"}
-_FORBIDDEN = re.compile(r"[\[\]:*?/\\']")
-_LONGEST_NAME = 31
-_FINDINGS = (
-    ("Code", "代码"), ("Finding", "发现"), ("Cost (ms)", "损失 (ms)"), ("Share", "占比"),
-    ("Gain, least (ms)", "收益下限 (ms)"), ("Gain, most (ms)", "收益上限 (ms)"), ("Confidence", "置信度"),
-    ("State", "状态"), ("Cause", "原因"), ("Ranks", "卡"), ("Behind it", "责任方"), ("Lines", "代码行"),
-    ("What to do", "怎么做"), ("Evidence", "证据"),
-)  # fmt: skip
 _ACTIONS = (
     ("What to do", "怎么做"), ("How", "具体做法"), ("Gain, least (ms)", "收益下限 (ms)"),
     ("Gain, most (ms)", "收益上限 (ms)"), ("Confidence", "置信度"), ("Findings", "发现"), ("Ranks", "卡"),
@@ -40,42 +31,22 @@ def spreadsheet(report: Report, language: str = "en") -> bytes:
     """The file, in English (`en`) or Chinese (`zh`); durations are milliseconds a step, as in the JSON report."""
     tell, at = teller(language), int(language == "zh")
     sheets: dict[str, list[list[Cell]]] = {
-        tell("Findings"): [[both[at] for both in _FINDINGS], *(_finding(row, tell) for row in report.findings)],
+        tell("Findings"): findings_rows(report.findings, tell),
         tell("Actions"): [[both[at] for both in _ACTIONS], *(_action(row, tell) for row in report.plan.actions)],
     }
     for title, columns, rows in _tables(report):
         if rows:
-            lines = [[_cell(row.get(prefix + one.key)) for one, prefix in columns] for row in rows]
-            sheets[_name(tell(title), sheets)] = [[_heading(one, tell) for one in columns], *lines]
+            lines = [[cell(row.get(prefix + one.key)) for one, prefix in columns] for row in rows]
+            sheets[sheet_name(tell(title), sheets)] = [[_heading(one, tell) for one in columns], *lines]
     matrix = report.measures.rows(RankMatrix).only
     if matrix is not None:
         about = declared()[RankMatrix]
-        sheets[_name(tell(about.title), sheets)] = _matrix(matrix, tell)
+        sheets[sheet_name(tell(about.title), sheets)] = _matrix(matrix, tell)
     return workbook({name: [[_shown(cell, tell) for cell in row] for row in rows] for name, rows in sheets.items()})
-
-
-def _name(title: str, taken: dict[str, list[list[Cell]]]) -> str:
-    bare = _FORBIDDEN.sub(" ", title)[:_LONGEST_NAME].strip() or "-"
-    names = {name.lower() for name in taken}
-    made, at = bare, 2
-    while made.lower() in names:
-        made = f"{bare[: _LONGEST_NAME - len(str(at)) - 1]} {at}"
-        at += 1
-    return made
 
 
 def _shown(cell: Cell, tell: Tell) -> Cell:
     return tell(clean(cell)) if isinstance(cell, str) else cell
-
-
-def _finding(row: Loss, tell: Tell) -> list[Cell]:
-    return [
-        row.code, tell(row.message), ms(row.cost_ns), finite(row.share), ms(row.gain.low_ns), ms(row.gain.high_ns),
-        finite(row.confidence), row.state, tell((row.fault or row.about).message), _listed(row.ranks),
-        _listed(row.blames), _listed(row.lines),
-        "\n".join(f"{tell(action.title)}: {tell(action.do)}" for action in row.actions),
-        "\n".join(f"{tell(item.what)}: {item.value} {item.unit}" for item in row.evidence),
-    ]  # fmt: skip
 
 
 def _action(row: Advice, tell: Tell) -> list[Cell]:
@@ -143,17 +114,3 @@ def _heading(column: tuple[Column, str], tell: Tell) -> str:
     unit = _UNITS.get(one.kind, "")
     told = unit and unit not in title.lower() and one.title and not prefix
     return f"{title} ({unit})" if told else title
-
-
-def _cell(value: Any) -> Cell:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return finite(value)
-    if isinstance(value, int):
-        # A spreadsheet keeps 15 digits: a moment in nanoseconds has more.
-        return value if abs(value) < 10**15 else str(value)
-    plain = isinstance(value, list) and not any(isinstance(one, (list, dict)) for one in value)
-    return _listed(value) if plain else json.dumps(value, ensure_ascii=False)

@@ -17,8 +17,8 @@ from hermes.report.matrix import matrix_tables
 from hermes.report.shape import ASCEND_FIELDS, AscendPair, ascend_pairs, ascend_values
 
 _OWN_SHAPE = ("step_trace_time.rows", "rank_matrix")
-_UNITS: dict[Kind, str] = {"ns": "ns", "moment": "ns", "bytes": "bytes"}
-_WORDS: frozenset[Kind] = frozenset({"name", "word", "flag", "list", "rows"})
+UNITS: dict[Kind, str] = {"ns": "ns", "moment": "ns", "bytes": "bytes"}
+WORDS: frozenset[Kind] = frozenset({"name", "word", "flag", "list", "rows"})
 
 
 def tables(report: Report) -> tuple[Table, ...]:
@@ -63,7 +63,7 @@ def _columns(
         elif one.title and (one.kind != "rows" or one.keys) and one.json_type != "list of number":
             made.append(
                 Column(
-                    title=one.title, unit=_UNITS.get(one.kind, ""), words=one.kind in _WORDS,
+                    title=one.title, unit=UNITS.get(one.kind, ""), words=one.kind in WORDS,
                     cell=_cell(one, row_of, parent_of),
                 )
             )  # fmt: skip
@@ -94,7 +94,7 @@ def _writer(one: Declaration) -> Callable[[Any, int], Cell]:
         return lambda value, _: cells.name(", ".join(" ".join(map(_word, part)) for part in value))
     if one.kind == "ns":
         return cells.time
-    write = _WRITERS[one.kind]
+    write = WRITERS[one.kind]
     return lambda value, _: write(value)
 
 
@@ -121,7 +121,7 @@ def _chance(value: float | None) -> Cell:
     return Cell(text="<0.001" if value < 0.001 else f"{value:.3f}", value=repr(value))
 
 
-_WRITERS: dict[Kind, Callable[[Any], Cell]] = {
+WRITERS: dict[Kind, Callable[[Any], Cell]] = {
     "us": cells.micro, "moment": cells.whole, "bytes": cells.size_cell, "count": cells.whole, "number": cells.decimal,
     "share": cells.fraction_cell, "chance": _chance, "name": cells.known, "word": cells.known, "flag": _flag,
     "list": _listed,

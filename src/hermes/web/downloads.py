@@ -77,14 +77,14 @@ class Reports:
     def file(self, kind: str, language: str) -> bytes:
         """The document, the page or the workbook, as `hermes analyze` writes it; in English or Chinese."""
         from hermes.report.html import render_html
-        from hermes.report.report_json import text_of
+        from hermes.report.json_lines import dumps
         from hermes.report.spreadsheet import spreadsheet
 
         if kind == "html":
             return self._made(kind, language, lambda report: render_html(report, language).encode("utf-8", "replace"))
         if kind == "xlsx":
             return self._made(kind, language, lambda report: spreadsheet(report, language))
-        return text_of(self._study.document).encode("utf-8", "replace")
+        return dumps(self._study.document).encode("utf-8", "replace")
 
     def _made(self, kind: str, language: str, make: Callable[[Report], bytes]) -> bytes:
         from hermes.profiles.api import analyze

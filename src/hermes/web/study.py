@@ -253,7 +253,8 @@ class Study:
     def _made(self) -> None:
         """Read and analyse, and keep what came of it."""
         from hermes.profiles.api import analyze
-        from hermes.report.report_json import document, text_of
+        from hermes.report.json_lines import dumps
+        from hermes.report.report_json import document
 
         loaded = self._read()
         self._phase = "analysing"
@@ -264,7 +265,7 @@ class Study:
             self._document = document(report)
             self._summary = summary(self._document)
             with self._cache.making() as folder:
-                (folder / _NAME).write_text(text_of(self._document), "utf-8")
+                (folder / _NAME).write_text(dumps(self._document), "utf-8")
                 (folder / _SUMMARY).write_bytes(self._summary)
                 (folder / _RANKS).write_text(json.dumps(_ranks(loaded)), "ascii")
                 manifest = {"root": ", ".join(map(str, self.paths)), "format": "report", "rank": None}
