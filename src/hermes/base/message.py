@@ -6,9 +6,9 @@ Declare a message as a function whose signature names its arguments and their ty
     def straggler_waits(*, rank: Rank, wait: Ns) -> None:
         '''The other ranks wait for one that is slower.'''
 
-`straggler_waits(rank=5, wait=41_000_000)` is then a `Message`, and mypy checks each use. A message without arguments is a
-constant: `NOTHING_READ = sentence("read.nothing")`. The sentences stand in
-`hermes/base/catalogue`, one file a language.
+`straggler_waits(rank=5, wait=41_000_000)` is then a `Message`, and mypy checks each use. A message without arguments is
+a constant: `NOTHING_READ = sentence("read.nothing")`. The sentences stand in `hermes/base/catalogue`, one file a
+language.
 """
 
 from __future__ import annotations
