@@ -47,7 +47,7 @@ export function text(name, value) {
   if (value === null || value === undefined) return null;
   if (value instanceof Written) return value.note ? `${value.text} ${value.note}` : value.text;
   if (Array.isArray(value)) return list(name, value);
-  if (isText(value)) return clean(said(value));
+  if (typeof value === "object" && isText(value)) return clean(said(value));
   if (typeof value === "object") return Object.entries(value).map(([key, one]) => `${title(key)} ${text(key, one) ?? "–"}`).join(", ");
   if ((name === "verdict" || name === "component") && has(`${name}.${value}`)) return t(`${name}.${value}`);
   if (typeof value === "boolean") return value ? t("yes") : t("no");
