@@ -87,9 +87,9 @@ def impossible(report: Report) -> Iterator[str]:
             yield f"{one.code}: a cost of {one.cost_ns} ns in a step of {step}"
         if one.gain.low_ns > one.gain.high_ns or one.gain.low_ns < 0:
             yield f"{one.code}: a range from {one.gain.low_ns} to {one.gain.high_ns} ns"
-    for text in (report.verdict.sentence, *(say(one.message) for one in report.findings)):
+    for text in (say(report.verdict.message), *(say(one.message) for one in report.findings)):
         yield from (f"{share} % in {text!r}" for share in _SHARES.findall(text) if float(share) > 100)
-    told = {str(cause) for cause in _told(report.verdict.sentence)}
+    told = {str(cause) for cause in _told(say(report.verdict.message))}
     if told and report.plan.actions and report.plan.actions[0].fault not in told:
         first = _fault(report.plan.actions[0])
         yield f"the verdict is about {' or '.join(sorted(told))}, the first action about {first}"

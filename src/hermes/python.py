@@ -60,7 +60,7 @@ class Analysis:
     @property
     def verdict(self) -> str:
         """What bounds the step, in one sentence."""
-        return self.report.verdict.sentence
+        return say(self.report.verdict.message)
 
     @property
     def findings(self) -> tuple[Loss, ...]:

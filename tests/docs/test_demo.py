@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.base.say import say
 from hermes.model.report import Report
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
@@ -28,7 +29,7 @@ def report(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def test_the_verdict_of_the_demo_is_what_rank_5_does_while_the_others_wait(report: Report) -> None:
     assert report.verdict.bound == "communication"
-    assert report.verdict.sentence.endswith("lost to operator compilation on rank 5, and the others wait for it")
+    assert say(report.verdict.message).endswith("lost to operator compilation on rank 5, and the others wait for it")
 
 
 def test_both_causes_of_the_demo_are_the_first_two_actions(report: Report) -> None:

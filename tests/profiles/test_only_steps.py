@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.profiles.api import analyze, load
 from hermes.store.cache import Cache
 from hermes_testing import Job, generate
@@ -36,4 +37,4 @@ def test_no_row_of_another_step_is_left(job: Path, tmp_path: Path) -> None:
 def test_steps_that_are_not_there_are_refused_with_those_that_are(job: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         load([job], Cache(tmp_path), steps={99})
-    assert "10, 11, 12" in refused.value.hint
+    assert "10, 11, 12" in say(refused.value.hint)

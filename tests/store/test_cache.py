@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import HermesError
+from hermes.base.say import say
 from hermes.store.cache import Cache, Entry, default_root
 
 KEY = "ab" + "0" * 62
@@ -152,7 +153,7 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(HermesError, match="the cache cannot be written") as refused:
         keep(Cache(file / "cache"))
-    assert "HERMES_CACHE_DIR" in refused.value.hint
+    assert "HERMES_CACHE_DIR" in say(refused.value.hint)
 
 
 @pytest.mark.parametrize(

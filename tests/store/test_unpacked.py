@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.say import say
 from hermes.store import unpacked
 from hermes.store.cache import Cache
 from hermes.store.unpacked import is_archive, stage, unpack
@@ -81,7 +82,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused_and_said(
     make = tar if form == "tar" else zipped
     made = unpack(make(tmp_path / f"job.{form}", (name, b"bad"), ("good.json", b"{}")), store)
     assert inside(made.root) == {"good.json": b"{}"}
-    assert "outside" in made.notes[0].message
+    assert "outside" in say(made.notes[0].message)
     assert unpack(tmp_path / f"job.{form}", store).notes == made.notes
     assert not (tmp_path / "out.json").exists()
 
@@ -100,7 +101,7 @@ def test_links_and_devices_are_refused(kind: bytes, tmp_path: Path, store: Cache
     made = unpack(path, store)
     assert inside(made.root) == {"folder/passwd": b"{}", "good.json": b"{}"}
     assert not any(one.is_symlink() for one in made.root.rglob("*"))
-    assert "links" in made.notes[0].message
+    assert "links" in say(made.notes[0].message)
 
 
 def test_a_link_in_a_zip_is_refused(tmp_path: Path, store: Cache) -> None:
@@ -136,7 +137,7 @@ def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path, store: C
         out.write(tar_bytes(("good.json", b"{}"))[:1024] + header.tobuf(tarfile.USTAR_FORMAT) + bytes(64 << 20))
     made = unpack(path, store)
     assert inside(made.root) == {"good.json": b"{}"}
-    assert "longer than any path" in made.notes[0].message
+    assert "longer than any path" in say(made.notes[0].message)
 
 
 def tar_bytes(*members: tuple[str, bytes]) -> bytes:
@@ -155,7 +156,7 @@ def test_an_archive_that_is_cut_off_gives_what_is_whole_and_says_so(tmp_path: Pa
     path.write_bytes(path.read_bytes()[:150_000])
     made = unpack(path, store)
     assert (made.root / "a.json").read_bytes() == b"{}"
-    assert "cut off" in made.notes[0].message
+    assert "cut off" in say(made.notes[0].message)
 
 
 def test_an_encrypted_entry_is_refused(tmp_path: Path, store: Cache) -> None:
@@ -166,7 +167,7 @@ def test_an_encrypted_entry_is_refused(tmp_path: Path, store: Cache) -> None:
     path.write_bytes(content)
     made = unpack(path, store)
     assert inside(made.root) == {"good.json": b"{}"}
-    assert "encrypted" in made.notes[0].message
+    assert "encrypted" in say(made.notes[0].message)
 
 
 def test_packed_files_are_unpacked_beside_links_to_the_others(tmp_path: Path, store: Cache) -> None:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import wraps
-from typing import Annotated, Any, Literal, NamedTuple, ParamSpec, get_args
+from typing import Annotated, Any, Literal, ParamSpec, get_args
 
 Kind = Literal[
     "ns", "bytes", "count", "number", "share", "rank", "ranks", "step", "steps", "name", "names", "message", "messages"
@@ -42,7 +42,8 @@ Names = Annotated[Iterable[str], "names"]
 P = ParamSpec("P")
 
 
-class Argument(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Argument:
     """One argument of a message: its name, what it is, and its value."""
 
     name: str
@@ -78,7 +79,7 @@ def renamed(text: Text, turn: Callable[[str], str]) -> Text:
     """The same with every text from outside turned into another one, such as paths that are shown in another way."""
     if isinstance(text, str):
         return turn(text)
-    return Message(text.identifier, tuple(one._replace(value=_turned(one, turn)) for one in text.arguments))
+    return Message(text.identifier, tuple(replace(one, value=_turned(one, turn)) for one in text.arguments))
 
 
 def _turned(argument: Argument, turn: Callable[[str], str]) -> Any:

@@ -80,12 +80,6 @@ ASKED_DIRECTLY = "calls of AscendCL, and none taken from a queue"
 QUEUE_SETTING = "TASK_QUEUE_ENABLE"
 STEP_FILE = "Ascend's definition"
 """How reports name the split of steps that a profiler writes itself."""
-STEP_FILE_NOTE = (
-    "Ascend's step_trace_time counts copies as free time, and the time before the first device task apart, as "
-    "preparing; Hermes splits copies off free time."
-)
-STEP_FILE_CONTRADICTS = "step_trace_time contradicts the kernels"
-"""How a note begins that says so: it stands before all others."""
 MACHINE_TOOLS = ("npu-smi", "nvidia-smi", "hccn_tool")
 """Commands that look at devices and their network."""
 CALL_KINDS = ("acl", "node", "hccl", "model", "runtime", "driver")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hermes.base.message import Text
+
 FileState = Literal["read", "not needed", "not known"]
 
 
@@ -16,4 +18,4 @@ class FilesSeen:
     name: str
     count: int
     example: str
-    why: str
+    why: Text

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hermes.base.errors import Diagnostic
+from hermes.base.message import Text
 from hermes.model.comm_measures import Communication
 from hermes.model.compute_measures import Compute
+from hermes.model.fault import Fault
 from hermes.model.files_seen import FilesSeen
 from hermes.model.finding import Loss
 from hermes.model.host_measures import HostSide
@@ -45,7 +47,7 @@ class Input:
     level: str | None
     chip: str | None
     vendor: str
-    degraded: tuple[str, ...]
+    degraded: tuple[Text, ...]
     host: str | None = None
     tp: int | None = None
     pp: int | None = None
@@ -56,27 +58,29 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What the numbers rest on. `missing` is a list of sentences, the gravest first."""
+    """What the numbers rest on. `missing` says what is missing, the gravest first."""
 
     ranks_seen: tuple[int, ...]
     ranks_expected: int | None
-    ranks_expected_source: str
+    ranks_expected_source: Text
     steps: tuple[int, ...]
-    missing: tuple[str, ...]
+    missing: tuple[Text, ...]
     files: tuple[FilesSeen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer in one sentence, the component that bounds the step, and the split it rests on.
+    """The answer in one sentence, the component that bounds the step, what it is about, and the split it rests on.
 
-    `bound` is `compute`, `communication`, `copy`, `host` (the device is free) or `unknown`.
+    `bound` is `compute`, `communication`, `copy`, `host` (the device is free) or `unknown`. `fault` is
+    that of the problem that it names, None where it names none.
     """
 
     bound: str
-    sentence: str
+    message: Text
     rank: int | None
     step: int | None
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,7 @@ class Report:
     coverage: Coverage
     steps: tuple[StepSplit, ...]
     ascend: tuple[AscendSplit, ...]
-    ascend_note: str
+    ascend_notes: tuple[Text, ...]
     totals: tuple[RankTotal, ...]
     streams: tuple[StreamBusy, ...]
     clocks: tuple[ClockOffset, ...]

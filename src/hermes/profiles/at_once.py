@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import polars as pl
 
 from hermes.base.errors import Diagnostic
+from hermes.profiles import messages
 from hermes.store.rank_data import RankData
 
 _Span = tuple[int, int]
@@ -26,14 +27,15 @@ def apart(ranks: Sequence[RankData], assumed: Collection[int]) -> tuple[set[int]
     left = {rank for own in sets if own is not best for rank in own}
     by_rank = {rank.rank: rank for rank in ranks}
     processes = {_process(by_rank[rank]) for rank in spans}
-    what = "captures of one process" if len(processes) == 1 and None not in processes else "captures of several runs"
+    what = messages.OF_ONE_PROCESS if len(processes) == 1 and None not in processes else messages.OF_SEVERAL_RUNS
     note = Diagnostic(
         level="degraded",
-        message=f"{len(spans)} files are {what}: they did not run at the same time; "
-        f"{', '.join(by_rank[rank].place for rank in sorted(best)[:3])} is analysed",
+        message=messages.not_at_once(
+            n=len(spans), what=what, chosen=[by_rank[rank].place for rank in sorted(best)[:3]]
+        ),
         where=", ".join(by_rank[rank].place for rank in sorted(left)[:4]),
-        lost=f"{len(left)} captures",
-        hint="give the file that you mean; hermes compare shows what changed between two",
+        lost=messages.lost_captures(n=len(left)),
+        hint=messages.DO_NAME_FILE,
     )
     return left, [note]
 

@@ -14,6 +14,7 @@ from hermes.base.message import renamed
 from hermes.base.say import say
 from hermes.model.files_seen import FilesSeen
 from hermes.model.tables import TABLES, schema_of
+from hermes.profiles import messages
 from hermes.profiles.at_once import apart
 from hermes.profiles.engines.engine import Engine, Given, Lost, Made, called
 from hermes.profiles.only_steps import keep_steps
@@ -378,5 +379,9 @@ def _nothing_left(failed: Sequence[HermesError]) -> InputError:
 
 def _lost(error: HermesError) -> Diagnostic:
     return Diagnostic(
-        level="degraded", message=error.what, where=error.where, lost=error.lost or "this rank", hint=error.hint
+        level="degraded",
+        message=error.what,
+        where=error.where,
+        lost=error.lost or messages.LOST_THIS_RANK,
+        hint=error.hint,
     )

@@ -10,6 +10,7 @@ import polars as pl
 from hermes.base.errors import Diagnostic
 from hermes.base.intervals import EMPTY, flat
 from hermes.model.role_measures import RoleTime
+from hermes.profiles import messages
 from hermes.profiles.measure.structure.roles import RoleOfRank, of_ranges, shared
 from hermes.profiles.read.by_role import RoleFolder
 from hermes.store.rank_data import RankData
@@ -41,11 +42,11 @@ def bounding(captures: Sequence[RoleCapture]) -> RoleFolder:
 def said_of(captures: Sequence[RoleCapture]) -> Diagnostic:
     """Which roles there are, and of which the report is."""
     main = bounding(captures)
-    tasks = ", ".join(dict.fromkeys(one.folder.task for one in captures))
+    tasks = dict.fromkeys(one.folder.task for one in captures)
     return Diagnostic(
         level="info",
-        message=f"there are captures of several roles ({tasks}); the report is of {main.task}, which takes longest",
-        hint=f"choose another with --capture, such as --capture {captures[0].folder.task}",
+        message=messages.roles(tasks=tasks, main=main.task),
+        hint=messages.do_choose(capture=captures[0].folder.task),
     )
 
 

@@ -8,13 +8,14 @@ from hermes.model.job import JobMeasures, Rows
 from hermes.model.measures import StepSplit
 from hermes.model.report import Report
 from hermes.model.structure_measures import RankMatrix, Spread
-from hermes.report.json_values import plain, row_document, text_of
+from hermes.report.findings_json import text_documents
+from hermes.report.json_values import plain, row_document
 
 
 def blocks(report: Report) -> dict[str, object]:
     """Every declared measure; a list is empty, and a single row null, where nothing was measured."""
     made: dict[str, object] = {
-        "step_trace_time": {"unit": "us", "note": text_of(report.ascend_note)},
+        "step_trace_time": {"unit": "us", "notes": text_documents(report.ascend_notes)},
         "communication": {"notes": [plain(note) for note in report.communication.notes]},
     }
     for about in declared().values():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from hermes.model.report import Report
-from hermes.report.findings_json import finding_document, text_document
+from hermes.report.findings_json import finding_document, text_document, text_documents
 from hermes.report.json_lines import dumps
 from hermes.report.json_values import clear
 from hermes.report.json_values import maybe as _maybe
 from hermes.report.json_values import text_of as _text
-from hermes.report.json_values import texts as _texts
 from hermes.report.measures_json import blocks
 from hermes.report.plan_json import plan_block
 
@@ -30,7 +29,7 @@ def document(report: Report) -> dict[str, object]:
         "title": _text(report.title),
         "verdict": {
             "bound": _text(report.verdict.bound),
-            "message": text_document(report.verdict.sentence),
+            "message": text_document(report.verdict.message),
             "rank": report.verdict.rank,
             "step": report.verdict.step,
         },
@@ -55,7 +54,7 @@ def _inputs(report: Report) -> list[dict[str, object]]:
             "level": _maybe(row.level),
             "chip": _maybe(row.chip),
             "vendor": _text(row.vendor),
-            "degraded": _texts(row.degraded),
+            "degraded": text_documents(row.degraded),
             "host": _maybe(row.host),
             "tp": row.tp,
             "pp": row.pp,
@@ -72,16 +71,16 @@ def _coverage(report: Report) -> dict[str, object]:
     return {
         "ranks_seen": list(coverage.ranks_seen),
         "ranks_expected": coverage.ranks_expected,
-        "ranks_expected_source": _text(coverage.ranks_expected_source),
+        "ranks_expected_source": text_document(coverage.ranks_expected_source),
         "steps": list(coverage.steps),
-        "missing": _texts(coverage.missing),
+        "missing": text_documents(coverage.missing),
         "files": [
             {
                 "state": row.state,
                 "name": _text(row.name),
                 "count": row.count,
                 "example": _text(row.example),
-                "why": _text(row.why),
+                "why": text_document(row.why),
             }
             for row in coverage.files
         ],

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from hermes.model.measures import AscendSplit, StepSplit
 from hermes.model.path_measures import PathPart, StepPath
-from hermes.model.report import Coverage, Report
+from hermes.model.report import Report
 from hermes.model.typical_step import JobSteps
-from hermes.report.format import microseconds, ranks
+from hermes.report.format import microseconds
 
 COMPONENTS: tuple[tuple[str, str], ...] = (
     ("compute", "compute"),
@@ -109,26 +109,6 @@ def extremes(rows: Sequence[StepSplit]) -> tuple[tuple[str, StepSplit], ...]:
         ("median", ordered[(len(ordered) - 1) // 2]),
         ("fastest", ordered[0]),
     )
-
-
-def coverage_sentences(coverage: Coverage) -> tuple[str, ...]:
-    """What is missing, the gravest first; that ranks were not collected comes before everything."""
-    missing = list(coverage.missing)
-    own = _ranks_not_collected(coverage)
-    if own is None:
-        return tuple(missing)
-    said = [line for line in missing if line.casefold().startswith("only rank")]
-    return (*(said or [own]), *(line for line in missing if line not in said))
-
-
-def _ranks_not_collected(coverage: Coverage) -> str | None:
-    expected = coverage.ranks_expected
-    if expected is None or len(set(coverage.ranks_seen)) >= expected:
-        return None
-    if not coverage.ranks_seen:
-        return f"none of {expected} ranks was collected"
-    verb = "was" if len(set(coverage.ranks_seen)) == 1 else "were"
-    return f"only {ranks(coverage.ranks_seen)} of {expected} {verb} collected"
 
 
 def ascend_values(row: AscendSplit) -> tuple[int | None, ...]:

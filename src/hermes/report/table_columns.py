@@ -174,5 +174,5 @@ _INPUTS: tuple[Column[Input], ...] = (
     Column(title="Level", cell=lambda row: cells.known(row.level), words=True),
     Column(title="Vendor", cell=lambda row: cells.name(row.vendor), words=True),
     Column(title="Chip", cell=lambda row: cells.known(row.chip), words=True),
-    Column(title="Degraded", cell=lambda row: cells.name("; ".join(row.degraded) or "no"), words=True),
+    Column(title="Degraded", cell=lambda row: cells.words("yes" if row.degraded else "no"), words=True),
 )

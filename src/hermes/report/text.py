@@ -40,7 +40,6 @@ from hermes.report.shape import (
     AscendPair,
     ascend_pairs,
     ascend_values,
-    coverage_sentences,
     difference_sentence,
     extremes,
     parts,
@@ -80,7 +79,7 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     screen = Screen(console, tell=tell)
     if not _on_host(report):
         _coverage(screen, report)
-    screen.line(report.verdict.sentence, style="bold", hang=0)
+    screen.line(screen.say(report.verdict.message), style="bold", hang=0)
     draw_plan(screen, report)
     draw_code(screen, report)
     if _on_host(report):
@@ -119,15 +118,15 @@ def _on_host(report: Report) -> bool:
 
 
 def _coverage(screen: Screen, report: Report) -> None:
-    sentences = coverage_sentences(report.coverage)
+    sentences = report.coverage.missing
     for sentence in sentences[:_WARNINGS]:
-        screen.line(f"Coverage: {sentence}", style="bold yellow", most=2)
+        screen.line(f"{screen.say('Coverage')}: {screen.say(sentence)}", style="bold yellow", most=2)
     if len(sentences) > _WARNINGS:
         screen.line(f"Coverage: {len(sentences) - _WARNINGS} more gaps, see the report", style="bold yellow")
     unknown = [row for row in report.coverage.files if row.state == "not known"]
     if unknown:
         count = sum(row.count for row in unknown)
-        named = ", ".join(dict.fromkeys(row.why or row.name for row in unknown))
+        named = ", ".join(dict.fromkeys(screen.say(row.why or row.name) for row in unknown))
         screen.line(f"Files: {count} of {sum(row.count for row in report.coverage.files)} not read: {named}", most=2)
 
 
@@ -288,8 +287,8 @@ def _ascend(screen: Screen, report: Report) -> None:
         _ascend_pair(screen, pair)
     if len(pairs) > _ASCEND_STEPS:
         screen.line(f"and {counted(len(pairs) - _ASCEND_STEPS, 'more step')} in the report", indent=2)
-    if report.ascend_note:
-        screen.line(report.ascend_note, style="dim", indent=2)
+    for note in report.ascend_notes:
+        screen.line(screen.say(note), style="dim", indent=2)
 
 
 def _ascend_pair(screen: Screen, pair: AscendPair) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from hermes.base.errors import Diagnostic, InputError
+from hermes.store import messages
 from hermes.store.cache import Cache
 from hermes.store.files import SKIPPED
 from hermes.store.index import state_of
@@ -151,16 +152,16 @@ class _Budget:
     def notes(self) -> tuple[Diagnostic, ...]:
         found = [
             Diagnostic(
-                level="degraded", message=f"{len(names)} entries of the archive are {why}: {_listed(names)}",
-                where=self.shown, lost="these entries", hint="pack regular files, with paths inside the folder",
+                level="degraded", message=messages.entries_refused(n=len(names), why=why, names=_listed(names)),
+                where=self.shown, lost=messages.LOST_ENTRIES, hint=messages.DO_PACK_FILES,
             )
             for why, names in self.refused.items()
         ]  # fmt: skip
         if self.damage:
             found.append(
                 Diagnostic(
-                    level="degraded", message=f"what is packed is cut off or damaged ({_listed([self.damage])})",
-                    where=self.shown, lost="what lies behind that place", hint="copy it again from the job",
+                    level="degraded", message=messages.archive_damaged(where=_listed([self.damage])),
+                    where=self.shown, lost=messages.LOST_BEHIND, hint=messages.DO_COPY_AGAIN,
                 )
             )  # fmt: skip
         return tuple(found)

@@ -231,7 +231,7 @@ class Study:
             return None
         ranks = tuple(map(_rank, said["ranks"]))
         whole = all(self._cache.find(rank.folder.name) for rank in ranks)
-        notes = tuple(Diagnostic(**note) for note in said["notes"])
+        notes = tuple(Diagnostic.of_document(note) for note in said["notes"])
         return Loaded(paths=self.paths, ranks=ranks, notes=notes) if whole else None
 
     def _again(self) -> Loaded:
@@ -284,7 +284,7 @@ def _ranks(loaded: Loaded) -> dict[str, object]:
         }
         for rank in loaded.ranks
     ]  # fmt: skip
-    return {"ranks": ranks, "notes": [asdict(note) for note in loaded.notes]}
+    return {"ranks": ranks, "notes": [note.document() for note in loaded.notes]}
 
 
 def _rank(said: Mapping[str, Any]) -> RankData:
@@ -292,7 +292,7 @@ def _rank(said: Mapping[str, Any]) -> RankData:
 
     return RankData(
         rank=said["rank"], root=Path(said["root"]), format=said["format"], folder=Path(said["folder"]),
-        notes=tuple(Diagnostic(**note) for note in said["notes"]), files=tuple(map(Path, said["files"])),
+        notes=tuple(Diagnostic.of_document(note) for note in said["notes"]), files=tuple(map(Path, said["files"])),
     )  # fmt: skip
 
 

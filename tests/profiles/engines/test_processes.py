@@ -10,6 +10,7 @@ import pytest
 from tests.profiles.engines.tasks import Task, doubled, refused, wrong
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.profiles.engines.choose import ByRanks, engine_of
 from hermes.profiles.engines.engine import Lost
 from hermes.profiles.engines.processes import Processes
@@ -105,6 +106,6 @@ def test_what_is_lost_on_the_way_is_named_in_the_report_of_the_others(tmp_path: 
 
     report = analyze(loaded, engine=Losing())
     assert report.coverage.ranks_seen == (0, 2)
-    assert "the node of rank 1 was lost" in {note.message for note in report.diagnostics}
+    assert "the node of rank 1 was lost" in {say(note.message) for note in report.diagnostics}
     with pytest.raises(InputError, match="and 2 more like it"):
         without(loaded, {rank: InputError("gone") for rank in range(3)})

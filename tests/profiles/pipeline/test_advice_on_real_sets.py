@@ -12,6 +12,7 @@ from bench.real.judge import judge
 from bench.real.opinions import OPINIONS
 from tests.each import each
 
+from hermes.base.say import say
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.structure_measures import JobSigns
@@ -84,7 +85,7 @@ def test_a_capture_without_steps_is_no_step_and_its_host_gives_at_most_what_is_f
     report = reported("kineto/b200_vllm_inference.json.gz")
     (row,) = report.steps
     assert (row.window_kind, row.free_ns) == ("capture", 72_890_696)
-    assert report.verdict.sentence.startswith("Capture 84.5 ms")
+    assert say(report.verdict.message).startswith("Capture 84.5 ms")
     assert 0 < max(one.gain.high_ns for one in report.findings) <= 72_890_696
 
 
@@ -105,17 +106,17 @@ def test_of_a_device_that_is_done_before_its_mark_ends_the_verdict_is_the_host_a
 ) -> None:
     report = reported("kineto/mi300_bert_small_inference.json.gz")
     assert (report.verdict.bound, report.plan.actions[0].layer) == ("host", "cpu")
-    assert str(report.plan.actions[0].fault) in report.verdict.sentence
+    assert say(report.plan.actions[0].fault.message) in say(report.verdict.message)
     assert report.plan.actions[0].gain.expected_ns == max(one.gain.expected_ns for one in report.plan.actions)
 
 
 def test_of_a_mark_in_which_nothing_ran_no_step_is_made(reported: Reported) -> None:
     report = reported("kineto/mi250_toy_empty_last_mark.json.gz")
-    assert report.verdict.sentence.startswith("Step 9.29 ms")
+    assert say(report.verdict.message).startswith("Step 9.29 ms")
     assert [row.window_ns for row in report.steps] == [9_288_291]
     costs = {one.code: round(one.share, 3) for one in report.findings if one.code == "ENV005"}
     assert costs == {"ENV005": 0.704}
-    assert "70% is lost to first calls" in report.verdict.sentence
+    assert "70% is lost to first calls" in say(report.verdict.message)
 
 
 def test_copies_within_the_device_need_no_pinned_memory(reported: Reported) -> None:
@@ -124,7 +125,7 @@ def test_copies_within_the_device_need_no_pinned_memory(reported: Reported) -> N
     assert copies.title == "Copy less within the device"
     assert "pinned" not in shown(copies)
     # 18.6 ms of copies are on the device; what nothing hides is 2 % of the step, and not none.
-    assert "0% is lost to exposed copies" not in report.verdict.sentence
+    assert "0% is lost to exposed copies" not in say(report.verdict.message)
 
 
 def test_a_chip_that_is_no_gpu_is_given_no_word_of_cuda(reported: Reported) -> None:

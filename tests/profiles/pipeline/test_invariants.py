@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 from tests.shared_jobs import FOUR, TWO, Jobs
 
+from hermes.base.say import say
+from hermes.model.fault import Fault as Wrong
 from hermes.model.report import Report
 from hermes.profiles.advise.invariants import contradicted, contradictions
 from hermes_testing import Fault, FaultKind, Format
@@ -50,14 +52,13 @@ def _first(report: Report, **changed: object) -> Report:
     [
         (lambda one: _first(one, gain=replace(one.findings[0].gain, high_ns=2 * one.findings[0].cost_ns)), "and costs"),
         (lambda one: _first(one, cost_ns=10**12), "of a step of"),
-        (lambda one: _first(one, title="Compilation takes 4871.6% of the step"), "4871.6 %"),
         (
             lambda one: replace(one, steps=(replace(one.steps[0], free_ns=(one.steps[0].free_ns or 0) + 1),)),
-            "parts of step",
+            "the parts of the step",
         ),
         (lambda one: replace(one, paths=(replace(one.paths[0], window_ns=1),)), "does not add up"),
         (
-            lambda one: replace(one, verdict=replace(one.verdict, sentence="Step 9 ms: 20% is lost to padding")),
+            lambda one: replace(one, verdict=replace(one.verdict, fault=Wrong.PADDING)),
             "the verdict is about padding",
         ),
         (
@@ -68,11 +69,11 @@ def _first(report: Report, **changed: object) -> Report:
             "120% of the step",
         ),
     ],
-    ids=["gain", "cost", "words", "step", "path", "story", "share"],
+    ids=["gain", "cost", "step", "path", "story", "share"],
 )
 def test_a_report_that_cannot_be_says_so(broken: Break, said: str, jobs: Jobs) -> None:
     report = jobs.report(replace(TWO, faults=(Fault(kind="data_wait"),)), "kineto")
     assert contradictions(report) == ()
     (note, *_) = contradicted(broken(report))
-    assert said in note.message
+    assert said in say(note.message)
     assert note.level == "degraded"

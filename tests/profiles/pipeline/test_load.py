@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hermes.base.errors import InputError, TraceFormatError
+from hermes.base.say import say
 from hermes.model.tables import TABLES
 from hermes.profiles.load import Loaded, load
 from hermes.profiles.pipeline.analyze import analyze
@@ -63,7 +64,7 @@ def grow(path: Path) -> None:
 
 
 def notes(loaded: Loaded, level: str) -> list[str]:
-    return [note.message for note in loaded.notes if note.level == level]
+    return [say(note.message) for note in loaded.notes if note.level == level]
 
 
 # The cache ---------------------------------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ def test_a_rank_that_cannot_be_read_degrades_the_others(
     before_reading(monkeypatch, 1, fail)
     loaded = load([job], store)
     assert [rank.rank for rank in loaded.ranks] == [0]
-    (note,) = (note for note in loaded.notes if note.message == "it is broken")
+    (note,) = (note for note in loaded.notes if say(note.message) == "it is broken")
     assert (note.level, note.lost) == ("degraded", "this rank")
     assert note.where.endswith("offset 12")
     assert analyze(loaded).degraded
@@ -217,7 +218,7 @@ def test_of_two_captures_of_one_rank_the_latest_is_taken_unless_another_is_asked
 def test_a_capture_that_does_not_exist_is_refused_with_those_that_do(job: Path, store: Cache) -> None:
     with pytest.raises(InputError, match="no capture is called 'nope'") as refused:
         load([job], store, capture="nope")
-    assert "there are:" in refused.value.hint
+    assert "there are:" in say(refused.value.hint)
 
 
 # Determinism -------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from hermes.base.members import packed, unpacked
+from hermes.base.say import say
 from hermes.profiles.load import Loaded
 from hermes.profiles.measure import registry
 from hermes.profiles.measure.registry import RankTables, every_measure, needed, per_rank
@@ -86,7 +87,7 @@ def test_rows_beyond_the_bound_are_left_out_and_said(loaded: Loaded, monkeypatch
     found = measure(RankTables(loaded.ranks[0]))
     kinds = [type(row).__name__ for row in found.rows]
     assert max(map(kinds.count, kinds)) == 3
-    assert any("rows of KernelTop; the first 3 are taken" in note.message for note in found.notes)
+    assert any("rows of KernelTop; the first 3 are taken" in say(note.message) for note in found.notes)
 
 
 def test_measures_on_several_threads_are_those_on_one(loaded: Loaded) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.base.say import say
 from hermes.model.measures import AscendSplit
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
@@ -24,9 +25,9 @@ ROW = AscendSplit(
 def test_both_are_told_where_they_differ_by_more_than_a_twentieth_of_the_step() -> None:
     file = replace(ROW, source="reported", compute_ns=75 * MS, exposed_comm_ns=147 * MS, free_ns=70 * MS)
     (note,) = contradictions("here", [ROW], [file])
-    assert note.message.startswith("step_trace_time contradicts the kernels")
-    assert "75.0 ms / 147 ms / 70.0 ms" in note.message
-    assert "27.0 ms / 10.0 ms / 231 ms" in note.message
+    assert say(note.message).startswith("step_trace_time contradicts the kernels")
+    assert "75.0 ms, 147 ms and 70.0 ms" in say(note.message)
+    assert "27.0 ms, 10.0 ms and 231 ms" in say(note.message)
     assert note.level == "degraded"
 
 
@@ -47,12 +48,12 @@ def capture(shared: Path, tmp_path: Path) -> Path:
 
 def test_a_contradiction_of_a_real_capture_is_the_first_sentence_and_lowers_trust(capture: Path, store: Cache) -> None:
     sound = analyze(load([capture], store))
-    assert not any("contradicts" in sentence for sentence in sound.coverage.missing)
+    assert not any("contradicts" in say(sentence) for sentence in sound.coverage.missing)
     file = capture / "ASCEND_PROFILER_OUTPUT/step_trace_time.csv"
     head, row = file.read_text().splitlines()[:2]
     cells = row.split(",")
     cells[head.split(",").index("Computing")] = "88000.5"
     file.write_text(f"{head}\n{','.join(cells)}\n")
     report = analyze(load([capture], store))
-    assert report.coverage.missing[0].startswith("step_trace_time contradicts the kernels")
+    assert say(report.coverage.missing[0]).startswith("step_trace_time contradicts the kernels")
     assert max(one.confidence for one in report.findings) < max(one.confidence for one in sound.findings)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import QueryError
+from hermes.base.say import say
 from hermes.model.tables import TABLES
 from hermes.profiles.load import Loaded
 from hermes.profiles.query import database, query, sizes
@@ -38,7 +39,7 @@ def test_sizes_count_the_rows_of_all_ranks(loaded: Loaded) -> None:
 def test_a_wrong_query_says_what_is_wrong(loaded: Loaded) -> None:
     with pytest.raises(QueryError, match="nme") as refused:
         query(loaded, "select nme from kernel")
-    assert "hermes schema" in refused.value.hint
+    assert "hermes schema" in say(refused.value.hint)
 
 
 def test_a_pivot_and_a_table_in_memory_are_allowed(loaded: Loaded) -> None:

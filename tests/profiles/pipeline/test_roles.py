@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from hermes.base.say import say
 from hermes.knowledge.roles import role_of
 from hermes.model.report import Report
 from hermes.model.role_measures import RoleTime
@@ -65,8 +66,8 @@ def test_captures_by_role_are_told_by_step_and_the_longest_bounds_it(verl: Path,
 def test_the_report_is_of_the_role_that_takes_longest_and_says_so(verl: Path, tmp_path: Path) -> None:
     report = _analyzed(tmp_path, verl)
     assert all("/2/rollout_generate/" in one.path for one in report.inputs)
-    (said,) = (note for note in report.diagnostics if "several roles" in note.message)
-    assert "the report is of rollout_generate" in said.message
+    (said,) = (note for note in report.diagnostics if "several roles" in say(note.message))
+    assert "the report is of rollout_generate" in say(said.message)
     out = io.StringIO()
     render_text(report, Console(file=out, width=200))
     assert "Roles" in out.getvalue()

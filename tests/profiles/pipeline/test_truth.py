@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from hermes.base.say import say
 from hermes.model.measures import AscendSplit, RankTotal
 from hermes.model.report import Report
 from hermes.profiles.load import Loaded, RankData, load
@@ -154,7 +155,7 @@ def test_the_size_of_the_job_is_known_from_two_of_its_ranks(
 ) -> None:
     coverage = reported(f"ascend/{capture}").coverage
     assert (coverage.ranks_seen, coverage.ranks_expected) == ((0, 1), 8)
-    assert any("only ranks 0 and 1 of 8" in sentence for sentence in coverage.missing)
+    assert any("only ranks 0 and 1 of 8" in say(sentence) for sentence in coverage.missing)
 
 
 @FACTS
@@ -172,7 +173,7 @@ def test_the_report_blames_the_rank_that_was_not_collected(
 ) -> None:
     report = reported(f"ascend/{capture}")
     assert report.verdict.bound == "communication"
-    assert f"rank {slow}" in report.verdict.sentence
+    assert f"rank {slow}" in say(report.verdict.message)
     assert [finding.blames for finding in report.findings if finding.fault == "straggler"] == [(f"rank {slow}",)]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.base.say import say
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.sink import Sink
 from hermes.store.files import walk
@@ -127,4 +128,4 @@ def test_samples_of_the_input_queue_are_a_counter(tmp_path: Path) -> None:
 
 def test_no_file_is_called_degraded(tmp_path: Path) -> None:
     sink = _read(tmp_path, task_time=TASK_TIME, hbm=HBM, dp=DP, npu_mem=NPU_MEM, fusion_op=FUSION_OP)
-    assert not [note.message for note in sink.notes if "column" in note.message]
+    assert not [say(note.message) for note in sink.notes if "column" in say(note.message)]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.base.say import say
 from hermes.profiles.api import analyze, load
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.sink import Sink
@@ -97,7 +98,7 @@ def test_the_report_divides_the_steps_and_says_what_is_not_there(summary: Path, 
     assert [(one.rank, one.window_ns, one.compute_ns) for one in report.steps] == [
         (0, 1_000_000, 800_500), (1, 1_000_000, 600_000)
     ]  # fmt: skip
-    assert any("only the summary of another tool" in line for line in report.coverage.missing)
+    assert any("only the summary of another tool" in say(line) for line in report.coverage.missing)
     assert {row.state for row in report.coverage.files} == {"read"}
 
 
@@ -112,4 +113,4 @@ def test_a_table_cut_in_the_middle_of_a_row_loses_that_row_alone(summary: Path) 
     path.write_text(STEPS[: STEPS.index("600,300") + 2], "utf-8")
     sink = _read(summary, 1)
     assert sink.rows("step_reported") == 0
-    assert "1 rows have no readable time" in [note.message for note in sink.notes]
+    assert "1 row has no readable time" in [say(note.message) for note in sink.notes]

@@ -12,6 +12,7 @@ import pytest
 from tests.each import sampled
 
 from hermes.base.errors import HermesError
+from hermes.base.say import say
 from hermes.model.tables import TABLES, schema_of
 from hermes.profiles.load import Loaded, RankData, load
 from hermes.profiles.measure.steps.breakdown import ascend_splits, rank_total
@@ -231,7 +232,7 @@ def test_a_folder_with_both_exports_is_read_as_one_run(made: Path, cache: Cache,
             shutil.copytree(folder, both / folder.name, dirs_exist_ok=True)
     loaded = load([both], cache)
     assert [one.rank for one in ranks(loaded)] == [0, 1, 2, 3]
-    assert any("merged" in note.message for note in loaded.notes)
+    assert any("merged" in say(note.message) for note in loaded.notes)
     for one, text in zip(ranks(loaded), ranks(load([made / "ascend-text"], cache)), strict=True):
         assert one.table("rank")["format"][0] == "ascend-text+db"
         assert rank_total(one.table("kernel"), one.table("comm_op")) == rank_total(
@@ -301,7 +302,7 @@ def _said(tmp_path: Path) -> list[tuple[str, str]]:
         loaded = load([tmp_path / "in"], Cache(tmp_path / "cache"))
     except HermesError as error:
         return [(error.what, error.where)] if error.hint or error.lost else []
-    return [(note.message, note.where) for note in loaded.notes if note.level == "degraded"]
+    return [(say(note.message), note.where) for note in loaded.notes if note.level == "degraded"]
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)

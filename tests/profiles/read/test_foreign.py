@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.say import say
 from hermes.profiles.load import load
 from hermes.profiles.read.discover import discover
 from hermes.profiles.read.foreign import named, notes
@@ -77,7 +78,7 @@ def test_a_trace_of_a_program_that_nobody_knows_is_not_called_cut_off(tmp_path: 
 def test_foreign_files_beside_a_profile_are_named_once_a_format(tmp_path: Path) -> None:
     paths = [written(tmp_path, name, b"x") for name in ("a.nsys-rep", "b.nsys-rep", "c.txt")]
     (note,) = notes(paths)
-    assert (note.level, note.message) == ("info", "2 files not read: a report of NVIDIA Nsight Systems")
+    assert (note.level, say(note.message)) == ("info", "2 files were not read: a report of NVIDIA Nsight Systems")
 
 
 def test_files_that_are_none_are_not_named(tmp_path: Path) -> None:

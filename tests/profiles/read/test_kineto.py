@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from hermes.base.errors import HermesError, TraceFormatError
 from hermes.base.intervals import flat
+from hermes.base.say import say
 from hermes.base.units import ns_of_us
 from hermes.knowledge.blocking import BLOCKS, OF_GRAPH, is_blocking
 from hermes.knowledge.host_work import SYNCHRONISATION, reason_of
@@ -168,7 +169,7 @@ def test_a_real_trace_without_a_device_has_its_gloo_operations_from_the_host(tmp
     assert set(comm["library"]) == {"gloo"}
     assert comm.row(0, named=True)["bytes"] == 321_271 * 4
     assert sink.read("kernel").height == 0
-    assert any("no work of a device" in note.message for note in sink.notes)
+    assert any("no work of a device" in say(note.message) for note in sink.notes)
 
 
 def test_a_real_trace_without_a_device_has_its_groups_and_world(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_the_direction_of_a_copy_may_stand_in_its_kind(read: Read) -> None:
 def test_several_processes_in_a_trace_are_said(read: Read) -> None:
     other = [event | {"pid": 2} for event in ALL_KINDS if event.get("pid") == 1 and event["ph"] == "X"]
     (note,) = (note for note in read(ALL_KINDS + other).notes if note.level == "degraded")
-    assert "2 processes that feed devices (pid 1, 2)" in note.message
+    assert "2 processes that feed devices (pid 1 and 2)" in say(note.message)
 
 
 def test_a_process_that_only_computes_is_none_of_them(read: Read) -> None:
@@ -724,7 +725,7 @@ def test_without_properties_the_runtime_tells_the_vendor(read: Read, call: str) 
 
 def test_a_capture_of_unknown_categories_says_so(read: Read) -> None:
     sink = read([_span("cpu_op", "a", 1, 1), _span("mystery", "b", 2, 1)])
-    assert any("mystery" in note.message and note.level == "degraded" for note in sink.notes)
+    assert any("mystery" in say(note.message) and note.level == "degraded" for note in sink.notes)
 
 
 def test_every_table_is_written_with_its_rank(read: Read) -> None:
@@ -968,7 +969,7 @@ def test_a_device_that_is_no_gpu_goes_by_its_name(
     sink = read(events, distributedInfo={"backend": backend})
     assert sink.read("rank").select("vendor", "chip").rows() == [told]
     assert sink.read("kernel")["component"].to_list() == ["compute"]
-    assert not [note for note in sink.notes if note.level == "degraded" and "category" in note.message]
+    assert not [note for note in sink.notes if note.level == "degraded" and "category" in say(note.message)]
 
 
 def test_copies_of_mtia_have_a_direction_and_a_size(read: Read) -> None:

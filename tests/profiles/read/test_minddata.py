@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from hermes.base.say import say
 from hermes.profiles.read.ascend.csvs import read_csvs
 from hermes.profiles.read.sink import Sink
 
@@ -30,7 +31,7 @@ def read(folder: Path, **files: str) -> tuple[pl.DataFrame, list[str]]:
         paths[-1].write_text(text, encoding="utf-8")
     sink = Sink(folder / "out", 0)
     read_csvs(tuple(paths), sink, mindspore=True)
-    return pl.read_parquet(folder / "out" / "input_queue.parquet"), [note.message for note in sink.notes]
+    return pl.read_parquet(folder / "out" / "input_queue.parquet"), [say(note.message) for note in sink.notes]
 
 
 def test_the_raw_file_lists_samples_and_names_the_capacity_apart(tmp_path: Path) -> None:

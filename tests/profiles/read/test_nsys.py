@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.base.say import say
 from hermes.model.report import Report
 from hermes.profiles.api import analyze, load
 from hermes.store.cache import Cache
@@ -65,7 +66,7 @@ def test_the_processes_of_a_report_are_ranks_and_said_to_be_assumed(both: tuple[
     _, nsys, _ = both
     assert [one.rank for one in nsys.inputs] == [0, 1]
     assert {one.format for one in nsys.inputs} == {"nsys"}
-    assert any("no file says which rank this is" in note.message for note in nsys.diagnostics)
+    assert any("no file says which rank this is" in say(note.message) for note in nsys.diagnostics)
 
 
 def test_a_fault_is_named_as_from_the_trace(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_without_operators_there_are_kernels_and_ranges_and_it_is_said(tmp_path:
     assert loaded.ranks[0].table("host_op")["kind"].unique().sort().to_list() == ["driver", "mark", "runtime"] or (
         loaded.ranks[0].table("host_op")["kind"].unique().sort().to_list() == ["mark", "runtime"]
     )
-    assert any("no operator of the framework" in note.message for note in loaded.notes)
+    assert any("no operator of the framework" in say(note.message) for note in loaded.notes)
     assert len(analyze(loaded).steps) == 2
 
 
@@ -106,7 +107,7 @@ def test_domains_marks_and_whole_graphs(tmp_path: Path) -> None:
     assert {("ncclAllReduce", "NCCL", 4), ("here", None, 0)} <= set(marks.rows())
     assert "open" not in marks["name"]
     assert "CUDA graph" in loaded.ranks[0].table("kernel")["name"]
-    assert any("recorded as a whole" in note.message for note in loaded.notes)
+    assert any("recorded as a whole" in say(note.message) for note in loaded.notes)
 
 
 def test_beside_captures_of_the_framework_it_is_not_read(tmp_path: Path) -> None:
@@ -114,4 +115,4 @@ def test_beside_captures_of_the_framework_it_is_not_read(tmp_path: Path) -> None
     write_nsys(kineto / "r.sqlite", sorted(kineto.rglob("*.pt.trace.json")))
     loaded = load([kineto], Cache(tmp_path / "cache"))
     assert [rank.format for rank in loaded.ranks] == ["kineto"]
-    assert any("exported report of NVIDIA Nsight Systems" in note.message for note in loaded.notes)
+    assert any("exported report of NVIDIA Nsight Systems" in say(note.message) for note in loaded.notes)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hermes.base.say import say
 from hermes.model.tables.unmarked_steps import FOUND
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
@@ -75,7 +76,7 @@ def test_steps_of_a_real_trace_are_found_without_its_marks(name: str, shared: Pa
     assert len(windows) >= len(marked) - 2
     assert float(np.median(windows)) == pytest.approx(float(np.median(marked)), rel=0.02)
     assert {row.window_kind for row in report.steps} == {"found"}
-    assert any("found by the period" in note.message for note in report.diagnostics)
+    assert any("found by the period" in say(note.message) for note in report.diagnostics)
 
 
 @pytest.mark.parametrize("name", ["b200_vllm_inference", "mi300_sglang_decode", "v100_resnet50_first_calls"])
@@ -89,8 +90,8 @@ def test_a_capture_of_a_processor_without_marks_has_an_answer(shared: Path, tmp_
     report = analyze(load([path], Cache(tmp_path / "cache")))
     (row,) = report.steps
     assert (row.window_kind, report.verdict.bound) == ("capture", "host")
-    assert report.verdict.sentence.startswith("Capture 1290 ms: 100% is Python that was not recorded")
-    assert any("the capture is taken as a whole" in note.message for note in report.diagnostics)
+    assert say(report.verdict.message).startswith("Capture 1.29 s: 100% is Python that was not recorded")
+    assert any("the capture is taken as a whole" in say(note.message) for note in report.diagnostics)
 
 
 def test_marks_of_an_inference_server_are_steps(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hermes.base.say import say
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.profiles.read.discover import discover
@@ -36,7 +37,7 @@ def named(pid: int, seconds: float) -> str:
 
 def chosen(paths: list[Path], capture: str = "") -> tuple[list[tuple[int, str]], str]:
     found, notes = discover(paths, capture=capture)
-    return [(one.rank, one.source.files[0].name) for one in found], " ".join(note.message for note in notes)
+    return [(one.rank, one.source.files[0].name) for one in found], " ".join(say(note.message) for note in notes)
 
 
 def test_two_captures_of_one_process_are_one_rank_and_the_latest_is_taken(tmp_path: Path) -> None:
@@ -110,8 +111,8 @@ def test_files_without_ranks_that_did_not_run_at_once_are_captures_and_no_ranks(
     folder.mkdir()
     report = analyze(load([real(shared, folder, ["a.json", "b.json"], MINUTES_48 * 10**9)], Cache(tmp_path / "cache")))
     assert [(one.rank, Path(one.path).name) for one in report.inputs] == [(0, "b.json")]
-    assert any("captures of one process" in note.message for note in report.diagnostics)
-    assert "wait" not in report.verdict.sentence
+    assert any("captures of one process" in say(note.message) for note in report.diagnostics)
+    assert "wait" not in say(report.verdict.message)
 
 
 def test_files_without_ranks_that_ran_at_once_stay_ranks(shared: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.model.service_measures import Batches, BatchPauses, Requests
 from hermes.profiles.api import analyze, load
 from hermes.profiles.load import Loaded
@@ -82,7 +83,7 @@ def test_a_queue_longer_than_its_request_cannot_be(tmp_path: Path) -> None:
     _csv(tmp_path / "out" / "request.csv", header, ("1", _T, 10, 2_500, 0), ("2", _T, 10, 2, 4))
     loaded = _loaded(tmp_path, tmp_path / "out")
     assert _rows(loaded, "request", "queue_ns", "first_token_ns") == [(None, None), (2_000_000, 4_000_000)]
-    assert any("longer in the queue than they took" in note.message for note in loaded.notes)
+    assert any("is longer than the request and is left out" in say(note.message) for note in loaded.notes)
 
 
 def test_time_to_the_first_token_and_for_each_further_one(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_a_broken_service_takes_nothing_from_the_captures_beside_it(tmp_path: Pa
     job = generate(tmp_path / "job", Job(ranks=1, steps=2, layers=1), formats=["ascend-text"])
     _csv(tmp_path / "job" / "out" / "request.csv", "http_rid,start_time(ms)")
     loaded = _loaded(tmp_path, job)
-    assert any("no request and no batch can be read" in note.message for note in loaded.notes)
+    assert any("no request and no batch can be read" in say(note.message) for note in loaded.notes)
     assert len(analyze(loaded).steps) == 2
 
 
@@ -227,9 +228,9 @@ def test_the_terminal_says_how_long_requests_take(tmp_path: Path) -> None:
     write(tmp_path / "out", Service())
     out = io.StringIO()
     report = analyze(_loaded(tmp_path, tmp_path / "out"))
-    assert [note.message for note in report.diagnostics] == []
+    assert [say(note.message) for note in report.diagnostics] == []
     render_text(report, Console(file=out, width=200))
-    assert report.verdict.sentence.startswith("Requests take ")
+    assert say(report.verdict.message).startswith("Requests take ")
     (line,) = (line for line in out.getvalue().splitlines() if line.startswith("Requests 40 "))
     assert "first token" in line
     assert "further token" in line

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from tests.profiles.rules.given import Given
 from tests.profiles.rules.test_code_rules import ROW
 
+from hermes.base.say import say
 from hermes.model.fault import Fault
 from hermes.model.finding import Gain, Loss
 from hermes.model.host_measures import HostSide
 from hermes.model.measures import HostStall, PeerWait, StepSplit
 from hermes.model.memory_measures import Recompute
 from hermes.model.path_measures import PathPart, StepPath
+from hermes.model.report import Verdict
 from hermes.model.service_measures import Requests
-from hermes.profiles.rules.judge import Grounds, Judgement, find_all, judge
+from hermes.profiles.rules.judge import Grounds, find_all, judge
 
 Make = Callable[..., Given]
 Split = Callable[..., StepSplit]
@@ -31,7 +33,7 @@ PART = st.integers(0, 250)
 STEPS = st.lists(st.tuples(st.integers(0, 2), PART, PART, PART), min_size=1, max_size=9)
 
 
-def judged_of(splits: Sequence[StepSplit], findings: tuple[Loss, ...] = ()) -> Judgement:
+def judged_of(splits: Sequence[StepSplit], findings: tuple[Loss, ...] = ()) -> Verdict:
     return judge(Grounds(splits=tuple(splits), problems=findings))
 
 
@@ -71,14 +73,14 @@ def blind(window: int = 1_000, rank: int = 0) -> StepSplit:
 def test_without_a_step_nothing_is_claimed() -> None:
     judged = judged_of(())
     assert (judged.bound, judged.rank) == ("unknown", None)
-    assert "cannot be said" in judged.sentence
+    assert "cannot be said" in say(judged.message)
 
 
 def test_without_device_tasks_the_longest_step_of_the_host_is_judged_and_it_is_said() -> None:
     judged = judged_of([blind(), blind(9_000_000, rank=2)])
     assert (judged.bound, judged.rank, judged.step) == ("host", 2, 4)
-    assert judged.sentence.startswith("Step 9 ms: the host works all of it")
-    assert "no device task was recorded" in judged.sentence
+    assert say(judged.message).startswith("Step 9.00 ms: the host works all of it")
+    assert "no device task was recorded" in say(judged.message)
 
 
 def test_a_step_without_a_loss_is_said_to_be_spent_in_the_function_that_takes_most_of_it() -> None:
@@ -86,25 +88,25 @@ def test_a_step_without_a_loss_is_said_to_be_spent_in_the_function_that_takes_mo
     small = replace(line, function="small", own_ns=1_000_000, backward_ns=0)
     waits = replace(line, function="average", own_ns=9_000_000, wait_ns=8_000_000, backward_ns=0)
     grounds = Grounds(splits=(blind(10_000_000, rank=2),), lines=(small, waits, line))
-    assert judge(grounds).sentence.startswith(
-        "Step 10 ms: 70% is train.py:36 `distances` with the operators it calls; "
+    assert say(judge(grounds).message).startswith(
+        "Step 10.0 ms: 70% is train.py:36 `distances` with the operators it calls; "
     )
-    assert "the host works all of it" in judge(replace(grounds, lines=(small,))).sentence
+    assert "the host works all of it" in say(judge(replace(grounds, lines=(small,))).message)
 
 
 def test_gains_of_a_step_without_its_profiler_are_shares_of_that(measures: Make) -> None:
     row = Recompute(rank=0, step=4, ops=1, host_ns=2_000_000, device_ns=None, compute_ns=None)
     given_ = measures([blind(10_000_000)], host=HostSide(recompute=(row,)))
     problems = tuple(find_all(given_))
-    sentence = judge(Grounds(splits=given_.splits, problems=problems, unprofiled_ns=8_000_000)).sentence
-    assert sentence.startswith("Step 8 ms (10 ms as captured): 25% is lost to recomputation")
+    sentence = say(judge(Grounds(splits=given_.splits, problems=problems, unprofiled_ns=8_000_000)).message)
+    assert sentence.startswith("Step 8.00 ms (10.0 ms as captured): 25% is lost to recomputation")
 
 
 def test_a_small_loss_stands_behind_what_bounds_the_step(measures: Make, split: Split, wait: Wait) -> None:
     given_ = measures([split(exposed=800)], waits=[wait(0, 5, 700)])
     (large,) = find_all(given_)[:1]
     small = replace(large, gain=replace(large.gain, low_ns=10, high_ns=400, basis="replayed"))
-    sentence = judged_of(given_.splits, (small,)).sentence
+    sentence = say(judged_of(given_.splits, (small,)).message)
     assert "80% is communication that nothing hides; 1% is waiting for rank 5" in sentence
 
 
@@ -113,17 +115,17 @@ def test_a_range_whose_least_is_much_is_said_as_one(measures: Make) -> None:
     given_ = measures([blind(10_000_000)], host=HostSide(recompute=(row,)))
     (first, *_) = find_all(given_)
     ranged = replace(first, gain=replace(first.gain, low_ns=2_000_000, high_ns=6_000_000, basis="bound"))
-    sentence = judge(Grounds(splits=given_.splits, problems=(ranged,))).sentence
-    assert sentence.startswith("Step 10 ms: 20 to 60% is lost to recomputation")
+    sentence = say(judge(Grounds(splits=given_.splits, problems=(ranged,))).message)
+    assert sentence.startswith("Step 10.0 ms: 20% to 60% is lost to recomputation")
 
 
 def test_the_sentence_names_the_rank_that_others_wait_for(measures: Make, split: Split, wait: Wait) -> None:
     given_ = measures([split(exposed=800)], waits=[wait(0, 5, 700)])
-    assert "70% is waiting for rank 5" in judged_of(given_.splits, find_all(given_)).sentence
+    assert "70% is waiting for rank 5" in say(judged_of(given_.splits, find_all(given_)).message)
 
 
 def test_a_step_without_findings_is_said_to_have_none(split: Split) -> None:
-    assert "no rule found a loss" in judged_of([split()]).sentence
+    assert "no rule found a loss" in say(judged_of([split()]).message)
 
 
 def path(*parts: tuple[str, str, int]) -> StepPath:
@@ -139,19 +141,21 @@ def test_the_wait_for_a_rank_that_was_not_profiled_is_the_answer(split: Split) -
         splits=(split(0, window=124_000_000, exposed=100_000_000),),
         path=replace(path(("wait", "rank 5", 95_480_000)), window_ns=124_000_000), expected=8,
     )  # fmt: skip
-    assert judge(grounds).sentence == "Step 124 ms: 77% waits for rank 5, which was not profiled (from 1 of 8 ranks)"
+    assert (
+        say(judge(grounds).message) == "Step 124 ms: 77% waits for rank 5, which was not profiled (from 1 of 8 ranks)"
+    )
 
 
 def test_a_wait_for_a_rank_that_was_profiled_is_not_called_unknown(split: Split) -> None:
     grounds = Grounds(splits=(split(0, exposed=800), split(5)), path=path(("wait", "rank 5", 700)))
-    assert "not profiled" not in judge(grounds).sentence
+    assert "not profiled" not in say(judge(grounds).message)
 
 
 def test_communication_that_may_be_waiting_is_not_called_a_loss_to_anything(measures: Make, split: Split) -> None:
     given_ = measures([split(exposed=700, free=200)])
     # In the order of the plan: what it is must be known before anything else is worth doing.
     exposed, *others = sorted(find_all(given_), key=lambda one: one.code != "COM001")
-    said = judged_of(given_.splits, (exposed, *others)).sentence
+    said = say(judged_of(given_.splits, (exposed, *others)).message)
     assert "70% is communication that nothing hides, and how much of it is waiting was not recorded" in said
 
 
@@ -179,18 +183,18 @@ def test_a_finding_of_whole_steps_shows_in_the_same_step_of_every_rank(measures:
 
 def test_a_short_wait_is_not_the_answer(split: Split) -> None:
     grounds = Grounds(splits=(split(0),), path=path(("wait", "rank 5", 40)), noise_ns=10)
-    assert "no loss above the noise" in judge(grounds).sentence
+    assert "no loss above the noise" in say(judge(grounds).message)
 
 
 def test_a_bound_is_called_one(measures: Make, split: Split) -> None:
     given_ = measures([split(0, free=300)])
-    assert "up to 30% is lost to" in judged_of(given_.splits, find_all(given_)).sentence
+    assert "up to 30% is lost to" in say(judged_of(given_.splits, find_all(given_)).message)
 
 
 def test_where_little_is_lost_it_comes_after_what_the_device_does(measures: Make, split: Split, wait: Wait) -> None:
     given_ = measures([split(exposed=90)], waits=[wait(0, 5, 90)])
-    said = judged_of(given_.splits, find_all(given_)).sentence
-    assert said == "Step 0.001 ms: the device computes for 91% of it; up to 9% is waiting for rank 5"
+    said = say(judged_of(given_.splits, find_all(given_)).message)
+    assert said == "Step 1.00 us: the device computes for 91% of it; up to 9% is waiting for rank 5"
 
 
 def test_findings_come_by_the_most_they_promise(measures: Make, split: Split, wait: Wait) -> None:
@@ -306,10 +310,10 @@ def test_the_verdict_names_what_an_untrusted_rule_sees_where_it_counts_the_mista
         gain=Gain(low_ns=0, high_ns=one.window_ns // 2, method="m"), confidence=0.5, evidence=(), actions=(),
         fault=Fault.PADDING, lines=("train.py:3 `f`",), state="preview", direct=True,
     )  # fmt: skip
-    said = judge(Grounds(splits=(one,), untrusted=(untrusted,))).sentence
-    assert "a rule in preview sees padding, at train.py:3 `f`: up to 50%" in said
+    said = say(judge(Grounds(splits=(one,), untrusted=(untrusted,))).message)
+    assert "a rule in preview sees padding at train.py:3 `f`: up to 50%" in said
     for quiet in (replace(untrusted, direct=False), replace(untrusted, gain=Gain(low_ns=0, high_ns=1, method="m"))):
-        assert "preview" not in judge(Grounds(splits=(one,), untrusted=(quiet,))).sentence
+        assert "preview" not in say(judge(Grounds(splits=(one,), untrusted=(quiet,))).message)
 
 
 def test_what_gives_little_stands_behind_the_function_that_takes_much(split: Split) -> None:
@@ -319,18 +323,18 @@ def test_what_gives_little_stands_behind_the_function_that_takes_much(split: Spl
         confidence=0.5, evidence=(), actions=(), fault=Fault.CASTS, lines=("train.py:3 `f`",),
     )  # fmt: skip
     row = replace(ROW, own_ns=one.window_ns * 9 // 10, operator_ns=one.window_ns * 9 // 10)
-    found = judge(Grounds(splits=(one,), problems=(little,), lines=(row,))).sentence
+    found = say(judge(Grounds(splits=(one,), problems=(little,), lines=(row,))).message)
     assert "90% is train.py:24 `features` with the operators it calls; " in found
     assert found.index("90% is") < found.index("is lost to casts")
-    assert "with the operators" not in judge(Grounds(splits=(one,), problems=(little,))).sentence
+    assert "with the operators" not in say(judge(Grounds(splits=(one,), problems=(little,))).message)
 
 
 def test_of_a_service_alone_the_verdict_says_where_its_requests_spend_their_time() -> None:
     base = dict.fromkeys(field.name for field in fields(Requests))
     row = Requests(**base | {"rank": 0, "requests": 40, "took_ns": 2_000_000_000, "first_token_ns": 500_000_000})  # type: ignore[arg-type]
     queued, quick = replace(row, queue_share=0.6), replace(row, queue_share=0.1)
-    assert judge(Grounds(splits=(), requests=(queued,))).sentence.endswith("60% of their time is waiting in queues")
-    assert judge(Grounds(splits=(), requests=(quick,))).sentence == (
-        "Requests take 2000 ms in the median: 25% until the first token, 10% of their time in queues"
+    assert say(judge(Grounds(splits=(), requests=(queued,))).message).endswith("60% of their time is waiting in queues")
+    assert say(judge(Grounds(splits=(), requests=(quick,))).message) == (
+        "Requests take 2.00 s in the median: 25% until the first token, 10% of their time in queues"
     )
-    assert "cannot be said" in judge(Grounds(splits=())).sentence
+    assert "cannot be said" in say(judge(Grounds(splits=())).message)

@@ -189,12 +189,12 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     report = Report(
         version=__version__,
         title=_title(loaded),
-        verdict=Verdict(bound="unknown", sentence="", rank=None, step=None),
+        verdict=Verdict(bound="unknown", message="", rank=None, step=None),
         inputs=job.inputs,
         coverage=seen,
         steps=job.steps.every,
         ascend=ascend,
-        ascend_note=difference(ascend, job.steps.every),
+        ascend_notes=difference(ascend, job.steps.every),
         totals=found.rows(RankTotal),
         streams=found.rows(StreamBusy),
         clocks=job.clocks,
@@ -233,7 +233,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             requests=found.rows(Requests),
         )
     )
-    verdict = Verdict(bound=judged.bound, sentence=judged.sentence, rank=judged.rank, step=judged.step)
+    verdict = judged
     report = replace(report, plan=plan, verdict=verdict)
     return replace(report, diagnostics=_gravest((*report.diagnostics, *contradicted(report))))
 

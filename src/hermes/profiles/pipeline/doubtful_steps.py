@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from hermes.base.errors import Diagnostic
+from hermes.base.message import Message
 from hermes.model.tables.unmarked_steps import FOUND, WHOLE
+from hermes.profiles import messages
 
 _SHOWN = 4
 # Doubles keep microseconds since 1970 to a quarter of one: marks that touch may seem to overlap by it.
@@ -23,13 +25,9 @@ def step_doubts(where: str, step: pl.DataFrame, kernel: pl.DataFrame) -> list[Di
         notes.append(
             _doubt(
                 where,
-                "no step was marked, so steps are what the kernels' own file says"
-                if numbered
-                else "no step was marked, so the capture is taken as a whole",
-                "the host's part of each step, and communication by steps" if numbered else "the split by steps",
-                "call prof.step() once each iteration, and keep trace_view.json"
-                if numbered
-                else "call prof.step() once each iteration",
+                messages.NO_STEP_KERNELS if numbered else messages.NO_STEP_WHOLE,
+                messages.LOST_HOST_BY_STEPS if numbered else messages.LOST_SPLIT_BY_STEPS,
+                messages.DO_STEP_AND_TRACE if numbered else messages.DO_STEP,
             )
         )
     found = step.filter(pl.col("name").str.starts_with(FOUND)).height
@@ -38,8 +36,8 @@ def step_doubts(where: str, step: pl.DataFrame, kernel: pl.DataFrame) -> list[Di
             Diagnostic(
                 level="info",
                 where=where,
-                message=f"no step was marked; {found} steps were found by the period of what was launched",
-                hint="call prof.step() once each iteration, so that steps are known",
+                message=messages.steps_found(n=found),
+                hint=messages.DO_STEP_KNOWN,
             )
         )
     short = step.filter(pl.col("dur_ns") == 0)["step"].to_list()
@@ -47,9 +45,9 @@ def step_doubts(where: str, step: pl.DataFrame, kernel: pl.DataFrame) -> list[Di
         notes.append(
             _doubt(
                 where,
-                f"steps of no length are marked: {_listed(short)}",
-                "what ran in these steps",
-                "was prof.step() called twice in a row?",
+                messages.empty_steps(steps=short),
+                messages.LOST_WORK_IN_STEPS,
+                messages.DO_STEP_TWICE,
             )
         )
     marks = step.sort("start_ns").with_columns(
@@ -60,9 +58,9 @@ def step_doubts(where: str, step: pl.DataFrame, kernel: pl.DataFrame) -> list[Di
         notes.append(
             _doubt(
                 where,
-                f"marks of steps overlap: {_listed(overlapping)} begin before another ends",
-                "which of them owns the work: it is counted with the later one",
-                "was prof.step() called from two threads?",
+                messages.steps_overlap(steps=overlapping),
+                messages.LOST_OWNER,
+                messages.DO_STEP_THREADS,
             )
         )
     return notes
@@ -81,11 +79,5 @@ def merged(notes: Sequence[Diagnostic]) -> list[Diagnostic]:
     ]
 
 
-def _doubt(where: str, message: str, lost: str, hint: str) -> Diagnostic:
+def _doubt(where: str, message: Message, lost: Message, hint: Message) -> Diagnostic:
     return Diagnostic(level="degraded", message=message, where=where, lost=lost, hint=hint)
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers[:_SHOWN])) + (
-        f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-    )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from hermes.base.errors import Diagnostic
 from hermes.base.units import duration
-from hermes.knowledge.vendors import STEP_FILE_CONTRADICTS
 from hermes.model.measures import AscendSplit
+from hermes.profiles import messages
 
 # On real captures both agree to a quarter of a microsecond.
 _BEYOND = 0.05
@@ -27,16 +27,16 @@ def contradictions(where: str, computed: Sequence[AscendSplit], reported: Sequen
     file, tasks = max(pairs, key=lambda pair: _gap(*pair))
     if _gap(file, tasks) <= _BEYOND * max(file.stage_ns, tasks.stage_ns):
         return []
-    says, gives = (" / ".join(duration(value(row)) for _, value in _PARTS) for row in (file, tasks))
-    step = "" if file.step is None else f" of step {file.step}"
+    says, gives = ([duration(value(row)) for _, value in _PARTS] for row in (file, tasks))
     return [
         Diagnostic(
             level="degraded",
-            message=f"{STEP_FILE_CONTRADICTS}: {', '.join(name for name, _ in _PARTS)}{step} are {says} by the "
-            f"profiler's own file, and {gives} by the tasks that are here",
+            message=messages.step_file_contradicts(
+                parts=[name for name, _ in _PARTS], says=says, gives=gives, step=file.step
+            ),
             where=where,
-            lost="trust in every number of this rank, as rows are missing in one of both",
-            hint="was a file cut off, or copied from another capture? Copy the whole folder again",
+            lost=messages.LOST_RANK_TRUST,
+            hint=messages.DO_COPY_WHOLE,
         )
     ]
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from hermes.base.errors import Diagnostic
+from hermes.profiles import messages
 from hermes.profiles.measure.registry import PerRank, RankTables, every_measure
 
 MOST_ROWS = 2_000
@@ -59,8 +60,8 @@ def _cut(rank: RankTables, counts: Counter[type]) -> list[Diagnostic]:
     return [
         Diagnostic(
             level="info",
-            message=f"rank {rank.rank} has {count} rows of {kind.__name__}; the first {MOST_ROWS} are taken",
-            hint="`hermes sql` reaches all rows",
+            message=messages.rows_cut(n=count, rank=rank.rank, kind=kind.__name__, kept=MOST_ROWS),
+            hint=messages.DO_SQL,
         )
         for kind, count in sorted(counts.items(), key=lambda one: one[0].__name__)
         if count > MOST_ROWS

@@ -14,6 +14,7 @@ from hermes.base.errors import Diagnostic
 from hermes.base.members import Runs, packed
 from hermes.model.measures import StepSplit
 from hermes.model.report import Input
+from hermes.profiles import messages
 from hermes.profiles.measure.communication.arrivals import by_peer, identified, with_keys
 from hermes.profiles.measure.communication.collectives import group_info
 from hermes.profiles.measure.steps.breakdown import ascend_splits, reported_splits, step_splits, summed_splits
@@ -116,8 +117,8 @@ def _input(data: RankData, row: dict[str, object], doubts: list[Diagnostic]) -> 
 def _too_many(data: RankData, count: int) -> Diagnostic:
     return Diagnostic(
         level="degraded",
-        message=f"more than {MOST_OPERATIONS} operations of communication were recorded",
+        message=messages.too_many_operations(most=MOST_OPERATIONS),
         where=data.place,
-        lost=f"waits and transfers of the last {count - MOST_OPERATIONS}",
-        hint="capture fewer steps",
+        lost=messages.lost_last_waits(n=count - MOST_OPERATIONS),
+        hint=messages.DO_FEWER_STEPS,
     )

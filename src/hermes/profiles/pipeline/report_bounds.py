@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from hermes.base.errors import Diagnostic
 from hermes.model.measures import PeerWait, TopRow
+from hermes.profiles import messages
 from hermes.profiles.measure.steps.breakdown import spread
 
 _TOP_ROWS = 500
@@ -24,8 +25,8 @@ def longest(waits: Sequence[Wait], notes: list[Diagnostic], name: str) -> tuple[
         notes.append(
             Diagnostic(
                 level="info",
-                message=f"the table of {name} shows the longest {_MOST_PAIRS} of {len(ordered)} pairs of ranks",
-                hint="the rank matrix has every rank; `hermes sql` reaches all rows",
+                message=messages.pairs_cut(table=name, kept=_MOST_PAIRS, n=len(ordered)),
+                hint=messages.DO_MATRIX_SQL,
             )
         )
     return tuple(ordered[:_MOST_PAIRS])
@@ -62,8 +63,8 @@ def merged_top(rows: Sequence[Top], notes: list[Diagnostic], name: str) -> tuple
         notes.append(
             Diagnostic(
                 level="info",
-                message=f"the table of {name.replace('_', ' ')} shows the first {_TOP_ROWS} of {len(summed)} names",
-                hint="`hermes sql` reaches all rows",
+                message=messages.names_cut(table=name.replace("_", " "), kept=_TOP_ROWS, n=len(summed)),
+                hint=messages.DO_SQL,
             )
         )
     return summed[:_TOP_ROWS]

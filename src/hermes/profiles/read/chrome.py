@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Literal
 import duckdb
 
 from hermes.base.errors import TraceFormatError
+from hermes.profiles.read import messages
 from hermes.profiles.read.chrome_place import Place, place_of, utf8
 from hermes.profiles.read.chrome_repair import repair
 from hermes.profiles.read.query import literal, ns_of_double, ns_sql, one
@@ -197,9 +198,9 @@ def _decompressed(path: Path, sink: Sink) -> Path:
                 hint="copy it again from the job",
             ) from cut
         sink.note(
-            "degraded", "the gzip file is cut off or damaged",
-            where=f"{path}, after {plain.stat().st_size} unpacked bytes", lost="the events behind that place",
-            hint="copy it again from the job",
+            "degraded", messages.CUT_GZIP,
+            where=f"{path}, after {plain.stat().st_size} unpacked bytes", lost=messages.LOST_BEHIND_PLACE,
+            hint=messages.DO_COPY_FILE,
         )  # fmt: skip
     return plain
 
@@ -353,9 +354,9 @@ def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, re
         ) from still  # fmt: skip
     sink.note(
         "degraded",
-        f"the trace is not legal JSON ({found.reason or _first_line(refused)}); read {found.events} events of it",
+        messages.no_legal_json(why=found.reason or _first_line(refused), n=found.events),
         where=f"{path}, byte {found.first_fault}", lost=found.lost,
-        hint="was the job killed while it was writing? Stop the profiler before the job ends",
+        hint=messages.DO_KILLED_WRITING,
     )  # fmt: skip
     return place, out
 
@@ -380,18 +381,18 @@ def _sound_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: 
         near = possible if middle is None else f"ts_ns BETWEEN {middle - _LONGEST_NS} AND {middle + _LONGEST_NS}"
         (without,) = one(con, f"SELECT {timeless.format(near)} FROM {events}")
     if not events_read:
-        sink.note("degraded", "the trace holds no event", where=str(path), lost="all of it", hint="profile again")
+        sink.note("degraded", messages.NO_EVENT, where=str(path), lost=messages.LOST_ALL_OF_IT, hint=messages.DO_AGAIN)
     if without:
         sink.note(
             "degraded",
-            f"{without} events have no possible time: none, or over a day off the others",
+            messages.impossible_starts(n=without),
             where=f"{path}, key ts",
-            lost="these events",
+            lost=messages.LOST_EVENTS,
         )
     if backward:
         sink.note(
-            "degraded", f"{backward} events have a duration that is negative, longer than a day or no number",
-            where=f"{path}, key dur", lost="these events",
+            "degraded", messages.impossible_durations(n=backward),
+            where=f"{path}, key dur", lost=messages.LOST_EVENTS,
         )  # fmt: skip
     sound = f"(ph = 'M' OR coalesce({near}, false)) AND dur_ns BETWEEN 0 AND {_LONGEST_NS}"
     return sound if without or backward else ""

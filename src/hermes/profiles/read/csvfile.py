@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from hermes.profiles.read import messages
 from hermes.profiles.read.query import literal, one
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.slice import slice_url
@@ -66,24 +67,24 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) 
     except duckdb.Error as refused:
         why = str(refused).splitlines()[0][:120]
         if not _load_leniently(con, plain, relation, columns, sink):
-            sink.note(
-                "degraded", f"the file is not legal CSV ({why})", where=str(path), lost="the whole file", hint=_AGAIN
-            )
+            sink.note("degraded", messages.no_legal_csv(why=why), where=str(path), lost=messages.LOST_FILE, hint=_AGAIN)
             return None
         sink.note(
-            "degraded", f"the file is not legal CSV ({why})", where=str(path), hint=_AGAIN,
-            lost="illegal bytes were replaced and rows that do not fit were left out",
+            "degraded", messages.no_legal_csv(why=why), where=str(path), hint=_AGAIN,
+            lost=messages.LOST_ILLEGAL,
         )  # fmt: skip
     rows = int(one(con, f"SELECT count(*) FROM {relation}")[0])
     if not rows:
-        sink.note("degraded", "the file holds only a header", where=str(path), lost="its table", hint="profile again")
+        sink.note(
+            "degraded", messages.ONLY_HEADER, where=str(path), lost=messages.LOST_ITS_TABLE, hint=messages.DO_AGAIN
+        )
     elif _cut(plain):
         sink.note(
             "degraded",
-            "the file ends in the middle of a line",
+            messages.CUT_LINE,
             where=f"{path}, last line",
-            lost="what stood behind it",
-            hint="was the job killed while the profiler was writing?",
+            lost=messages.LOST_LINE_END,
+            hint=messages.DO_KILLED_PROFILER,
         )
     kept = tuple(column for column in columns if column not in _LEFT)
     return Csv(path=path, relation=relation, columns=kept, rows=rows)
@@ -119,7 +120,7 @@ def _as_utf8(path: Path, copy: Path, sink: Sink) -> Path:
     ):
         while block := text.read(1 << 20):
             out.write(block)
-    sink.note("info", "the file is in UTF-16 and was read as that", where=str(path))
+    sink.note("info", messages.UTF16, where=str(path))
     return copy
 
 
@@ -150,9 +151,7 @@ def _header(plain: Path, path: Path, sink: Sink) -> list[str] | None:
         seen.add(name.lower())
         names.append(name)
     if not any(first):
-        sink.note(
-            "degraded", "the file has no header line", where=f"{path}, line 1", lost="the whole file", hint=_AGAIN
-        )
+        sink.note("degraded", messages.NO_HEADER, where=f"{path}, line 1", lost=messages.LOST_FILE, hint=_AGAIN)
         return None
     return names
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic, InputError
-from hermes.profiles.read import foreign
+from hermes.profiles.read import foreign, messages
 from hermes.profiles.read.ascend.memscope import MemscopeReader
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.kineto.reader import KinetoReader
@@ -120,9 +120,8 @@ def chosen(
 def _other_services(services: Sequence[Source]) -> list[Diagnostic]:
     return [
         Diagnostic(
-            level="degraded", message=f"what the profiler of a service wrote lies in {len(services) + 1} folders; "
-            "one is read beside the captures", where=str(source.root), lost="its requests and batches",
-            hint="give the captures with one of them, or this folder alone",
+            level="degraded", message=messages.several_services(n=len(services) + 1), where=str(source.root),
+            lost=messages.LOST_REQUESTS, hint=messages.DO_ONE_SERVICE,
         )
         for source in services
     ]  # fmt: skip
@@ -147,7 +146,7 @@ def _nothing(files: Sequence[Path]) -> InputError:
     where = os.path.commonpath(files) if files else ""
     for form, paths in foreign.named(files).items():
         return InputError(
-            f"{paths[0].name} is {form.name}", where=where, lost="everything: Hermes does not read this format",
+            messages.is_foreign(file=paths[0].name, form=form.name), where=where, lost=messages.LOST_FOREIGN,
             hint=form.instead,
         )  # fmt: skip
     names = ", ".join(path.name for path in files[:3])
@@ -190,9 +189,9 @@ def rank_notes(found: Sequence[Found]) -> list[Diagnostic]:
         Diagnostic(
             level="degraded" if doubtful else "info",
             where=str(one.source.root),
-            message=f"no file says which rank this is; it goes by rank {rank}",
-            lost="the rank" if doubtful else "",
-            hint="keep profiler_info_*.json, or the rank in the name of the file, with the trace",
+            message=messages.rank_assumed(rank=rank),
+            lost=messages.LOST_RANK if doubtful else "",
+            hint=messages.DO_KEEP_INFO,
         )
         for rank, one in sorted(assumed.items())
     ]
@@ -222,13 +221,13 @@ def _several(rank: int, several: Sequence[Found]) -> Diagnostic:
         return Diagnostic(
             level="info",
             where=str(several[-1].source.root),
-            message=f"rank {rank} was captured {len(several)} times; the latest is analysed ({stamps[-1]})",
-            hint=f"choose another with --capture, such as --capture {stamps[0]}",
+            message=messages.captured_again(n=len(several), rank=rank, latest=stamps[-1]),
+            hint=messages.do_choose(capture=stamps[0]),
         )
     return Diagnostic(
         level="degraded",
         where=", ".join(str(one.source.root) for one in several),
-        message=f"{len(several)} captures all say that they are rank {rank}",
-        lost="all of them but the last",
-        hint="choose one with --capture and a part of its path, or give one folder",
+        message=messages.same_rank(n=len(several), rank=rank),
+        lost=messages.LOST_ALL_BUT_LAST,
+        hint=messages.DO_CHOOSE_BY_PATH,
     )

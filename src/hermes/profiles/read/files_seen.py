@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from hermes.base.message import Message, Text
 from hermes.model.files_seen import FilesSeen, FileState
+from hermes.profiles.read import seen_messages as said
 from hermes.profiles.read.discover import Found
 from hermes.profiles.read.foreign import format_of
 from hermes.profiles.read.source import Source, legible
@@ -15,18 +17,18 @@ _MOST = 300
 _NUMBER = re.compile(r"\d+")
 _OUTPUT, _RECORDS = "ASCEND_PROFILER_OUTPUT", "FRAMEWORK"
 _PROF = re.compile(r"^PROF_\d+_\d+_[0-9a-zA-Z]+")
-_BY_NAME: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\.(db|sqlite3?)-(wal|shm|journal)$"), "belongs to the database of the same name"),
-    (re.compile(r"^(analyse|all_file)\.(done|complete)$|\.(done|complete|lock)$"), "a mark of the tool that wrote"),
-    (re.compile(r"\.(log|out|err)(\.\d+)?$|_log$"), "a log"),
-    (re.compile(r"(?i)^(readme|licen[cs]e|changelog)(\.\w+)?$"), "a text about the others"),
-    (re.compile(r"^(report\.(json|html)|capture\.json|truth\.json|events\.jsonl)$"), "written by Hermes"),
+_BY_NAME: tuple[tuple[re.Pattern[str], Message], ...] = (
+    (re.compile(r"\.(db|sqlite3?)-(wal|shm|journal)$"), said.BESIDE_DATABASE),
+    (re.compile(r"^(analyse|all_file)\.(done|complete)$|\.(done|complete|lock)$"), said.MARK),
+    (re.compile(r"\.(log|out|err)(\.\d+)?$|_log$"), said.LOG),
+    (re.compile(r"(?i)^(readme|licen[cs]e|changelog)(\.\w+)?$"), said.TEXT),
+    (re.compile(r"^(report\.(json|html)|capture\.json|truth\.json|events\.jsonl)$"), said.OWN),
     (
         re.compile(r"^(chrome_tracing\.json|profiler\.db|(request_status|coordinator|ep_balance|moe_analysis)\.csv)$"),
-        "what the profiler of a service sums besides",
+        said.SERVICE_SUMS,
     ),
-    (re.compile(r"^prof_rule_\d+.*\.json$"), "advice of another tool"),
-    (re.compile(r"\.(py|sh|ya?ml|toml|cfg|ini|md|html?|png|svg|xlsx?)$"), "no profile"),
+    (re.compile(r"^prof_rule_\d+.*\.json$"), said.ADVICE),
+    (re.compile(r"\.(py|sh|ya?ml|toml|cfg|ini|md|html?|png|svg|xlsx?)$"), said.NO_PROFILE),
 )  # fmt: skip
 _RAW_SIDES = re.compile(r"^(host|device_\d+)$")
 
@@ -36,31 +38,33 @@ def files_seen(files: Sequence[Path], claimed: Sequence[Source], chosen: Sequenc
     read = {path for one in chosen for path in one.files}
     others = {path for source in claimed for path in (*source.files, *source.aside)}
     raw = {path for one in chosen for path in one.source.aside}
-    kinds: dict[tuple[FileState, str, str], list[Path]] = {}
+    kinds: dict[tuple[FileState, str, Text], list[Path]] = {}
     for path in files:
         state, why = _state(path, read, raw, others)
         kinds.setdefault((state, _NUMBER.sub("N", legible(path.name)), why), []).append(path)
     order: dict[FileState, int] = {"not known": 0, "not needed": 1, "read": 2}
     rows = [
         FilesSeen(state=state, name=name, count=len(own), example=legible(str(own[0])), why=why)
-        for (state, name, why), own in sorted(kinds.items(), key=lambda item: (order[item[0][0]], item[0][1:]))
+        for (state, name, why), own in sorted(
+            kinds.items(), key=lambda item: (order[item[0][0]], item[0][1], str(item[0][2]))
+        )
     ]
     return tuple(_shortened(rows))
 
 
-def _state(path: Path, read: set[Path], raw: set[Path], others: set[Path]) -> tuple[FileState, str]:
+def _state(path: Path, read: set[Path], raw: set[Path], others: set[Path]) -> tuple[FileState, Text]:
     if path in read:
         return "read", ""
     if path in raw:
-        return "not known", "raw data of the device: only CANN's tools read it"
+        return "not known", said.RAW
     if path in others:
-        return "not needed", "of another capture of the rank"
+        return "not needed", said.OTHER_CAPTURE
     if path.parent.name == _RECORDS:
-        return "not needed", "what the framework recorded was exported"
+        return "not needed", said.FRAMEWORK_EXPORTED
     inside = next((place for place, part in enumerate(path.parts[:-1]) if _PROF.match(part)), None)
     if inside is not None:
         raw_side = _RAW_SIDES.match(path.parts[inside + 1]) is not None
-        return "not needed", "what the device recorded was exported" if raw_side else f"the same is in {_OUTPUT}"
+        return "not needed", said.DEVICE_EXPORTED if raw_side else said.same_in(folder=_OUTPUT)
     why = next((why for pattern, why in _BY_NAME if pattern.search(path.name)), None)
     if why is not None:
         return "not needed", why
@@ -75,4 +79,4 @@ def _shortened(rows: list[FilesSeen]) -> Iterable[FilesSeen]:
         rest = [row for row in rows[_MOST:] if row.state == state]
         if rest:
             count = sum(row.count for row in rest)
-            yield FilesSeen(state=rest[0].state, name="…", count=count, example=rest[0].example, why="more like these")
+            yield FilesSeen(state=rest[0].state, name="…", count=count, example=rest[0].example, why=said.MORE)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic
+from hermes.base.message import Message
+from hermes.profiles.read import foreign_messages as said
+from hermes.profiles.read import messages
 from hermes.profiles.read.chrome import head_of
 
-_TORCH = "record the job with torch.profiler, or with hermes profile"
 _MOST_HEADS = 200
 _SQLITE = b"SQLite format 3\0"
 # The schema of a database lies on its first pages.
@@ -22,59 +24,25 @@ _HEAD = 1 << 16
 class Foreign:
     """A format: what it is called, and how to get something that can be read."""
 
-    name: str
-    instead: str
+    name: Message
+    instead: Message
 
 
-_NSYS = Foreign(
-    name="a report of NVIDIA Nsight Systems",
-    instead="nsys export --type sqlite FILE makes a database of it, which is read",
-)
-_NSYS_EXPORT = Foreign(
-    name="an exported report of NVIDIA Nsight Systems",
-    instead="give it alone, recorded with nsys profile --trace=cuda,nvtx: beside captures of the framework it is not "
-    "read, and without work of a device there is nothing in it",
-)
-_NCU = Foreign(name="a report of NVIDIA Nsight Compute", instead=f"it describes single kernels: {_TORCH}")
-_OPERATOR_RUN = Foreign(
-    name="output of msprof op, which ran an operator alone",
-    instead="hermes operators PROFILE --alone FOLDER shows it beside the calls of a job's step",
-)
-_JAX = Foreign(
-    name="a profile of JAX or TensorFlow (XProf)",
-    instead="Hermes reads PyTorch and MindSpore: xprof --logdir DIR shows this one; for a PyTorch/XLA job, " + _TORCH,
-)
-_ROCPROF = Foreign(
-    name="output of AMD's rocprof", instead=f"for PyTorch on ROCm, {_TORCH}; it sees HIP calls and kernels"
-)
-_PERFETTO = Foreign(
-    name="a Perfetto trace", instead="traceconv json FILE FILE.json makes JSON of it, which is read if PyTorch wrote it"
-)
-_MINDSPORE = Foreign(
-    name="output of the profiler of MindSpore 1.x",
-    instead="export its PROF_* folders with msprof --export=on --output=PROF_…, and give those; "
-    "or record again with MindSpore 2.3 or later",
-)
-_OLD_EXPORT = Foreign(
-    name="an export of an older msprof (timeline/, summary/)",
-    instead="export the folder again with the msprof of CANN 7.0 or later: msprof --export=on --output=PROF_…",
-)
-_RENAMED = Foreign(
-    name="a timeline of msprof under another name",
-    instead="give the folder that msprof wrote, with all that lies in it: its files are known by their names",
-)
-_VIZ = Foreign(name="a trace of VizTracer", instead=f"it sees Python alone: {_TORCH}")
-_SPEEDSCOPE = Foreign(name="a profile for speedscope (py-spy and others)", instead=f"it sees Python alone: {_TORCH}")
-_EXECUTION = Foreign(
-    name="an execution trace of PyTorch (Chakra), which has no times of the device",
-    instead="give the trace that torch.profiler wrote beside it",
-)
-_SNAPSHOT = Foreign(
-    name="a pickle, which Hermes never loads",
-    instead="of pickles only snapshots of PyTorch's allocator are read, as plain data: "
-    "torch.cuda.memory._dump_snapshot",
-)
-_BROWSER = Foreign(name="a trace of a browser or of Android", instead=_TORCH)
+_NSYS = Foreign(name=said.NSYS, instead=said.NSYS_DO)
+_NSYS_EXPORT = Foreign(name=said.NSYS_EXPORT, instead=said.NSYS_EXPORT_DO)
+_NCU = Foreign(name=said.NCU, instead=said.NCU_DO)
+_OPERATOR_RUN = Foreign(name=said.OPERATOR_RUN, instead=said.OPERATOR_RUN_DO)
+_JAX = Foreign(name=said.JAX, instead=said.JAX_DO)
+_ROCPROF = Foreign(name=said.ROCPROF, instead=said.ROCPROF_DO)
+_PERFETTO = Foreign(name=said.PERFETTO, instead=said.PERFETTO_DO)
+_MINDSPORE = Foreign(name=said.MINDSPORE, instead=said.MINDSPORE_DO)
+_OLD_EXPORT = Foreign(name=said.OLD_EXPORT, instead=said.OLD_EXPORT_DO)
+_RENAMED = Foreign(name=said.RENAMED, instead=said.RENAMED_DO)
+_VIZ = Foreign(name=said.VIZTRACER, instead=said.PYTHON_ALONE_DO)
+_SPEEDSCOPE = Foreign(name=said.SPEEDSCOPE, instead=said.PYTHON_ALONE_DO)
+_EXECUTION = Foreign(name=said.EXECUTION, instead=said.EXECUTION_DO)
+_SNAPSHOT = Foreign(name=said.PICKLE, instead=said.PICKLE_DO)
+_BROWSER = Foreign(name=said.BROWSER, instead=said.RECORD_JOB_DO)
 
 _BY_NAME: tuple[tuple[re.Pattern[str], Foreign], ...] = (
     (re.compile(r"\.(nsys-rep|qdrep|qdstrm)$", re.I), _NSYS),
@@ -154,7 +122,7 @@ def notes(files: Sequence[Path]) -> list[Diagnostic]:
     return [
         Diagnostic(
             level="info",
-            message=f"{len(paths)} file{'s' if len(paths) > 1 else ''} not read: {form.name}",
+            message=messages.foreign(n=len(paths), form=form.name),
             where=str(paths[0]),
             hint=form.instead,
         )

@@ -22,6 +22,7 @@ from hermes.base.nesting import enclosing
 from hermes.knowledge.blocking import OF_GRAPH
 from hermes.knowledge.collectives import of_kernel
 from hermes.knowledge.vendors import vendor_of
+from hermes.profiles.read import messages
 from hermes.profiles.read.assign_rows_to_steps import own_device, own_host
 from hermes.profiles.read.kineto.periods import found_steps
 from hermes.profiles.read.nest import nest
@@ -287,13 +288,12 @@ def _note(path: Path, host: pl.DataFrame, tasks: pl.DataFrame, sink: Sink) -> No
     """What such a report has not got."""
     if not (host["kind"] == "op").any():
         sink.note(
-            "info", "the report has no operator of the framework", where=str(path),
-            lost="operators with their shapes, and what they should take",
-            hint="run the program under torch.autograd.profiler.emit_nvtx(record_shapes=True), or record it with "
-            "torch.profiler",
+            "info", messages.NO_OPERATOR, where=str(path),
+            lost=messages.LOST_SHAPES,
+            hint=messages.DO_NVTX,
         )  # fmt: skip
     if (tasks["name"] == "CUDA graph").any():
         sink.note(
-            "degraded", "captured graphs were recorded as a whole", where=str(path), lost="the kernels in them",
-            hint="record with nsys profile --cuda-graph-trace=node",
+            "degraded", messages.WHOLE_GRAPHS, where=str(path), lost=messages.LOST_GRAPH_KERNELS,
+            hint=messages.DO_GRAPH_NODES,
         )  # fmt: skip

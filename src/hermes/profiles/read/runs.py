@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Iterable, Sequence
 
 from hermes.base.errors import Diagnostic
+from hermes.profiles.read import messages
 from hermes.profiles.read.source import Source
 
 # The ranks of a run write their traces within the time that the largest takes; runs follow each other at greater ones.
@@ -40,16 +41,12 @@ def one_run(sources: Sequence[Source], *, capture: str = "") -> tuple[list[Sourc
     others = [source for own in times if own is not best for source in own]
     kept = {_who(source) for source in best}
     again = all(_who(source) in kept for source in others)
-    what = (
-        f"the processes were captured at {len(times)} different times"
-        if again
-        else f"there are captures of {len(times)} runs: different processes, minutes or more apart"
-    )
+    said = messages.different_times if again else messages.different_runs
     notes.append(
         Diagnostic(
-            level="info" if again else "degraded", message=f"{what}; those of {best[0].capture} are analysed",
-            where=str(best[0].root), lost="" if again else f"{len(others)} captures of other runs",
-            hint=f"choose others with --capture, such as --capture {others[0].capture}",
+            level="info" if again else "degraded", message=said(n=len(times), capture=best[0].capture),
+            where=str(best[0].root), lost="" if again else messages.lost_runs(n=len(others)),
+            hint=messages.do_choose(capture=others[0].capture),
         )
     )  # fmt: skip
     return best, notes
@@ -91,17 +88,13 @@ def _of_one_size(sources: Sequence[Source]) -> tuple[list[Source], list[Diagnost
         sizes, key=lambda size: (len({_who(one) for one in sizes[size]}), max(one.capture for one in sizes[size]))
     )
     others = [source for size, own in sizes.items() if size != best for source in own]
-    told = " and ".join(f"{len(own)} of a job of {_ranks(size)}" for size, own in sorted(sizes.items()))
+    told = [messages.captures_of_job(n=len(own), size=messages.job_size(n=size)) for size, own in sorted(sizes.items())]
     note = Diagnostic(
-        level="degraded", message=f"the captures are of different jobs: {told}; that of {_ranks(best)} is analysed",
-        where=str(sizes[best][0].root), lost=f"{len(others)} captures of other jobs",
-        hint="give the folder of one job, or choose captures with --capture",
+        level="degraded", message=messages.different_jobs(jobs=told, chosen=messages.job_size(n=best)),
+        where=str(sizes[best][0].root), lost=messages.lost_jobs(n=len(others)),
+        hint=messages.DO_ONE_JOB,
     )  # fmt: skip
     return [source for source in sources if source.world in (None, best)], [note]
-
-
-def _ranks(size: int) -> str:
-    return f"{size} rank{'s' if size > 1 else ''}"
 
 
 def _together(sources: Sequence[Source], moments: Iterable[float]) -> list[list[Source]]:

@@ -17,7 +17,7 @@ from typing import ClassVar
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.profiles.read import csvfile
+from hermes.profiles.read import csvfile, messages
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source, legible
 
@@ -95,8 +95,7 @@ def write_service(files: Sequence[Path], sink: Sink, epoch_ns: int | None = 0) -
     if not (requests.height or batches.height or counters.height):
         raise TraceFormatError(files[0], "no request and no batch can be read", lost="what the service recorded")
     if epoch_ns is None:
-        sink.note("degraded", "the clock of the capture is not known", where=str(files[0]),
-                  lost="when requests came, beside what the device did")  # fmt: skip
+        sink.note("degraded", messages.NO_CLOCK, where=str(files[0]), lost=messages.LOST_CLOCK)  # fmt: skip
     for name, rows, moment in (
         ("request", requests, "start_ns"), ("batch", batches, "start_ns"), ("counter", counters, "ts_ns"),
     ):  # fmt: skip
@@ -224,13 +223,13 @@ def _with_nodes(rows: pl.DataFrame, apart: pl.DataFrame) -> pl.DataFrame:
 
 def _sound(rows: pl.DataFrame, sink: Sink) -> pl.DataFrame:
     """The requests without times that cannot be: below zero, or a part that is longer than the whole."""
-    for part, what in (("queue_ns", "in the queue"), ("first_token_ns", "until the first token")):
+    for part, what in (("queue_ns", messages.LOST_IN_QUEUE), ("first_token_ns", messages.LOST_UNTIL_FIRST_TOKEN)):
         # A release gives zero where it has no first token.
         wrong = (pl.col(part) < 0) | (pl.col(part) > pl.col("dur_ns")).fill_null(value=False)
         if many := rows.filter(wrong).height:
             sink.note(
-                "degraded", f"{many} requests were longer {what} than they took: their times {what} are left out",
-                lost=f"times {what} of {many} requests",
+                "degraded", messages.longer_than_whole(n=many, part=what),
+                lost=messages.lost_request_times(n=many, part=what),
             )  # fmt: skip
         nothing = pl.col(part) == 0 if part == "first_token_ns" else pl.lit(value=False)
         rows = rows.with_columns(pl.when(~(wrong | nothing)).then(part).alias(part))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import HermesError, TraceFormatError
+from hermes.base.say import say
 from hermes.profiles.read.ascend.db import read_database
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.sink import Sink
@@ -144,8 +145,8 @@ def test_a_file_cut_short_gives_what_lies_before_the_cut(tmp_path: Path, sink: S
     before = state(path.parent)
     read_database([path], 0, sink)
     notes = [note for note in sink.notes if note.level == "degraded"]
-    assert "cut off" in notes[0].message
-    assert all(str(path) in note.where and note.lost for note in notes)
+    assert "cut off" in say(notes[0].message)
+    assert all(str(path) in note.where and say(note.lost) for note in notes)
     assert sink.read("step").height == 1
     assert state(path.parent) == before
 
@@ -161,8 +162,8 @@ def test_a_damaged_table_is_named_and_the_others_are_read(tmp_path: Path, sink: 
     path.write_bytes(broken)
     read_database([path], 0, sink)
     (note,) = [note for note in sink.notes if note.level == "degraded"]
-    assert "PYTORCH_API" in note.message
-    assert note.lost == "table PYTORCH_API"
+    assert "PYTORCH_API" in say(note.message)
+    assert say(note.lost) == "table PYTORCH_API"
     assert (sink.read("kernel").height, sink.read("host_op").height) == (3000, 0)
 
 
@@ -179,7 +180,7 @@ def test_information_that_is_no_json_is_told(tmp_path: Path, sink: Sink) -> None
     path = Draft().task(1, 100, 200).save(tmp_path / NAME)
     (tmp_path / "profiler_info_0.json").write_text('{"config": ')
     read_database([path, tmp_path / "profiler_info_0.json"], 0, sink)
-    assert [note.lost for note in sink.notes] == ["the profiler's settings"]
+    assert [say(note.lost) for note in sink.notes] == ["the profiler's settings"]
 
 
 def mangled(image: bytes, seed: int) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from hermes.base.say import say
 from hermes.profiles.read.ascend.db import read_database
 from hermes.profiles.read.sink import Sink
 from hermes_testing.draft_db import Draft
@@ -19,7 +20,7 @@ Read = Callable[..., Sink]
 
 
 def degraded(sink: Sink) -> list[str]:
-    return [note.message for note in sink.notes if note.level == "degraded"]
+    return [say(note.message) for note in sink.notes if note.level == "degraded"]
 
 
 def test_times_that_are_text_become_integers_to_the_nanosecond(draft: Draft, read: Read) -> None:
@@ -32,7 +33,7 @@ def test_a_row_whose_time_is_no_number_is_dropped_and_counted(draft: Draft, read
     draft.call(100, 200, "good").call("12x", 200, "bad").call("99999999999999999999", 200, "too large")
     sink = read(draft)
     assert sink.read("host_op")["name"].to_list() == ["good"]
-    assert degraded(sink) == ["2 rows of PYTORCH_API have no readable startNs or endNs or name"]
+    assert degraded(sink) == ["2 rows of PYTORCH_API have no readable value in startNs, endNs and name"]
 
 
 def test_a_time_that_went_through_a_double_is_not_believed(draft: Draft, read: Read) -> None:
@@ -46,14 +47,14 @@ def test_a_time_that_went_through_a_double_is_not_believed(draft: Draft, read: R
 def test_impossible_times_are_dropped_and_counted(draft: Draft, read: Read, start: int, end: int) -> None:
     sink = read(draft.task(1, start, end).task(2, 100, 200))
     assert sink.read("kernel").height == 1
-    assert degraded(sink) == ["1 rows of TASK have impossible times"]
+    assert degraded(sink) == ["1 row of TASK has impossible times"]
 
 
 def test_a_name_that_the_file_lacks_keeps_its_number_and_is_told(draft: Draft, read: Read) -> None:
     draft.task(1, 100, 200).tables["TASK"][0]["taskType"] = 77
     sink = read(draft)
     assert sink.read("kernel")["name"].to_list() == ["#77"]
-    assert degraded(sink) == ["1 rows of TASK have a taskType that STRING_IDS lacks"]
+    assert degraded(sink) == ["taskType of 1 row of TASK is not in STRING_IDS"]
 
 
 def test_a_text_that_is_not_utf8_is_read_with_marks(tmp_path: Path, sink: Sink) -> None:

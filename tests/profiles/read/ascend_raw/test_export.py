@@ -12,6 +12,7 @@ import pytest
 from tests.profiles.read.ascend_raw.standin import tools
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.profiles.api import Loaded, load
 from hermes.store.cache import Cache
 from hermes_testing import Job, generate
@@ -50,7 +51,9 @@ def _states(folder: Path) -> Mapping[Path, tuple[int, int]]:
 
 
 def _messages(loaded: Loaded) -> str:
-    return "\n".join(f"{note.level}: {note.message} -> {note.hint}" for note in (*loaded.notes, *loaded.ranks[0].notes))
+    return "\n".join(
+        f"{note.level}: {say(note.message)} -> {say(note.hint)}" for note in (*loaded.notes, *loaded.ranks[0].notes)
+    )
 
 
 def test_the_framework_exports_what_it_left_raw(host: Host) -> None:
@@ -148,4 +151,4 @@ def test_a_prof_folder_alone_names_the_command(host: Host, tmp_path: Path) -> No
     host.raw = alone
     with pytest.raises(InputError) as refused:
         host.with_tools(framework=False, cann=False)
-    assert f"msprof --export=on --output={alone / prof.name}" in refused.value.hint
+    assert f"msprof --export=on --output={alone / prof.name}" in say(refused.value.hint)

@@ -9,6 +9,7 @@ from struct import Struct
 import polars as pl
 import pytest
 
+from hermes.base.say import say
 from hermes.profiles.read.ascend.reader import AscendReader
 from hermes.profiles.read.sink import Sink
 from hermes.store.files import walk
@@ -88,7 +89,7 @@ def test_a_file_that_a_killed_job_left_is_read_up_to_its_last_whole_record(tmp_p
     sink = _read(_capture(tmp_path, whole + _one("aten::add", 40_000, 50_000)[:-3]), tmp_path / "out")
     assert sink.read("host_op")["name"].to_list() == ["ProfilerStep#4", "aten::mm"]
     assert sink.read("step")["step"].to_list() == [4]
-    assert "1 record is cut off or damaged" in [note.message for note in sink.notes]
+    assert "1 record is cut off or damaged" in [say(note.message) for note in sink.notes]
 
 
 def test_without_counts_and_without_a_pair_of_clocks_times_stay_as_recorded(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import polars as pl
 from hermes.base.errors import TraceFormatError
 from hermes.base.units import ns_of_us
 from hermes.knowledge.ascend import group_hash
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.comm import read_sums
 from hermes.profiles.read.ascend.folder import SUMMARY, load_json, rank_number
 from hermes.profiles.read.sink import Sink
@@ -73,19 +74,17 @@ def read_summary(source: Source, rank: int, sink: Sink) -> None:
     steps = [step for row in rows if (step := _step(row)) is not None]
     sink.frame("step_reported", pl.DataFrame(steps, infer_schema_length=None) if steps else _no_steps())
     if len(steps) < len(rows):
-        sink.note(
-            "degraded", f"{len(rows) - len(steps)} rows have no readable time", where=str(main), lost="these steps"
-        )
+        sink.note("degraded", messages.no_time(n=len(rows) - len(steps)), where=str(main), lost=messages.LOST_STEPS)
     _communication(source.files[1:], rank, sink)
     places = {name: rank_number(rows[0].get(column)) if rows else None for name, column in _PLACES.items()}
     about = {"capture": source.capture, "format": SUMMARY, "vendor": "ascend", **places}
     sink.frame("rank", pl.DataFrame([about], infer_schema_length=None))
     sink.note(
         "degraded",
-        "only the summary of another tool was given: how each step divides, and sums of communication",
+        messages.SUMMARY_ONLY,
         where=str(source.root),
-        lost="kernels, host calls and causes",
-        hint="give the captures themselves, the folders *_ascend_pt or *_ascend_ms",
+        lost=messages.LOST_SUMMARY,
+        hint=messages.DO_GIVE_CAPTURES,
     )
 
 
@@ -140,7 +139,7 @@ def _communication(files: Iterable[Path], rank: int, sink: Sink) -> None:
             content = load_json(by_name[name], _LARGEST)
         except (OSError, ValueError) as broken:
             sink.note(
-                "degraded", f"cannot be read as JSON ({str(broken)[:120]})", where=str(by_name[name]), lost="its sums"
+                "degraded", messages.no_json(why=str(broken)[:120]), where=str(by_name[name]), lost=messages.LOST_SUMS
             )
             continue
         own = sink.scratch / name.removeprefix("cluster_")

@@ -17,6 +17,7 @@ import polars as pl
 
 from hermes.base.units import bytes_of, ns_of_ms, ns_of_us
 from hermes.knowledge.ascend import BYTES_OF_DTYPE, op_of_hccl
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import load_json
 from hermes.profiles.read.ascend.info import Job, Member
 from hermes.profiles.read.assign_rows_to_steps import own_device
@@ -38,10 +39,10 @@ def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
         except (OSError, ValueError) as broken:
             sink.note(
                 "degraded",
-                f"cannot be read as JSON ({str(broken)[:120]})",
+                messages.no_json(why=str(broken)[:120]),
                 where=str(path),
-                lost="the profiler's own sums of communication",
-                hint="was the job killed while the profiler was writing?",
+                lost=messages.LOST_PROFILERS_SUMS,
+                hint=messages.DO_KILLED_PROFILER,
             )
             continue
         bad = 0
@@ -58,7 +59,7 @@ def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
             except (KeyError, TypeError, ValueError, AttributeError):
                 bad += 1
         if bad:
-            sink.note("degraded", f"{bad} operations have an unknown form", where=str(path), lost="these operations")
+            sink.note("degraded", messages.operations_unknown(n=bad), where=str(path), lost=messages.LOST_OPERATIONS)
     for table, rows in (("comm_reported", reported), ("comm_traffic", traffic), ("comm_link", links)):
         if rows:
             sink.frame(table, pl.DataFrame(rows, infer_schema_length=None))
@@ -154,9 +155,7 @@ def read_operations(
         # A trace that was cut off before its communication: the other file may have what it lost.
         rows = fetched(con, _DETAILED)
         if rows.height:
-            sink.note(
-                "info", f"{rows.height} communication operations were taken from kernel_details.csv: the trace has none"
-            )
+            sink.note("info", messages.operations_from_kernels(n=rows.height))
     hashes = {*(member[0] for member in job.members), *_hashes(sink)}
     operations = _operations(rows, step, hashes)
     tasks = _tasks(fetched(con, "SELECT * FROM plane_task"), operations) if traced else None
@@ -283,8 +282,7 @@ def _inferred(key: str, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> tu
     if own == {rank}:
         sink.note(
             "info",
-            f"the members of group {key} are not recorded; its {size} places are taken for ranks 0 to {size - 1}, "
-            f"since rank {rank} is at place {rank}",
+            messages.group_members(group=key, n=size, last=size - 1, rank=rank),
         )
         return tuple(range(size))
     return (None,) * size

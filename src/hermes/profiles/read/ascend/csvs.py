@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from hermes.model.tables import TABLES
-from hermes.profiles.read import csvfile
+from hermes.profiles.read import csvfile, messages
 from hermes.profiles.read.ascend import csv_queries
 from hermes.profiles.read.ascend.folder import OF_CANN
 from hermes.profiles.read.csvfile import Csv, real, size, whole
@@ -41,10 +41,10 @@ def read_csvs(paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> dict[s
             else:
                 sink.note(
                     "degraded",
-                    f"no known set of columns ({', '.join(file.columns)[:200]})",
+                    messages.unknown_columns(columns=", ".join(file.columns)[:200]),
                     where=f"{path}, line 1",
-                    lost="the whole file",
-                    hint="was a column renamed?",
+                    lost=messages.LOST_FILE,
+                    hint=messages.DO_RENAMED_COLUMN,
                 )
     tables = {table: pl.concat(frames, how="diagonal_relaxed") for table, frames in parts.items()}
     if "input_queue" in tables:
@@ -85,9 +85,9 @@ def _kept(table: str, rows: pl.DataFrame, file: Csv, sink: Sink) -> pl.DataFrame
         first = int(rows.with_row_index("line", offset=2).filter(pl.col("bad"))["line"][0])
         sink.note(
             "degraded",
-            f"{bad} rows have a cell that cannot be read",
+            messages.bad_cells(n=int(bad)),
             where=f"{file.path}, first about row {first}",
-            lost=f"these rows of table {table}",
+            lost=messages.lost_these_rows(table=table),
         )
     return rows.filter(~pl.col("bad")).drop("bad") if "bad" in rows.columns else rows
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from hermes.knowledge.ascend import group_hash
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import Capture, Json, load_json, rank_number
 from hermes.profiles.read.before import before_rows, samples, thread_runs
 from hermes.profiles.read.sink import Sink
@@ -48,10 +49,10 @@ def read_info(capture: Capture, sink: Sink) -> Job:
     if capture.info is None:
         sink.note(
             "degraded",
-            "profiler_info.json is missing",
+            messages.file_missing(name="profiler_info.json"),
             where=str(capture.root),
-            lost="the profiler's settings; the rank is taken from elsewhere",
-            hint="keep the whole *_ascend_pt folder together when you copy it",
+            lost=messages.LOST_SETTINGS_RANK,
+            hint=messages.DO_KEEP_FOLDER,
         )
     info = json_beside(capture.info, sink) if capture.info else {}
     metadata = json_beside(capture.metadata, sink) if capture.metadata else {}
@@ -68,9 +69,9 @@ def json_beside(path: Path, sink: Sink) -> Json:
     except (OSError, ValueError) as broken:
         sink.note(
             "degraded",
-            f"cannot be read as JSON ({str(broken)[:120]})",
+            messages.no_json(why=str(broken)[:120]),
             where=str(path),
-            lost="the profiler's settings" if path.name.startswith("profiler_info") else "variables, layout and groups",
+            lost=messages.LOST_SETTINGS if path.name.startswith("profiler_info") else messages.LOST_LAYOUT,
         )
         return {}
 

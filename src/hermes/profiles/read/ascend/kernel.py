@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from hermes.knowledge.ascend import COMPONENT_OF_UNIT, COPY_DIRECTION, NONE_32, UNIT_OF_TASK
-from hermes.profiles.read import csvfile
+from hermes.profiles.read import csvfile, messages
 from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.csvfile import Csv, whole
 from hermes.profiles.read.query import fetched, keep, literal, ns_sql, one
@@ -51,10 +51,10 @@ def read_details(paths: tuple[Path, ...], sink: Sink) -> Details:
             if file and not any(file.has(name) for name in _STARTS):
                 sink.note(
                     "degraded",
-                    "no column Start Time(us)",
+                    messages.no_column(columns=["Start Time(us)"]),
                     where=f"{file.path}, line 1",
-                    lost="shapes, types and units of kernels",
-                    hint="was a column renamed?",
+                    lost=messages.LOST_KERNEL_DETAILS,
+                    hint=messages.DO_RENAMED_COLUMN,
                 )
             elif file:
                 good.append(file)
@@ -75,9 +75,9 @@ def read_details(paths: tuple[Path, ...], sink: Sink) -> Details:
         if row[0]:
             sink.note(
                 "degraded",
-                f"{row[0]} rows lack a readable name, or a possible start or duration",
+                messages.kernels_unreadable(n=row[0]),
                 where=f"{good[0].path}, first about row {row[1] + 2}",
-                lost="these kernels",
+                lost=messages.LOST_KERNELS,
             )
         con.execute(f"COPY (SELECT * FROM detail WHERE NOT bad) TO {literal(out)} (FORMAT parquet)")
     return Details(rows=out, counters=sorted({column for file in good for column in _pmu_columns(file)}))
@@ -119,10 +119,10 @@ def _note_nameless(file: Csv, sink: Sink) -> None:
     if absent:
         sink.note(
             "degraded",
-            f"no column {' or '.join(absent)}",
+            messages.no_column(columns=absent),
             where=f"{file.path}, line 1",
-            lost="types and units of kernels",
-            hint="was a column renamed?",
+            lost=messages.LOST_KERNEL_COLUMNS,
+            hint=messages.DO_RENAMED_COLUMN,
         )
 
 
@@ -196,7 +196,7 @@ def _to_trace_clock(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
     )
     if row[0] is not None and abs(row[0]) > _SAME_CLOCK_NS:
         con.execute(f"UPDATE detail SET start_ns = start_ns - ({int(row[0])})")
-        sink.note("info", "the trace counts from its own start; kernel_details was brought to that clock")
+        sink.note("info", messages.OWN_CLOCK)
 
 
 # Compute rows of both files agree on (name, start). A kernel only one of them has is kept from there.

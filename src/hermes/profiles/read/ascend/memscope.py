@@ -15,7 +15,7 @@ from typing import ClassVar
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.profiles.read import csvfile
+from hermes.profiles.read import csvfile, messages
 from hermes.profiles.read.assign_rows_to_steps import own_host
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.query import fetched
@@ -103,7 +103,9 @@ def _events(path: Path, sink: Sink) -> pl.DataFrame:
                              _word("inefficient"))  # fmt: skip
     sound = rows.drop_nulls(["event", "ts_ns"])
     if lost := rows.height - sound.height:
-        sink.note("degraded", f"{lost} events have no readable time", where=str(path), lost=f"{lost} events")
+        sink.note(
+            "degraded", messages.events_without_time(n=lost), where=str(path), lost=messages.lost_counted_events(n=lost)
+        )
     return sound.sort("ts_ns", "id", maintain_order=True)
 
 

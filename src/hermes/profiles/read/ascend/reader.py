@@ -12,9 +12,10 @@ from typing import ClassVar
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.base.say import say
+from hermes.base.message import Message, Text
 from hermes.knowledge.vendors import MARKED_ALONE
 from hermes.model.tables import TABLES
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import SUMMARY, Capture, captures, raw_kind
 from hermes.profiles.read.ascend.text import read_text
 from hermes.profiles.read.sink import Sink
@@ -138,22 +139,22 @@ def _read_database(files: Sequence[Path], capture: str, rank: int, sink: Sink) -
     if marked:
         sink.note(
             "degraded",
-            "collectives come from marks: no other work of the device was recorded",
+            messages.COLLECTIVES_BY_MARKS,
             where=where,
-            lost="what the device computed",
-            hint="profile at Level0 or above",
+            lost=messages.LOST_COMPUTED,
+            hint=messages.DO_LEVEL0_ONLY,
         )
     for name, source, lost in (
-        ("kernel", "TASK", "the device side of every step"),
-        ("host_op", "PYTORCH_API and CANN_API", "causes on the host"),
+        ("kernel", "TASK", messages.LOST_DEVICE),
+        ("host_op", "PYTORCH_API and CANN_API", messages.LOST_HOST_CAUSES),
     ):
         if not sink.rows(name) and not (name == "kernel" and marked):
             sink.note(
                 "degraded",
-                f"table {source} is missing or has no readable row",
+                messages.table_missing(table=source),
                 where=where,
                 lost=lost,
-                hint="profile with activities CPU and NPU, at Level0 or above",
+                hint=messages.DO_LEVEL0,
             )
 
 
@@ -185,12 +186,22 @@ def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
     for side, part in parts.items():
         for note in part.notes:
             # What one side lacks and the other has is no loss.
-            if note.level == "degraded" and "missing" in say(note.message) and len(parts) == 2:
+            if len(parts) == 2 and note.level == "degraded" and _is_missing(note.message):
                 continue
             sink.notes.append(note)
         shutil.rmtree(sink.scratch / side, ignore_errors=True)
     if len(parts) == 2:
-        sink.note("info", f"text and database of one run were merged: {chosen}", where=str(capture.root))
+        sink.note("info", messages.merged(chosen=chosen), where=str(capture.root))
+
+
+def _is_missing(text: Text) -> bool:
+    """Whether a note says that a file or a table is not there at all."""
+    return isinstance(text, Message) and text.identifier in _MISSING
+
+
+_MISSING = frozenset(said(**{name: ""}).identifier for said, name in (
+    (messages.file_missing, "name"), (messages.table_missing, "table")
+))  # fmt: skip
 
 
 def _merge(parts: dict[str, Sink], sink: Sink) -> str:

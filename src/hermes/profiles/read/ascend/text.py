@@ -12,6 +12,7 @@ import polars as pl
 from hermes.base.cores import beside
 from hermes.base.errors import TraceFormatError
 from hermes.model.tables import TABLES, empty
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.comm import read_operations, read_sums
 from hermes.profiles.read.ascend.csvs import read_csvs
 from hermes.profiles.read.ascend.folder import Capture
@@ -56,7 +57,7 @@ def _trace(capture: Capture, sink: Sink, pool: Executor) -> Trace | None:
     if not capture.traces:
         return None
     if len(capture.traces) > 1:
-        sink.note("info", f"{len(capture.traces)} trace files in one capture; read {capture.traces[0].name}")
+        sink.note("info", messages.several_traces(n=len(capture.traces), name=capture.traces[0].name))
     try:
         return read_trace(capture.traces[0], sink, pool)
     except TraceFormatError as broken:
@@ -90,10 +91,10 @@ def _tables(
     if traced and sink.rows("kernel") and not one(con, "SELECT count(*) FROM task")[0]:
         sink.note(
             "degraded",
-            "no device task is in the trace, though kernel_details.csv has kernels",
+            messages.NO_TASK_IN_TRACE,
             where=str(capture.traces[0]),
-            lost="copies, streams, launches and tasks of communication",
-            hint="was the job killed while the profiler was writing?",
+            lost=messages.LOST_TRACE_TASKS,
+            hint=messages.DO_KILLED_PROFILER,
         )
 
 
@@ -130,42 +131,42 @@ def _absent(capture: Capture, sink: Sink) -> None:
     if not capture.traces:
         sink.note(
             "degraded",
-            "trace_view.json is missing",
+            messages.file_missing(name="trace_view.json"),
             where=str(capture.root),
-            lost="host calls, copies, tasks of communication, arrows and counters",
-            hint="copy the whole folder",
+            lost=messages.LOST_TRACE_FILE,
+            hint=messages.DO_COPY_FOLDER,
         )
     elif not capture.kernels and sink.rows("kernel"):
         sink.note(
             "degraded",
-            "kernel_details.csv is missing",
+            messages.file_missing(name="kernel_details.csv"),
             where=str(capture.root),
-            lost="operator types, shapes and units of kernels",
-            hint="copy the whole folder",
+            lost=messages.LOST_KERNEL_FILE,
+            hint=messages.DO_COPY_FOLDER,
         )
     elif not sink.rows("host_op") and sink.rows("kernel"):
         sink.note(
             "degraded",
-            "no host call is in the trace",
+            messages.NO_HOST_CALL,
             where=str(capture.traces[0]),
-            lost="causes on the host",
-            hint="profile with activities CPU and NPU; was the job killed while the profiler was writing?",
+            lost=messages.LOST_HOST_CAUSES,
+            hint=messages.DO_HOST_ACTIVITY,
         )
     if not sink.rows("kernel") and not sink.rows("comm_op"):
         sink.note(
             "degraded",
-            "no device task was recorded",
+            messages.NO_TASK,
             where=str(capture.root),
-            lost="the device side of every step",
-            hint="profile with activities CPU and NPU, at Level0 or above",
+            lost=messages.LOST_DEVICE,
+            hint=messages.DO_LEVEL0,
         )
     names = {path.name for path in capture.jsons}
     summed = sink.read("statistic").filter(pl.col("source") == "op").height > 0
     if summed and sink.rows("comm_op") and "communication.json" not in names:
         sink.note(
             "degraded",
-            "communication.json is missing",
+            messages.file_missing(name="communication.json"),
             where=str(capture.root),
-            lost="the profiler's own split of communication",
-            hint="copy the whole folder",
+            lost=messages.LOST_PROFILERS_SPLIT,
+            hint=messages.DO_COPY_FOLDER,
         )

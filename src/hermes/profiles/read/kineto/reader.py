@@ -20,6 +20,7 @@ import polars as pl
 from hermes.base.cores import beside
 from hermes.base.errors import TraceFormatError
 from hermes.model.tables import RUNTIME_KINDS
+from hermes.profiles.read import messages
 from hermes.profiles.read.chrome import Scan, scan
 from hermes.profiles.read.kineto.about import write_about
 from hermes.profiles.read.kineto.comm import write_comm
@@ -152,16 +153,16 @@ def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> N
         "GROUP BY 1 ORDER BY 2 DESC, 1"
     ).fetchall()
     if rows:
-        names = ", ".join(str(name)[:40] for name, _ in rows[:5]) + (", …" if len(rows) > 5 else "")
+        names = [*(str(name)[:40] for name, _ in rows[:5]), *(["…"] if len(rows) > 5 else [])]
         if not con.execute("SELECT 1 FROM event WHERE what IS NOT NULL LIMIT 1").fetchall():
             raise TraceFormatError(
-                path, f"a Chrome trace, but not one of PyTorch: its categories are not known ({names})",
+                path, f"a Chrome trace, but not one of PyTorch: its categories are not known ({', '.join(names)})",
                 lost="the whole file",
                 hint="which program wrote it? Record the job with torch.profiler, or with hermes profile",
             )  # fmt: skip
         sink.note(
-            "degraded", f"{sum(count for _, count in rows)} events have a category that is not known ({names})",
-            where=str(path), lost="these events", hint="is it a PyTorch trace? If so, report the category",
+            "degraded", messages.categories_unknown(n=sum(count for _, count in rows), names=names),
+            where=str(path), lost=messages.LOST_EVENTS, hint=messages.DO_REPORT_CATEGORY,
         )  # fmt: skip
 
 
@@ -179,21 +180,21 @@ def _note_gaps(path: Path, sink: Sink) -> None:
     work = pl.scan_parquet(sink.folder / "kernel.parquet").filter(pl.col("component") != "wait")
     kernels, unlaunched = work.select(pl.len(), pl.col("launch_ns").null_count().alias("unlaunched")).collect().row(0)
     if not kernels:
-        sink.note("info", "no work of a device is in the trace", where=str(path), lost="everything about the device",
-                  hint="a CPU job? Else add ProfilerActivity.CUDA to the profiler's activities")  # fmt: skip
+        sink.note("info", messages.NO_DEVICE_WORK, where=str(path), lost=messages.LOST_DEVICE_ALL,
+                  hint=messages.DO_CUDA_ACTIVITY)  # fmt: skip
     if not sink.rows("host_op"):
-        sink.note("degraded", "no host operation is in the trace", where=str(path), lost="causes on the host",
-                  hint="add ProfilerActivity.CPU to the profiler's activities")  # fmt: skip
+        sink.note("degraded", messages.NO_HOST_OPERATION, where=str(path), lost=messages.LOST_HOST_CAUSES,
+                  hint=messages.DO_CPU_ACTIVITY)  # fmt: skip
     several = _processes(sink)
     if len(several) > 1:
         sink.note(
-            "degraded", f"the trace holds {len(several)} processes that feed devices (pid {', '.join(several)})",
-            where=str(path), lost="which work is whose: times of all are put together as one rank",
-            hint="give the trace of each process by itself, as torch.profiler writes it",
+            "degraded", messages.several_processes(n=len(several), pids=several),
+            where=str(path), lost=messages.LOST_OWNERSHIP,
+            hint=messages.DO_TRACE_A_PROCESS,
         )  # fmt: skip
     if kernels and unlaunched:
         sink.note(
             "info",
-            f"{unlaunched} of {kernels} device tasks were launched outside the capture",
+            messages.launched_outside(n=unlaunched, tasks=kernels),
             where=str(path),
         )

@@ -17,6 +17,7 @@ import polars as pl
 
 from hermes.base.errors import TraceFormatError
 from hermes.model.tables.failed_requests import ASKED, LEFT, OUT_OF_MEMORY
+from hermes.profiles.read import messages
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.snapshot.plain_pickle import plain
 from hermes.profiles.read.source import Source, legible
@@ -98,9 +99,9 @@ def _write(content: Mapping[str, Any], source: Source, rank: int, sink: Sink) ->
         failed += _failures(entries, device)
     if not memory:
         sink.note(
-            "degraded", "the snapshot has no history", where=str(source.root),
-            lost="the curve of memory and who took it",
-            hint="torch.cuda.memory._record_memory_history() before the steps",
+            "degraded", messages.NO_HISTORY, where=str(source.root),
+            lost=messages.LOST_MEMORY,
+            hint=messages.DO_MEMORY_HISTORY,
         )  # fmt: skip
     for name, rows, order in (
         ("memory", memory, "ts_ns"),

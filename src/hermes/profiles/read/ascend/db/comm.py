@@ -13,6 +13,7 @@ import polars as pl
 
 from hermes.knowledge.ascend import BYTES_OF_DTYPE, OP_OF_HCCL, group_hash, op_of_hccl
 from hermes.knowledge.vendors import MARKED_ALONE, SHOWN_AS_OPERATIONS
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.db.about import About
 from hermes.profiles.read.ascend.db.device import Tasks
 from hermes.profiles.read.ascend.db.host import Host
@@ -180,11 +181,10 @@ def _sized(profile: Profile, comm: Comm, about: About, group: str, *, alone: boo
     whole = size == about.world_size or (alone and about.world_size is None)
     named = whole and own == [about.rank]
     if named:
-        reason = "has as many members as the job" if about.world_size else "is the only one of this rank"
+        whole_job = messages.AS_LARGE_AS_JOB if about.world_size else messages.ONLY_GROUP
         profile.sink.note(
             "info",
-            f"group {group} {reason}, and rank {about.rank} is its member {about.rank}: "
-            f"its members are taken for the global ranks 0 to {size - 1}",
+            messages.group_sized(group=group, whole=whole_job, rank=about.rank, last=size - 1),
             where=str(profile.databases[0].path),
         )
     communicator = about.communicators.get(group)

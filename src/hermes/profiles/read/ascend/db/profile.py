@@ -11,9 +11,11 @@ from typing import Protocol
 import polars as pl
 
 from hermes.base.errors import Diagnostic
+from hermes.base.message import Message
 from hermes.base.units import INT64_MAX
 from hermes.knowledge.ascend import NONE_32
 from hermes.model.tables import TABLES
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.db.store import TYPES, Kind
 from hermes.profiles.read.sink import Sink
 
@@ -112,7 +114,7 @@ class Profile:
         demanded = [column.name for column in TABLES[name].columns if not column.null and column.name != "rank"]
         whole = _without_nulls(rows, demanded)
         if lost := rows.height - whole.height:
-            self._note(f"{lost} rows of the table {name} lack a value", lost=f"{lost} rows of {name}")
+            self._note(messages.rows_lack(n=lost, table=name), lost=messages.lost_rows(n=lost, table=name))
         self.sink.frame(name, whole)
 
     def spans(self, rows: pl.DataFrame, table: str) -> pl.DataFrame:
@@ -126,7 +128,7 @@ class Profile:
         sound = (start > first) & (end >= start) & (end < min(first + 3 * _DAY_NS, INT64_MAX))
         timed = rows if sound.all() else rows.filter(sound)
         if lost := rows.height - timed.height:
-            self._note(f"{lost} rows of {table} have impossible times", lost=f"{lost} rows of {table}")
+            self._note(messages.impossible_times(n=lost, table=table), lost=messages.lost_rows(n=lost, table=table))
         return timed.with_columns(
             pl.col("startNs").alias("start_ns"), (pl.col("endNs") - pl.col("startNs")).alias("dur_ns")
         ).drop("startNs", "endNs")
@@ -136,18 +138,18 @@ class Profile:
         strings = self._strings[place]
         if needs_names and strings.is_empty():
             self._note(
-                f"{wanted.table} names its rows through STRING_IDS, which is missing or unreadable",
+                messages.no_strings(table=wanted.table),
                 where=str(database.path),
-                lost=f"table {wanted.table}",
+                lost=messages.lost_table(table=wanted.table),
             )
             return pl.DataFrame(schema=wanted.schema)
         rows = database.fetch(wanted.table, wanted.stored)
         whole = _without_nulls(rows, wanted.required)
         if lost := rows.height - whole.height:
             self._note(
-                f"{lost} rows of {wanted.table} have no readable {' or '.join(wanted.required)}",
+                messages.rows_unreadable(n=lost, table=wanted.table, columns=wanted.required),
                 where=str(database.path),
-                lost=f"{lost} rows of {wanted.table}",
+                lost=messages.lost_rows(n=lost, table=wanted.table),
             )
         moved = [pl.col(key) + place * _KEYS_OF_A_DATABASE for key in wanted.keys]
         return self._named(whole.with_columns(moved), wanted, strings, database)
@@ -159,9 +161,9 @@ class Profile:
             texts = ids.join(strings, on="id", how="left", maintain_order="left")
             if name in wanted.required and (count := texts["value"].null_count()):
                 self._note(
-                    f"{count} rows of {wanted.table} have a {name} that STRING_IDS lacks",
+                    messages.names_unknown(n=count, table=wanted.table, column=name),
                     where=str(database.path),
-                    lost=f"{name} of {count} rows of {wanted.table}",
+                    lost=messages.lost_cells(n=count, column=name, table=wanted.table),
                 )
                 texts = texts.with_columns(pl.col("value").fill_null(pl.format("#{}", "id")))
             rows = rows.with_columns(texts["value"].alias(name))
@@ -179,7 +181,7 @@ class Profile:
             for database in self.databases
         )
 
-    def _note(self, message: str, *, lost: str, where: str = "") -> None:
+    def _note(self, message: Message, *, lost: Message, where: str = "") -> None:
         place = where or ", ".join(str(database.path) for database in self.databases)
         note = Diagnostic(level="degraded", message=message, where=place, lost=lost)
         if note not in self.sink.notes:

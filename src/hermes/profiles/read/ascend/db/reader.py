@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic, TraceFormatError
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.db import summary
 from hermes.profiles.read.ascend.db.about import capture_of, mapped_rank, root_of, write_about
 from hermes.profiles.read.ascend.db.comm import communicators, read_comm, write_comm
@@ -175,13 +176,12 @@ def _rank(key: str, databases: list[Path], sidecars: list[Path]) -> tuple[int | 
     rank = said[0][1]
     if all(other == rank for _, other in said):
         return rank, ()
-    words = ", ".join(f"{who} says {number}" for who, number in said)
     return rank, (
         Diagnostic(
             level="degraded",
-            message=f"the files disagree on the rank: {words}; {rank} is taken",
+            message=messages.ranks_disagree(files=[f"{who}={number}" for who, number in said], rank=rank),
             where=str(databases[0]),
-            hint="do not mix the files of several ranks in one folder",
+            hint=messages.DO_ONE_RANK_A_FOLDER,
         ),
     )
 
@@ -237,7 +237,7 @@ def _open_all(paths: Sequence[Path], sink: Sink, stack: ExitStack) -> list[Datab
     if not databases:
         raise broken[0] if broken else ValueError("no database to read")
     for fault in broken:
-        sink.note("degraded", fault.what, where=fault.where, lost="all tables of this database", hint=fault.hint)
+        sink.note("degraded", fault.what, where=fault.where, lost=messages.LOST_DATABASE, hint=fault.hint)
     return databases
 
 

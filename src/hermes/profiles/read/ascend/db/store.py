@@ -24,6 +24,7 @@ import polars as pl
 import pyarrow as pa
 
 from hermes.base.errors import TraceFormatError
+from hermes.profiles.read import messages
 from hermes.profiles.read.query import literal
 from hermes.profiles.read.sink import Sink
 
@@ -41,7 +42,7 @@ _FLOCK = "hhqqi4x"
 _BATCH_ROWS = "8192"
 _BIGGEST_PADDED = 1 << 40
 _MIN_FREE_DISK = 256 << 20
-_COPY_HINT = "copy the profile again from where it was written"
+_COPY_HINT = messages.DO_COPY_AGAIN
 
 # Every expression has one type in all rows, whatever is stored: the driver guesses a column's type from its
 # first rows and then fails on another. A real is an integer only as far as a double is exact; text that is no
@@ -131,9 +132,9 @@ class Database:
             ) from broken
         self._note(
             "degraded",
-            f"table {table} is damaged ({_short(broken)})",
+            messages.damaged_table(table=table, why=_short(broken)),
             where=str(self.path),
-            lost=f"table {table}" if not rows else f"table {table} after its first {rows} rows",
+            lost=messages.lost_table_after(n=rows, table=table) if rows else messages.lost_table(table=table),
             hint=_COPY_HINT,
         )
 
@@ -147,8 +148,8 @@ def opened(path: Path, sink: Sink) -> Iterator[Database]:
     uri, size = _uri(path, sink)
     if writer := _writer(path):
         sink.note(
-            "degraded", f"another program (process {writer}) is writing to the database", where=str(path),
-            lost="what it has not finished writing", hint="wait until the profiler has ended, then run again",
+            "degraded", messages.being_written(process=str(writer)), where=str(path),
+            lost=messages.LOST_UNWRITTEN, hint=messages.DO_WAIT_FOR_PROFILER,
         )  # fmt: skip
     with _connected(path, uri, size, sink.note) as database:
         yield database
@@ -253,9 +254,9 @@ def _padded(path: Path, size: int, whole: int, sink: Sink) -> Path:
         raise TraceFormatError(path, f"cut off at {size} of {whole} bytes", hint=_COPY_HINT) from broken
     sink.note(
         "degraded",
-        f"the database is cut off at {size} of {whole} bytes",
+        messages.cut_database(size=size, whole=whole),
         where=str(path),
-        lost="what lies behind the cut",
+        lost=messages.LOST_BEHIND_CUT,
         hint=_COPY_HINT,
     )
     return copy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import Capture
 from hermes.profiles.read.ascend.info import json_beside
 from hermes.profiles.read.ascend.raw.clock import clock_of
@@ -28,10 +29,10 @@ def read_raw(capture: Capture, rank: int, sink: Sink) -> None:
     if capture.raw:
         sink.note(
             "degraded",
-            "the device's data is still raw: steps and host calls are read, no device task is",
+            messages.RAW_DEVICE,
             # The same of all ranks is said once.
             where=str(capture.root.parent),
-            lost="the device side of every step",
+            lost=messages.LOST_DEVICE,
             hint=what_to_run(capture),
         )
 
@@ -58,8 +59,7 @@ def _read_stages(capture: Capture, rank: int, sink: Sink) -> bool:
         sink.frame("rank", row.with_columns(stamp, form))
     sink.note(
         "info",
-        "tasks, operators, collectives and calls come from the databases that an export left inside PROF_*; "
-        "samples of the hardware and memory of the device do not",
+        messages.RAW_DATABASES,
         where=str(capture.root.parent),
         hint=what_to_run(capture),
     )

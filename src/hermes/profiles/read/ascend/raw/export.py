@@ -21,6 +21,7 @@ from pathlib import Path
 from hermes.base.errors import Diagnostic
 from hermes.base.isolated import for_tools
 from hermes.base.processes import descendants
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import RECORDS, Capture, captures
 from hermes.profiles.read.ascend.raw.tools import Tool, tool_for, what_to_run
 from hermes.store.files import walk
@@ -189,13 +190,13 @@ def _seconds(text: str) -> int:
 
 def _said(capture: Capture, done: Path, tool: str) -> Diagnostic:
     return Diagnostic(
-        level="info", message=f"the raw capture was exported by {tool}; the export is kept in {done}",
+        level="info", message=messages.exported(tool=tool, folder=str(done)),
         where=str(capture.root),
     )  # fmt: skip
 
 
 def _failed(capture: Capture, tool: Tool, why: str) -> Diagnostic:
     return Diagnostic(
-        level="degraded", message=f"{tool.name} could not export the raw capture ({why})", where=str(capture.root),
-        lost="what only the export has", hint=what_to_run(capture),
+        level="degraded", message=messages.not_exported(tool=tool.name, why=why), where=str(capture.root),
+        lost=messages.LOST_EXPORT, hint=what_to_run(capture),
     )  # fmt: skip

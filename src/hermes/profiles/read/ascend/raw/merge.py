@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import polars as pl
 
-from hermes.base.say import say
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import Capture
 from hermes.profiles.read.ascend.raw.reader import write_records
 from hermes.profiles.read.ascend.text import read_text
@@ -35,7 +35,7 @@ def with_records(capture: Capture, rank: int, sink: Sink, read_device: Callable[
     finally:
         for part in (device, host):
             shutil.rmtree(part.folder, ignore_errors=True)
-    sink.notes += [note for note in device.notes if "no host call" not in say(note.message)]
+    sink.notes += [note for note in device.notes if note.message != messages.NO_HOST_CALL]
     sink.notes += [note for note in host.notes if note not in device.notes]
 
 

@@ -11,6 +11,7 @@ from struct import Struct
 import numpy as np
 import polars as pl
 
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import Capture, rank_number
 from hermes.profiles.read.ascend.info import json_beside, read_info
 from hermes.profiles.read.ascend.raw import mindspore, records
@@ -100,7 +101,7 @@ def _of(
         try:
             one = records.plain(path, fixed) if wanted is None else records.chained(path, fixed, wanted)
         except (OSError, ValueError) as broken:
-            sink.note("degraded", f"cannot be read ({broken})", where=str(path), lost="its records")
+            sink.note("degraded", messages.unreadable(why=str(broken)), where=str(path), lost=messages.LOST_RECORDS)
             continue
         found.fixed += one.fixed
         found.fields += one.fields
@@ -110,13 +111,12 @@ def _of(
 
 
 def _broken(path: Path, count: int, sink: Sink) -> None:
-    records_ = "1 record is" if count == 1 else f"{count} records are"
     sink.note(
         "degraded",
-        f"{records_} cut off or damaged",
+        messages.records_damaged(n=count),
         where=str(path),
-        lost=f"{records_} left out",
-        hint="was the job killed while it was recorded?",
+        lost=messages.lost_counted_records(n=count),
+        hint=messages.DO_KILLED_RECORDING,
     )
 
 
@@ -224,7 +224,7 @@ def sound(calls: pl.DataFrame, sink: Sink) -> pl.DataFrame:
     near = (pl.col("start_ns") - int(middle)).abs() < _DAY_NS
     kept = calls.filter((pl.col("dur_ns") >= 0) & (pl.col("dur_ns") < _DAY_NS) & near & (pl.col("start_ns") > 0))
     if lost := calls.height - kept.height:
-        sink.note("degraded", f"{lost} records have impossible times", lost=f"{lost} host calls")
+        sink.note("degraded", messages.records_times(n=lost), lost=messages.lost_host_calls(n=lost))
     return kept
 
 

@@ -19,6 +19,7 @@ import polars as pl
 
 from hermes.base.errors import TraceFormatError
 from hermes.knowledge.ascend import NONE_32
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.db.store import TYPES, Database, Kind, opened
 from hermes.profiles.read.ascend.folder import Capture, prof_folders, rank_number, stage_of
 from hermes.profiles.read.ascend.raw.clock import Clock, host_facts
@@ -128,7 +129,7 @@ def _open(capture: Capture, sink: Sink, stack: ExitStack) -> tuple[dict[str, Dat
         try:
             database = stack.enter_context(opened(path, sink))
         except TraceFormatError as broken:
-            sink.note("degraded", broken.what, where=broken.where, lost="all tables of this database", hint=broken.hint)
+            sink.note("degraded", broken.what, where=broken.where, lost=messages.LOST_DATABASE, hint=broken.hint)
             continue
         (host if number is None else devices.setdefault(number, {})).setdefault(name, database)
     return host, devices

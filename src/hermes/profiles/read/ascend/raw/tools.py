@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.isolated import for_tools
+from hermes.base.message import Message
+from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import Capture, prof_folders
 
 _ANALYSE = "import sys; from {module}.profiler.profiler import analyse; analyse(sys.argv[1], max_process_number=1)"
@@ -55,21 +57,18 @@ def tool_for(capture: Capture, root: Path, environment: Mapping[str, str]) -> To
     return None
 
 
-def what_to_run(capture: Capture) -> str:
+def what_to_run(capture: Capture) -> Message:
     """The command that exports the capture, and where it can be run."""
     if capture.records:
         module = _module(capture)
         # It takes the folder that holds the captures of several ranks as well.
         folder = json.dumps(str(capture.root.parent), ensure_ascii=False)
         code = f"from {module}.profiler.profiler import analyse; analyse({folder})"
-        needs = f"{module} and CANN (source its set_env.sh first)" if capture.raw else module
-        return f"on a host with {needs} run: python -c {shlex.quote(code)}; then analyze the folder again"
+        said = messages.do_export_with_cann if capture.raw else messages.do_export_by_framework
+        return said(needs=module, command=f"python -c {shlex.quote(code)}")
     folders = prof_folders(capture.raw)
     prof = folders[0] if folders else capture.root
-    return (
-        "on a host with CANN (source its set_env.sh first) run: "
-        f"msprof --export=on --output={shlex.quote(str(prof))}; then analyze the folder again"
-    )
+    return messages.do_export(command=f"msprof --export=on --output={shlex.quote(str(prof))}")
 
 
 def _module(capture: Capture) -> str:

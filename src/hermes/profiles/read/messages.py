@@ -1,0 +1,411 @@
+"""What readers say of their input: what is wrong in it, what is lost by that, and what to do."""
+
+from __future__ import annotations
+
+from hermes.base.message import Count, Message, Messages, Name, Names, Rank, message, sentence
+
+LOST_EVENTS = sentence("read.lost.events")
+LOST_FILE = sentence("read.lost.file")
+LOST_ALL_OF_IT = sentence("read.lost.all_of_it")
+LOST_DEVICE = sentence("read.lost.device")
+LOST_DEVICE_ALL = sentence("read.lost.device_all")
+LOST_HOST_CAUSES = sentence("read.lost.host_causes")
+LOST_DATABASE = sentence("read.lost.database")
+LOST_ITS_TABLE = sentence("read.lost.its_table")
+LOST_OPERATIONS = sentence("read.lost.operations")
+LOST_KERNELS = sentence("read.lost.kernels")
+LOST_STEPS = sentence("read.lost.steps")
+LOST_RECORDS = sentence("read.lost.records")
+LOST_SUMS = sentence("read.lost.sums")
+LOST_PROFILERS_SUMS = sentence("read.lost.profilers_sums")
+LOST_PROFILERS_SPLIT = sentence("read.lost.profilers_split")
+LOST_SETTINGS = sentence("read.lost.settings")
+LOST_SETTINGS_RANK = sentence("read.lost.settings_rank")
+LOST_LAYOUT = sentence("read.lost.layout")
+LOST_KERNEL_COLUMNS = sentence("read.lost.kernel_columns")
+LOST_KERNEL_DETAILS = sentence("read.lost.kernel_details")
+LOST_KERNEL_FILE = sentence("read.lost.kernel_file")
+LOST_TRACE_FILE = sentence("read.lost.trace_file")
+LOST_TRACE_TASKS = sentence("read.lost.trace_tasks")
+LOST_COMPUTED = sentence("read.lost.computed")
+LOST_SUMMARY = sentence("read.lost.summary")
+LOST_BEHIND_CUT = sentence("read.lost.behind_cut")
+LOST_BEHIND_PLACE = sentence("read.lost.behind_place")
+LOST_LINE_END = sentence("read.lost.line_end")
+LOST_UNWRITTEN = sentence("read.lost.unwritten")
+LOST_ILLEGAL = sentence("read.lost.illegal")
+LOST_EXPORT = sentence("read.lost.export")
+LOST_REQUESTS = sentence("read.lost.requests")
+LOST_CLOCK = sentence("read.lost.clock")
+LOST_MEMORY = sentence("read.lost.memory")
+LOST_SHAPES = sentence("read.lost.shapes")
+LOST_GRAPH_KERNELS = sentence("read.lost.graph_kernels")
+LOST_OWNERSHIP = sentence("read.lost.ownership")
+LOST_RANK = sentence("read.lost.rank")
+LOST_ALL_BUT_LAST = sentence("read.lost.all_but_last")
+LOST_UNTIL_FIRST_TOKEN = sentence("read.lost.until_first_token")
+LOST_IN_QUEUE = sentence("read.lost.in_queue")
+DO_COPY_AGAIN = sentence("read.do.copy_again")
+DO_COPY_FILE = sentence("read.do.copy_file")
+DO_COPY_FOLDER = sentence("read.do.copy_folder")
+DO_KILLED_PROFILER = sentence("read.do.killed_profiler")
+DO_KILLED_RECORDING = sentence("read.do.killed_recording")
+DO_KILLED_WRITING = sentence("read.do.killed_writing")
+DO_LEVEL0 = sentence("read.do.level0")
+DO_LEVEL0_ONLY = sentence("read.do.level0_only")
+DO_HOST_ACTIVITY = sentence("read.do.host_activity")
+DO_AGAIN = sentence("read.do.again")
+DO_RENAMED_COLUMN = sentence("read.do.renamed_column")
+DO_WAIT_FOR_PROFILER = sentence("read.do.wait_for_profiler")
+DO_KEEP_FOLDER = sentence("read.do.keep_folder")
+DO_ONE_RANK_A_FOLDER = sentence("read.do.one_rank_a_folder")
+DO_GIVE_CAPTURES = sentence("read.do.give_captures")
+DO_REPORT_CATEGORY = sentence("read.do.report_category")
+DO_CUDA_ACTIVITY = sentence("read.do.cuda_activity")
+DO_CPU_ACTIVITY = sentence("read.do.cpu_activity")
+DO_TRACE_A_PROCESS = sentence("read.do.trace_a_process")
+DO_NVTX = sentence("read.do.nvtx")
+DO_GRAPH_NODES = sentence("read.do.graph_nodes")
+DO_MEMORY_HISTORY = sentence("read.do.memory_history")
+DO_KEEP_INFO = sentence("read.do.keep_info")
+DO_CHOOSE_BY_PATH = sentence("read.do.choose_by_path")
+DO_ONE_JOB = sentence("read.do.one_job")
+DO_ONE_SERVICE = sentence("read.do.one_service")
+COLLECTIVES_BY_MARKS = sentence("read.collectives_by_marks")
+NO_TASK_IN_TRACE = sentence("read.no_task_in_trace")
+NO_TASK = sentence("read.no_task")
+NO_HOST_CALL = sentence("read.no_host_call")
+SUMMARY_ONLY = sentence("read.summary_only")
+AS_LARGE_AS_JOB = sentence("read.as_large_as_job")
+ONLY_GROUP = sentence("read.only_group")
+OWN_CLOCK = sentence("read.own_clock")
+RAW_DATABASES = sentence("read.raw_databases")
+RAW_DEVICE = sentence("read.raw_device")
+NO_EVENT = sentence("read.no_event")
+CUT_GZIP = sentence("read.cut_gzip")
+UTF16 = sentence("read.utf16")
+ONLY_HEADER = sentence("read.only_header")
+NO_HEADER = sentence("read.no_header")
+CUT_LINE = sentence("read.cut_line")
+NO_DEVICE_WORK = sentence("read.no_device_work")
+NO_HOST_OPERATION = sentence("read.no_host_operation")
+NO_OPERATOR = sentence("read.no_operator")
+WHOLE_GRAPHS = sentence("read.whole_graphs")
+LOST_FOREIGN = sentence("read.lost.foreign")
+NO_CLOCK = sentence("read.no_clock")
+NO_HISTORY = sentence("read.no_history")
+
+
+@message("read.lost.table")
+def lost_table(*, table: Name) -> None:
+    """Lost: a table."""
+
+
+@message("read.lost.table_after")
+def lost_table_after(*, n: Count, table: Name) -> None:
+    """Lost: the end of a table."""
+
+
+@message("read.lost.rows")
+def lost_rows(*, n: Count, table: Name) -> None:
+    """Lost: rows of a table."""
+
+
+@message("read.lost.cells")
+def lost_cells(*, n: Count, column: Name, table: Name) -> None:
+    """Lost: a column of some rows."""
+
+
+@message("read.lost.these_rows")
+def lost_these_rows(*, table: Name) -> None:
+    """Lost: rows of a table."""
+
+
+@message("read.lost.counted_records")
+def lost_counted_records(*, n: Count) -> None:
+    """Lost: records."""
+
+
+@message("read.lost.host_calls")
+def lost_host_calls(*, n: Count) -> None:
+    """Lost: host calls."""
+
+
+@message("read.lost.counted_events")
+def lost_counted_events(*, n: Count) -> None:
+    """Lost: events."""
+
+
+@message("read.lost.request_times")
+def lost_request_times(*, n: Count, part: Message) -> None:
+    """Lost: times of requests."""
+
+
+@message("read.lost.runs")
+def lost_runs(*, n: Count) -> None:
+    """Lost: captures."""
+
+
+@message("read.lost.jobs")
+def lost_jobs(*, n: Count) -> None:
+    """Lost: captures."""
+
+
+@message("read.do.export_by_framework")
+def do_export_by_framework(*, needs: Name, command: Name) -> None:
+    """How to export a raw capture."""
+
+
+@message("read.do.export_with_cann")
+def do_export_with_cann(*, needs: Name, command: Name) -> None:
+    """How to export a raw capture."""
+
+
+@message("read.do.export")
+def do_export(*, command: Name) -> None:
+    """How to export a raw capture."""
+
+
+@message("read.do.choose")
+def do_choose(*, capture: Name) -> None:
+    """How to choose a capture."""
+
+
+@message("read.table_missing")
+def table_missing(*, table: Name) -> None:
+    """A table has nothing."""
+
+
+@message("read.merged")
+def merged(*, chosen: Name) -> None:
+    """Two exports of one run were read."""
+
+
+@message("read.several_traces")
+def several_traces(*, n: Count, name: Name) -> None:
+    """A capture has several traces."""
+
+
+@message("read.file_missing")
+def file_missing(*, name: Name) -> None:
+    """A file of a capture is not there."""
+
+
+@message("read.no_time")
+def no_time(*, n: Count) -> None:
+    """Rows lack their time."""
+
+
+@message("read.no_json")
+def no_json(*, why: Name) -> None:
+    """A file is no JSON."""
+
+
+@message("read.group_members")
+def group_members(*, group: Name, n: Count, last: Count, rank: Count) -> None:
+    """Ranks of a group are taken from places."""
+
+
+@message("read.operations_unknown")
+def operations_unknown(*, n: Count) -> None:
+    """Collectives of an unknown form."""
+
+
+@message("read.operations_from_kernels")
+def operations_from_kernels(*, n: Count) -> None:
+    """Collectives come from another file."""
+
+
+@message("read.bad_cells")
+def bad_cells(*, n: Count) -> None:
+    """Cells of a table are damaged."""
+
+
+@message("read.unknown_columns")
+def unknown_columns(*, columns: Name) -> None:
+    """A table has unknown columns."""
+
+
+@message("read.group_sized")
+def group_sized(*, group: Name, rank: Count, last: Count, whole: Message) -> None:
+    """Ranks of a group are taken from members."""
+
+
+@message("read.rows_lack")
+def rows_lack(*, n: Count, table: Name) -> None:
+    """Rows lack what is needed."""
+
+
+@message("read.impossible_times")
+def impossible_times(*, n: Count, table: Name) -> None:
+    """Rows have wrong times."""
+
+
+@message("read.no_strings")
+def no_strings(*, table: Name) -> None:
+    """A database lacks its names."""
+
+
+@message("read.rows_unreadable")
+def rows_unreadable(*, n: Count, table: Name, columns: Names) -> None:
+    """Rows lack a column."""
+
+
+@message("read.names_unknown")
+def names_unknown(*, n: Count, table: Name, column: Name) -> None:
+    """Names are not in the table of names."""
+
+
+@message("read.ranks_disagree")
+def ranks_disagree(*, files: Names, rank: Rank) -> None:
+    """Files say different ranks."""
+
+
+@message("read.cut_database")
+def cut_database(*, size: Count, whole: Count) -> None:
+    """A database is cut."""
+
+
+@message("read.damaged_table")
+def damaged_table(*, table: Name, why: Name) -> None:
+    """A table of a database is damaged."""
+
+
+@message("read.being_written")
+def being_written(*, process: Name) -> None:
+    """A database is being written."""
+
+
+@message("read.no_column")
+def no_column(*, columns: Names) -> None:
+    """A table lacks a column."""
+
+
+@message("read.kernels_unreadable")
+def kernels_unreadable(*, n: Count) -> None:
+    """Rows of kernels are damaged."""
+
+
+@message("read.events_without_time")
+def events_without_time(*, n: Count) -> None:
+    """Events lack their time."""
+
+
+@message("read.exported")
+def exported(*, tool: Name, folder: Name) -> None:
+    """A raw capture was exported."""
+
+
+@message("read.not_exported")
+def not_exported(*, tool: Name, why: Name) -> None:
+    """An export failed."""
+
+
+@message("read.records_damaged")
+def records_damaged(*, n: Count) -> None:
+    """Records are damaged."""
+
+
+@message("read.records_times")
+def records_times(*, n: Count) -> None:
+    """Records have wrong times."""
+
+
+@message("read.unreadable")
+def unreadable(*, why: Name) -> None:
+    """A file cannot be read."""
+
+
+@message("read.no_legal_json")
+def no_legal_json(*, why: Name, n: Count) -> None:
+    """A trace is damaged."""
+
+
+@message("read.impossible_starts")
+def impossible_starts(*, n: Count) -> None:
+    """Events have wrong times."""
+
+
+@message("read.impossible_durations")
+def impossible_durations(*, n: Count) -> None:
+    """Events have wrong durations."""
+
+
+@message("read.no_legal_csv")
+def no_legal_csv(*, why: Name) -> None:
+    """A table is damaged."""
+
+
+@message("read.same_rank")
+def same_rank(*, n: Count, rank: Rank) -> None:
+    """Captures say the same rank."""
+
+
+@message("read.several_services")
+def several_services(*, n: Count) -> None:
+    """Several services were given."""
+
+
+@message("read.rank_assumed")
+def rank_assumed(*, rank: Rank) -> None:
+    """A rank is not known."""
+
+
+@message("read.captured_again")
+def captured_again(*, n: Count, rank: Rank, latest: Name) -> None:
+    """A rank has several captures."""
+
+
+@message("read.foreign")
+def foreign(*, n: Count, form: Message) -> None:
+    """Files of a format that is not read."""
+
+
+@message("read.categories_unknown")
+def categories_unknown(*, n: Count, names: Names) -> None:
+    """Events of an unknown category."""
+
+
+@message("read.several_processes")
+def several_processes(*, n: Count, pids: Names) -> None:
+    """A trace is of several processes."""
+
+
+@message("read.launched_outside")
+def launched_outside(*, n: Count, tasks: Count) -> None:
+    """Launches lie before the capture."""
+
+
+@message("read.different_jobs")
+def different_jobs(*, jobs: Messages, chosen: Message) -> None:
+    """Captures are of several jobs."""
+
+
+@message("read.captures_of_job")
+def captures_of_job(*, n: Count, size: Message) -> None:
+    """Captures of one job."""
+
+
+@message("read.job_size")
+def job_size(*, n: Count) -> None:
+    """The size of a job."""
+
+
+@message("read.different_times")
+def different_times(*, n: Count, capture: Name) -> None:
+    """Processes have several captures."""
+
+
+@message("read.different_runs")
+def different_runs(*, n: Count, capture: Name) -> None:
+    """Captures are of several runs."""
+
+
+@message("read.is_foreign")
+def is_foreign(*, file: Name, form: Message) -> None:
+    """The input is of a format that is not read."""
+
+
+@message("read.longer_than_whole")
+def longer_than_whole(*, n: Count, part: Message) -> None:
+    """Times of requests cannot be."""
