@@ -47,7 +47,7 @@ def test_queries_reach_the_tables(analysis: hermes.Analysis) -> None:
 
 
 def test_json_is_the_report_and_a_notebook_shows_the_verdict(analysis: hermes.Analysis) -> None:
-    assert json.loads(analysis.to_json())["verdict"]["sentence"] == analysis.verdict
+    assert json.loads(analysis.to_json())["verdict"]["message"]["text"] == analysis.verdict
     assert "<b>Step " in analysis._repr_html_()
 
 

@@ -320,7 +320,7 @@ def _real() -> Report:
         title="alexnet_text_level2",
         verdict=Verdict(
             bound="communication",
-            sentence=(
+            message=(
                 "Communication bounds the step: 96.0 ms of 130 ms (73.9%) is communication that nothing "
                 "hides, and 86.2 ms of it is waiting for a rank that was not collected."
             ),
@@ -355,7 +355,7 @@ def _real() -> Report:
             step(1, 50, 128_755_772, 8_902_301, 93_411_782, 12_400),
         ),
         ascend=tuple(_ascend(rank, source) for rank in (0, 1) for source in ("computed", "reported")),
-        ascend_note="Here copies count as free: free is 12.000 us more than in the split above.",
+        ascend_notes=("Here copies count as free: free is 12.000 us more than in the split above.",),
         totals=(_total(0), _total(1)),
         streams=tuple(
             StreamBusy(rank=rank, stream=stream, component=component, tasks=tasks, busy_ns=busy)
@@ -478,7 +478,7 @@ def hostile(host_side: Callable[[str], HostSide]) -> Report:
         real,
         version=bad,
         title=everything,
-        verdict=replace(real.verdict, bound=bad, sentence=everything),
+        verdict=replace(real.verdict, bound=bad, message=everything),
         inputs=(
             replace(
                 real.inputs[0],
@@ -491,7 +491,7 @@ def hostile(host_side: Callable[[str], HostSide]) -> Report:
             ),
         ),
         coverage=replace(real.coverage, missing=HOSTILE, ranks_expected_source=everything),
-        ascend_note=everything,
+        ascend_notes=(everything,),
         host=host_side(everything),
         paths=tuple(
             replace(
@@ -551,7 +551,7 @@ def many() -> Report:
         inputs=tuple(replace(real.inputs[0], rank=rank, path=f"llama-64/rank{rank}") for rank in range(64)),
         steps=steps,
         ascend=(),
-        ascend_note="",
+        ascend_notes=(),
         totals=tuple(_total(rank) for rank in range(64)),
         paths=real.paths[:1],
         waits=tuple(replace(real.waits[0], rank=rank, peer=17, total_ns=rank * MS) for rank in range(64) if rank != 17),
@@ -585,7 +585,7 @@ def unmeasured() -> Report:
         title="cpu_only_rank34.json",
         verdict=Verdict(
             bound="unknown",
-            sentence="No device task was captured: what bounds the step is not known.",
+            message="No device task was captured: what bounds the step is not known.",
             rank=34,
             step=6,
         ),
@@ -609,7 +609,7 @@ def unmeasured() -> Report:
         ),
         steps=(only,),
         ascend=(),
-        ascend_note="",
+        ascend_notes=(),
         totals=(),
         streams=(),
         clocks=(),
@@ -635,12 +635,12 @@ def empty() -> Report:
     return replace(
         real,
         title="empty",
-        verdict=Verdict(bound="unknown", sentence="Nothing was measured.", rank=None, step=None),
+        verdict=Verdict(bound="unknown", message="Nothing was measured.", rank=None, step=None),
         inputs=(),
         coverage=nothing,
         steps=(),
         ascend=(),
-        ascend_note="",
+        ascend_notes=(),
         totals=(),
         streams=(),
         clocks=(),

@@ -11,9 +11,10 @@ from tests.shared_jobs import Jobs
 
 from hermes.jobs.detect.causes import WORDS
 from hermes.model.report import Report
-from hermes.report.chinese import language, told
+from hermes.report.chinese import language
 from hermes.report.html import render_html
 from hermes.report.text import render_text
+from hermes.report.told import teller
 from hermes_testing import Fault, Job
 
 ENGLISH = r"(?<![\w./:=(\-])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']+){3,}"
@@ -22,7 +23,7 @@ DEMO = Job(faults=(Fault(kind="recompilation", ranks=(5,)), Fault(kind="gc_pause
 
 def test_the_text_of_a_job_leaves_no_english_sentence(jobs: Jobs) -> None:
     out = io.StringIO()
-    render_text(jobs.report(DEMO, "ascend-text"), Console(file=out, width=160), tell=told)
+    render_text(jobs.report(DEMO, "ascend-text"), Console(file=out, width=160), tell=teller("zh"))
     text = out.getvalue()
     assert "算子编译" in text
     lines = [line for line in text.splitlines() if "gc.collect()" not in line and "hermes profile" not in line]

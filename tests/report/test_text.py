@@ -30,14 +30,6 @@ def test_missing_ranks_are_the_very_first_line(real: Report) -> None:
     assert _draw(real).splitlines()[0] == "Coverage: only ranks 0 and 1 of 8 were collected"
 
 
-def test_missing_ranks_are_said_even_if_coverage_does_not(real: Report) -> None:
-    silent = replace(real, coverage=replace(real.coverage, missing=("one step",)))
-    assert _draw(silent).splitlines()[:2] == [
-        "Coverage: only ranks 0 and 1 of 8 were collected",
-        "Coverage: one step",
-    ]
-
-
 def test_the_verdict_follows_what_is_missing(real: Report) -> None:
     assert _draw(real).splitlines()[2].startswith("Communication bounds the step: 96.0 ms of 130 ms")
 
@@ -140,7 +132,7 @@ def test_an_ascii_terminal_gets_ascii(hostile: Report, real: Report) -> None:
 
 
 def test_long_text_of_a_trace_cannot_push_the_rest_off_the_screen(hostile: Report) -> None:
-    flood = replace(hostile, verdict=replace(hostile.verdict, sentence="word " * 10_000))
+    flood = replace(hostile, verdict=replace(hostile.verdict, message="word " * 10_000))
     assert _draw(flood).count("\n") < 80
 
 

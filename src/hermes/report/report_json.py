@@ -30,6 +30,7 @@ def document(report: Report) -> dict[str, object]:
         "verdict": {
             "bound": _text(report.verdict.bound),
             "message": text_document(report.verdict.message),
+            "fault": None if report.verdict.fault is None else report.verdict.fault.value,
             "rank": report.verdict.rank,
             "step": report.verdict.step,
         },

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic, InputError
+from hermes.profiles.read import capture_messages as captures_say
 from hermes.profiles.read import foreign, messages
 from hermes.profiles.read.ascend.memscope import MemscopeReader
 from hermes.profiles.read.ascend.reader import AscendReader
@@ -120,8 +121,8 @@ def chosen(
 def _other_services(services: Sequence[Source]) -> list[Diagnostic]:
     return [
         Diagnostic(
-            level="degraded", message=messages.several_services(n=len(services) + 1), where=str(source.root),
-            lost=messages.LOST_REQUESTS, hint=messages.DO_ONE_SERVICE,
+            level="degraded", message=captures_say.several_services(n=len(services) + 1), where=str(source.root),
+            lost=captures_say.LOST_REQUESTS, hint=captures_say.DO_ONE_SERVICE,
         )
         for source in services
     ]  # fmt: skip
@@ -189,9 +190,9 @@ def rank_notes(found: Sequence[Found]) -> list[Diagnostic]:
         Diagnostic(
             level="degraded" if doubtful else "info",
             where=str(one.source.root),
-            message=messages.rank_assumed(rank=rank),
-            lost=messages.LOST_RANK if doubtful else "",
-            hint=messages.DO_KEEP_INFO,
+            message=captures_say.rank_assumed(rank=rank),
+            lost=captures_say.LOST_RANK if doubtful else "",
+            hint=captures_say.DO_KEEP_INFO,
         )
         for rank, one in sorted(assumed.items())
     ]
@@ -221,13 +222,13 @@ def _several(rank: int, several: Sequence[Found]) -> Diagnostic:
         return Diagnostic(
             level="info",
             where=str(several[-1].source.root),
-            message=messages.captured_again(n=len(several), rank=rank, latest=stamps[-1]),
-            hint=messages.do_choose(capture=stamps[0]),
+            message=captures_say.captured_again(n=len(several), rank=rank, latest=stamps[-1]),
+            hint=captures_say.do_choose(capture=stamps[0]),
         )
     return Diagnostic(
         level="degraded",
         where=", ".join(str(one.source.root) for one in several),
-        message=messages.same_rank(n=len(several), rank=rank),
-        lost=messages.LOST_ALL_BUT_LAST,
-        hint=messages.DO_CHOOSE_BY_PATH,
+        message=captures_say.same_rank(n=len(several), rank=rank),
+        lost=captures_say.LOST_ALL_BUT_LAST,
+        hint=captures_say.DO_CHOOSE_BY_PATH,
     )

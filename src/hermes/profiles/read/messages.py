@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes.base.message import Count, Message, Messages, Name, Names, Rank, message, sentence
+from hermes.base.message import Count, Message, Name, Names, Rank, message, sentence
 
 LOST_EVENTS = sentence("read.lost.events")
 LOST_FILE = sentence("read.lost.file")
@@ -35,14 +35,11 @@ LOST_LINE_END = sentence("read.lost.line_end")
 LOST_UNWRITTEN = sentence("read.lost.unwritten")
 LOST_ILLEGAL = sentence("read.lost.illegal")
 LOST_EXPORT = sentence("read.lost.export")
-LOST_REQUESTS = sentence("read.lost.requests")
 LOST_CLOCK = sentence("read.lost.clock")
 LOST_MEMORY = sentence("read.lost.memory")
 LOST_SHAPES = sentence("read.lost.shapes")
 LOST_GRAPH_KERNELS = sentence("read.lost.graph_kernels")
 LOST_OWNERSHIP = sentence("read.lost.ownership")
-LOST_RANK = sentence("read.lost.rank")
-LOST_ALL_BUT_LAST = sentence("read.lost.all_but_last")
 LOST_UNTIL_FIRST_TOKEN = sentence("read.lost.until_first_token")
 LOST_IN_QUEUE = sentence("read.lost.in_queue")
 DO_COPY_AGAIN = sentence("read.do.copy_again")
@@ -67,10 +64,6 @@ DO_TRACE_A_PROCESS = sentence("read.do.trace_a_process")
 DO_NVTX = sentence("read.do.nvtx")
 DO_GRAPH_NODES = sentence("read.do.graph_nodes")
 DO_MEMORY_HISTORY = sentence("read.do.memory_history")
-DO_KEEP_INFO = sentence("read.do.keep_info")
-DO_CHOOSE_BY_PATH = sentence("read.do.choose_by_path")
-DO_ONE_JOB = sentence("read.do.one_job")
-DO_ONE_SERVICE = sentence("read.do.one_service")
 COLLECTIVES_BY_MARKS = sentence("read.collectives_by_marks")
 NO_TASK_IN_TRACE = sentence("read.no_task_in_trace")
 NO_TASK = sentence("read.no_task")
@@ -141,16 +134,6 @@ def lost_request_times(*, n: Count, part: Message) -> None:
     """Lost: times of requests."""
 
 
-@message("read.lost.runs")
-def lost_runs(*, n: Count) -> None:
-    """Lost: captures."""
-
-
-@message("read.lost.jobs")
-def lost_jobs(*, n: Count) -> None:
-    """Lost: captures."""
-
-
 @message("read.do.export_by_framework")
 def do_export_by_framework(*, needs: Name, command: Name) -> None:
     """How to export a raw capture."""
@@ -164,11 +147,6 @@ def do_export_with_cann(*, needs: Name, command: Name) -> None:
 @message("read.do.export")
 def do_export(*, command: Name) -> None:
     """How to export a raw capture."""
-
-
-@message("read.do.choose")
-def do_choose(*, capture: Name) -> None:
-    """How to choose a capture."""
 
 
 @message("read.table_missing")
@@ -336,26 +314,6 @@ def no_legal_csv(*, why: Name) -> None:
     """A table is damaged."""
 
 
-@message("read.same_rank")
-def same_rank(*, n: Count, rank: Rank) -> None:
-    """Captures say the same rank."""
-
-
-@message("read.several_services")
-def several_services(*, n: Count) -> None:
-    """Several services were given."""
-
-
-@message("read.rank_assumed")
-def rank_assumed(*, rank: Rank) -> None:
-    """A rank is not known."""
-
-
-@message("read.captured_again")
-def captured_again(*, n: Count, rank: Rank, latest: Name) -> None:
-    """A rank has several captures."""
-
-
 @message("read.foreign")
 def foreign(*, n: Count, form: Message) -> None:
     """Files of a format that is not read."""
@@ -374,31 +332,6 @@ def several_processes(*, n: Count, pids: Names) -> None:
 @message("read.launched_outside")
 def launched_outside(*, n: Count, tasks: Count) -> None:
     """Launches lie before the capture."""
-
-
-@message("read.different_jobs")
-def different_jobs(*, jobs: Messages, chosen: Message) -> None:
-    """Captures are of several jobs."""
-
-
-@message("read.captures_of_job")
-def captures_of_job(*, n: Count, size: Message) -> None:
-    """Captures of one job."""
-
-
-@message("read.job_size")
-def job_size(*, n: Count) -> None:
-    """The size of a job."""
-
-
-@message("read.different_times")
-def different_times(*, n: Count, capture: Name) -> None:
-    """Processes have several captures."""
-
-
-@message("read.different_runs")
-def different_runs(*, n: Count, capture: Name) -> None:
-    """Captures are of several runs."""
 
 
 @message("read.is_foreign")

@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Iterable, Sequence
 
 from hermes.base.errors import Diagnostic
-from hermes.profiles.read import messages
+from hermes.profiles.read import capture_messages as captures_say
 from hermes.profiles.read.source import Source
 
 # The ranks of a run write their traces within the time that the largest takes; runs follow each other at greater ones.
@@ -41,12 +41,12 @@ def one_run(sources: Sequence[Source], *, capture: str = "") -> tuple[list[Sourc
     others = [source for own in times if own is not best for source in own]
     kept = {_who(source) for source in best}
     again = all(_who(source) in kept for source in others)
-    said = messages.different_times if again else messages.different_runs
+    said = captures_say.different_times if again else captures_say.different_runs
     notes.append(
         Diagnostic(
             level="info" if again else "degraded", message=said(n=len(times), capture=best[0].capture),
-            where=str(best[0].root), lost="" if again else messages.lost_runs(n=len(others)),
-            hint=messages.do_choose(capture=others[0].capture),
+            where=str(best[0].root), lost="" if again else captures_say.lost_runs(n=len(others)),
+            hint=captures_say.do_choose(capture=others[0].capture),
         )
     )  # fmt: skip
     return best, notes
@@ -88,11 +88,14 @@ def _of_one_size(sources: Sequence[Source]) -> tuple[list[Source], list[Diagnost
         sizes, key=lambda size: (len({_who(one) for one in sizes[size]}), max(one.capture for one in sizes[size]))
     )
     others = [source for size, own in sizes.items() if size != best for source in own]
-    told = [messages.captures_of_job(n=len(own), size=messages.job_size(n=size)) for size, own in sorted(sizes.items())]
+    told = [
+        captures_say.captures_of_job(n=len(own), size=captures_say.job_size(n=size))
+        for size, own in sorted(sizes.items())
+    ]
     note = Diagnostic(
-        level="degraded", message=messages.different_jobs(jobs=told, chosen=messages.job_size(n=best)),
-        where=str(sizes[best][0].root), lost=messages.lost_jobs(n=len(others)),
-        hint=messages.DO_ONE_JOB,
+        level="degraded", message=captures_say.different_jobs(jobs=told, chosen=captures_say.job_size(n=best)),
+        where=str(sizes[best][0].root), lost=captures_say.lost_jobs(n=len(others)),
+        hint=captures_say.DO_ONE_JOB,
     )  # fmt: skip
     return [source for source in sources if source.world in (None, best)], [note]
 
