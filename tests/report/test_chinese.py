@@ -11,7 +11,7 @@ from tests.shared_jobs import Jobs
 
 from hermes.jobs.detect.causes import WORDS
 from hermes.model.report import Report
-from hermes.report.chinese import language
+from hermes.report.chinese import language, told
 from hermes.report.html import render_html
 from hermes.report.text import render_text
 from hermes.report.told import teller
