@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from hermes.base.errors import InputError
+from hermes.cli.show import show_data, show_lines
 
 
 @click.command("affinity")
@@ -31,15 +32,18 @@ def run(do_apply: bool, do_restore: bool, pids: tuple[str, ...], form: str) -> N
     state = api.affinity_state(os.environ, Path.home())
     if do_restore:
         done = api.restore_affinity(state)
-        print("\n".join(api.bound_text(done)))
+        show_lines("\n".join(api.bound_text(done)))
         sys.exit(1 if any(one.failed for one in done) else 0)
     plan = api.plan_affinity()
     if do_apply:
         done = api.apply_affinity(plan, _pids(pids), state)
-        print("\n".join(api.bound_text(done)))
+        show_lines("\n".join(api.bound_text(done)))
         sys.exit(1 if any(one.failed for one in done) else 0)
     document = api.plan_document(plan)
-    print(json.dumps(document, indent=1) if form == "json" else "\n".join(api.plan_text(plan)))
+    if form == "json":
+        show_data(json.dumps(document, indent=1))
+    else:
+        show_lines("\n".join(api.plan_text(plan)))
 
 
 def _pids(given: tuple[str, ...]) -> dict[int, list[int]]:

@@ -12,6 +12,7 @@ import click
 
 from hermes.base.errors import HermesError, InputError
 from hermes.cli import options
+from hermes.cli.show import show_data
 
 if TYPE_CHECKING:
     from hermes.model.report import Report
@@ -105,7 +106,7 @@ def run(
     elif form is Format.JSON:
         from hermes.report.report_json import to_json
 
-        sys.stdout.write(to_json(report))
+        show_data(to_json(report), end="")
     elif form is Format.XLSX:
         from hermes.report.spreadsheet import spreadsheet
 
@@ -113,7 +114,7 @@ def run(
     else:
         from hermes.report.html import render_html
 
-        sys.stdout.write(render_html(report, spoken))
+        show_data(render_html(report, spoken), end="")
     if opens:
         from hermes.cli.serve import serve
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from hermes.cli.show import show_line
+
 
 @click.command("cache")
 @click.option("--clear", is_flag=True, help="Remove all entries.")
@@ -13,12 +15,12 @@ def run(*, clear: bool) -> None:
 
     cache = open_cache()
     if clear:
-        print(f"removed {cache.clear()} entries from {cache.root}")
+        show_line(f"removed {cache.clear()} entries from {cache.root}")
         return
     entries = cache.entries()
-    print(f"{cache.root}: {len(entries)} entries, {sum(entry.bytes for entry in entries) / 1e6:.1f} MB")
+    show_line(f"{cache.root}: {len(entries)} entries, {sum(entry.bytes for entry in entries) / 1e6:.1f} MB")
     for entry in entries:
-        print(
+        show_line(
             plain(
                 f"  {entry.bytes / 1e6:8.1f} MB  rank {entry.manifest.get('rank')}  "
                 f"{entry.manifest.get('format')}  {entry.manifest.get('root')}"

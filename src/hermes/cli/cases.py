@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.cli import options
+from hermes.cli.show import show_line, show_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,11 +44,11 @@ def run(search: tuple[str, ...], layer: Layer | None, lang: str | None) -> None:
     if not found and options.language(lang) == "zh":
         found = cases.find(search, map(cases.in_chinese, among))
     if not found:
-        print(tell(f"No case has {' and '.join(map(repr, search))}."))
+        show_line(tell(f"No case has {' and '.join(map(repr, search))}."))
     elif len(found) == 1:
-        print(page(found[0], lang))
+        show_lines(page(found[0], lang))
     else:
-        print("\n".join([*listed(found, lang), "", tell(f"{len(found)} cases. hermes cases ID prints one.")]))
+        show_lines("\n".join([*listed(found, lang), "", tell(f"{len(found)} cases. hermes cases ID prints one.")]))
 
 
 def page(case: Case, lang: str | None = "en") -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from hermes.cli import options
+from hermes.cli.show import show_data, show_lines
 
 
 class Format(str, enum.Enum):
@@ -57,6 +58,6 @@ def run(
     first, second = ((one, analyze(one)) for one in loaded)
     found = compared(first, second, by.value if by else "")
     if form is Format.JSON:
-        print(json.dumps(comparison_document(found), ensure_ascii=False, allow_nan=False, indent=1))
+        show_data(json.dumps(comparison_document(found), ensure_ascii=False, allow_nan=False, indent=1))
     else:
-        print("\n".join(comparison_lines(found, options.teller(lang))))
+        show_lines("\n".join(comparison_lines(found, options.teller(lang))))

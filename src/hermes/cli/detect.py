@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hermes.cli.show import show_data, show_lines
+
 if TYPE_CHECKING:
     from hermes.jobs.api import Cause, Detection, Explained
 
@@ -28,7 +30,10 @@ def run(log: Path, preset: str, form: str) -> None:
     from hermes.jobs.api import detect_in
 
     found = detect_in(log, preset=preset, environment=os.environ)
-    print(json.dumps(_document(found), indent=1) if form == "json" else "\n".join(_lines(found, preset)))
+    if form == "json":
+        show_data(json.dumps(_document(found), indent=1))
+    else:
+        show_lines("\n".join(_lines(found, preset)))
 
 
 def _lines(found: Detection, preset: str) -> list[str]:

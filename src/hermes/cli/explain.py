@@ -6,6 +6,7 @@ import click
 
 from hermes.base.errors import QueryError
 from hermes.cli import options
+from hermes.cli.show import show_line, show_lines
 
 
 @click.command("rules")
@@ -16,7 +17,7 @@ def rules(lang: str | None) -> None:
 
     language = options.language(lang)
     for rule in ALL:
-        print(f"{rule.code}  {page_of(rule, language).splitlines()[0]}")
+        show_line(f"{rule.code}  {page_of(rule, language).splitlines()[0]}")
 
 
 @click.command("explain")
@@ -29,10 +30,10 @@ def run(code: str, lang: str | None) -> None:
     tell, language = options.teller(lang), options.language(lang)
     for rule in ALL:
         if rule.code == code.upper():
-            print(f"{rule.code}\n\n{page_of(rule, language)}")
+            show_lines(f"{rule.code}\n\n{page_of(rule, language)}")
             if rule.cases:
                 head, foot = tell("Known causes"), tell("hermes cases ID prints one.")
-                print(f"\n## {head}\n\n{_causes(rule.cases, lang)}\n\n{foot}")
+                show_lines(f"\n## {head}\n\n{_causes(rule.cases, lang)}\n\n{foot}")
             return
     raise QueryError(f"there is no rule {code!r}", hint=f"rules: {', '.join(rule.code for rule in ALL)}")
 

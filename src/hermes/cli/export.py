@@ -10,6 +10,7 @@ import click
 
 from hermes.base.errors import HermesError, InputError
 from hermes.cli import options
+from hermes.cli.show import show_line
 
 if TYPE_CHECKING:
     from hermes.profiles.api import Cut
@@ -46,7 +47,7 @@ def run(
         raise HermesError(
             f"the timeline cannot be written ({refused.strerror})", where=str(out), hint="give --perfetto another file"
         ) from refused
-    print(f"{out}: {count} events, {out.stat().st_size / 1e6:.1f} MB")
+    show_line(f"{out}: {count} events, {out.stat().st_size / 1e6:.1f} MB")
 
 
 def _cut(ranks: str, steps: str, window: str) -> Cut:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hermes.cli import options
+from hermes.cli.show import show_data, show_line
 
 if TYPE_CHECKING:
     from hermes.migrate.api import Target
@@ -37,15 +38,13 @@ def _target(version: str, chip: str) -> Target:
 
 
 def _print(lines: Iterable[str], lang: str | None = None) -> None:
-    from hermes.cli.show import plain
-
     for line in lines:
-        print(options.lines_told(plain(line.rstrip("\n").replace("\t", "    ")), lang))
+        show_line(options.lines_told(line.rstrip("\n").replace("\t", "    "), lang))
 
 
 def _put(text: str, out: Path | None) -> None:
     if out is None:
-        print(text)
+        show_data(text)
     else:
         out.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
 
@@ -126,10 +125,9 @@ def convert(path: Path, version: str, chip: str, style: str, **wanted: Any) -> N
     elif wanted["in_place"]:
         api.write_in_place(change, force=wanted["force"])
     if wanted["as_json"]:
-        print(api.dumps(api.convert_document(change)))
+        show_data(api.dumps(api.convert_document(change)))
     elif wanted["as_diff"] or not (wanted["out"] or wanted["in_place"] or wanted["page"]):
-        for line in api.diff(change):
-            sys.stdout.write(line)
+        show_data("".join(api.diff(change)), end="")
         with contextlib.redirect_stdout(sys.stderr):
             _print(api.convert_text(change, all_places=wanted["everything"]))
     else:
@@ -179,7 +177,7 @@ def verify(
         as_is=as_is,
     )
     if as_json:
-        print(api.dumps(api.verify_document(told)))
+        show_data(api.dumps(api.verify_document(told)))
     else:
         _print(api.verify_text_of(told))
     sys.exit(0 if told.passed else 1)

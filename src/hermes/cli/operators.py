@@ -11,6 +11,7 @@ import click
 
 from hermes.base.errors import InputError
 from hermes.cli import options
+from hermes.cli.show import show_data
 
 _MOST_BYTES = 64 << 20
 
@@ -62,9 +63,9 @@ def run(
         if kernels:
             render_alone(kernels, works, sys.stdout, options.teller(lang))
     elif form is Format.JSON:
-        sys.stdout.write(as_json(works, kernels))
+        show_data(as_json(works, kernels), end="")
     else:
-        sys.stdout.write((as_script if form is Format.SCRIPT else as_tuning_file)(works))
+        show_data((as_script if form is Format.SCRIPT else as_tuning_file)(works), end="")
 
 
 def _measured(path: Path) -> dict[tuple[str, str, str], int]:

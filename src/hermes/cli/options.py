@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.base.errors import InputError
+from hermes.base.foreign_text import shell_command
 from hermes.store.remote import is_url
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class LocalPath(Place):
         if isinstance(place, str):
             raise InputError(
                 "pages are made of files on this machine alone", where=place,
-                hint=f"hermes analyze {place} --open shows what lies there",
+                hint=f"{shell_command('hermes', 'analyze', place)} --open shows what lies there",
             )  # fmt: skip
         return place
 

@@ -12,7 +12,9 @@ from typing import Any
 import click
 
 from hermes.base.errors import InputError
+from hermes.base.foreign_text import shell_command
 from hermes.cli import options
+from hermes.cli.show import show_data, show_line, show_lines
 
 _path = click.Path(path_type=Path)
 _command = click.argument("command", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
@@ -106,9 +108,9 @@ def check(golden: Path, target: Path, form: str, lang: str | None) -> None:
 
     found = api.check(golden, target)
     if form == "json":
-        print(json.dumps(api.check_document(found), indent=1))
+        show_data(json.dumps(api.check_document(found), indent=1))
     else:
-        print(options.lines_told(_plain(api.check_text(found)), lang))
+        show_lines(options.lines_told((api.check_text(found)), lang))
     sys.exit(1 if any(one.severity == "error" for one in found) else 0)
 
 
@@ -155,9 +157,9 @@ def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, l
         for path in api.write(found, out):
             _say(f"written: {path}")
     if form == "json":
-        print(json.dumps(api.document(found), allow_nan=False))
+        show_data(json.dumps(api.document(found), allow_nan=False))
     else:
-        print(options.lines_told(_plain(api.text(found, rows=rows)), lang))
+        show_lines(options.lines_told((api.text(found, rows=rows)), lang))
     sys.exit(0 if found.verdict == "agree" else 1)
 
 
@@ -175,7 +177,7 @@ def replay(golden: Path, target: Path, operator: str, python: str) -> None:
     """
     from hermes.precision import api
 
-    print(_plain(api.replay(api.compare(golden, target), operator, python=python).sentence))
+    show_line(api.replay(api.compare(golden, target), operator, python=python).sentence)
 
 
 @run.command("golden", context_settings=_launcher)
@@ -195,7 +197,10 @@ def golden(command: tuple[str, ...], out: Path, against: tuple[str, ...], steps:
     from hermes.precision.api import golden as own
 
     found = own.run(command, out, against or ("perturbed",), steps=steps, seed=seed)
-    print(json.dumps(own.document(found), allow_nan=False) if form == "json" else _plain(own.text(found)))
+    if form == "json":
+        show_data(json.dumps(own.document(found), allow_nan=False))
+    else:
+        show_lines(own.text(found))
     sys.exit(0 if all(one.comparison.verdict == "agree" for one in found) else 1)
 
 
@@ -206,7 +211,7 @@ def _plain(text: str) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"hermes: {_plain(text)}", file=sys.stderr, flush=True)
+    show_line(f"hermes: {text}", to=sys.stderr)
 
 
 def _say_recorded(folder: Path) -> None:
@@ -226,4 +231,4 @@ def _say_recorded(folder: Path) -> None:
     shown = ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")
     _say(f"recorded: {folder}, steps {shown or 'none'}, {ranks} {'rank' if ranks == 1 else 'ranks'}")
     if numbers:
-        _say(f"next: hermes precision compare GOLDEN {folder}")
+        _say(f"next: hermes precision compare GOLDEN {shell_command(str(folder))}")

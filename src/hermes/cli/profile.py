@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hermes.base.errors import InputError
+from hermes.base.foreign_text import shell_command
 from hermes.cli.options import numbers
+from hermes.cli.show import show_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +118,7 @@ def run(
         return
     if cancel:
         captures.cancel(found)
-        print(f"{found.id}: cancelled")
+        show_line(f"{found.id}: cancelled")
         return
     wish = captures.Wish(
         steps=steps,
@@ -127,12 +129,12 @@ def run(
         largest_bytes=largest * 1_000_000,
     )
     if waits := fitting.check(found, options):
-        print(waits, file=sys.stderr)
+        show_line(waits, to=sys.stderr)
     asked, said = captures.taken(found, wish, asked=_asked, tell=_tell)
     good = bool(said) and all(slot.state == "finished" for slot in said.values())
-    print(f"capture: {asked.folder}")
+    show_line(f"capture: {asked.folder}")
     if good:
-        print(f"next:    hermes analyze {asked.folder}")
+        show_line(f"next:    {shell_command('hermes', 'analyze', str(asked.folder))}")
     sys.exit(0 if good else 3)
 
 
@@ -179,19 +181,17 @@ def _without_hermes(folder: Path, *, replace: bool, **asked: Any) -> None:
     from hermes.jobs.api import Ask, write
 
     ask = Ask(**asked)
-    print(f"written: {write(folder, ask, replace=replace)}")
-    print(f"torch_npu answers nothing: what it records appears below {ask.out}, if the job watches that folder")
+    show_line(f"written: {write(folder, ask, replace=replace)}")
+    show_line(f"torch_npu answers nothing: what it records appears below {ask.out}, if the job watches that folder")
 
 
 def _asked(asked: captures.Asked) -> None:
     first = asked.request.start_step
-    print(f"{asked.job.id}: steps {first} to {first + asked.request.steps - 1}", flush=True)
+    show_line(f"{asked.job.id}: steps {first} to {first + asked.request.steps - 1}")
 
 
 def _tell(slot: Slot) -> None:
-    from hermes.cli.show import plain
-
-    print(plain(f"rank {slot.rank}: {slot.state}{', ' if slot.text else ''}{slot.text}"), flush=True)
+    show_line(f"rank {slot.rank}: {slot.state}{', ' if slot.text else ''}{slot.text}")
 
 
 def _status(job: Job) -> None:
@@ -200,8 +200,8 @@ def _status(job: Job) -> None:
 
     at = progress(job)
     control = Control.attach(job.segment, job=job.id)
-    print(f"{job.id}: {job.folder}")
+    show_line(f"{job.id}: {job.folder}")
     for slot in control.slots():
         step = f"step {at[slot.rank][0]}, {at[slot.rank][1] / 1e6:.1f} ms a step" if slot.rank in at else "no step yet"
         life = step if slot.alive else "ended"
-        print(f"rank {slot.rank}: process {slot.pid}, {life}, last capture: {slot.state} {slot.text}".rstrip())
+        show_line(f"rank {slot.rank}: process {slot.pid}, {life}, last capture: {slot.state} {slot.text}".rstrip())

@@ -7,6 +7,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hermes.base.foreign_text import shell_command
+from hermes.cli.show import show_line
+
 if TYPE_CHECKING:
     from hermes.jobs.api import Capture, Part
 
@@ -18,7 +21,7 @@ def record(socket_dir: Path | None, job: str, **asked: Any) -> int:
     endpoint = kineto.endpoint(socket_dir)
     try:
         daemon = kineto.Daemon(endpoint)
-        print(f"listening for jobs that ask, which they do each {kineto.POLL_S:.0f} seconds", flush=True)
+        show_line(f"listening for jobs that ask, which they do each {kineto.POLL_S:.0f} seconds")
         capture = kineto.begin(daemon, kineto.Ask(**asked), job, now_ns=time.time_ns())
         for part in capture.parts.values():
             _print(f"rank {part.rank}: process {part.facts.pid}, torch {part.facts.torch}: {part.facts.command[:80]}")
@@ -59,7 +62,7 @@ def _end(capture: Capture) -> int:
         child.wait()
         _print(f"finding: {aside.outcome(child, out)}")
         _print(f"report:  {out / 'report.html'}")
-        _print(f"next:    hermes analyze {capture.folder}")
+        _print(f"next:    {shell_command('hermes', 'analyze', str(capture.folder))}")
     return 0 if states and all(state == "finished" for state in states) else 3
 
 
@@ -68,6 +71,5 @@ def _tell(part: Part) -> None:
 
 
 def _print(text: str, **where: Any) -> None:
-    from hermes.cli.show import plain
 
-    print(plain(text), flush=True, **where)
+    show_line(text, **where)

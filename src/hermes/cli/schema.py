@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from hermes.cli.show import show_line, show_lines
+
 
 @click.command("schema")
 @click.argument("table", required=False, help="Name of one table; all names without it.")
@@ -13,11 +15,11 @@ def run(table: str | None) -> None:
 
     if table is None:
         for known in TABLES.values():
-            print(f"{known.name:<14} {known.row}")
+            show_line(f"{known.name:<14} {known.row}")
         return
     chosen = lookup(TABLES, table)
-    print(f"{chosen.name}: a row is {chosen.row}\n")
+    show_lines(f"{chosen.name}: a row is {chosen.row}\n")
     for column in chosen.columns:
         unit = f" [{column.unit}]" if column.unit else ""
         null = f" Null: {column.null}." if column.null else ""
-        print(f"  {column.name:<16} {column.kind:<5} {column.doc}{unit}{null}")
+        show_line(f"  {column.name:<16} {column.kind:<5} {column.doc}{unit}{null}")

@@ -15,6 +15,7 @@ import click
 
 from hermes.base.errors import HermesError
 from hermes.cli import options
+from hermes.cli.show import show_line, show_lines
 
 if TYPE_CHECKING:
     from hermes.model.report import Report
@@ -82,12 +83,12 @@ def serve(
         def announce(token: str) -> None:
             # A link works once, so each use calls for the next; the page that led to it is of no more use.
             opened.close()
-            print(f"another browser: {_link(at, token)}", flush=True)
+            show_line(f"another browser: {_link(at, token)}")
 
         keys = Keys(announce)
         app = build(study, keys=keys, port=lambda: at, against=others, source=source, precision=precision)
         study.start()
-        print(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.", flush=True)
+        show_lines(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.")
         if opens:
             opened.enter_context(opened_in_browser(_link(at, keys.token), _no_browser))
         with contextlib.suppress(KeyboardInterrupt):
@@ -107,7 +108,7 @@ def _leave() -> None:
 
 
 def _no_browser() -> None:
-    print("no browser could be started here: open the link yourself", file=sys.stderr, flush=True)
+    show_line("no browser could be started here: open the link yourself", to=sys.stderr)
 
 
 def _link(port: int, token: str) -> str:

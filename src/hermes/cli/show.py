@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.foreign_text import clean, clean_lines
 from hermes.base.say import say
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ _M_ARENA_MAX = -8
 
 def show_error(error: HermesError) -> None:
     """What, where, what is lost, what to do, on stderr."""
-    print(f"hermes: {plain(say(error.what))}", file=sys.stderr)
+    show_line(f"hermes: {say(error.what)}", to=sys.stderr)
     for label, text in (("where", error.where), ("lost", error.lost), ("what to do", error.hint)):
         if text:
-            print(f"  {label + ':':<12}{plain(say(text))}", file=sys.stderr)
+            show_line(f"  {label + ':':<12}{say(text)}", to=sys.stderr)
 
 
 def show_document(
@@ -94,8 +95,23 @@ def _draw(document: Document, file: TextIO | None, language: str, *, whole: bool
 
 
 def plain(text: str) -> str:
-    """Text from a file without control characters, so that it cannot steer the terminal."""
-    return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
+    """Text of several lines that cannot steer the terminal."""
+    return clean_lines(text)
+
+
+def show_line(text: str, *, to: TextIO | None = None) -> None:
+    """Print a line: whatever a name in it holds, it stays one line. `to` is the standard output, unless it is given."""
+    print(clean(text), file=to or sys.stdout, flush=True)
+
+
+def show_lines(text: str) -> None:
+    """Print text of several lines."""
+    print(clean_lines(text), flush=True)
+
+
+def show_data(text: str, *, end: str = "\n") -> None:
+    """Print what another program reads, to the letter; but a terminal is not steered by it either."""
+    print(clean_lines(text) if sys.stdout.isatty() else text, end=end, flush=True)
 
 
 def refuse_inside(folder: Path, paths: Sequence[Path | str], what: str) -> None:
@@ -165,4 +181,4 @@ def _save_memory() -> None:
 
 
 def _tell(text: str) -> None:
-    print(f"hermes: {plain(text)}", file=sys.stderr, flush=True)
+    show_line(f"hermes: {text}", to=sys.stderr)

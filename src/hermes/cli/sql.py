@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hermes.base.foreign_text import clean, clean_cell
 from hermes.cli import options
+from hermes.cli.show import show_data, show_line, show_lines
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,8 +60,8 @@ def tables(path: Path | str, capture: str) -> None:
     from hermes.profiles.api import sizes
 
     for name, rows, row in sizes(loaded):
-        print(f"{name:<14} {rows:>10}  {row}")
-    print(
+        show_line(f"{name:<14} {rows:>10}  {row}")
+    show_lines(
         f"\nParquet files: "
         f"{', '.join(str(rank.folder) for rank in loaded.ranks[:4])}{' …' if len(loaded.ranks) > 4 else ''}"
     )
@@ -67,11 +69,18 @@ def tables(path: Path | str, capture: str) -> None:
 
 def _print(rows: pl.DataFrame, form: Format) -> None:
     if form is Format.CSV:
-        sys.stdout.write(rows.write_csv())
+        show_data(_as_text(rows).write_csv(), end="")
     elif form is Format.JSON:
-        sys.stdout.write(rows.write_json() + "\n")
+        show_data(rows.write_json())
     else:
         _table(rows)
+
+
+def _as_text(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose texts no program that opens tables takes for formulas."""
+    import polars as pl
+
+    return rows.rename(clean_cell).with_columns(pl.col(pl.String).map_elements(clean_cell, return_dtype=pl.String))
 
 
 def _table(rows: pl.DataFrame) -> None:
@@ -83,11 +92,11 @@ def _table(rows: pl.DataFrame) -> None:
 
     shown = Table(box=None, pad_edge=False)
     for name, kind in rows.schema.items():
-        shown.add_column(Text(plain(name)), justify="right" if kind.is_numeric() else "left", overflow="fold")
+        shown.add_column(Text(clean(name)), justify="right" if kind.is_numeric() else "left", overflow="fold")
     for row in rows.iter_rows():
         shown.add_row(*(Text("" if value is None else plain(str(value))) for value in row))
     if not rows.height:
-        print("0 rows")
+        show_line("0 rows")
         return
     # A pipe has no width: a row stays a line.
     Console(width=None if sys.stdout.isatty() else _WIDE).print(shown)

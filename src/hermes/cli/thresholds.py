@@ -6,6 +6,8 @@ import os
 
 import click
 
+from hermes.cli.show import show_line
+
 
 @click.command("thresholds")
 @click.argument("job", required=False, default="")
@@ -23,4 +25,4 @@ def run(job: str, ksigma: float | None, min_consec: int | None) -> None:
     found = captures.find_job(job, os.environ)
     wanted = thresholds.Thresholds(k=ksigma, consecutive=min_consec)
     asked = wanted != thresholds.Thresholds()
-    print(f"{found.id}: {(thresholds.write(found, wanted) if asked else thresholds.read(found)).text()}")
+    show_line(f"{found.id}: {(thresholds.write(found, wanted) if asked else thresholds.read(found)).text()}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.cli import options
+from hermes.cli.show import show_data, show_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,9 +81,9 @@ def _shown(jobs: Sequence[JobView], form: str, textfile: Path | None, tell: Call
     if textfile is not None:
         metrics.write_textfile(textfile, jobs)
     if form == "json":
-        print(metrics.json_text(jobs), flush=True)
+        show_data(metrics.json_text(jobs))
     elif form == "openmetrics":
-        print(metrics.openmetrics(jobs), end="", flush=True)
+        show_data(metrics.openmetrics(jobs), end="")
     else:
         from rich.console import Console
 
@@ -123,15 +124,13 @@ def _live(overview: Overview, textfile: Path | None, tell: Callable[[str], str])
 
 
 def _print(text: str) -> None:
-    from hermes.cli.show import plain
 
-    print(plain(text), flush=True)
+    show_line(text)
 
 
 def _print_error(text: str) -> None:
-    from hermes.cli.show import plain
 
-    print(f"hermes: {plain(text)}", file=sys.stderr, flush=True)
+    show_line(f"hermes: {text}", to=sys.stderr)
 
 
 def _nothing(_text: str) -> None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hermes.base.foreign_text import shell_command
 from hermes.cli import options
+from hermes.cli.show import show_data, show_line
 
 if TYPE_CHECKING:
     from hermes.profiles.api import Prediction
@@ -44,7 +46,7 @@ def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: 
     step = step_of(loaded, outlined(loaded))
     found = [predict(step, changes)] if changes else predictions(step)
     if form is Format.JSON:
-        print(json.dumps({"step_ms": (step.end_ns - step.begin_ns) / 1e6, "changes": [_row(one) for one in found]}))
+        show_data(json.dumps({"step_ms": (step.end_ns - step.begin_ns) / 1e6, "changes": [_row(one) for one in found]}))
     else:
         _print(found, step.end_ns - step.begin_ns)
 
@@ -60,13 +62,12 @@ def _row(one: Prediction) -> dict[str, object]:
 
 
 def _print(found: list[Prediction], step_ns: int) -> None:
-    from hermes.cli.show import plain
     from hermes.report.format import duration
 
-    print(f"The step takes {duration(step_ns)}, from the host's mark to the last task of the last rank.")
+    show_line(f"The step takes {duration(step_ns)}, from the host's mark to the last task of the last rank.")
     if not found:
-        print("No change gives anything: nothing is on the critical path that could be changed here.")
+        show_line("No change gives anything: nothing is on the critical path that could be changed here.")
     for one in found:
         high = f" to {duration(one.high_ns)}" if one.high_ns > one.low_ns else ""
-        print(f"{one.share:7.1%}  {duration(one.low_ns)}{high}  {plain(one.title)}")
-        print(f"         --set {plain(' --set '.join(one.specs))}")
+        show_line(f"{one.share:7.1%}  {duration(one.low_ns)}{high}  {one.title}")
+        show_line(f"         {' '.join(f'--set {shell_command(spec)}' for spec in one.specs)}")

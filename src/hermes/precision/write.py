@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from hermes.base.errors import InputError
+from hermes.base.foreign_text import clean_cell
 from hermes.base.xlsx import workbook
 from hermes.precision.columns import table
 from hermes.precision.compare import Comparison
@@ -69,8 +70,5 @@ def _csv(lines: list[list[str | float | int]]) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out)
     for line in lines:
-        # A cell that begins like a formula is text: programs that open tables would run it.
-        writer.writerow(
-            [f"'{one}" if isinstance(one, str) and one[:1] in ("=", "+", "-", "@") else one for one in line]
-        )
+        writer.writerow([clean_cell(one) if isinstance(one, str) else one for one in line])
     return out.getvalue().encode()

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 
+from hermes.base.foreign_text import MISSING_CHARACTER as MISSING_CHARACTER
+from hermes.base.foreign_text import clean as clean
 from hermes.base.units import NOT_MEASURED as NOT_MEASURED
 from hermes.base.units import duration as duration
 from hermes.base.units import size as size
 
-MISSING_CHARACTER = "\N{REPLACEMENT CHARACTER}"
-
 _RUNS_SHOWN = 6
-
-
-def clean(text: str) -> str:
-    """One line of text that can neither move a cursor nor turn the writing direction.
-
-    Line breaks and tabs become a space; every other control, format (bidi override, zero width) or surrogate
-    character becomes U+FFFD.
-    """
-    return text if text.isprintable() else "".join(map(_harmless, text))
-
-
-def _harmless(character: str) -> str:
-    if character.isspace() or character == "\x85":
-        return " "
-    return MISSING_CHARACTER if unicodedata.category(character) in {"Cc", "Cf", "Cs"} else character
 
 
 _LONG_NUMBER = re.compile(r"(?<![\w./-])\d{15,}(?![\w./-]| ns)")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from hermes.base.foreign_text import clean_cell
 from hermes.model.tables import TABLES
 from hermes.web.documents import LONGEST_PAGE, Ask, Page, safe
 from hermes.web.study import Study
@@ -32,7 +33,6 @@ REPORTS = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 """The kinds of files that a report is given as."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def attached(body: bytes, name: str, kind: str) -> Response:
@@ -57,7 +57,7 @@ def table_csv(page: Callable[[Ask], Page], ask: Ask) -> Iterator[bytes]:
 def _cell(value: object) -> object:
     if isinstance(value, (list, tuple, dict)):
         return json.dumps(value, ensure_ascii=False)
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return clean_cell(value) if isinstance(value, str) else value
 
 
 def _lines(rows: Sequence[Sequence[object]]) -> bytes:
