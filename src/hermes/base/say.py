@@ -61,6 +61,12 @@ def template(message: Message, language: str) -> str:
     return " ".join((message.identifier, *(f"{one.name}={{{one.name}}}" for one in message.arguments)))
 
 
+def prepare() -> None:
+    """Read the English catalogue and what writes numbers and lists; who has time to spare may call this first."""
+    _translations("en")
+    _list(["a", "b"], "en")
+
+
 def catalogue(language: str) -> Catalog:
     """All sentences of a language as Babel reads them."""
     from babel.messages.pofile import read_po

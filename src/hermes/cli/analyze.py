@@ -127,9 +127,11 @@ def run(
 def _import_the_rest() -> None:
     """Load what comes after the reading; what fails here fails again where it is needed, and says so there."""
     with contextlib.suppress(ImportError):
+        from hermes.base import say
         from hermes.profiles.api import prepare
         from hermes.report.html import template
 
+        say.prepare()
         prepare()
         template()
         import rich.console  # noqa: F401 - it is to be loaded
