@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hermes.base.foreign_text import clean
 from hermes.base.message import KINDS, Argument, Count, Kind, Message, Name, Text, message
 from hermes.base.units import duration, size
 
@@ -144,9 +145,9 @@ def _said(argument: Argument, language: str) -> Iterator[Piece]:
     if value is None:
         yield from pieces(_not_measured(), language)
     elif kind == "name":
-        yield Piece(_one_line(value), foreign=True)
+        yield Piece(clean(value), foreign=True)
     elif kind == "names":
-        yield from _listed([[Piece(_one_line(one), foreign=True)] for one in value], language)
+        yield from _listed([[Piece(clean(one), foreign=True)] for one in value], language)
     elif kind == "message":
         yield from _whole(value, language)
     elif kind == "messages":
@@ -158,10 +159,6 @@ def _said(argument: Argument, language: str) -> Iterator[Piece]:
 def _whole(text: Text, language: str) -> Iterator[Piece]:
     """The pieces of what stands inside another sentence."""
     yield from (Piece(text),) if isinstance(text, str) else pieces(text, language)
-
-
-def _one_line(text: str) -> str:
-    return text if text.isprintable() else "".join(one if one.isprintable() else "�" for one in text)
 
 
 def _listed(items: list[list[Piece]], language: str) -> Iterator[Piece]:

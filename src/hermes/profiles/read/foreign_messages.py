@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes.base.message import message, sentence
+from hermes.base.message import sentence
 
 NSYS = sentence("foreign.nsys")
 NSYS_DO = sentence("foreign.nsys_do")
