@@ -25,6 +25,7 @@ import precision_programs as programs
 import precision_second
 import precision_third
 
+from hermes.base.say import say
 from hermes.precision.api import Comparison, compare
 
 
@@ -57,13 +58,13 @@ def is_right(fault: programs.Fault, found: Comparison) -> str:
     first = found.first
     if first is None:
         return "nothing"
-    said = f"{first.kind}, {first.operator}, {first.module}, {first.line.rsplit('/')[-1]}: {first.why}"
+    said = f"{first.kind}, {first.operator}, {first.module}, {first.line.rsplit('/')[-1]}: {say(first.why)}"
     if fault.kinds and first.kind not in fault.kinds:
         return said
     lines = programs.lines_of(fault.name, _home(fault.program).__file__)
     if lines and int(first.line.rsplit(":", 1)[-1] or 0) in lines:
         return ""
-    text = f"{first.operator} {first.module} {first.why}"
+    text = f"{first.operator} {first.module} {say(first.why)}"
     if fault.word and any(word in text for word in fault.word.split()):
         return ""
     if not lines and not fault.word:
@@ -110,8 +111,8 @@ def main() -> None:
                     golden, record(given.out / what / name, program, fault_name, what=what, **options), jobs=1
                 )
                 if found.first is not None:
-                    false.append(f"{program} {fault_name} {seed}: {found.sentence}")
-                print(f"{what:10} {program:12} healthy {fault_name} {seed}: {found.sentence}", flush=True)
+                    false.append(f"{program} {fault_name} {seed}: {say(found.answer)}")
+                print(f"{what:10} {program:12} healthy {fault_name} {seed}: {say(found.answer)}", flush=True)
         count = right + len(wrong)
         figures[what] = {"faults": count, "right": right, "wrong": wrong, "false": false}
     print(json.dumps({**figures, "chips": given.chips, "seconds": round(time.time() - started)}, indent=1))

@@ -87,7 +87,7 @@ class Block(nn.Module):
         if fault == "nan":
             h = h + 0 * torch.log(-h.abs())  # fault: nan
         h = self.down(h)
-        if fault == "dropped gradient":
+        if fault == "dropped_gradient":
             h = h.detach()  # fault: dropped gradient
         if fault == "gradient scale":
             h.register_hook(lambda g: g * 1.05)  # fault: gradient scale
@@ -331,33 +331,33 @@ PROGRAMS: dict[str, Callable[[str], None]] = {
 }  # fmt: skip
 RANKS = {"experts": 2}
 HEALTHY = (("language", "harmless addition"), *((name, "") for name in PROGRAMS))
-_RANDOM = ("another order of randomness", "another input")
+_RANDOM = ("another_randomness", "another_input")
 FAULTS = (
-    Fault("language", "bfloat16 product", ("another dtype",)), Fault("language", "tanh gelu"),
-    Fault("language", "hand-written gelu", ("another formula",)), Fault("language", "epsilon", ("another argument",)),
-    Fault("language", "scale", ("scale", "another argument")), Fault("language", "mask"),
-    Fault("language", "softmax axis", ("another argument",)),
-    Fault("language", "nan", ("NaN or inf born here",)), Fault("language", "dropped gradient", ("dropped gradient",)),
-    Fault("language", "gradient scale", ("inserted operator", "scale"), "mul"),
-    Fault("language", "seed", ("another input", "another order of randomness")),
-    Fault("language", "order of data", ("another input", "another formula"), "embedding"),
+    Fault("language", "bfloat16 product", ("another_dtype",)), Fault("language", "tanh gelu"),
+    Fault("language", "hand-written gelu", ("another_formula",)), Fault("language", "epsilon", ("another_argument",)),
+    Fault("language", "scale", ("scale", "another_argument")), Fault("language", "mask"),
+    Fault("language", "softmax axis", ("another_argument",)),
+    Fault("language", "nan", ("not_finite",)), Fault("language", "dropped_gradient", ("dropped_gradient",)),
+    Fault("language", "gradient scale", ("inserted_operator", "scale"), "mul"),
+    Fault("language", "seed", ("another_input", "another_randomness")),
+    Fault("language", "order of data", ("another_input", "another_formula"), "embedding"),
     Fault("language", "extra draw", _RANDOM, "dropout bernoulli"),
-    Fault("language", "weight decay", ("another argument",), "mul"), Fault("language", "clipped"),
-    Fault("convolution", "batch-norm epsilon", ("another argument",)), Fault("convolution", "padding"),
-    Fault("convolution", "pooling"), Fault("convolution", "float16 convolution", ("another dtype",)),
-    Fault("convolution", "nan gradient"), Fault("convolution", "slope", ("another argument",)),
-    Fault("convolution", "momentum", ("another argument",), "mul"),
-    Fault("convolution", "stale buffer", ("another input", "inserted operator"), "running_mean"),
-    Fault("convolution", "labels", ("another input", "inserted operator")),
-    Fault("recurrent", "forget bias", ("another input",), "gates.bias"), Fault("recurrent", "cut through time"),
+    Fault("language", "weight decay", ("another_argument",), "mul"), Fault("language", "clipped"),
+    Fault("convolution", "batch-norm epsilon", ("another_argument",)), Fault("convolution", "padding"),
+    Fault("convolution", "pooling"), Fault("convolution", "float16 convolution", ("another_dtype",)),
+    Fault("convolution", "nan gradient"), Fault("convolution", "slope", ("another_argument",)),
+    Fault("convolution", "momentum", ("another_argument",), "mul"),
+    Fault("convolution", "stale buffer", ("another_input", "inserted_operator"), "running_mean"),
+    Fault("convolution", "labels", ("another_input", "inserted_operator")),
+    Fault("recurrent", "forget bias", ("another_input",), "gates.bias"), Fault("recurrent", "cut through time"),
     Fault("recurrent", "hard sigmoid"), Fault("recurrent", "state in bfloat16"),
-    Fault("recurrent", "adam epsilon", ("another argument",), "add"), Fault("recurrent", "mean over all"),
+    Fault("recurrent", "adam epsilon", ("another_argument",), "add"), Fault("recurrent", "mean over all"),
     Fault("experts", "router axis", ranks=2), Fault("experts", "one expert", ranks=2),
     Fault("experts", "tanh on rank 1", ranks=2), Fault("experts", "maximum over ranks", ranks=2),
-    Fault("experts", "sum over ranks", ("missing operator", "scale"), "div", ranks=2),
-    Fault("experts", "input of rank 1", ("another input",), "linear addmm", ranks=2),
+    Fault("experts", "sum over ranks", ("missing_operator", "scale"), "div", ranks=2),
+    Fault("experts", "input of rank 1", ("another_input",), "linear addmm", ranks=2),
     Fault("adversarial", "norm in evaluation"), Fault("adversarial", "sigmoid"),
-    Fault("adversarial", "discriminator slope"), Fault("adversarial", "betas", ("another argument",), "lerp"),
+    Fault("adversarial", "discriminator slope"), Fault("adversarial", "betas", ("another_argument",), "lerp"),
     Fault("adversarial", "extra noise", _RANDOM, "randn addmm"), Fault("adversarial", "smooth labels"),
 )  # fmt: skip
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.inside.record.layout import SNAPSHOT
-from hermes.precision.api import Difference, check, check_text
+from hermes.precision.api import Check, check
 
 PLAIN: dict[str, Any] = {
     "format": SNAPSHOT,
@@ -45,7 +46,7 @@ def write(path: Path, found: Any) -> Path:
     return path
 
 
-def changed(tmp_path: Path, change: Callable[[Any], object]) -> list[Difference]:
+def changed(tmp_path: Path, change: Callable[[Any], object]) -> Check:
     other = copy.deepcopy(PLAIN)
     change(other)
     return check(write(tmp_path / "a.zip", PLAIN), write(tmp_path / "b.zip", other))
@@ -53,19 +54,24 @@ def changed(tmp_path: Path, change: Callable[[Any], object]) -> list[Difference]
 
 def test_equal_setups_have_no_difference(tmp_path: Path) -> None:
     found = changed(tmp_path, lambda other: None)
-    assert (found, check_text(found)) == ([], "The runs are set up alike.")
+    assert (found.differences, found.verdict, say(found.answer)) == ((), "agree", "The runs are set up alike.")
 
 
 @pytest.mark.parametrize(
     ("change", "severity", "part", "word"),
     [
-        (lambda o: o["random"].update({"torch seed": 1, "torch": "zz"}), "error", "random", "seed: 1 instead of 0"),
+        (lambda o: o["random"].update({"torch seed": 1, "torch": "zz"}), "error", "random", "seed is 1 instead of 0"),
         (lambda o: o["random"].update({"torch": "zz"}), "error", "random", "drew more"),
         (lambda o: o["batches"][1].update(random="zz"), "error", "random", "from batch 1 on"),
         (lambda o: o["batches"][0]["tensors"][0].update(print="2"), "error", "data", "another order"),
         (lambda o: o["batches"][0]["tensors"][0].update(print="2", unordered="3"), "error", "data", "other elements"),
-        (lambda o: o["parameters"].pop("Net.b"), "error", "parameters", "only in the golden run: Net.b"),
-        (lambda o: o["parameters"]["Net.w"].update(print="0"), "error", "parameters", "other values of 1: Net.w"),
+        (lambda o: o["parameters"].pop("Net.b"), "error", "parameters", "1 parameter only in the golden run: Net.b"),
+        (
+            lambda o: o["parameters"]["Net.w"].update(print="0"),
+            "error",
+            "parameters",
+            "1 parameter with other values: Net.w",
+        ),
         (
             lambda o: o["optimizers"][0]["groups"][0].update(weight_decay=0.1),
             "error",
@@ -78,21 +84,21 @@ def test_equal_setups_have_no_difference(tmp_path: Path) -> None:
         (lambda o: o["command"]["arguments"].__setitem__(2, "0.2"), "error", "configuration", "--lr is 0.2"),
         (lambda o: o["command"]["arguments"].__setitem__(4, "y"), "note", "configuration", "--out is y"),
         (lambda o: o["environment"].update(NCCL_ALGO="Tree"), "error", "environment", "HCCL_ALGO is Tree"),
-        (lambda o: o["packages"].update(numpy="1.26"), "warning", "packages", "numpy 1.26 instead of 2.0"),
-        (lambda o: o["packages"].update(left="2"), "note", "packages", "left 2 instead of 1"),
+        (lambda o: o["packages"].update(numpy="1.26"), "warning", "packages", "numpy is 1.26 instead of 2.0"),
+        (lambda o: o["packages"].update(left="2"), "note", "packages", "left is 2 instead of 1"),
     ],
 )
 def test_a_difference_has_its_severity(
     tmp_path: Path, change: Callable[[Any], object], severity: str, part: str, word: str
 ) -> None:
-    (found,) = changed(tmp_path, change)
+    (found,) = changed(tmp_path, change).differences
     assert (found.severity, found.part) == (severity, part)
-    assert word in found.what
+    assert word in say(found.what)
 
 
 def test_the_worst_comes_first(tmp_path: Path) -> None:
     found = changed(tmp_path, lambda o: (o["packages"].update(left="2"), o["parameters"].pop("Net.b")))
-    assert [one.severity for one in found] == ["error", "note"]
+    assert [one.severity for one in found.differences] == ["error", "note"]
 
 
 def test_a_pack_of_msprobe_with_a_missing_parameter_is_an_error(tmp_path: Path) -> None:
@@ -102,7 +108,7 @@ def test_a_pack_of_msprobe_with_a_missing_parameter_is_an_error(tmp_path: Path) 
             file.writestr("env", "{}")
             file.writestr("pip", "torch=2.13.0\n")
             file.writestr("weights/step0/rank0/weight.json", json.dumps(weights))
-    (found,) = check(tmp_path / "a.zip", tmp_path / "b.zip")
+    (found,) = check(tmp_path / "a.zip", tmp_path / "b.zip").differences
     assert (found.severity, found.part) == ("error", "parameters")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.precision.drawn import Drawing, random
 
+from hermes.base.say import say
 from hermes.precision.api import Comparison, compare
 from hermes.precision.verdict import First
 
@@ -41,7 +42,7 @@ def test_a_slice_that_begins_elsewhere_is_to_blame_and_not_what_takes_it(tmp_pat
         return draw.close()
 
     found = first(program(tmp_path / "a", 0), program(tmp_path / "b", 2))
-    assert (found.operator, found.kind) == ("aten.slice.Tensor", "another argument")
+    assert (found.operator, found.kind) == ("aten.slice.Tensor", "another_argument")
     assert found.line == "train.py:40"
 
 
@@ -56,7 +57,7 @@ def test_an_inserted_transpose_is_to_blame_though_it_holds_the_same_numbers(tmp_
         return draw.close()
 
     found = first(program(tmp_path / "a", turned=False), program(tmp_path / "b", turned=True))
-    assert (found.operator, found.kind) == ("aten.transpose.int", "inserted operator")
+    assert (found.operator, found.kind) == ("aten.transpose.int", "inserted_operator")
 
 
 def test_results_taken_in_another_order_are_told(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_results_taken_in_another_order_are_told(tmp_path: Path) -> None:
 
     found = first(program(tmp_path / "a", (0, 1)), program(tmp_path / "b", (1, 0)))
     assert (found.operator, found.line) == ("aten.cat.default", "train.py:7")
-    assert found.why == "cat takes result 1 of allgather in the place of result 0"
+    assert say(found.why) == "cat takes result 1 of allgather in the place of result 0"
 
 
 def test_whether_close_numbers_are_equal_says_nothing(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_nan_that_is_born_is_told_however_far_apart_the_inputs_are(tmp_path: P
         return draw.close()
 
     found = first(program(tmp_path / "a", target=False), program(tmp_path / "b", target=True))
-    assert (found.operator, found.kind) == ("aten.div.Tensor", "NaN or inf born here")
+    assert (found.operator, found.kind) == ("aten.div.Tensor", "not_finite")
 
 
 class Modules:
@@ -140,23 +141,23 @@ def modules(tmp_path: Path, **changed: float) -> Comparison:
 
 
 @pytest.mark.parametrize(
-    ("changed", "module", "kind", "word"),
+    ("changed", "module", "why"),
     [
-        ({"one": 1.01}, "Net.one", "scale", ""), ({"two": 1.01}, "Net.two", "scale", ""),
-        ({"between": 1.01}, "Net.two", "another formula", "the code of Net computes before it"),
-        ({"own": 1.01}, "Net", "", ""),
-        ({"gradient": 0.5}, "", "another formula", "clipped, scaled or reduced otherwise"),
-        ({"rate": 0.2}, "", "another argument", "the optimizer makes another step"),
+        ({"one": 1.01}, "Net.one", "precision.why.results"), ({"two": 1.01}, "Net.two", "precision.why.results"),
+        ({"between": 1.01}, "Net.two", "precision.why.input.code"),
+        ({"own": 1.01}, "Net", "precision.why.results"),
+        ({"gradient": 0.5}, "", "precision.why.gradient.changed"),
+        ({"rate": 0.2}, "", "precision.why.optimizer"),
     ],
     ids=["first module", "second module", "between them", "behind them", "gradient", "rate"],
 )  # fmt: skip
 def test_where_modules_are_recorded_the_innermost_is_named(
-    tmp_path: Path, changed: dict[str, float], module: str, kind: str, word: str
+    tmp_path: Path, changed: dict[str, float], module: str, why: str
 ) -> None:
     found = modules(tmp_path, **changed).first
     assert found is not None
     assert found.module == module
-    assert word in found.why
+    assert found.why.identifier == why
 
 
 def test_modules_that_agree_agree(tmp_path: Path) -> None:

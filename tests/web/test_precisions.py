@@ -35,11 +35,12 @@ def found(client: Any) -> dict[str, Any]:
 def test_the_finding_the_chain_and_the_modules_are_there_whatever_becomes_of_the_profile(client: Any) -> None:
     seen = found(client)
     assert seen["verdict"] == "differ"
-    assert (seen["first"]["operator"], seen["first"]["module"]) == ("aten.tanh.default", "Net.1")
-    assert [one["path"] for one in seen["modules"]] == ["Net", "Net.0", "Net.1"]
-    assert {one["path"]: one["level"] for one in seen["modules"]}["Net.0"] == "none"
-    assert "rows" not in seen
-    assert seen["table"] == 5
+    where = seen["findings"][0]["message"]["arguments"]
+    assert (where["operator"], where["module"]) == ({"name": "aten.tanh.default"}, {"name": "Net.1"})
+    (net,) = seen["modules"]
+    assert [(one["name"], one["level"]) for one in net["below"]] == [("0", "none"), ("1", "high")]
+    assert "operators" not in seen
+    assert (seen["table"]["total"], seen["table"]["marked"]) == (5, 3)
 
 
 def test_the_table_comes_a_part_at_a_time_by_state_and_module(client: Any) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hermes.base.errors import InputError
 from hermes.base.foreign_text import shell_command
 from hermes.cli import options
-from hermes.cli.show import show_data, show_line, show_lines
+from hermes.cli.show import show_document, show_line
+
+if TYPE_CHECKING:
+    from hermes.base.message import Message
+    from hermes.precision.api import Comparison
 
 _path = click.Path(path_type=Path)
 _command = click.argument("command", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
+_form = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print."
+)  # fmt: skip
 _launcher = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -84,34 +90,32 @@ def snapshot(command: tuple[str, ...], out: Path) -> None:
 
     The file is complete after two batches; the training goes on to its own end.
     """
-    from hermes.precision.api import launch
+    from hermes.precision.api import launch, notes
 
     if out.exists():
-        raise InputError("the file is there already", where=str(out), hint="give a new name: nothing is written over")
+        raise InputError(notes.FILE_EXISTS, where=str(out), hint=notes.NEW_NAME)
     code = launch.run(command, launch.environment(os.environ, record=None, snapshot=out))
     if not out.exists():
-        _say("nothing was written: did the command load torch or MindSpore?")
+        _say(notes.NO_SNAPSHOT)
     sys.exit(code)
 
 
 @run.command("check")
 @click.argument("golden", type=_path)
 @click.argument("target", type=_path)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@_form
 @options.lang
 def check(golden: Path, target: Path, form: str, lang: str | None) -> None:
     """Compare how two runs are set up: snapshots of Hermes, or packs of msProbe.
 
-    Exit code 0: no error; 1: at least one; 2: a file cannot be read.
+    Exit code 0: all of the golden setup was compared, and no difference is an error; 1: there is an error, or something
+    was not compared; 2: a file cannot be read.
     """
     from hermes.precision import api
 
     found = api.check(golden, target)
-    if form == "json":
-        show_data(json.dumps(api.check_document(found), indent=1))
-    else:
-        show_lines(options.lines_told((api.check_text(found)), lang))
-    sys.exit(1 if any(one.severity == "error" for one in found) else 0)
+    show_document(found.document, form, lang)
+    sys.exit(0 if found.verdict == "agree" else 1)
 
 
 @run.command("compare")
@@ -120,9 +124,9 @@ def check(golden: Path, target: Path, form: str, lang: str | None) -> None:
 @click.option("-c", "target", type=_path, help="The run to compare, as the tutorial spells it.")
 @click.option("-l", "level", default="", hidden=True, help="Taken for the tutorial's sake.")
 @click.option("-o", "--out", type=_path, help="Folder for result.html, result.json, result.csv and result.xlsx.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
+@_form
 @click.option("--noise", type=_path, help="A repeated golden run: what differs there is noise.")
-@click.option("--rows", type=click.IntRange(0), default=12, help="Lines of the table to print.")
+@click.option("--whole", is_flag=True, help="Print all rows, findings and modules.")
 @click.option("--columns", type=_path, help="Of dumps of msProbe, its own columns, as a table into this .csv or .xlsx.")
 @click.option(
     "--jobs",
@@ -134,32 +138,29 @@ def check(golden: Path, target: Path, form: str, lang: str | None) -> None:
 )
 @options.lang
 def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, level: str, out: Path | None,
-            form: str, noise: Path | None, rows: int, columns: Path | None, jobs: int | None,
-            memory: float | None, lang: str | None) -> None:  # fmt: skip
+            form: str, noise: Path | None, columns: Path | None, jobs: int | None,
+            memory: float | None, lang: str | None, *, whole: bool) -> None:  # fmt: skip
     """Say where two recordings part, of what kind the difference is, and how sure that is.
 
-    Takes recordings of Hermes and dumps of msProbe. Exit code 0: they agree; 1: they differ; 2: one cannot be read.
+    Takes recordings of Hermes and dumps of msProbe. Exit code 0: all of the golden run was compared, and the target
+    agrees; 1: they differ, or a part of the golden run was not compared; 2: one cannot be read.
     """
     from hermes.precision import api
 
     sides = [*filter(None, (golden, target)), *paths]
     if len(sides) != 2:
-        raise InputError("two recordings are compared", where="hermes precision compare", hint="name GOLDEN and TARGET")
+        raise InputError(api.notes.TWO_RECORDINGS, where="hermes precision compare", hint=api.notes.NAME_BOTH)
     bound = int(memory * 1e9) if memory else None
     gc.disable()  # all that is made is kept until the process ends
     found = api.compare(sides[0], sides[1], noise=noise, jobs=jobs, memory_bytes=bound)
     if columns is not None:
         if (found.golden.kind, found.target.kind) != ("msprobe", "msprobe"):
-            raise InputError("msProbe's columns are those of its own dumps", where="--columns",
-                             hint="-o FOLDER writes the tables of any two recordings")  # fmt: skip
-        _say(f"written: {columns}, {api.write_columns(sides[0], sides[1], columns)} rows")
+            raise InputError(api.notes.ONLY_DUMPS, where="--columns", hint=api.notes.USE_OUT)
+        many = api.write_columns(sides[0], sides[1], columns)
+        _say(api.notes.written_rows(path=str(columns), n=many))
     if out is not None:
-        for path in api.write(found, out):
-            _say(f"written: {path}")
-    if form == "json":
-        show_data(json.dumps(api.document(found), allow_nan=False))
-    else:
-        show_lines(options.lines_told((api.text(found, rows=rows)), lang))
+        _write(found, out, lang)
+    show_document(api.document(found), form, lang, whole=whole)
     sys.exit(0 if found.verdict == "agree" else 1)
 
 
@@ -170,14 +171,19 @@ def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, l
     "--operator", default="", help="Part of an operator's name or of its module; the first to blame without it."
 )
 @click.option("--python", default=sys.executable, help="A Python that has torch, where this one has not.")
-def replay(golden: Path, target: Path, operator: str, python: str) -> None:
+@_form
+@options.lang
+def replay(golden: Path, target: Path, operator: str, python: str, form: str, lang: str | None) -> None:
     """Say who is right: compute an operator of two recordings again, in float64, each from its own inputs.
 
-    Needs recordings with --what tensors.
+    Needs recordings with --what tensors. Exit code 0: both sides are as near to float64 as rounding allows; 1: one is
+    off, or only one runs the operator; 2: it cannot be computed again.
     """
     from hermes.precision import api
 
-    show_line(api.replay(api.compare(golden, target), operator, python=python).sentence)
+    found = api.replay(api.compare(golden, target), operator, python=python)
+    show_document(found.document, form, lang)
+    sys.exit(0 if found.verdict == "agree" else 1)
 
 
 @run.command("golden", context_settings=_launcher)
@@ -186,8 +192,10 @@ def replay(golden: Path, target: Path, operator: str, python: str) -> None:
 @click.option("--against", multiple=True, help="perturbed (default), float32, float64 or compiled; may be repeated.")
 @click.option("--steps", default="0-1", help="Which steps, counted from 0; 0-1 without it.")
 @click.option("--seed", default=1, help="Of the perturbation.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
-def golden(command: tuple[str, ...], out: Path, against: tuple[str, ...], steps: str, seed: int, form: str) -> None:
+@_form
+@options.lang
+def golden(command: tuple[str, ...], out: Path, against: tuple[str, ...], steps: str, seed: int, form: str,
+           lang: str | None) -> None:  # fmt: skip
     """Compare a training with itself under another arithmetic: no second machine is needed.
 
     Runs the command once as it is and once for each --against: with every result moved by a unit in its last place,
@@ -197,21 +205,33 @@ def golden(command: tuple[str, ...], out: Path, against: tuple[str, ...], steps:
     from hermes.precision.api import golden as own
 
     found = own.run(command, out, against or ("perturbed",), steps=steps, seed=seed)
-    if form == "json":
-        show_data(json.dumps(own.document(found), allow_nan=False))
-    else:
-        show_lines(own.text(found))
+    show_document(own.document(found, out), form, lang)
     sys.exit(0 if all(one.comparison.verdict == "agree" for one in found) else 1)
 
 
-def _plain(text: str) -> str:
-    from hermes.cli.show import plain
+def _write(found: Comparison, folder: Path, lang: str | None) -> None:
+    """Write the comparison into a folder; raises `InputError` for one inside of what was compared."""
+    from hermes.precision import api
 
-    return plain(text)
+    for run in (found.golden, found.target):
+        inside = run.path.resolve()
+        if folder.resolve() == inside or inside in folder.resolve().parents:
+            raise InputError(api.notes.INSIDE_RECORDING, where=str(folder), hint=api.notes.ANOTHER_FOLDER)
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = api.document(found)
+    for form in ("html", "json", "xlsx"):
+        path = folder / f"result.{form}"
+        show_document(whole, form, lang, path)
+        _say(api.notes.written(path=str(path)))
+    path = folder / "result.csv"
+    path.write_bytes(api.csv_of(api.operators_table(found)))
+    _say(api.notes.written(path=str(path)))
 
 
-def _say(text: str) -> None:
-    show_line(f"hermes: {text}", to=sys.stderr)
+def _say(text: Message) -> None:
+    from hermes.base.say import say
+
+    show_line(f"hermes: {say(text)}", to=sys.stderr)
 
 
 def _say_recorded(folder: Path) -> None:
@@ -221,14 +241,10 @@ def _say_recorded(folder: Path) -> None:
     try:
         steps = api.steps(folder)
     except HermesError:
-        _say(
-            "nothing was recorded: no optimizer stepped, or the command ended before; where parameters are changed by "
-            "hand, put the step of the script into `with hermes.precision.record(OUT):`"
-        )
+        _say(api.notes.NOTHING_RECORDED)
         return
-    ranks = len({rank for rank, _ in steps})
-    numbers = sorted({step for _, step in steps})
-    shown = ", ".join(map(str, numbers[:8])) + (" …" if len(numbers) > 8 else "")
-    _say(f"recorded: {folder}, steps {shown or 'none'}, {ranks} {'rank' if ranks == 1 else 'ranks'}")
+    numbers = {step for _, step in steps}
+    ranks = api.messages.ranks(n=len({rank for rank, _ in steps}))
+    _say(api.notes.recorded(path=str(folder), steps=numbers, ranks=ranks))
     if numbers:
-        _say(f"next: hermes precision compare GOLDEN {shell_command(str(folder))}")
+        _say(api.notes.compare_next(path=shell_command(str(folder))))

@@ -10,37 +10,41 @@ from hermes.base.lazy import names_of
 if TYPE_CHECKING:
     from hermes.precision import golden as golden
     from hermes.precision import launch as launch
-    from hermes.precision.check.api import Difference as Difference
+    from hermes.precision import messages as messages
+    from hermes.precision import notes as notes
+    from hermes.precision.check.api import Check as Check
     from hermes.precision.check.api import check as check
-    from hermes.precision.check.api import check_document as check_document
-    from hermes.precision.check.api import check_text as check_text
+    from hermes.precision.check.differences import Difference as Difference
     from hermes.precision.compare import Comparison as Comparison
     from hermes.precision.compare import compare as compare
     from hermes.precision.document import document as document
     from hermes.precision.document import overview as overview
-    from hermes.precision.document import rows as rows
-    from hermes.precision.document import text as text
+    from hermes.precision.document import part_of as part_of
+    from hermes.precision.messages import Deviation as Deviation
     from hermes.precision.replay import Replay as Replay
     from hermes.precision.replay import replay as replay
-    from hermes.precision.write import write as write
+    from hermes.precision.write import csv_of as csv_of
+    from hermes.precision.write import operators_table as operators_table
     from hermes.precision.write import write_columns as write_columns
 
 _HOMES = {
+    "Check": "hermes.precision.check.api",
     "Comparison": "hermes.precision.compare",
-    "Difference": "hermes.precision.check.api",
+    "Deviation": "hermes.precision.messages",
+    "Difference": "hermes.precision.check.differences",
     "Replay": "hermes.precision.replay",
     "check": "hermes.precision.check.api",
-    "check_document": "hermes.precision.check.api",
-    "check_text": "hermes.precision.check.api",
     "compare": "hermes.precision.compare",
     "document": "hermes.precision.document",
     "golden": "hermes.precision.golden",
     "launch": "hermes.precision.launch",
+    "messages": "hermes.precision.messages",
+    "notes": "hermes.precision.notes",
     "overview": "hermes.precision.document",
+    "part_of": "hermes.precision.document",
     "replay": "hermes.precision.replay",
-    "rows": "hermes.precision.document",
-    "text": "hermes.precision.document",
-    "write": "hermes.precision.write",
+    "csv_of": "hermes.precision.write",
+    "operators_table": "hermes.precision.write",
     "write_columns": "hermes.precision.write",
 }
 

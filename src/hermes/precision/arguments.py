@@ -1,44 +1,70 @@
-"""What differs between the arguments of two calls, in words."""
+"""What differs between the arguments of two calls."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from hermes.base.message import Message
+from hermes.precision.messages import added_argument, dropped_argument, other_argument
+
 _IGNORED_ARGS = frozenset(["device", "pin_memory", "layout", "generator", "memory_format", "non_blocking"])
 _SAME_NUMBER = 1e-5
+_SHOWN = 60
 
 
-def difference(one: object, two: object, *, same: float = _SAME_NUMBER) -> str:
-    """What differs between two calls' arguments, as text; empty where they agree. Numbers agree within `same`."""
+class Change(NamedTuple):
+    """An argument that differs: its value on either side, None where the call leaves it out; its name, where known."""
+
+    golden: str | None
+    target: str | None
+    name: str = ""
+
+    @property
+    def message(self) -> Message:
+        """What stands where, as a message."""
+        name = self.name or None
+        if self.golden is None:
+            return added_argument(target=self.target or "", name=name)
+        if self.target is None:
+            return dropped_argument(golden=self.golden, name=name)
+        return other_argument(golden=self.golden, target=self.target, name=name)
+
+
+def difference(one: object, two: object, *, same: float = _SAME_NUMBER) -> Change | None:
+    """What differs first between the arguments of two calls; None where they agree. Numbers agree within `same`."""
     if one == two:
-        return ""
+        return None
     if isinstance(one, dict) and isinstance(two, dict):
         for name in sorted((set(one) | set(two)) - _IGNORED_ARGS):
             if found := difference(one.get(name), two.get(name), same=same):
-                return found if name in found else f"{name}: {found}"
-        return ""
+                return found if found.name else found._replace(name=str(name)[:_SHOWN])
+        return None
     if isinstance(one, list) and isinstance(two, list):
         if len(one) != len(two):
-            return "" if _defaults(one, two) else _more(one, two)
-        return next((found for a, b in zip(one, two, strict=True) if (found := difference(a, b, same=same))), "")
+            return None if _defaults(one, two) else _more(one, two)
+        return next((found for a, b in zip(one, two, strict=True) if (found := difference(a, b, same=same))), None)
     if type(one) in (int, float) and type(two) in (int, float):
-        assert isinstance(one, (int, float))
-        assert isinstance(two, (int, float))
-        if abs(one - two) <= same * max(abs(one), abs(two)):
-            return ""
-        digits = 6 if same else 12
-        return f"{two:.{digits}g} instead of {one:.{digits}g}"
-    if one == two or _is_place(one) or _is_place(two):
-        return ""
-    return f"{str(two)[:60]} instead of {str(one)[:60]}"
+        return _numbers(float(one), float(two), same)  # type: ignore[arg-type]
+    if _is_place(one) or _is_place(two):
+        return None
+    return Change(str(one)[:_SHOWN], str(two)[:_SHOWN])
 
 
-def _more(one: list[object], two: list[object]) -> str:
+def _numbers(one: float, two: float, same: float) -> Change | None:
+    if abs(one - two) <= same * max(abs(one), abs(two)):
+        return None
+    digits = 6 if same else 12
+    return Change(f"{one:.{digits}g}", f"{two:.{digits}g}")
+
+
+def _more(one: list[object], two: list[object]) -> Change:
     """What only the longer list holds."""
     extra = max(one, two, key=len)[min(len(one), len(two)) :]
-    parts = []
+    parts: list[str] = []
     for part in extra:
         parts += [f"{name}={value}" for name, value in part.items()] if isinstance(part, dict) else [str(part)]
     shown = ", ".join(parts)[:80]
-    return f"{shown} instead of the default" if len(two) > len(one) else f"the default instead of {shown}"
+    return Change(None, shown) if len(two) > len(one) else Change(shown, None)
 
 
 def _is_place(one: object) -> bool:

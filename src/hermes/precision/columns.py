@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hermes.base.errors import InputError
+from hermes.precision import notes
 from hermes.precision.model import Value
 from hermes.precision.read import msprobe
 from hermes.precision.read.tensors import Files, numbers
@@ -88,15 +89,9 @@ def _facts(target: dict[str, Any], golden: dict[str, Any]) -> Row:
 def _tensors(path: Path) -> dict[str, tuple[dict[str, Any], Value]]:
     files = [file for _, _, file in msprobe.folders(path)]
     if len(files) != 1:
-        raise InputError(
-            "this is no dump of one rank and one step" if files else "there is no dump.json", where=str(path),
-            hint="give the folder of one, such as step0/rank0",
-        )  # fmt: skip
+        raise InputError(notes.NOT_ONE_DUMP, where=str(path), hint=notes.GIVE_ONE_DUMP)
     folder = files[0].parent / msprobe.TENSORS
-    try:
-        document = msprobe.document(files[0])
-    except (OSError, ValueError, RecursionError) as broken:
-        raise InputError(f"cannot be read: {broken}", where=str(files[0])) from broken
+    document = msprobe.document(files[0])
     found: dict[str, tuple[dict[str, Any], Value]] = {}
     for name, entry in document["data"].items():
         if not isinstance(entry, dict):

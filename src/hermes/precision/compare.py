@@ -6,15 +6,19 @@ import functools
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 from hermes.base.cores import cores, processes
 from hermes.base.errors import Diagnostic, InputError
+from hermes.base.message import Message
+from hermes.precision import messages as say
+from hermes.precision import notes
 from hermes.precision.judge import judge
 from hermes.precision.judgement import MOST_NOTES, Before, Judgement
+from hermes.precision.messages import Side
 from hermes.precision.model import Run
 from hermes.precision.read import msprobe, recording
 from hermes.precision.read.tensors import Files
@@ -22,51 +26,54 @@ from hermes.precision.verdict import First, Link, chain, describe, first_of
 
 _TIMES = 6
 """Bytes of memory that a step takes while it is compared, by those of its lines; 5.5 on one of 250,000 lines."""
+Verdict = Literal["agree", "differ", "incomplete"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What a comparison found. `verdict` is agree or differ."""
+    """What a comparison found.
+
+    `verdict` is agree, differ, or incomplete: what was compared agrees, and `gaps` say what of the golden run was not.
+    """
 
     golden: Run
     target: Run
-    verdict: str
+    verdict: Verdict
     first: First | None
     chain: tuple[Link, ...]
     judgements: tuple[Judgement, ...]
     diagnostics: tuple[Diagnostic, ...]
     others: tuple[First, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Message, ...] = ()
+    gaps: tuple[Message, ...] = ()
 
     @property
-    def sentence(self) -> str:
+    def answer(self) -> Message:
         """What to read first."""
         if self.first is not None:
-            return self.first.sentence
-        many = len({one.step for one in self.judgements})
-        steps = "1 step" if many == 1 else f"{many} steps"
-        ranks = len({one.rank for one in self.judgements})
-        values = sum(len(one.rows) for one in self.judgements)
+            return self.first.message
+        if self.gaps:
+            compared = any(one.missing is None or one.missing.compared for one in self.judgements)
+            return (say.incomplete if compared else say.nothing_compared)(gaps=self.gaps)
         exact = all(row.outputs is None or row.outputs.equal for one in self.judgements for row in one.rows)
-        how = "in every bit that was recorded" if exact else "within what rounding explains"
-        where = "1 rank" if ranks == 1 else f"{ranks} ranks"
-        return f"The runs agree {how}: {values:,} operators of {steps} on {where}."
+        return (say.agree_exactly if exact else say.agree_but_for_rounding)(
+            operators=say.operators(n=sum(len(one.golden.ops) for one in self.judgements)),
+            steps=say.steps(n=len({one.step for one in self.judgements})),
+            ranks=say.ranks(n=len({one.rank for one in self.judgements})),
+        )
 
 
-def read(path: Path) -> Run:
-    """A recording of Hermes or a dump of msProbe."""
+def read(path: Path, place: tuple[int, int] | None = None) -> Run:
+    """A recording of Hermes or a dump of msProbe; the rank and step of a dump.json are `place` where that is given."""
     if not path.exists():
-        raise InputError("there is no such folder", where=str(path), hint="give a folder that was recorded")
+        raise InputError(notes.NO_FOLDER, where=str(path), hint=notes.GIVE_A_RECORDING)
     if path.is_dir() and recording.is_recording(path):
         return recording.read(path)
     if msprobe.is_dump(path):
-        return msprobe.read(path)
-    raise InputError(
-        "this is neither a recording of Hermes nor a dump of msProbe", where=str(path),
-        hint="`hermes precision record` writes one; of msProbe give dump_path, a step folder or dump.json",
-    )  # fmt: skip
+        return msprobe.read(path, place)
+    raise InputError(notes.NO_RECORDING, where=str(path), hint=notes.HOW_TO_RECORD)
 
 
 def _without_collector(function: Callable[P, R]) -> Callable[P, R]:
@@ -93,20 +100,26 @@ def compare(
 
     As many ranks are compared at once as `jobs` and `memory_bytes` allow, but always one.
     """
-    runs = read(golden), read(target)
-    repeat = read(noise) if noise is not None else None
+    first = read(golden)
+    # Two files that are named are compared, whatever folders they stand in.
+    place = first.steps[0] if golden.is_file() and target.is_file() else None
+    runs = first, read(target, place)
+    repeat = read(noise, place) if noise is not None else None
     common = [one for one in runs[0].steps if one in set(runs[1].steps)]
     diagnostics = [*runs[0].diagnostics, *runs[1].diagnostics]
     if not common:
-        steps = [sorted({step for _, step in run.steps}) for run in runs]
+        numbers = [sorted({step for _, step in run.steps}) for run in runs]
         raise InputError(
-            "the recordings have no step in common", where=f"{golden} has {steps[0][:8]}, {target} has {steps[1][:8]}",
-            hint="record the same steps and ranks on both sides",
+            notes.no_common_step(golden=numbers[0], target=numbers[1]), where=f"{golden}, {target}",
+            hint=notes.RECORD_THE_SAME,
         )  # fmt: skip
-    missing = sorted(set(runs[0].steps) ^ set(runs[1].steps))
-    if missing:
-        text = ", ".join(f"rank {rank} step {step}" for rank, step in missing[:6])
-        diagnostics.append(Diagnostic(level="degraded", message=f"only one side has {text}", lost="their comparison"))
+    for side, run, other in ((Side.GOLDEN, *runs), (Side.TARGET, *runs[::-1])):
+        alone = [one for one in run.steps if one not in set(other.steps)]
+        if alone:
+            text = notes.only_one_side(
+                side=side.message, ranks=[rank for rank, _ in alone], steps=[step for _, step in alone]
+            )
+            diagnostics.append(Diagnostic(level="degraded", message=text, lost=notes.THEIR_COMPARISON))
     ranks = sorted({rank for rank, _ in common})
     most = jobs or cores()
     workers = min(most, len(ranks), _fitting(runs, memory_bytes))
@@ -123,14 +136,44 @@ def compare(
     for _, said in parts:
         diagnostics += [one for one in said if one not in diagnostics]
     guilty = first_of(found)
-    first = describe(*guilty) if guilty else None
-    way = tuple(chain(*guilty)) if guilty else ()
+    gaps = () if guilty else tuple(_gaps(runs, found))
     others = tuple(describe(one, suspect) for one in found for suspect in one.suspects if (one, suspect) != guilty)
     return Comparison(
-        golden=runs[0], target=runs[1], verdict="differ" if guilty else "agree", first=first, chain=way,
-        judgements=tuple(found), diagnostics=tuple(diagnostics), others=others[:50],
+        golden=runs[0], target=runs[1], verdict="differ" if guilty else "incomplete" if gaps else "agree",
+        first=describe(*guilty) if guilty else None, chain=tuple(chain(*guilty)) if guilty else (),
+        judgements=tuple(found), diagnostics=tuple(diagnostics), others=others[:50], gaps=gaps,
         notes=() if guilty else tuple(dict.fromkeys(note for one in found for note in one.notes))[:MOST_NOTES],
     )  # fmt: skip
+
+
+def _gaps(runs: tuple[Run, Run], found: list[Judgement]) -> Iterator[Message]:
+    """What of the golden run was not compared, so that nobody may say that the target agrees with it."""
+    lost = sorted(set(runs[0].steps) - set(runs[1].steps), key=lambda one: one[::-1])
+    if lost:
+        yield say.missing_steps(n=len(lost), rank=lost[0][0], step=lost[0][1])
+    # The last step of a program that ended by itself may have no end; then it has none on both sides.
+    for side, cut in (
+        (Side.GOLDEN, [one for one in found if one.target.complete and not one.golden.complete]),
+        (Side.TARGET, [one for one in found if one.golden.complete and not one.target.complete]),
+    ):
+        if cut:
+            yield say.no_end(side=side.message, rank=cut[0].rank, step=cut[0].step)
+    harmed = [one for one in found if one.golden.damaged]
+    if harmed:
+        many = sum(one.golden.damaged for one in harmed)
+        yield say.damaged(n=many, rank=harmed[0].rank, step=harmed[0].step)
+    for places, tell in (("alone", say.missing_operators), ("unknown", say.missing_values)):
+        lacking = [(one, at) for one in found if one.missing for at in getattr(one.missing, places)]
+        if lacking:
+            op = lacking[0][0].golden.ops[lacking[0][1]]
+            yield tell(
+                n=len(lacking), operator=op.parameter or op.name, module=op.module or None, line=op.line or None
+            )  # fmt: skip
+    for one in found:
+        if one.unread:
+            yield notes.unread(n=one.unread, step=one.step)
+    if all(one.missing is not None and not one.missing.compared for one in found):
+        yield say.NO_VALUE
 
 
 class _Task(NamedTuple):
@@ -158,6 +201,7 @@ def _rank(task: _Task) -> tuple[list[Judgement], list[Diagnostic]]:
             repeated = _repeated(golden, _load(task.repeat, rank, step), files, before)
         one = judge(golden, target, files, before=before, repeated=repeated, jobs=task.jobs)
         updates = one.updates or {}
+        one.unread = len(files.unread)
         found.append(one)
         said += _unread(files, step)
     return found, [*task.golden.diagnostics, *task.target.diagnostics, *said]
@@ -168,15 +212,10 @@ def _unread(files: Files, step: int) -> list[Diagnostic]:
     folders = Counter(path.parent for path in files.unread)
     return [
         Diagnostic(
-            level="degraded", lost="their elements", where=str(folder),
-            message=f"{_many(many)} of step {step} cannot be read: missing, damaged or no plain tensor",
+            level="degraded", lost=notes.THEIR_ELEMENTS, where=str(folder), message=notes.unread(n=many, step=step)
         )
         for folder, many in sorted(folders.items())
-    ]  # fmt: skip
-
-
-def _many(files: int) -> str:
-    return "1 tensor's file" if files == 1 else f"{files} tensors' files"
+    ]
 
 
 def _fitting(runs: tuple[Run, Run], memory_bytes: int | None) -> int:

@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from hermes.base.errors import InputError
-from hermes.precision import launch
+from hermes.base.message import Count, Message, Messages, Name, Number, Text, message, sentence
+from hermes.knowledge.confidence import confidence
+from hermes.model.document import Column, Document, Source, Table
+from hermes.model.finding import Blame, Finding
+from hermes.model.leaf import Risk
+from hermes.precision import launch, notes, titles
 from hermes.precision.compare import Comparison, compare
+from hermes.precision.document import counts, findings
 from hermes.precision.judgement import Judgement
 from hermes.precision.names import arithmetic, family
 from hermes.precision.noise import roundoff
@@ -49,21 +55,34 @@ class Against:
     amplifiers: tuple[Amplifier, ...]
 
     @property
-    def sentence(self) -> str:
-        """What to read first."""
-        found = self.comparison
-        if found.first is not None:
-            return f"Against {_WORDS[self.name]}: {found.sentence}"
-        if self.name == "perturbed" and self.amplifiers:
-            worst = self.amplifiers[0]
-            where = f"{worst.operator}{' in ' + worst.module if worst.module else ''}"
-            return f"Against {_WORDS[self.name]}: {found.sentence} {where} amplifies most, {worst.gain:,.0f} times."
-        return f"Against {_WORDS[self.name]}: {found.sentence}"
+    def message(self) -> Message:
+        """What this change of the arithmetic showed."""
+        return against(change=_CHANGES[self.name], found=self.comparison.answer)
 
 
-_WORDS: Final = {
-    "perturbed": "itself with every result moved by a unit in its last place", "compiled": "the compiled program",
-    "float32": "operators computed in float32", "float64": "operators computed in float64",
+@message("precision.golden.against")
+def against(*, change: Text, found: Text) -> None:
+    """What a run showed against another arithmetic."""
+
+
+@message("precision.golden.amplifies")
+def amplifies(*, operator: Name, factor: Number, module: Name | None = None) -> None:
+    """The operator that enlarges rounding most."""
+
+
+@message("precision.golden.agree")
+def agree(*, n: Count) -> None:
+    """The training agrees with itself under every arithmetic."""
+
+
+@message("precision.golden.differ")
+def differ(*, against: Messages) -> None:
+    """The training does not agree with itself under these."""
+
+
+_CHANGES: Final = {
+    "perturbed": sentence("precision.golden.perturbed"), "compiled": sentence("precision.golden.compiled"),
+    "float32": sentence("precision.golden.float32"), "float64": sentence("precision.golden.float64"),
 }  # fmt: skip
 
 
@@ -74,7 +93,7 @@ def run(
     """Run the command once as it is and once for each of `against`, and compare."""
     wrong = [one for one in against if one not in AGAINST]
     if wrong:
-        raise InputError(f"{wrong[0]!r} is none of {', '.join(AGAINST)}", where="hermes precision golden")
+        raise InputError(notes.unknown_arithmetic(name=wrong[0], known=AGAINST), where="hermes precision golden")
     launch.prepare(out, 0)
     runs: dict[tuple[str, str], Path] = {}
 
@@ -85,7 +104,7 @@ def run(
             given = launch.environment(environment or os.environ, record=launch.options(asked, None), snapshot=None)
             code = launch.run(command, given)
             if code:
-                raise InputError(f"the command ended with {code}", where=" ".join(command)[:200])
+                raise InputError(notes.ended(code=str(code)), where=" ".join(command)[:200])
             runs[name, level] = folder
         return runs[name, level]
 
@@ -120,36 +139,46 @@ def amplifiers(judgements: Sequence[Judgement]) -> list[Amplifier]:
     return sorted(worst.values(), key=lambda one: -one.gain)[:_SHOWN]
 
 
-def text(found: Sequence[Against]) -> str:
-    """Sentences, and the operators that amplify."""
-    lines: list[str] = []
+def document(found: Sequence[Against], out: Path) -> Document:
+    """What each change of the arithmetic showed, with the operators that amplify, as `hermes.golden/1`."""
+    wrong = [one for one in found if one.comparison.verdict != "agree"]
+    return Document(
+        schema="hermes.golden/1", inputs=(Source(path=str(out), role="golden"),),
+        answer=differ(against=[one.message for one in wrong]) if wrong else agree(n=len(found)),
+        coverage=tuple(note for one in found for note in one.comparison.diagnostics),
+        findings=tuple(finding for one in found for finding in _findings(one)),
+        facts={"against": [{"name": one.name, **_facts(one.comparison)} for one in found]},
+        parts=(Table(key="amplifiers", title=titles.AMPLIFIERS, columns=_COLUMNS, rows=list(_rows(found))),),
+    )  # fmt: skip
+
+
+def _findings(one: Against) -> Iterator[Finding]:
+    yield from (replace(found, message=against(change=_CHANGES[one.name], found=found.message))
+                for found in findings(one.comparison))  # fmt: skip
+    if one.name == "perturbed" and one.amplifiers:
+        worst = one.amplifiers[0]
+        yield Finding(
+            code="amplifies", about=Risk.NOTE, confidence=confidence("precision.replay"),
+            message=amplifies(operator=worst.operator, module=worst.module or None, factor=worst.gain),
+            lines=(worst.line,) if worst.line else (), blames=(Blame(worst.operator, "operator"),),
+        )  # fmt: skip
+
+
+def _facts(found: Comparison) -> dict[str, object]:
+    return {"verdict": found.verdict, "counts": counts(found)}
+
+
+_COLUMNS = (
+    Column(key="against", title=titles.AGAINST, kind="word"),
+    Column(key="operator", title=titles.OPERATOR, kind="name"),
+    Column(key="module", title=titles.MODULE, kind="name"),
+    Column(key="line", title=titles.LINE, kind="name"),
+    Column(key="gain", title=titles.AMPLIFICATION, kind="number"),
+    Column(key="apart", title=titles.APART, kind="number"),
+)
+
+
+def _rows(found: Sequence[Against]) -> Iterator[tuple[object, ...]]:
     for one in found:
-        lines.append(one.sentence)
-        if one.amplifiers and one.name == "perturbed":
-            lines += ["", "  enlarges   by then apart  operator"]
-            lines += [
-                f"  {each.gain:8.3g}x  {each.apart:12.1e}  {family(each.operator)}  {each.module}  {each.line}".rstrip()
-                for each in one.amplifiers
-            ]
-        lines.append("")
-    return "\n".join(lines).rstrip()
-
-
-def document(found: Sequence[Against]) -> dict[str, Any]:
-    """The same as plain values."""
-    from hermes.precision.document import document as of_comparison
-
-    return {
-        "format": "hermes.golden/1",
-        "against": [
-            {
-                "name": one.name, "sentence": one.sentence, "comparison": of_comparison(one.comparison),
-                "amplifiers": [
-                    {"operator": each.operator, "module": each.module or None, "line": each.line or None,
-                     "gain": each.gain, "apart": each.apart}
-                    for each in one.amplifiers
-                ],
-            }
-            for one in found
-        ],
-    }  # fmt: skip
+        for each in one.amplifiers:
+            yield one.name, each.operator, each.module or None, each.line or None, each.gain, each.apart

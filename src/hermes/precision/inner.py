@@ -6,8 +6,11 @@ import math
 
 import numpy as np
 
+from hermes.base.message import Message
+from hermes.precision import messages as say
 from hermes.precision.distance import Distance, Distances, between
-from hermes.precision.judgement import Suspect
+from hermes.precision.judgement import Ground, Suspect
+from hermes.precision.messages import Deviation
 from hermes.precision.model import Op, Step, Value
 from hermes.precision.noise import GAIN
 
@@ -46,16 +49,15 @@ class Inner:
         bad = out.nan_golden != out.nan_target or out.relative > max(_OTHER_GRADIENT, GAIN * self._all)
         if one.phase != "gradient" or self._operators or not self._all_known or not bad or out.known == "none":
             return None
-        why = f"the gradient of {one.parameter} differs, those of modules agree: clipped, scaled or reduced otherwise"
-        return Suspect(golden=one.number, target=two.number, kind="another formula", why=why, confidence="likely",
-                       outputs=out, ratio=out.relative)  # fmt: skip
+        why = say.gradient_changed(parameter=one.parameter)
+        return Suspect(golden=one.number, target=two.number, kind=Deviation.ANOTHER_FORMULA, why=why,
+                       ground=Ground.ROUNDING, outputs=out, ratio=out.relative)  # fmt: skip
 
-    def between(self, one: Op, value: Value) -> str:
-        """Words for an input of a module that the code between modules made; empty where it came from elsewhere."""
+    def between(self, one: Op, value: Value) -> Message | None:
+        """An input of a module that the code between modules made; None where it came from elsewhere."""
         if not one.name.startswith("module.") or value.role or value.number in self._given or "." not in one.module:
-            return ""
-        where = one.module.rpartition(".")[0]
-        return f"what the code of {where} computes before it differs, and the modules before it agree"
+            return None
+        return say.code_between(module=one.module.rpartition(".")[0])
 
     def add(self, op: Op, inputs: list[Distance], outputs: list[Distance]) -> None:
         """A call was compared: its distances count for all modules around it."""
@@ -100,7 +102,5 @@ def other_step(golden: Step, target: Step, mate: dict[int, int], distances: Dist
         return None
     ratio, op, went = max(found, key=lambda one: one[0])
     share = float(np.median([one for one, _, _ in found]))
-    far = f"half of its parts differ by {share:.2g} of their length or more"
-    why = f"of the same gradients the optimizer makes another step: {far}"
-    return Suspect(golden=op.number, target=mate[op.number], kind="another argument", why=why, confidence="likely",
-                   outputs=went, ratio=ratio)  # fmt: skip
+    return Suspect(golden=op.number, target=mate[op.number], kind=Deviation.ANOTHER_ARGUMENT,
+                   why=say.other_step(share=share), ground=Ground.ROUNDING, outputs=went, ratio=ratio)  # fmt: skip

@@ -5,32 +5,42 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from hermes.base.message import Message
+from hermes.precision import messages as say
 from hermes.precision.arguments import difference
+from hermes.precision.blocks import Blocks
 from hermes.precision.distance import Distance, Distances
 from hermes.precision.inner import Inner, other_step
-from hermes.precision.judgement import MOST_NOTES, Before, Judgement, Row, Suspect, badness, median_of, names_of
+from hermes.precision.judgement import (
+    MOST_NOTES,
+    Before,
+    Ground,
+    Judgement,
+    OperatorState,
+    Row,
+    Suspect,
+    badness,
+    median_of,
+)
 from hermes.precision.match import align
+from hermes.precision.messages import Deviation, Side
+from hermes.precision.missing import missing, recorded
 from hermes.precision.model import Op, Step, Value
-from hermes.precision.names import arithmetic, family, is_cast, is_collective, keeps_order, overwrites
+from hermes.precision.names import arithmetic, family, is_collective, keeps_order, overwrites
 from hermes.precision.noise import Noise, roundoff
 from hermes.precision.read.tensors import Files
 from hermes.precision.signs import (
-    birth,
     born,
-    casts,
     cut,
     dropped,
     far_beyond,
+    gives_infinity,
     inputs_agree,
     kind_of,
-    only_casts,
     only_rounding,
-    other_module,
     other_place,
     other_result,
     root_maker,
-    rounds,
-    same_names,
     sources,
     suspect,
     unfilled,
@@ -40,7 +50,6 @@ _DRIFT = 10.0
 _MOST_BLAMED = 200
 _CARRIED = 1e-6
 _BUFFER = 1e-2
-_SHORT = 2.0**-12
 
 
 def judge(
@@ -68,6 +77,9 @@ class _Judge:
         self._seen: set[tuple[int, int]] = set()
         self._inner = Inner(golden)
         self._unfilled = unfilled(golden), unfilled(target)
+        self._blocks = Blocks(golden, target, self._pairs, self._distances, files)
+        self._compared: set[int] = set()
+        self._unknown: list[int] = []
 
     def run(self) -> Judgement:
         """All rows, and who is to blame."""
@@ -80,14 +92,16 @@ class _Judge:
             if golden is not None and target is not None:
                 self._pair(at, self._golden.ops[golden], self._target.ops[target])
             else:
-                state = "only golden" if target is None else "only target"
+                state = OperatorState.ONLY_GOLDEN if target is None else OperatorState.ONLY_TARGET
                 self._found.rows.append(Row(golden=golden, target=target, state=state))
                 self._other_collective(at)
         step = None if self._found.suspects else other_step(self._golden, self._target, self._mate, self._distances)
         if step is not None:
             row = next(at for at, (one, _) in enumerate(self._pairs) if one == step.golden)
             self._found.suspects.append(replace(step, at=row))
-            self._found.rows[row] = self._found.rows[row]._replace(state="blamed")
+            self._found.rows[row] = self._found.rows[row]._replace(state=OperatorState.BLAMED)
+        if not self._found.suspects:
+            self._found.missing = missing(self._golden, self._target, self._mate, self._compared, self._unknown)
         self._found.drift = median_of(self._found.updates) if self._found.updates else self._before.drift
         return self._found
 
@@ -101,12 +115,15 @@ class _Judge:
         apart = [self._distances.of(*pair) for pair in zip(golden.outputs, target.outputs, strict=False)]
         if all(one.equal or one.known == "none" for one in apart):
             return
-        why = f"{family(target.name)} in the place of {family(golden.name)}"
-        sure = "certain" if self._exact else "likely"
+        why = say.other_collective(golden=family(golden.name), target=family(target.name))
         self._found.suspects.append(
-            Suspect(golden=golden.number, target=target.number, kind="another reduction over ranks", why=why, at=at,
-                    confidence=sure, outputs=max(apart, key=badness), collectives=self._collectives, ratio=math.inf)
+            Suspect(golden=golden.number, target=target.number, kind=Deviation.ANOTHER_REDUCTION, why=why, at=at,
+                    ground=self._ground, outputs=max(apart, key=badness), collectives=self._collectives, ratio=math.inf)
         )  # fmt: skip
+
+    @property
+    def _ground(self) -> Ground:
+        return Ground.EXACT if self._exact else Ground.ROUNDING
 
     # -- one pair
 
@@ -115,6 +132,7 @@ class _Judge:
         read = self._read(one, two)
         inputs = [of(*pair) for pair in read]
         outputs = [of(*pair) for pair in self._filled(list(zip(one.outputs, two.outputs, strict=False)))]
+        self._meet(one, two, read, inputs, outputs)
         worst_in = inputs[0] if len(inputs) == 1 else max(inputs, key=badness, default=None)
         self._collectives += is_collective(one.name)
         suspect = self._inputs_to_blame(one, two, read, inputs)
@@ -125,10 +143,11 @@ class _Judge:
                 self._tell(one, two)
         explained = worst is not None and self._inner.explains(one, worst)
         agree = (ratio <= 1 or explained) and not (worst and worst.what and worst.what != "dtype")
-        state = "blamed" if suspect and suspect.golden == one.number else "agree" if agree else "differ"
+        blamed = suspect is not None and suspect.golden == one.number
+        state = OperatorState.BLAMED if blamed else OperatorState.AGREE if agree else OperatorState.DIFFER
         apart = worst.relative if worst is not None else 0.0
-        if state == "agree" and apart > _CARRIED and (self._found.suspects or ratio > 1):
-            state = "carried"
+        if state is OperatorState.AGREE and apart > _CARRIED and (self._found.suspects or ratio > 1):
+            state = OperatorState.CARRIED
         self._found.rows.append(
             Row(golden=one.number, target=two.number, inputs=worst_in, outputs=worst, tolerance=tolerance, ratio=ratio,
                 state=state)
@@ -140,6 +159,19 @@ class _Judge:
             self._exact = False
         if one.phase == "update" and worst is not None:
             self._found.updates[one.parameter] = worst.relative
+
+    def _meet(
+        self, one: Op, two: Op, read: list[tuple[int, int]], inputs: list[Distance], outputs: list[Distance]
+    ) -> None:
+        """Keep which values of the golden run were compared, and whether a result was not."""
+        pairs = self._filled(list(zip(one.outputs, two.outputs, strict=False)))
+        for (number, _), distance in zip([*read, *pairs], [*inputs, *outputs], strict=True):
+            if distance.known != "none" or distance.what:
+                self._compared.add(number)
+        # What another operator made is told there.
+        results = [number for number, _ in pairs] + list(one.outputs[len(two.outputs) :])
+        if any(number not in self._compared and recorded(self._golden.values[number]) for number in results):
+            self._unknown.append(one.number)
 
     def _read(self, one: Op, two: Op) -> list[tuple[int, int]]:
         """Pairs of inputs that are read: not what is written over, nor memory that nobody filled."""
@@ -178,29 +210,32 @@ class _Judge:
         self, at: int, one: Op, two: Op, inputs: list[Distance], out: Distance | None, ratio: float
     ) -> Suspect | None:
         if one.phase == "gradient" and len(one.outputs) != len(two.outputs):
-            side = "target" if one.outputs else "golden run"
+            side = Side.TARGET if one.outputs else Side.GOLDEN
             return dropped(one, two, side, cut(self._target, self._pairs))
         if ratio <= 1 and one.phase != "gradient" and (out is None or not out.what) and one.args == two.args:
             return None
         different = difference(one.args, two.args)
         inputs_fine = inputs_agree(inputs) or only_rounding(inputs, ratio)
-        inputs_fine = inputs_fine or (bool(different) and out is not None and far_beyond(inputs, out))
-        if not self._found.suspects and out is not None and born(inputs, out):
+        inputs_fine = inputs_fine or (different is not None and out is not None and far_beyond(inputs, out))
+        meant = gives_infinity(one) and gives_infinity(two)
+        if not self._found.suspects and out is not None and born(inputs, out) and not meant:
             inputs_fine = True
         if not inputs_fine or out is None or self._inner.explains(one, out):
             return None
         bad = ratio > 1
-        if different and not out.equal and (bad or self._clear(different)) and arithmetic(one.name) != "moves":
-            return suspect(one, two, "another argument", different, inputs, out, ratio)
+        if different and not out.equal and arithmetic(one.name) != "moves":
+            return suspect(one, two, Deviation.ANOTHER_ARGUMENT, different.message, inputs, out, ratio)
         if out.what == "dtype" and not any(one.what == "dtype" for one in inputs):
             kinds = [step.values[op.outputs[0]].dtype for step, op in ((self._golden, one), (self._target, two))]
-            return suspect(one, two, "another dtype", f"{kinds[1]} instead of {kinds[0]}", inputs, out, ratio)
-        if different and (moved := other_place(self._golden, self._target, one, two)) and inputs_agree(inputs):
-            return suspect(one, two, "another argument", f"{moved} {different}", inputs, out, math.inf)
+            why = say.other_dtype(golden=kinds[0], target=kinds[1])
+            return suspect(one, two, Deviation.ANOTHER_DTYPE, why, inputs, out, ratio)
+        if different and other_place(self._golden, self._target, one, two) and inputs_agree(inputs):
+            why = say.other_elements(change=different.message)
+            return suspect(one, two, Deviation.ANOTHER_ARGUMENT, why, inputs, out, math.inf)
         if not bad or one.phase in ("gradient", "update"):
             return self._inner.gradient(one, two, out)
         if slight := difference(one.args, two.args, same=0.0):
-            return suspect(one, two, "another argument", slight, inputs, out, ratio)
+            return suspect(one, two, Deviation.ANOTHER_ARGUMENT, slight.message, inputs, out, ratio)
         block = self._unknown_source(one, two, inputs)
         return block or suspect(one, two, *kind_of(one, two, out, different), inputs, out, ratio)
 
@@ -216,7 +251,7 @@ class _Judge:
                 more = sources(self._target, makers[1], self._other)[1]
                 names = [self._golden.ops[at].name for at in steps] + [self._target.ops[at].name for at in more]
                 if names and (distance.known == "none" or not all(map(keeps_order, names))):
-                    return self._blame_block(one, two, makers, (steps, more), distance)
+                    return self._blocks.blame(one, two, makers, (steps, more), distance, self._ground)
         return None
 
     # -- its inputs
@@ -246,7 +281,7 @@ class _Judge:
             # What was not recorded, such as a view, may have made it of what differs by now.
             carried = self._found.suspects and not first.name and not self._golden.whole
             return None if carried else self._outside(one, two, first, distance)
-        return self._block(one, two, makers, distance)
+        return self._blocks.judge(one, two, makers, distance, self._ground)
 
     def _outside(self, one: Op, two: Op, value: Value, distance: Distance) -> Suspect | None:
         """A value that no recorded operator made: a parameter, a buffer, a batch or a constant."""
@@ -267,133 +302,34 @@ class _Judge:
         bad = distance.nan_golden != distance.nan_target or bool(distance.what)
         if distance.relative <= allowed and not bad:
             return None
-        name = f"{value.role} {value.name}" if value.name else "a tensor from outside of the recorded operators"
-        kind, why = "another input", f"{name} differs before {family(one.name)}"
-        if code := self._inner.between(one, value):
-            kind, why = "another formula", code
-        if value.role == "buffer":
-            why = f"buffer {value.name} differs: it was changed elsewhere, or not changed"
+        kind, why = self._of_input(one, two, value, distance)
+        return Suspect(
+            golden=one.number, target=two.number, kind=kind, why=why, ground=self._ground, inputs=distance
+        )  # fmt: skip
+
+    def _of_input(self, one: Op, two: Op, value: Value, distance: Distance) -> tuple[Deviation, Message]:
+        name = say.named_input(role=value.role, name=value.name) if value.name else say.UNNAMED_INPUT
         if distance.what == "dtype":
-            kind, why = "another dtype", f"{name} is {self._dtype_of(two, value, one)} instead of {value.dtype}"
-        sure = "certain" if self._exact else "likely"
-        return Suspect(golden=one.number, target=two.number, kind=kind, why=why, confidence=sure, inputs=distance)
+            why = say.input_dtype(what=name, golden=value.dtype, target=self._dtype_of(two, value, one))
+            return Deviation.ANOTHER_DTYPE, why
+        if value.role == "buffer":
+            return Deviation.ANOTHER_INPUT, say.buffer_differs(name=value.name)
+        if code := self._inner.between(one, value):
+            return Deviation.ANOTHER_FORMULA, code
+        return Deviation.ANOTHER_INPUT, say.input_differs(what=name, operator=family(one.name))
 
     def _dtype_of(self, two: Op, value: Value, one: Op) -> str:
         at = list(one.inputs).index(value.number)
         return self._target.values[two.inputs[at]].dtype
 
-    def _block(self, one: Op, two: Op, makers: tuple[int | None, int | None], distance: Distance) -> Suspect | None:
-        """Operators that only one side has stand between an agreeing value and this one."""
-        first, steps = sources(self._golden, makers[0], self._mate)
-        second, more = sources(self._target, makers[1], self._other)
-        passed = self._passed(first, second)
-        unit = max(roundoff(self._golden.values[one.inputs[0]].dtype) if one.inputs else 0.0, 2.0**-24)
-        made = [(self._golden, at) for at in steps] + [(self._target, at) for at in more]
-        rounding = 2 + sum(rounds(step, at, unit) for step, at in made)
-        # Sums of short types are kept in float32: their order shows in no more than the last digits.
-        tolerated = (16 if unit < _SHORT else 4) * unit * rounding + 40 * passed
-        bad = distance.what not in ("", "dtype") or distance.nan_golden != distance.nan_target
-        if distance.relative <= tolerated and not bad and distance.what != "dtype":
-            return None
-        if passed > 0.05 and not bad:
-            return None
-        return self._blame_block(one, two, makers, (steps, more), distance)
-
-    def _blame_block(
-        self, one: Op, two: Op, makers: tuple[int | None, int | None], between: tuple[list[int], list[int]],
-        distance: Distance,
-    ) -> Suspect:  # fmt: skip
-        steps, more = between
-        sure = "certain" if self._exact else "likely"
-        if distance.what == "dtype":
-            return Suspect(golden=one.number, target=two.number, kind="another dtype", why=self._cast_detail(one, two),
-                           confidence=sure, inputs=distance, ratio=math.inf)  # fmt: skip
-        cast = casts(self._target, more), casts(self._golden, steps)
-        if (cast[0] or cast[1]) and only_casts(self._golden, steps, self._target, more):
-            why = f"only the {'target' if cast[0] else 'golden run'} goes through {cast[0] or cast[1]}"
-            return Suspect(golden=None if more else steps[0], target=more[0] if more else None, kind="another dtype",
-                           why=why, confidence=sure, inputs=distance, ratio=math.inf)  # fmt: skip
-        extra = [at for at in more if not is_cast(self._target.ops[at].name)] or more
-        missing = [at for at in steps if not is_cast(self._golden.ops[at].name)] or steps
-        born = distance.nan_target > distance.nan_golden
-        if extra and missing and cast[0] != cast[1] and same_names(self._golden, missing, self._target, extra):
-            kind = "another dtype"
-            why = f"{names_of(self._target, extra)} in {cast[0] or 'full digits'} instead of {cast[1] or 'full digits'}"
-        elif extra and missing:
-            kind = "another formula"
-            why = other_module(self._golden, missing, self._target, extra) or (
-                f"{names_of(self._target, extra)} in the place of {names_of(self._golden, missing)}"
-            )
-        elif swapped := self._swapped(one, makers, extra, missing):
-            return Suspect(golden=one.number, target=two.number, kind="another formula", why=swapped, confidence=sure,
-                           inputs=distance, ratio=math.inf)  # fmt: skip
-        elif extra:
-            kind, why = "inserted operator", f"only the target runs {names_of(self._target, extra)}"
-        elif missing and one.phase == "backward" and (gone := cut(self._target, self._pairs)) is not None:
-            why = f"{names_of(self._golden, missing)} of the backward pass are missing behind this detach"
-            return Suspect(golden=None, target=gone, kind="dropped gradient", why=why, confidence=sure, inputs=distance,
-                           ratio=math.inf)  # fmt: skip
-        elif missing:
-            kind, why = "missing operator", f"only the golden run has {names_of(self._golden, missing)}"
-        else:
-            kind, why = "another input", f"{family(one.name)} takes another value"
-        if born:
-            kind = "NaN or inf born here"
-        two_at = birth(self._target, extra) if born and extra else (extra[0] if extra else None)
-        golden_at = missing[0] if missing else (None if extra else one.number)
-        return Suspect(
-            golden=golden_at, target=two_at if extra else (two.number if not missing else None), kind=kind, why=why,
-            confidence=sure, inputs=distance, ratio=math.inf,
-        )  # fmt: skip
-
-    def _swapped(self, one: Op, makers: tuple[int | None, int | None], extra: list[int], missing: list[int]) -> str:
-        """Words for an operator that takes the results of the same operators in other places; empty where it does not.
-
-        What only one side runs before it, the other runs elsewhere.
-        """
-        step, other, alone = (self._target, self._golden, extra) if extra else (self._golden, self._target, missing)
-        paired = self._mate if extra else self._other
-        lonely = {family(op.name) for op in other.ops if op.number not in paired and op.phase == one.phase}
-        names = [family(step.ops[at].name) for at in alone if arithmetic(step.ops[at].name) != "moves"]
-        if not names or None in makers or not lonely.issuperset(names):
-            return ""
-        took = [
-            family(run.ops[at].name)
-            for run, at in zip((self._golden, self._target), makers, strict=True)
-            if at is not None
-        ]
-        return f"{family(one.name)} takes what {took[-1]} gave in the place of {took[0]}" if len(took) == 2 else ""
-
-    def _cast_detail(self, one: Op, two: Op) -> str:
-        pairs = zip(one.inputs, two.inputs, strict=False)
-        kinds = [(self._golden.values[a].dtype, self._target.values[b].dtype) for a, b in pairs]
-        first = next(((a, b) for a, b in kinds if a != b), ("another type", "one type"))
-        return f"{family(one.name)} takes {first[1]} instead of {first[0]}"
-
-    def _passed(self, first: list[int], second: list[int]) -> float:
-        """The largest relative distance of what goes into a block, over the pairs that both sides know."""
-        mates = {}
-        for number in first:
-            by = self._golden.values[number].by
-            if by is not None and by in self._mate:
-                outputs = self._golden.ops[by].outputs
-                if number in outputs:
-                    mates[number] = self._target.ops[self._mate[by]].outputs[outputs.index(number) :][:1]
-        found = [self._distances.of(one, two[0]).relative for one, two in mates.items() if two]
-        return max((one for one in found if math.isfinite(one)), default=0.0)
-
     # -- arguments and gradients
-
-    def _clear(self, different: str) -> bool:
-        return self._exact or "instead of" in different
 
     def _tell(self, one: Op, two: Op) -> None:
         """An argument that differs is told, also where what it changes drowns in rounding."""
         if one.args == two.args or arithmetic(one.name) == "moves" or len(self._found.notes) >= MOST_NOTES:
             return
         if different := difference(one.args, two.args):
-            place = f" in {one.module}" if one.module else ""
-            line = f" ({one.line})" if one.line else ""
-            self._found.notes.append(
-                f"{family(one.name)}{place}{line}: {different}; what it changes is within what rounding explains"
+            note = say.drowned(
+                operator=family(one.name), change=different.message, module=one.module or None, line=one.line or None
             )
+            self._found.notes.append(note)

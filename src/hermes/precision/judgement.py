@@ -4,11 +4,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
+from hermes.base.message import Message, Word
+from hermes.precision import messages as say
 from hermes.precision.distance import Distance
-from hermes.precision.model import Step, Value
+from hermes.precision.messages import Deviation
+from hermes.precision.missing import Missing
+from hermes.precision.model import Step
 from hermes.precision.names import family
+
+
+class OperatorState(Word):
+    """What became of an operator.
+
+    `carried`: as far apart as its inputs explain, behind the first difference; `differ`: further apart than that, but
+    its inputs are not fit to blame it.
+    """
+
+    AGREE = "agree"
+    BLAMED = "blamed"
+    CARRIED = "carried"
+    DIFFER = "differ"
+    ONLY_GOLDEN = "only_golden"
+    ONLY_TARGET = "only_target"
+
+
+class Ground(str, Enum):
+    """What a suspicion rests on; how sure that is stands in `hermes.knowledge.confidence`."""
+
+    EXACT = "precision.exact"
+    """Every value before it agrees in every bit, or its own inputs do and its result is far off."""
+    ROUNDING = "precision.rounding"
+    """What came before differs as rounding does, and this differs by more."""
+    NEAR = "precision.near"
+    """It differs by little more than rounding explains."""
 
 
 class Row(NamedTuple):
@@ -21,10 +52,7 @@ class Row(NamedTuple):
     tolerance: float = 0.0
     ratio: float = 0.0
     """The outputs' distance, of what is tolerated."""
-    state: str = "agree"
-    """agree; blamed; carried (as far apart as its inputs explain, after the first difference); differ (further apart
-    than
-    that, but its inputs are not fit to blame it); only golden; only target."""
+    state: OperatorState = OperatorState.AGREE
 
 
 MOST_NOTES = 5
@@ -37,9 +65,9 @@ class Suspect:
 
     golden: int | None
     target: int | None
-    kind: str
-    why: str
-    confidence: str
+    kind: Deviation
+    why: Message
+    ground: Ground
     ratio: float = 0.0
     at: int = 0
     """Place of the row."""
@@ -62,7 +90,11 @@ class Judgement:
     drift: float = 0.0
     """How far parameters are apart at the end of the step: the median."""
     updates: dict[str, float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
+    unread: int = 0
+    """Files that should hold the elements of a tensor each and do not."""
+    missing: Missing | None = None
+    """What of the golden step was not compared; None where all of it was."""
 
 
 class Before:
@@ -89,12 +121,7 @@ def badness(one: Distance) -> float:
     return one.relative
 
 
-def not_finite(value: Value) -> bool:
-    """Whether a value holds NaN or infinity."""
-    return value.stats is not None and value.stats[4] + value.stats[5] > 0
-
-
-def names_of(step: Step, places: list[int]) -> str:
+def names_of(step: Step, places: list[int]) -> Message:
     """The operators at these places, by name."""
     found = list(dict.fromkeys(family(step.ops[at].name) for at in places))
-    return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
+    return say.more_names(which=found[:4], n=len(found) - 4) if len(found) > 4 else say.names(which=found)

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from hermes.base.errors import InputError
+from hermes.base.message import Message
 from hermes.inside.record.launched import environment as environment
 from hermes.inside.record.options import Options, OptionsError, of_config
+from hermes.precision import notes
 
 _LARGEST_CONFIG = 10_000_000
 
@@ -24,23 +26,25 @@ def options(asked: Mapping[str, Any], config: Path | None) -> dict[str, Any]:
     try:
         Options(found)
     except (OptionsError, TypeError, ValueError) as wrong:
-        raise InputError(str(wrong), where=str(config or "hermes precision record")) from wrong
+        raise InputError(
+            notes.wrong_option(reason=str(wrong)), where=str(config or "hermes precision record")
+        ) from wrong
     if not found.get("out"):
-        raise InputError("no folder to record into", where="hermes precision record", hint="give one with -o DIR")
+        raise InputError(notes.NO_OUT, where="hermes precision record", hint=notes.GIVE_OUT)
     return found
 
 
 def _config(path: Path) -> Any:
     try:
         if path.stat().st_size > _LARGEST_CONFIG:
-            raise InputError("the configuration is larger than 10 MB", where=str(path))
+            raise InputError(notes.too_large(limit=_LARGEST_CONFIG), where=str(path))
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as broken:
-        raise InputError(f"cannot be read: {broken}", where=str(path)) from broken
+        raise InputError(notes.unreadable(reason=str(broken)), where=str(path)) from broken
     try:
         return json.loads(_without_comments(text))
     except (ValueError, RecursionError) as broken:
-        raise InputError(f"not JSON: {broken}", where=str(path)) from broken
+        raise InputError(notes.not_json(reason=str(broken)), where=str(path)) from broken
 
 
 def _without_comments(text: str) -> str:
@@ -62,18 +66,13 @@ def _without_comments(text: str) -> str:
     return "".join(out)
 
 
-def prepare(out: Path, limit_bytes: int) -> str:
-    """Make the folder; says how much room there is. Raises `InputError` where it holds something already."""
+def prepare(out: Path, limit_bytes: int) -> Message | None:
+    """Make the folder; warns where there is little room. Raises `InputError` where it holds something already."""
     if out.exists() and any(out.iterdir()):
-        raise InputError("the folder is not empty", where=str(out), hint="give a new folder: nothing is written over")
+        raise InputError(notes.NOT_EMPTY, where=str(out), hint=notes.NEW_FOLDER)
     out.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(out).free
-    if free < limit_bytes:
-        return (
-            f"{free / 1e9:.1f} GB are free, less than the limit of {limit_bytes / 1e9:.1f} GB: "
-            "tensors stop before the disk is full"
-        )
-    return ""
+    return notes.little_room(free=free, limit=limit_bytes) if free < limit_bytes else None
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -81,7 +80,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         process = subprocess.Popen(list(command), env=dict(environment))
     except OSError as missing:
-        raise InputError(f"cannot be started: {missing.strerror}", where=command[0]) from missing
+        raise InputError(notes.not_started(reason=missing.strerror or str(missing)), where=command[0]) from missing
     while True:
         try:
             code = process.wait()

@@ -92,7 +92,7 @@ class Op(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of one rank. `complete` is false where the process ended inside it.
+    """One step of one rank. `complete` is false where the process ended inside it; `damaged` counts unreadable lines.
 
     `whole` is whether every operator was recorded: then a value that none of them made came from outside.
     """
@@ -104,6 +104,7 @@ class Step:
     values: tuple[Value, ...]
     complete: bool = True
     dropped: int = 0
+    damaged: int = 0
     whole: bool = True
 
 

@@ -21,8 +21,16 @@ from typing import Any
 import numpy as np
 
 from hermes.base.errors import InputError
+from hermes.base.message import Message, Name, Number, Text, message, sentence
+from hermes.knowledge.confidence import confidence
+from hermes.model.document import Column, Document, Source, Table
+from hermes.model.finding import Blame, Finding
+from hermes.model.leaf import Risk
+from hermes.precision import titles
 from hermes.precision.compare import Comparison
+from hermes.precision.document import source
 from hermes.precision.judgement import Judgement
+from hermes.precision.messages import Side
 from hermes.precision.model import Op, Step
 from hermes.precision.names import arithmetic
 from hermes.precision.noise import roundoff
@@ -31,14 +39,16 @@ from hermes.precision.verdict import first_of
 
 _NAME = re.compile(r"aten\.[A-Za-z_0-9]{1,80}\.[A-Za-z_0-9]{1,80}")
 _SECONDS = 600
+_ALLOWED, _TIMES = 8, 4
+"""Roundoffs that a result may be off by, and how much further than the other side it must be to be blamed."""
 _WORKER = Path(__file__).with_name("compute_operator.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Result:
     """How far one side's result is from the exact one, of its norm, and in units of its roundoff."""
 
-    name: str
+    name: Side
     apart: float
     roundoffs: float
 
@@ -49,19 +59,98 @@ class Replay:
 
     operator: str
     module: str
-    sides: tuple[Side, ...]
+    sides: tuple[Result, ...]
+    inputs: tuple[Source, ...] = ()
 
     @property
-    def sentence(self) -> str:
-        """Who is right."""
-        shown = ", ".join(f"{one.name} {one.apart:.1e} ({one.roundoffs:.3g} roundoffs)" for one in self.sides)
-        where = f"{self.operator}{' in ' + self.module if self.module else ''}"
+    def off(self) -> Result | None:
+        """The side that is further from float64 than rounding allows; None where neither is, or only one was seen."""
         if len(self.sides) < 2:
-            return f"{where}: only the {self.sides[0].name} runs it; from float64: {shown}."
+            return None
         near, far = sorted(self.sides, key=lambda one: one.roundoffs)
-        if far.roundoffs <= 8 or far.roundoffs < 4 * near.roundoffs:
-            return f"{where}: both sides are as near to float64 as rounding allows: {shown}."
-        return f"{where}: the {far.name} is off; from float64: {shown}."
+        return None if far.roundoffs <= _ALLOWED or far.roundoffs < _TIMES * near.roundoffs else far
+
+    @property
+    def answer(self) -> Message:
+        """Who is right."""
+        name, module = self.operator, self.module or None
+        if len(self.sides) < 2:
+            return one_side(operator=name, module=module, side=self.sides[0].name.message)
+        if self.off is None:
+            return both_near(operator=name, module=module)
+        return is_off(operator=name, module=module, side=self.off.name.message, roundoffs=self.off.roundoffs)
+
+    @property
+    def document(self) -> Document:
+        """The answer as `hermes.replay/1`."""
+        wrong = self.off
+        finding = None if wrong is None else Finding(
+            code="off", about=Risk.WRONG_NUMBERS, message=self.answer, confidence=confidence("precision.replay"),
+            blames=(Blame(self.operator, "operator"),),
+        )  # fmt: skip
+        columns = (
+            Column(key="side", title=titles.SIDE, kind="word"), Column(key="apart", title=titles.APART, kind="number"),
+            Column(key="roundoffs", title=titles.ROUNDOFFS, kind="number"),
+        )  # fmt: skip
+        rows = [(one.name, one.apart, one.roundoffs) for one in self.sides]
+        return Document(
+            schema="hermes.replay/1", inputs=self.inputs, answer=self.answer, findings=(finding,) if finding else (),
+            facts={"verdict": self.verdict},
+            parts=(Table(key="sides", title=titles.SIDES, columns=columns, rows=rows),),
+        )  # fmt: skip
+
+    @property
+    def verdict(self) -> str:
+        """agree, differ, or incomplete where only one side ran the operator."""
+        return "incomplete" if len(self.sides) < 2 else "agree" if self.off is None else "differ"
+
+
+@message("precision.replay.one_side")
+def one_side(*, operator: Name, side: Text, module: Name | None = None) -> None:
+    """Only one side runs the operator."""
+
+
+@message("precision.replay.near")
+def both_near(*, operator: Name, module: Name | None = None) -> None:
+    """Both sides are as near to float64 as rounding allows."""
+
+
+@message("precision.replay.off")
+def is_off(*, operator: Name, side: Text, roundoffs: Number, module: Name | None = None) -> None:
+    """One side is off."""
+
+
+@message("precision.replay.no_torch_operator")
+def no_torch_operator(*, operator: Name) -> None:
+    """What was recorded is no operator of torch."""
+
+
+@message("precision.replay.no_inputs")
+def no_inputs(*, operator: Name) -> None:
+    """The inputs' elements were not recorded."""
+
+
+@message("precision.replay.no_results")
+def no_results(*, operator: Name) -> None:
+    """No result's elements were recorded that could be held against float64."""
+
+
+@message("precision.replay.failed")
+def failed(*, reason: Name) -> None:
+    """The operator could not be computed."""
+
+
+@message("precision.replay.signal")
+def ended_by(*, signal: Name) -> None:
+    """The process that computed the operator was ended by a signal."""
+
+
+NO_SUCH_OPERATOR = sentence("precision.replay.no_such")
+NOBODY_TO_BLAME = sentence("precision.replay.nobody")
+NAME_ONE = sentence("precision.replay.nobody.hint")
+RECORD_TENSORS = sentence("precision.replay.no_inputs.hint")
+OTHER_PYTHON = sentence("precision.replay.failed.hint")
+NO_REASON = "?"
 
 
 def replay(found: Comparison, operator: str = "", *, python: str = sys.executable) -> Replay:
@@ -69,15 +158,16 @@ def replay(found: Comparison, operator: str = "", *, python: str = sys.executabl
     judgement, golden, target = _chosen(found, operator)
     files = Files()
     sides = []
-    for name, step, op in (("golden run", judgement.golden, golden), ("target", judgement.target, target)):
+    for name, step, op in ((Side.GOLDEN, judgement.golden, golden), (Side.TARGET, judgement.target, target)):
         if op is not None:
             sides.append(_side(name, step, op, files, python))
     one = target or golden
     assert one is not None
-    name = one.name
+    operator = one.name
     if golden is not None and target is not None and golden.name != target.name:
-        name = f"{golden.name} of the golden run and {target.name} of the target"
-    return Replay(operator=name, module=one.module, sides=tuple(sides))
+        operator = f"{golden.name} / {target.name}"
+    inputs = source(found.golden, "golden"), source(found.target, "target")
+    return Replay(operator=operator, module=one.module, sides=tuple(sides), inputs=inputs)
 
 
 def _chosen(found: Comparison, operator: str) -> tuple[Judgement, Op | None, Op | None]:
@@ -92,8 +182,7 @@ def _chosen(found: Comparison, operator: str) -> tuple[Judgement, Op | None, Op 
         # What computes comes before what only moves, and what differs before what agrees.
         return min(matching, key=lambda chosen: chosen[0])[1]
     raise InputError(
-        "no such operator was recorded" if operator else "no operator is to blame", where="hermes precision replay",
-        hint="name one, or a module, with --operator",
+        NO_SUCH_OPERATOR if operator else NOBODY_TO_BLAME, where="hermes precision replay", hint=NAME_ONE
     )  # fmt: skip
 
 
@@ -110,31 +199,32 @@ def _matching(
                 yield (arithmetic(one.name) == "moves", row.state == "agree"), (judgement, golden, target)
 
 
-def _side(name: str, step: Step, op: Op, files: Files, python: str) -> Side:
+def _side(name: Side, step: Step, op: Op, files: Files, python: str) -> Result:
     if not _NAME.fullmatch(op.name):
-        raise InputError(f"{op.name} is no operator of torch", where=name)
+        raise InputError(no_torch_operator(operator=op.name), where=str(name))
     with tempfile.TemporaryDirectory() as folder:
         exact = _run(step, op, files, Path(folder), python, name)
-    worst, unit = 0.0, 2.0**-53
+    worst, unit, compared = 0.0, 2.0**-53, False
     for number, wide in zip(op.outputs, exact, strict=False):
         recorded = files.flat(step, number)
         if recorded is None or not step.values[number].dtype.startswith(("float", "bfloat")):
             continue
+        compared = True
         unit = max(unit, roundoff(recorded[1]) / (2 if recorded[1] == "bfloat16" else 1))
         size = float(np.linalg.norm(wide))
         apart = float(np.linalg.norm(numbers(*recorded) - wide)) if len(wide) == step.values[number].count else math.inf
         worst = max(worst, apart / size if size else apart)
-    return Side(name=name, apart=worst, roundoffs=worst / unit)
+    if not compared:
+        raise InputError(no_results(operator=op.name), where=str(name), hint=RECORD_TENSORS)
+    return Result(name=name, apart=worst, roundoffs=worst / unit)
 
 
-def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: str) -> list[Any]:
+def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: Side) -> list[Any]:
     inputs, paths = [], []
     for at, number in enumerate(op.inputs):
         flat = files.flat(step, number)
         if flat is None:
-            raise InputError(
-                f"the inputs of {op.name} were not recorded", where=name, hint="record with --what tensors"
-            )
+            raise InputError(no_inputs(operator=op.name), where=str(name), hint=RECORD_TENSORS)
         value = step.values[number]
         path = folder / f"input{at}"
         path.write_bytes(numbers(*flat).tobytes())
@@ -148,18 +238,15 @@ def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: str)
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, cwd="/"
         )
     except (OSError, subprocess.TimeoutExpired) as broken:
-        raise InputError(f"cannot be computed: {broken}", where=op.name) from broken
+        raise InputError(failed(reason=str(broken)), where=op.name) from broken
     head, _, body = done.stdout.partition(b"\n")
     if done.returncode:
-        raise InputError(
-            f"cannot be computed again: {_reason(done)}", where=op.name, hint="--python names a Python that has torch"
-        )
+        reason = ended_by(signal=str(-done.returncode)) if done.returncode < 0 else failed(reason=_reason(done))
+        raise InputError(reason, where=op.name, hint=OTHER_PYTHON)
     ends = np.cumsum([0, *json.loads(head)])
     return [np.frombuffer(body, np.float64)[begin:end] for begin, end in pairwise(ends)]
 
 
 def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
-    if done.returncode < 0:
-        return f"it was ended by signal {-done.returncode}"
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return (lines or ["no reason given"])[-1][:200]
+    return (lines or [NO_REASON])[-1][:200]

@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from hermes.base.message import Message
+from hermes.precision import messages as say
+from hermes.precision.arguments import Change
 from hermes.precision.distance import Distance
-from hermes.precision.judgement import Suspect, badness, not_finite
-from hermes.precision.model import Op, Step
+from hermes.precision.judgement import Ground, Suspect, badness
+from hermes.precision.messages import Deviation, Side
+from hermes.precision.model import Json, Op, Step
 from hermes.precision.names import arithmetic, family, fills_a_part, is_cast, is_collective, is_empty
 from hermes.precision.noise import roundoff
+from hermes.precision.read.tensors import Files
 
 _SOURCES = 64
 _NEAR, _FAR = 2.0**-17, 0.01
@@ -26,35 +31,40 @@ def narrow(out: Distance) -> str:
     return ""
 
 
-def kind_of(one: Op, two: Op, out: Distance, different: str) -> tuple[str, str]:
+def kind_of(one: Op, two: Op, out: Distance, different: Change | None) -> tuple[Deviation, Message]:
     """Of what kind a difference is that an operator added, and why."""
     if one.random != two.random:
-        return "another order of randomness", "the random generator was in another state"
+        return Deviation.ANOTHER_RANDOMNESS, say.RANDOM_STATE
     if one.random == "":
-        return "another order of randomness", "the state of the device's generator is not known"
-    if out.nan_golden != out.nan_target:
-        side = "target" if out.nan_target > out.nan_golden else "golden run"
-        return "NaN or inf born here", f"{abs(out.nan_target - out.nan_golden):,.0f} elements of the {side}"
+        return Deviation.ANOTHER_RANDOMNESS, say.RANDOM_UNKNOWN
+    if out.nan_golden != out.nan_target and not gives_infinity(two if out.nan_target > out.nan_golden else one):
+        side = Side.TARGET if out.nan_target > out.nan_golden else Side.GOLDEN
+        return Deviation.NOT_FINITE, say.not_finite(n=abs(int(out.nan_target - out.nan_golden)), side=side.message)
+    change = different.message if different else None
     if is_collective(one.name):
-        return "another reduction over ranks", different or "its inputs agree on this rank and its result does not"
+        return Deviation.ANOTHER_REDUCTION, change or say.COLLECTIVE_RESULT
     if out.what == "shape":
-        return "another shape", "its outputs have another shape"
+        return Deviation.ANOTHER_SHAPE, say.SHAPE
     if out.scale is not None:
-        return "scale", f"the target is {out.scale:.6g} times the golden run"
+        return Deviation.SCALE, say.scaled(factor=out.scale)
     fewer = narrow(out)
     if fewer:
-        return "another dtype", f"apart by the roundoff of {fewer}: computed in fewer digits"
-    return "another formula", different or "inputs and arguments agree, results do not"
+        return Deviation.ANOTHER_DTYPE, say.fewer_digits(dtype=fewer)
+    return Deviation.ANOTHER_FORMULA, change or say.RESULTS_DIFFER
 
 
-def suspect(one: Op, two: Op, kind: str, why: str, inputs: list[Distance], out: Distance, ratio: float) -> Suspect:
+def suspect(
+    one: Op, two: Op, kind: Deviation, why: Message, inputs: list[Distance], out: Distance, ratio: float
+) -> Suspect:
     """An operator to blame, and how sure that is."""
     equal = all(one.equal for one in inputs if one.known != "none")
-    sure = "certain" if equal and (ratio > 10 or kind == "another argument") else "likely" if ratio > 3 else "possible"
-    if kind in ("another argument", "another dtype") and sure == "possible":
-        sure = "likely"
+    named = kind in (Deviation.ANOTHER_ARGUMENT, Deviation.ANOTHER_DTYPE)
+    if equal and (ratio > 10 or kind is Deviation.ANOTHER_ARGUMENT):
+        ground = Ground.EXACT
+    else:
+        ground = Ground.ROUNDING if named or ratio > 3 else Ground.NEAR
     return Suspect(
-        golden=one.number, target=two.number, kind=kind, why=why, confidence=sure, ratio=ratio,
+        golden=one.number, target=two.number, kind=kind, why=why, ground=ground, ratio=ratio,
         inputs=max(inputs, key=badness, default=None), outputs=out,
     )  # fmt: skip
 
@@ -83,10 +93,12 @@ def far_beyond(inputs: list[Distance], out: Distance) -> bool:
     return near and out.relative >= _FAR
 
 
-def dropped(one: Op, two: Op, side: str, culprit: int | None) -> Suspect:
+def dropped(one: Op, two: Op, side: Side, culprit: int | None) -> Suspect:
     """A parameter that has a gradient on one side alone; `culprit` is the operator of the target that cut it off."""
-    found = Suspect(golden=one.number, target=two.number, kind="dropped gradient", confidence="likely", ratio=math.inf,
-                    why=f"{one.parameter} has no gradient in the {side}")  # fmt: skip
+    found = Suspect(
+        golden=one.number, target=two.number, kind=Deviation.DROPPED_GRADIENT, ground=Ground.ROUNDING, ratio=math.inf,
+        why=say.no_gradient(parameter=one.parameter, side=side.message),
+    )  # fmt: skip
     return found if culprit is None else replace(found, golden=None, target=culprit)
 
 
@@ -159,12 +171,31 @@ def sources(step: Step, maker: int | None, paired: dict[int, int]) -> tuple[list
     return values, sorted(ops)
 
 
-def birth(step: Step, extra: list[int]) -> int:
-    """The first of the target's operators that has NaN or inf in its outputs and none in its inputs."""
+def birth(step: Step, extra: list[int], files: Files) -> int | None:
+    """The first of these operators that makes a NaN of numbers, or infinity of finite numbers and arguments."""
     for at in sorted(extra):
-        if any(not_finite(step.values[one]) for one in step.ops[at].outputs):
+        op = step.ops[at]
+        came, went = ([files.not_finite(step, one) for one in places] for places in (op.inputs, op.outputs))
+        if any(nan for nan, _ in went) and not any(nan for nan, _ in came):
             return at
-    return extra[0]
+        if any(inf for _, inf in went) and not any(nan or inf for nan, inf in came) and not gives_infinity(op):
+            return at
+    return None
+
+
+def gives_infinity(op: Op) -> bool:
+    """Whether an argument of the call is infinite: then infinity among its results is meant to be there."""
+    waiting: list[Json] = [op.args]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (list, dict)):
+            waiting += one.values() if isinstance(one, dict) else one
+        elif one in _INFINITE:
+            return True
+    return False
+
+
+_INFINITE = ("inf", "-inf", math.inf, -math.inf)
 
 
 def only_casts(golden: Step, steps: list[int], target: Step, more: list[int]) -> bool:
@@ -202,26 +233,26 @@ def other_result(golden: Step, target: Step, one: Op, two: Op, pair: tuple[int, 
     at = places[0].index(pair[0]), places[1].index(pair[1])
     if at[0] == at[1] or len(places[0]) != len(places[1]):
         return None
-    why = f"{family(one.name)} takes result {at[1]} of {family(golden.ops[maker].name)} in the place of result {at[0]}"
-    return Suspect(golden=one.number, target=two.number, kind="another formula", why=why,
-                   confidence="certain" if exact else "likely", ratio=float("inf"))  # fmt: skip
+    why = say.other_result(
+        operator=family(one.name), maker=family(golden.ops[maker].name), golden=at[0], target=at[1]
+    )  # fmt: skip
+    return Suspect(golden=one.number, target=two.number, kind=Deviation.ANOTHER_FORMULA, why=why,
+                   ground=Ground.EXACT if exact else Ground.ROUNDING, ratio=math.inf)  # fmt: skip
 
 
-def other_place(golden: Step, target: Step, one: Op, two: Op) -> str:
-    """Words for a view that shows other elements of the same memory; empty where it does not."""
+def other_place(golden: Step, target: Step, one: Op, two: Op) -> bool:
+    """Whether a view shows other elements of the same memory."""
     if len(one.outputs) != 1 or len(two.outputs) != 1:
-        return ""
+        return False
     first, second = golden.values[one.outputs[0]], target.values[two.outputs[0]]
     if first.view is None or second.view is None or first.shape != second.shape:
-        return ""
-    if first.view.strides != second.view.strides or first.view.offset == second.view.offset:
-        return ""
-    return "it shows other elements:"
+        return False
+    return first.view.strides == second.view.strides and first.view.offset != second.view.offset
 
 
-def other_module(golden: Step, missing: list[int], target: Step, extra: list[int]) -> str:
-    """Words for a module that stands in the place of another one and computes the same; empty where none does."""
+def other_module(golden: Step, missing: list[int], target: Step, extra: list[int]) -> Message | None:
+    """A module that stands in the place of another one and computes the same; None where none does."""
     modules = golden.ops[missing[0]].module, target.ops[extra[0]].module
     if not all(modules) or modules[0] == modules[1] or not same_names(golden, missing, target, extra):
-        return ""
-    return f"{modules[1]} runs in the place of {modules[0]}"
+        return None
+    return say.other_module(golden=modules[0], target=modules[1])

@@ -1,15 +1,35 @@
-"""How far apart two runs are in each module, and in all that is inside of it: what a tree is coloured by."""
+"""How far two runs are apart in each module, and in all that is inside of it, as a tree."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Final
 
+from hermes.model.document import Node, Tree
+from hermes.precision import titles
 from hermes.precision.compare import Comparison
 
 _FARTHEST = 1e9
+_MOST = 5_000
 LEVELS: Final = ((1e-2, "high"), (1e-4, "middle"), (1e-6, "low"))
-"""Relative distances above which a module has a colour; below all of them it has that of agreement."""
+"""Relative distances above which a module has a level; below all of them it agrees."""
+
+
+def tree(found: Comparison) -> Tree:
+    """The modules, each with the largest relative distance of an output in it; shown open where the runs part."""
+    worst = dict(list(modules(found).items())[:_MOST])
+    below: dict[str, list[str]] = defaultdict(list)
+    for path in worst:
+        below[path.rpartition(".")[0]].append(path)
+
+    made: dict[str, Node] = {}
+    for path in reversed(worst):  # parents come before what is inside of them
+        made[path] = Node(
+            name=path.rpartition(".")[2], value=f"{worst[path]:.1e}" if worst[path] else "0",
+            level=level(worst[path]), below=tuple(made[one] for one in below[path]),
+        )  # fmt: skip
+    marked = tuple(found.first.module.split(".")) if found.first is not None and found.first.module else ()
+    return Tree(key="modules", title=titles.MODULES, roots=tuple(made[one] for one in below[""]), marked=marked)
 
 
 def modules(found: Comparison) -> dict[str, float]:

@@ -1,15 +1,24 @@
-"""Puts what all ranks and steps showed into one sentence, and follows the difference from there to the loss."""
+"""Finds the first place where two runs part on all ranks and steps, and follows the difference to the loss."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hermes.precision.judgement import Judgement, Row, Suspect
+from hermes.base.message import Message
+from hermes.knowledge.confidence import confidence
+from hermes.model.finding import Blame, Evidence, Finding
+from hermes.model.leaf import Risk
+from hermes.precision import messages as say
+from hermes.precision.judgement import Ground, Judgement, Row, Suspect
+from hermes.precision.messages import Deviation
 from hermes.precision.model import Op, Step
 from hermes.precision.names import family, is_collective
 
 _LONGEST_CHAIN = 400
+_FARTHEST = 1e9
+"""Relative distances above this say no more than that the golden side is next to nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +32,9 @@ class First:
     rank: int
     step: int
     phase: str
-    kind: str
-    why: str
-    confidence: str
+    kind: Deviation
+    why: Message
+    ground: Ground
     inputs_apart: float | None
     outputs_apart: float | None
     tolerated: float | None
@@ -33,12 +42,29 @@ class First:
     """`golden` or `target` where only one side ran the operator."""
 
     @property
-    def sentence(self) -> str:
-        """Where, what kind and how sure."""
-        where = f"{self.operator or 'an operator'}" + (f" in {self.module}" if self.module else "")
-        line = f" ({self.line})" if self.line else ""
-        when = f"rank {self.rank}, step {self.step}, {self.phase}"
-        return f"The runs part at {where}{line}, {when}: {self.kind}, {self.why}; {self.confidence}."
+    def message(self) -> Message:
+        """Where the runs part, of what kind the difference is, and why."""
+        return say.part(
+            operator=self.operator, module=self.module or None, line=self.line or None, rank=self.rank,
+            step=self.step, phase=say.phase(self.phase), kind=self.kind.message, why=self.why,
+        )  # fmt: skip
+
+    @property
+    def finding(self) -> Finding:
+        """The place as a finding."""
+        return Finding(
+            code=self.kind.value, about=Risk.WRONG_NUMBERS, message=self.message, ranks=(self.rank,),
+            steps=(self.step,), lines=(self.line,) if self.line else (),
+            blames=(Blame(self.operator, "operator", self.rank),), confidence=confidence(self.ground.value),
+            evidence=tuple(self._evidence()),
+        )  # fmt: skip
+
+    def _evidence(self) -> Iterator[Evidence]:
+        for what, value, threshold in (
+            (say.INPUTS_APART, self.inputs_apart, None), (say.OUTPUTS_APART, self.outputs_apart, self.tolerated)
+        ):  # fmt: skip
+            if value is not None and value < _FARTHEST:
+                yield Evidence(what=what, value=value, unit="", threshold=threshold, where=self.line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +112,7 @@ def _op(judgement: Judgement, suspect: Suspect) -> Op | None:
 
 
 def describe(judgement: Judgement, suspect: Suspect) -> First:
-    """The suspect in words."""
+    """The suspect with its place."""
     op = _op(judgement, suspect)
     twin = judgement.golden.ops[suspect.golden] if suspect.golden is not None else None
     assert op is not None
@@ -97,7 +123,7 @@ def describe(judgement: Judgement, suspect: Suspect) -> First:
     return First(
         operator=op.parameter or op.name, module=op.module or (twin.module if twin else ""),
         line=str(frame) if frame else "", code=frame.text if frame else "", rank=judgement.rank, step=judgement.step,
-        phase=op.phase, kind=suspect.kind, why=suspect.why, confidence=suspect.confidence,
+        phase=op.phase, kind=suspect.kind, why=suspect.why, ground=suspect.ground,
         inputs_apart=_finite(suspect.inputs.relative) if suspect.inputs else None,
         outputs_apart=_finite(suspect.outputs.relative) if suspect.outputs else None,
         tolerated=_finite(row.tolerance / size) if row is not None and size else None, side=side,

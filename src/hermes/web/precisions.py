@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError
-from hermes.precision.api import Comparison, compare, overview, rows
+from hermes.precision.api import Comparison, compare, notes, overview, part_of
+from hermes.report.document_json import document_values, value_of
 from hermes.web.answers import NotReadyError
 
 _MOST_ROWS = 200
@@ -39,15 +40,18 @@ class Precision:
     def rows(self, first: int, count: int, state: str, module: str) -> dict[str, object]:
         """A part of the table; raises `InputError`, or `NotReadyError`."""
         if self._pair is None:
-            raise InputError("no recordings were given", hint="hermes serve --precision GOLDEN TARGET")
+            raise InputError(notes.NONE_GIVEN, hint=notes.HOW_TO_GIVE)
         self._begun()
         if self._error:
             raise self._error
         if self._found is None:
-            raise NotReadyError("the recordings are still being compared", hint="wait")
+            raise NotReadyError(notes.COMPARING, hint=notes.WAIT)
         if first < 0 or not 0 < count <= _MOST_ROWS:
-            raise InputError("no such part of the table", where="rows", hint=f"at most {_MOST_ROWS} at once")
-        return dict(rows(self._found, first=first, count=count, state=state, module=module))
+            raise InputError(notes.NO_SUCH_PART, where="rows", hint=notes.at_once(n=_MOST_ROWS))
+        part = part_of(self._found, first=first, count=count, state=state, module=module)
+        keys = [column.key for column in part.columns]
+        rows = [dict(zip(keys, map(value_of, row), strict=True)) for row in part.rows]
+        return {"matching": part.total, "first": first, "rows": rows}
 
     def _begun(self) -> float:
         with self._lock:
@@ -61,9 +65,9 @@ class Precision:
         try:
             # In this process: one that is forked out of a server with threads may hang.
             found = compare(*self._pair, jobs=1)
-            self._overview = dict(overview(found))
+            self._overview = document_values(overview(found))
             self._found = found
         except HermesError as wrong:
             self._error = wrong
         except Exception as defect:  # noqa: BLE001 - whatever it is, the page must say that nothing more will come
-            self._error = HermesError(f"a defect in Hermes ({defect!r})"[:500], lost="the comparison")
+            self._error = HermesError(notes.defect(error=repr(defect)[:300]), lost=notes.THEIR_COMPARISON)

@@ -10,6 +10,7 @@ from typing import Any
 
 from hermes.base.errors import InputError
 from hermes.inside.record.layout import SNAPSHOT
+from hermes.precision.check import messages as say
 
 _LARGEST = 256 << 20
 _DATASET = re.compile(r"dataset/step(\d+)/rank(\d+)/dataset\.json")
@@ -26,16 +27,13 @@ def read(path: Path) -> dict[str, Any]:
             if "env" in names or "pip" in names or any(_WEIGHTS.fullmatch(name) for name in names):
                 return _pack(file, names)
     except (OSError, zipfile.BadZipFile, ValueError, RecursionError, NotImplementedError, RuntimeError) as broken:
-        raise InputError(f"cannot be read as a snapshot: {broken}", where=str(path)) from broken
-    raise InputError(
-        "neither a snapshot of Hermes nor a pack of msProbe", where=str(path),
-        hint="`hermes precision snapshot -o FILE -- COMMAND` writes one",
-    )  # fmt: skip
+        raise InputError(say.unreadable(reason=str(broken)[:200]), where=str(path)) from broken
+    raise InputError(say.NO_SNAPSHOT, where=str(path), hint=say.WRITE_ONE)
 
 
 def _own(found: Any, path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("format") != SNAPSHOT:
-        raise InputError("a snapshot of another format", where=str(path))
+        raise InputError(say.OTHER_FORMAT, where=str(path))
     kinds = {
         "environment": dict,
         "packages": dict,
@@ -46,7 +44,7 @@ def _own(found: Any, path: Path) -> dict[str, Any]:
     }
     for name, kind in kinds.items():
         if not isinstance(found.setdefault(name, kind()), kind):
-            raise InputError(f"its part {name} is not what it should be", where=str(path))
+            raise InputError(say.wrong_part(part=name), where=str(path))
     return found
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.base.errors import Diagnostic, InputError
+from hermes.precision import notes
 from hermes.precision.model import WHERE_THE_FILE_SAYS, Frame, Op, Place, Run, Step, Value
 
 _STEP = re.compile(r"step(\d{1,9})")
@@ -40,7 +41,7 @@ def is_dump(path: Path) -> bool:
 def folders(path: Path) -> list[tuple[int, str, Path]]:
     """Step, name of the rank and file of each part of a dump, of a step or of a rank; empty where there is none."""
     if path.is_file():
-        return [(_step_of(path.parent), path.parent.name, path)] if path.name in _FILES else []
+        return [(_step_of(path.parent), path.parent.name, path)] if path.suffix == ".json" else []
     found = []
     for depth in ("", "*/", "*/*/"):
         for name in _FILES:
@@ -64,8 +65,11 @@ def _rank_number(name: str) -> int:
     return int(match[1] or 0) if match else 0
 
 
-def read(path: Path) -> Run:
-    """The dump; raises `InputError` where none of its files can be read."""
+def read(path: Path, place: tuple[int, int] | None = None) -> Run:
+    """The dump; a dump.json itself as that of the rank and step `place`, where that is given.
+
+    Raises `InputError` where none of its files can be read.
+    """
     diagnostics: list[Diagnostic] = []
     parts: dict[tuple[int, int], Path] = {}
     for step in sorted({one for one, _, _ in folders(path)}):
@@ -73,17 +77,15 @@ def read(path: Path) -> Run:
         for at, (name, file) in enumerate(here):
             # Processes are numbered by what the system gave them: their order is all that two runs have in common.
             rank = _rank_number(name) if name.startswith("rank") else at
-            parts[rank, step] = file
+            parts[(rank, step) if place is None else place] = file
     documents = {}
     for key, file in parts.items():
         try:
             documents[key] = document(file)
-        except (OSError, ValueError, RecursionError) as broken:
-            diagnostics.append(
-                Diagnostic(level="degraded", message=f"cannot be read ({broken})", where=str(file), lost="this step")
-            )
+        except InputError as broken:
+            diagnostics.append(Diagnostic(level="degraded", message=broken.what, where=str(file), lost=notes.THIS_STEP))
     if not documents:
-        raise InputError("no dump.json here can be read", where=str(path), hint="was the job killed while it wrote?")
+        raise InputError(notes.NO_DUMP, where=str(path), hint=notes.WAS_IT_KILLED)
     one = next(iter(documents.values()))
     what = {"tensor": "tensors"}.get(str(one.get("task")), "statistics")
     if any("md5" in tensor or "xor" in tensor for tensor in _some_tensors(one)) and what == "statistics":
@@ -96,12 +98,15 @@ def read(path: Path) -> Run:
 
 
 def document(file: Path) -> dict[str, Any]:
-    """A dump.json; raises `ValueError` where it is none."""
-    if file.stat().st_size > _LARGEST:
-        raise ValueError("larger than 2 GB")
-    found = json.loads(file.read_bytes())
+    """A dump.json; raises `InputError` where it is none."""
+    try:
+        if file.stat().st_size > _LARGEST:
+            raise InputError(notes.too_large(limit=_LARGEST), where=str(file))
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as broken:
+        raise InputError(notes.unreadable(reason=str(broken)[:200]), where=str(file)) from broken
     if not isinstance(found, dict) or not isinstance(found.get("data"), dict):
-        raise ValueError("no object with data")
+        raise InputError(notes.NO_DATA, where=str(file))
     return found
 
 

@@ -14,7 +14,9 @@ from typing import Any
 import orjson
 
 from hermes.base.errors import Diagnostic, InputError
+from hermes.base.message import Message
 from hermes.inside.record.layout import DATA_START, DTYPES, FORMAT, INDEX, STATISTICS
+from hermes.precision import notes
 from hermes.precision.model import Frame, Op, Place, Run, Step, Value, View
 
 _RANK = re.compile(r"rank(\d{1,6})")
@@ -50,7 +52,7 @@ def read(path: Path) -> Run:
                 ranks[index.rank] = index
     steps = tuple((rank, step) for rank in sorted(ranks) for step in sorted(ranks[rank].spans))
     if not ranks:
-        raise InputError("no rank of this recording can be read", where=str(path), hint="see `hermes precision record`")
+        raise InputError(notes.NO_RANK, where=str(path), hint=notes.SEE_RECORD)
     head = next(iter(ranks.values())).head
     options = head.get("options")
     options = options if isinstance(options, dict) else {}
@@ -86,6 +88,7 @@ class Index:
         self.stacks: dict[int, tuple[Frame, ...]] = {}
         self.spans: dict[int, list[tuple[int, int]]] = {}
         """Steps with the bytes of the file that hold their lines: nothing of them is read before it is asked for."""
+        self._damaged = 0
         self._scan()
 
     def _scan(self) -> None:
@@ -98,7 +101,7 @@ class Index:
                 continue  # `load` counts what is damaged
             if "format" in line:
                 if line["format"] != FORMAT:
-                    self._say(f"of another format: {_text(line['format'])}", "this rank")
+                    self._say(notes.other_format(name=_text(line["format"])), notes.THIS_RANK)
                     return
                 self.head = line
                 self.rank = _int(line.get("rank"), self.rank, 0, 1 << 20)
@@ -111,7 +114,7 @@ class Index:
         for (step, begin), (_, end) in itertools.pairwise([*begins, (-1, len(text))]):
             self.spans.setdefault(step, []).append((begin, end))
         if not self.head and (self.spans or self.modules):
-            self._say("the head is missing", "this rank")
+            self._say(notes.NO_HEAD, notes.THIS_RANK)
 
     def _lines(self, step: int) -> Iterator[dict[str, Any]]:
         damaged = 0
@@ -131,10 +134,12 @@ class Index:
                         damaged += len(found) - len(whole)
                     yield from whole
         if damaged:
-            self._say(f"{damaged} lines cannot be read", "what they held")
+            self._damaged += damaged
+            self._say(notes.damaged_lines(n=damaged), notes.THEIR_CONTENT)
 
     def load(self, step: int) -> Step:
         """One step, as far as it can be read."""
+        self._damaged = 0
         lines = self._lines(step)
         head = next(lines, {})
         values: list[Value] = []
@@ -161,7 +166,7 @@ class Index:
         self._tell(step, wrong, dropped, complete=complete)
         return Step(
             rank=self.rank, step=step, rng=_text(head.get("rng")), ops=tuple(ops), values=tuple(values),
-            complete=complete, dropped=dropped, whole=self._whole(),
+            complete=complete, dropped=dropped, damaged=wrong + self._damaged, whole=self._whole(),
         )  # fmt: skip
 
     def _whole(self) -> bool:
@@ -170,11 +175,11 @@ class Index:
 
     def _tell(self, step: int, wrong: int, dropped: int, *, complete: bool) -> None:
         if wrong:
-            self._say(f"{wrong} entries of step {step} make no sense", "what they held")
+            self._say(notes.damaged_entries(n=wrong, step=step), notes.THEIR_CONTENT)
         if not complete:
-            self._say(f"step {step} does not end: the process was stopped", "the rest of this step")
+            self._say(notes.no_end(step=step), notes.REST_OF_STEP)
         if dropped:
-            self._say(f"{dropped} tensors of step {step} were over the limit", "their elements; statistics stand in")
+            self._say(notes.over_limit(n=dropped, step=step), notes.EXACT_ELEMENTS)
 
     def _value(self, line: dict[str, Any], number: int) -> Value:
         get = line.get
@@ -226,7 +231,7 @@ class Index:
             _text(get("parameter")) if "parameter" in line else "",
         ))  # fmt: skip
 
-    def _say(self, what: str, lost: str) -> None:
+    def _say(self, what: Message, lost: Message) -> None:
         self._diagnostics.append(Diagnostic(level="degraded", message=what, where=str(self._folder / INDEX), lost=lost))
 
 

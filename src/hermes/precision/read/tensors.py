@@ -57,6 +57,20 @@ class Files:
             return None
         return memoryview(whole)[span[0] : span[1]]
 
+    def not_finite(self, step: Step, number: int) -> tuple[float, float]:
+        """How many elements of a value are NaN, and how many infinite; 0 where that was not recorded."""
+        value = step.values[number]
+        depth = 0
+        while value.view is not None and value.stats is None and depth < 64:
+            value, depth = step.values[value.view.base], depth + 1
+        if value.stats is not None:
+            return value.stats[4], value.stats[5]
+        found = self.flat(step, number)
+        if found is None:
+            return 0.0, 0.0
+        elements = numbers(*found)
+        return float(np.isnan(elements).sum()), float(np.isinf(elements).sum())
+
     def flat(self, step: Step, number: int) -> tuple[Array, str] | None:
         """The elements of a value in its order, as `bits`, with its dtype; those of a view come from its base."""
         value = step.values[number]

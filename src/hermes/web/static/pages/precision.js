@@ -3,14 +3,16 @@
 import { ask, keep, param } from "../data.js";
 import { button, h, prose } from "../dom.js";
 import { clean, clip } from "../format.js";
+import { said, spoken } from "../say.js";
 import { t } from "../translate.js";
 import { empty, heading, picker, section } from "./parts.js";
 
 /**
- * @typedef {{operator: string, module: string | null, line: string | null, rank: number, step: number, phase: string, kind: string, confidence: string, why: string, code: string | null}} First
+ * @typedef {import("../say.js").Text} Text
+ * @typedef {{message: Text, confidence: number, evidence: {what: Text, value: number, threshold: number | null}[]}} Finding
  * @typedef {{operator: string, module: string | null, line: string | null, apart: number, amplification: number | null}} Link
- * @typedef {{path: string, apart: number, level: string}} Module
- * @typedef {{verdict: string, sentence: string, first: First | null, chain: Link[], counts: Record<string, number>, modules: Module[], table: number, blamed: number, diagnostics: {message: string, where: string, lost: string}[]}} Found
+ * @typedef {{name: string, value: string, level: string, below: Module[]}} Module
+ * @typedef {{verdict: string, answer: Text, findings: Finding[], code?: string, chain?: Link[], counts: Record<string, number>, modules?: Module[], table: {total: number, marked: number | null}, coverage: {diagnostics: {message: Text, where: string, lost: Text}[]}}} Found
  * @typedef {{state: string, rank: number, step: number, phase: string, operator: string, module: string | null, line: string | null, inputs_apart: number | string | null, outputs_apart: number | string | null, of_tolerance: number | string | null}} Row
  */
 
@@ -46,37 +48,42 @@ async function follow(holder, answer) {
     }
   }
   const { found, golden, target } = answer;
+  const { chain: links = [], modules = [] } = found;
+  const [first, ...others] = found.findings;
+  const notes = found.coverage.diagnostics;
   holder.replaceChildren(...[
-    verdict(found, golden, target),
-    found.chain.length ? section(t("precision.chain"), chain(found.chain)) : null,
-    found.modules.length ? section(t("precision.modules"), h("p", { class: "about" }, prose(t("precision.modules.about"))), tree(found)) : null,
+    verdict(found, golden, target, first),
+    others.length ? section(t("precision.others"), h("ul", {}, others.map((one) => h("li", {}, spoken(one.message))))) : null,
+    links.length ? section(t("precision.chain"), chain(links)) : null,
+    modules.length ? section(t("precision.modules"), h("p", { class: "about" }, prose(t("precision.modules.about"))), tree(modules, placeOf(first))) : null,
     table(found),
-    found.diagnostics.length ? section(t("precision.not_read"), h("ul", {}, found.diagnostics.map((one) => h("li", {}, clip(clean(`${one.where}: ${one.message}${one.lost ? `; ${t("precision.lost")}: ${one.lost}` : ""}`), 500))))) : null,
+    notes.length ? section(t("precision.not_read"), h("ul", {}, notes.map((one) => h("li", {}, one.where ? [h("bdi", {}, clip(clean(one.where), 300)), ": "] : "", spoken(one.message), one.lost.text ? ["; ", spoken(one.lost)] : "")))) : null,
   ].filter((one) => one !== null));
 }
 
-/** @param {Found} found @param {string} golden @param {string} target */
-function verdict({ verdict: outcome, sentence, first, counts }, golden, target) {
+/** The module where the runs part; empty where they do not. @param {Finding | undefined} first @returns {string} */
+const placeOf = (first) => first?.message.arguments?.module?.name ?? "";
+
+/** @param {Found} found @param {string} golden @param {string} target @param {Finding | undefined} first */
+function verdict({ verdict: outcome, answer, code, counts }, golden, target, first) {
   return h("section", { class: "verdict" },
     h("p", { class: "bound" }, h("bdi", {}, clip(clean(golden), 300)), ` ${t("precision.against")} `, h("bdi", {}, clip(clean(target), 300))),
     h("h2", { class: "outcome" }, t(`precision.verdict.${outcome}`)),
-    h("p", {}, clip(clean(sentence), 800)),
-    first ? facts(first) : null,
-    first?.code ? h("pre", { class: "code", tabindex: "0" }, clip(clean(first.code), 400)) : null,
-    h("p", { class: "about" }, Object.entries(counts).map(([state, count]) => `${count.toLocaleString()} ${word("state", state)}`).join(" · ")));
+    h("p", {}, spoken(answer)),
+    outcome === "differ" && first ? facts(first) : null,
+    code ? h("pre", { class: "code", tabindex: "0" }, clip(clean(code), 400)) : null,
+    h("p", { class: "about" }, Object.entries(counts).map(([state, count]) => `${count.toLocaleString()} ${word("operatorstate", state)}`).join(" · ")));
 }
 
-/** @param {First} first */
-const facts = (first) => h("dl", { class: "facts" }, /** @type {[string, string | null][]} */ ([
-  ["kind", word("kind", first.kind)], ["confidence", word("sure", first.confidence)], ["operator", first.operator], ["module", first.module], ["line", first.line],
-  ["place", `${t("rank")} ${first.rank}, ${t("precision.step")} ${first.step}, ${word("phase", first.phase)}`],
-]).filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, t(`precision.${name}`)), h("dd", {}, clip(clean(value ?? ""), 400))]));
+/** @param {Finding} first */
+const facts = (first) => h("dl", { class: "facts" }, h("dt", {}, t("precision.confidence")), h("dd", {}, `${Math.round(100 * first.confidence)}%`),
+  first.evidence.flatMap((one) => [h("dt", {}, spoken(one.what)), h("dd", {}, small(one.value))]));
 
-/** A word of the recording in the language of the page; what is not known stays. @param {string} group @param {string} name */
-function word(group, name) {
-  const key = `precision.${group}.${name.split(" ").join("_")}`;
-  const found = t(key);
-  return found === key ? name : found;
+/** A word of the recording in the language of the page; what is not known stays. @param {string} family @param {string} name */
+function word(family, name) {
+  const id = `${family}.${name}`;
+  const found = said({ id, text: name });
+  return found === id ? name : found;
 }
 
 /** @param {Link[]} links */
@@ -92,30 +99,21 @@ function chain(links) {
   ];
 }
 
-/** The modules as a tree, each with the largest difference in it. @param {Found} found */
-function tree(found) {
-  const blamed = found.first?.module ?? "";
-  /** @type {Map<string, Module[]>} */
-  const inside = new Map();
-  const known = new Set(found.modules.map((one) => one.path));
-  for (const one of found.modules) {
-    const above = one.path.slice(0, Math.max(one.path.lastIndexOf("."), 0));
-    const place = known.has(above) ? above : "";
-    inside.set(place, [...(inside.get(place) ?? []), one]);
-  }
-  /** @param {string} path @param {number} depth @returns {HTMLElement} */
-  const branch = (path, depth) => /** @type {HTMLElement} */ (h("ul", { class: "moduletree" }, (inside.get(path) ?? []).map((one) => {
-    const here = one.path === blamed;
+/** The modules as a tree, each with the largest difference in it. @param {Module[]} modules @param {string} blamed */
+function tree(modules, blamed) {
+  /** @param {Module[]} nodes @param {string} above @param {number} depth @returns {HTMLElement} */
+  const branch = (nodes, above, depth) => /** @type {HTMLElement} */ (h("ul", { class: "moduletree" }, nodes.map((one) => {
+    const path = above ? `${above}.${one.name}` : one.name;
     const label = [
-      h("span", { class: `apart ${one.level}`, "aria-hidden": "true" }), h("code", {}, clip(clean(one.path.slice(path ? path.length + 1 : 0)), 120)),
-      h("span", { class: "about" }, ` ${one.apart ? small(one.apart) : t("precision.equal")}`), here ? h("strong", {}, ` ← ${t("precision.here")}`) : null,
-      button(t("precision.rows_of"), () => { keep({ module: one.path, first: null }); window.dispatchEvent(new Event("hermes:show")); }, { class: "quiet", "aria-label": `${t("precision.rows_of")}: ${clean(one.path)}` }),
+      h("span", { class: `apart ${one.level}`, "aria-hidden": "true" }), h("code", {}, clip(clean(one.name), 120)),
+      h("span", { class: "about" }, ` ${one.value === "0" ? t("precision.equal") : one.value}`), path === blamed ? h("strong", {}, ` ← ${t("precision.here")}`) : null,
+      button(t("precision.rows_of"), () => { keep({ module: path, first: null }); window.dispatchEvent(new Event("hermes:show")); }, { class: "quiet", "aria-label": `${t("precision.rows_of")}: ${clean(path)}` }),
     ];
-    if (!inside.has(one.path) || depth > 60) return h("li", {}, label);
-    const open = depth < OPEN_DEPTH || here || blamed.startsWith(`${one.path}.`);
-    return h("li", {}, h("details", { open }, h("summary", {}, label), branch(one.path, depth + 1)));
+    if (!one.below.length || depth > 60) return h("li", {}, label);
+    const open = depth < OPEN_DEPTH || path === blamed || blamed.startsWith(`${path}.`);
+    return h("li", {}, h("details", { open }, h("summary", {}, label), branch(one.below, path, depth + 1)));
   })));
-  return branch("", 0);
+  return branch(modules, "", 0);
 }
 
 /** The table, a part at a time. @param {Found} found */
@@ -123,11 +121,11 @@ function table(found) {
   const state = param("state", "");
   const module = param("module", "");
   // Without a choice the table begins shortly before the first operator to blame.
-  const start = state || module ? 0 : Math.max(0, found.blamed - BEFORE);
+  const start = state || module ? 0 : Math.max(0, (found.table.marked ?? 0) - BEFORE);
   const first = Math.max(0, Number(param("first", String(start))) || 0);
   const holder = h("div", { class: "wide" }, h("p", { class: "wait" }, "…"));
   const pages = h("div", { class: "controls" });
-  const states = [/** @type {[string, string]} */ (["", t("precision.all")]), ...Object.keys(found.counts).map((one) => /** @type {[string, string]} */ ([one, word("state", one)]))];
+  const states = [/** @type {[string, string]} */ (["", t("precision.all")]), ...Object.keys(found.counts).map((one) => /** @type {[string, string]} */ ([one, word("operatorstate", one)]))];
   const step = (/** @type {number} */ to) => { keep({ first: String(to) }); window.dispatchEvent(new Event("hermes:show")); };
   const load = async () => {
     try {
@@ -151,7 +149,7 @@ const lines = (rows) => h("table", { class: "plain" },
   h("thead", {}, h("tr", {}, NAMES.map((name) => h("th", { scope: "col", class: NUMBERS.has(name) ? "n" : null }, t(name === "rank" ? "rank" : `precision.${name}`))))),
   h("tbody", {}, rows.map((row) => h("tr", { class: row.state.split(" ")[0] }, NAMES.map((name) => {
     const value = /** @type {Record<string, unknown>} */ (row)[name];
-    if (name === "state" || name === "phase") return h("td", { class: "short" }, word(name, String(value)));
+    if (name === "state" || name === "phase") return h("td", { class: "short" }, word(name === "state" ? "operatorstate" : name, String(value)));
     if (NUMBERS.has(name)) return h("td", { class: "n" }, name === "rank" || name === "step" ? String(value) : typeof value === "number" ? small(value) : clean(String(value ?? "")));
     return h("td", {}, name === "operator" ? h("code", {}, clip(clean(String(value ?? "")), 160)) : clip(clean(String(value ?? "")), 160));
   })))));
