@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     _say(f"noticed at step {alarm['step']}: {alarm['cause']}, {alarm['cost_ns'] / 1e6:.1f} ms a step")
     for event in events:
         _tell(event)
-    _say(f"cure: {alarm['do']}")
+    _say(f"cure: {alarm['do']['text']}")
     _say("the same training once more, with workers that read ahead")
     cured = _train(python, folder / "cured", "--cure", watch="--no-watch")
     before, after = (_typical(read_steps(job)[0]) for job in (slow, cured))
@@ -74,11 +74,11 @@ def _noticed(job: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return events, [one for one in events if one["kind"] == "alarm" and one["cause"] in ("data wait", "data work")]
 
 
-def _tell(event: Mapping[str, object]) -> None:
+def _tell(event: Mapping[str, Any]) -> None:
     if event["kind"] == "capture":
         _say(f"captured into {event['folder']}")
     elif event["kind"] == "finding":
-        _say(f"the capture says: {event['text']}")
+        _say(f"the capture says: {event['message']['text']}")
 
 
 def _train(python: str, folder: Path, *options: str, watch: str = "--preset=robust") -> Path:

@@ -11,8 +11,12 @@ from tests.cli.conftest import Hermes
 from tests.precision.test_compare import network
 from tests.shared_jobs import Jobs
 
-from hermes.jobs.view import JobView, RankView, draw
-from hermes.report.chinese import labelled
+from hermes.jobs.detect.alarm import Alarm, AlarmKind
+from hermes.jobs.detect.causes import Cause, Spent
+from hermes.jobs.detect.findings import of_alarm
+from hermes.jobs.messages import JobState
+from hermes.jobs.view import JobView, RankView
+from hermes.report.running_jobs import draw
 from hermes_testing import Fault, Job
 
 ENGLISH = r"(?<![\w./:=(\-])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']+){3,}"
@@ -56,13 +60,19 @@ def test_a_running_job_is_shown_in_chinese() -> None:
 
     rank = RankView(
         rank=0, step=510, walls_ns=(10**7,) * 9, baseline_ns=10**7, samples_per_s=6400.0, tokens_per_s=None, mfu=None,
-        split=(("waiting for data", 8e6),), memory_bytes=None,
+        split=((Spent.DATA_WAIT, 8e6),), memory_bytes=None,
     )  # fmt: skip
-    slow = "rank 0 is slower since step 500: 10.00 -> 20.00 ms a step (+100%); 92% of it is waiting for data (data)"
+    alarm = Alarm(
+        rank=0, kind=AlarmKind.SHIFT, step=520, since=500, before_ns=10**7, after_ns=2 * 10**7, score=9.0
+    )  # fmt: skip
+    slow = of_alarm(alarm, Cause(name=Spent.DATA_WAIT, rank=0, cost_ns=9_200_000, share=0.92), (0,)).message
     console = Console(width=130, record=True)
-    console.print(draw([JobView(id="one", ranks=(rank,), said=(slow,), state="watching")], labelled))
+    console.print(draw([JobView(id="one", ranks=(rank,), said=(slow,), state=JobState.WATCHING)], "zh"))
     said = console.export_text()
-    assert "卡 0 自第 500 步起变慢：每步 10.00 -> 20.00 ms（+100%）；其中 92% 为等待数据（data）" in said
+    assert (
+        "卡 0：自第 500 步起出现持续变慢，第 520 步察觉：每步 10.0 ms → 20.0 ms（+100%）；其中 92% 为等待输入数据"
+        in said
+    )
     assert "监视中" in said
     assert english(said) == []
 

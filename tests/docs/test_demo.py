@@ -97,7 +97,7 @@ def test_the_live_demo_notices_captures_explains_cures_and_measures(
     assert re.search(r"noticed at step \d+: data wait", said)
     assert "captured into" in said
     assert "the capture says: " in said
-    assert "cure: more or persistent workers" in said
+    assert "cure: Use more or persistent workers" in said
     predicted, measured = (float(found) for found in re.findall(r"gain: +(?:at most )?([\d.]+) ms a step", said))
     # 16 samples of 1.5 ms are slept for; six workers leave a sixth of it.
     assert 15 < measured < 1.2 * predicted

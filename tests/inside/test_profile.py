@@ -282,7 +282,7 @@ def captured(step):
     assert next(event for event in events if event["kind"] == "capture")["states"] == {"0": "finished"}
     finding = next(event for event in events if event["kind"] == "finding")
     assert Path(finding["report"]).is_file()
-    assert f"finding: {finding['text']}" in err
+    assert f"Finding: {finding['message']['text']}" in err
     assert f"run directory: {job.folder}" in err
     until(lambda: not list(place.memory.iterdir()), PATIENCE_S)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hermes.base.message import Text
+from hermes.base.say import say
 from hermes.inside.wire import process
 from hermes.inside.wire.control import Control
 from hermes.inside.wire.record import FIELDS, NULL, pack
@@ -26,7 +28,12 @@ class LiveJob:
     environment: dict[str, str]
     ring: RingWriter
     control: Control
-    said: list[str] = field(default_factory=list)
+    said: list[Text] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """What was said, in English."""
+        return [say(one) for one in self.said]
 
     def steps(self, walls_ms: Iterable[float], **columns: int) -> None:
         """The rank ends a step of each of these lengths; all have these values."""

@@ -120,7 +120,7 @@ def test_the_command_writes_the_file_for_the_ranks_and_steps_asked(
     [
         (["--start-step", "9"], "--start-step is for jobs started without Hermes"),
         (["--replace"], "--replace need --dynamic-config"),
-        (["--every", "9"], "--every --kineto-daemon"),
+        (["--every", "9"], "--every need --kineto-daemon"),
         (["--dynamic-config", ".", "train-1-2"], "JOB does not go with --dynamic-config"),
         (["--dynamic-config", ".", "--every", "9"], "--every does not go with --dynamic-config"),
         (["--dynamic-config", ".", "--kineto-daemon"], "--kineto-daemon does not go with --dynamic-config"),

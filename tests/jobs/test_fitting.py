@@ -8,6 +8,7 @@ import pytest
 from tests.jobs.live_job import LiveJob, record
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.inside.wire.recovery import open_ring
 from hermes.jobs.fitting import check
 
@@ -24,9 +25,11 @@ def test_options_of_npus_are_refused_for_a_job_without_one(live_job: LiveJob) ->
     ring.add(record(1, step=1, end_ns=time.time_ns(), wall_ns=1))
     with pytest.raises(InputError, match="--mstx need an NPU, and the job has loaded torch"):
         check(live_job.job, {"mstx": "yes"})
-    assert check(live_job.job, {}) == ""
+    assert check(live_job.job, {}) is None
 
 
 def test_a_job_that_stands_still_is_said_before_its_capture_is_waited_for(live_job: LiveJob) -> None:
     live_job.ring.add(record(1, step=1, wall_ns=5, end_ns=time.time_ns() - 30 * 10**9))
-    assert check(live_job.job, {}).startswith("no step has ended for 30 s: the capture begins when")
+    said = check(live_job.job, {})
+    assert said is not None
+    assert say(said).startswith("No step has ended for 30.")

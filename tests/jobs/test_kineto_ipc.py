@@ -13,8 +13,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes.inside.wire.errors import LiveError
-from hermes.jobs.kineto_daemon.ipc import LONGEST_FOLDER, NAME, Endpoint, Question, Registration, decode, encode
+from hermes.base.message import Message
+from hermes.jobs.kineto_daemon import kineto_messages as messages
+from hermes.jobs.kineto_daemon.ipc import (
+    LONGEST_FOLDER,
+    NAME,
+    Endpoint,
+    Question,
+    Registration,
+    SocketError,
+    decode,
+    encode,
+)
 
 CLIENT = "dynoconfigclient01234567-89ab-4cde-8f01-23456789abcd"
 SAME_SOCKET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -39,22 +49,23 @@ def test_messages_are_the_bytes_that_torch_sends() -> None:
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
-        (b"", "0 bytes"),
-        (REGISTERED[:39], "39 bytes"),
-        (REGISTERED[:-1], "claims 16 bytes and has 15"),
-        (REGISTERED + b"\0", "claims 16 bytes and has 17"),
-        (ASKED[:40] + ASKED[40:].replace(b"\x02\0\0\0", b"\x03\0\0\0", 1), "kind b'req'"),
-        (ASKED[:44] + struct.pack("=i", -1) + ASKED[48:], "kind b'req'"),
-        (ASKED[:44] + struct.pack("=i", 0) + ASKED[48:], "kind b'req'"),
-        (struct.pack("=Q32s", 0, b"req"), "kind b'req' with 0"),
-        (struct.pack("=Q32s", 2**64 - 1, b"ctxt"), "claims 18446744073709551615"),
-        (struct.pack("=Q32s", 0, b"data"), "kind b'data'"),
-        (struct.pack("=Q32s4s", 4, b"\xff" * 32, b"abcd"), "kind b"),
+        (b"", messages.short(size=0)),
+        (REGISTERED[:39], messages.short(size=39)),
+        (REGISTERED[:-1], messages.other_size(claimed=16, size=15)),
+        (REGISTERED + b"\0", messages.other_size(claimed=16, size=17)),
+        (ASKED[:40] + ASKED[40:].replace(b"\x02\0\0\0", b"\x03\0\0\0", 1), messages.unknown(kind="req", size=24)),
+        (ASKED[:44] + struct.pack("=i", -1) + ASKED[48:], messages.unknown(kind="req", size=24)),
+        (ASKED[:44] + struct.pack("=i", 0) + ASKED[48:], messages.unknown(kind="req", size=24)),
+        (struct.pack("=Q32s", 0, b"req"), messages.unknown(kind="req", size=0)),
+        (struct.pack("=Q32s", 2**64 - 1, b"ctxt"), messages.other_size(claimed=2**64 - 1, size=0)),
+        (struct.pack("=Q32s", 0, b"data"), messages.unknown(kind="data", size=0)),
+        (struct.pack("=Q32s4s", 4, b"\xff" * 32, b"abcd"), messages.unknown(kind="\ufffd" * 32, size=4)),
     ],
 )
-def test_what_is_no_message_is_refused(raw: bytes, why: str) -> None:
-    with pytest.raises(LiveError, match=why):
+def test_what_is_no_message_is_refused(raw: bytes, why: Message) -> None:
+    with pytest.raises(SocketError) as refused:
         decode(raw)
+    assert refused.value.what == why
 
 
 @given(st.binary(max_size=200))
@@ -62,7 +73,7 @@ def test_random_bytes_are_understood_or_refused(raw: bytes) -> None:
     for text in (raw, struct.pack("=Q32s", len(raw), b"req") + raw, struct.pack("=Q32s", len(raw), b"ctxt") + raw):
         try:
             message = decode(text)
-        except LiveError:
+        except SocketError:
             continue
         assert isinstance(message, Registration | Question)
 
@@ -129,7 +140,7 @@ def test_junk_is_ignored_and_told_once(endpoint: Endpoint, client: Client) -> No
     for raw in [b"junk"] * 5 + [bytes(5000)]:
         client.send(raw)
         assert endpoint.receive(10) is None
-    assert endpoint.ignored == ["a datagram of 4 bytes", "a datagram of more than 4096 bytes"]
+    assert endpoint.ignored == [messages.short(size=4), messages.long(most=4096)]
     for number in range(30):
         client.send(bytes(number))
         endpoint.receive(10)
@@ -156,7 +167,7 @@ def test_a_socket_of_another_name_gets_no_answer(endpoint: Endpoint, folder: Pat
     other.send(ASKED)
     assert endpoint.receive(10) is None
     other.socket.close()
-    assert endpoint.ignored == ["a datagram from a socket that is not libkineto's"]
+    assert endpoint.ignored == [messages.OTHER_SOCKET]
 
 
 def test_an_answer_goes_into_the_daemons_folder_whatever_the_sender_is_called(
@@ -205,7 +216,7 @@ def test_a_process_of_another_user_is_not_heard(endpoint: Endpoint, client: Clie
         os._exit(0)
     os.waitpid(child, 0)
     assert endpoint.receive(10) is None
-    assert endpoint.ignored == ["a datagram of user 65534"]
+    assert endpoint.ignored == [messages.other_user(user="65534")]
 
 
 def test_the_socket_is_its_users_alone_and_goes_with_the_daemon(folder: Path) -> None:
@@ -219,7 +230,7 @@ def test_the_socket_is_its_users_alone_and_goes_with_the_daemon(folder: Path) ->
 def test_a_second_daemon_is_refused_and_leaves_the_first_alone(
     endpoint: Endpoint, client: Client, folder: Path
 ) -> None:
-    with pytest.raises(LiveError, match="another daemon has the folder"):
+    with pytest.raises(SocketError, match="another daemon has the folder"):
         Endpoint(folder)
     client.send(ASKED)
     assert endpoint.receive(10) is not None
@@ -228,7 +239,7 @@ def test_a_second_daemon_is_refused_and_leaves_the_first_alone(
 def test_a_daemon_that_is_none_of_ours_keeps_its_socket(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as theirs:
         theirs.bind(str(folder / NAME))
-        with pytest.raises(LiveError, match="another daemon has the socket"):
+        with pytest.raises(SocketError, match="another daemon has the socket"):
             Endpoint(folder)
         assert (folder / NAME).is_socket()
 
@@ -245,9 +256,9 @@ def test_what_killed_processes_left_is_removed_and_what_lives_stays(folder: Path
 def test_the_abstract_name_is_had_once() -> None:
     try:
         made = Endpoint()
-    except LiveError as held:
+    except SocketError as held:
         pytest.skip(str(held))
-    with pytest.raises(LiveError, match="another daemon has the socket 'dynolog'"):
+    with pytest.raises(SocketError, match="another daemon has the socket 'dynolog'"):
         Endpoint()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
         client.bind(f"\0{CLIENT}\0")
@@ -262,15 +273,15 @@ def test_the_abstract_name_is_had_once() -> None:
 
 
 def test_a_folder_that_others_may_write_or_that_is_too_long_is_refused(folder: Path) -> None:
-    with pytest.raises(LiveError, match="cannot be looked at"):
+    with pytest.raises(SocketError, match="cannot be looked at"):
         Endpoint(folder / "absent")
     (folder / "file").touch()
-    with pytest.raises(LiveError, match="is no folder"):
+    with pytest.raises(SocketError, match="is no folder"):
         Endpoint(folder / "file")
     long = folder / ("x" * (LONGEST_FOLDER - len(str(folder))))
     long.mkdir(mode=0o700)
-    with pytest.raises(LiveError, match=f"more than the {LONGEST_FOLDER} bytes"):
+    with pytest.raises(SocketError, match="longer than the 54 B that libkineto has room for"):
         Endpoint(long)
     folder.chmod(0o777)
-    with pytest.raises(LiveError, match="written by other users"):
+    with pytest.raises(SocketError, match="written by other users"):
         Endpoint(folder)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import InputError, QueryError
+from hermes.base.say import say
 from hermes.inside.wire.process import me
 from hermes.jobs.kineto_daemon.processes import KNOWN, Facts, above, facts, of_job, of_ranks, refusal, trainings
 
@@ -65,16 +66,19 @@ def test_this_process_is_known_and_one_that_is_gone_is_not(tmp_path: Path) -> No
 def test_a_torch_without_a_version_is_refused(tmp_path: Path, text: str) -> None:
     found = facts(10, with_torch(tmp_path, text))
     assert found is not None
-    assert "has loaded no torch whose version can be read" in refusal(found)
+    why = refusal(found)
+    assert why is not None
+    assert why.identifier == "jobs.kineto.torch_unknown"
 
 
 def test_only_versions_that_were_seen_to_work_are_asked() -> None:
-    assert refusal(PLAIN) == ""
+    assert refusal(PLAIN) is None
     for version in ("2.9.1", "1.13.0", "2.130.0", "3.0.0a0+git1"):
         why = refusal(replace(PLAIN, torch=version))
-        assert f"has torch {version}, whose daemon protocol is not known to work" in why
+        assert why is not None
+        assert (why.identifier, why["torch"]) == ("jobs.kineto.torch_other", version)
     for major, minor in KNOWN:
-        assert refusal(replace(PLAIN, torch=f"{major}.{minor}.1+cu130")) == ""
+        assert refusal(replace(PLAIN, torch=f"{major}.{minor}.1+cu130")) is None
 
 
 def test_launchers_and_workers_are_no_ranks() -> None:
@@ -95,9 +99,9 @@ def test_a_job_is_the_only_one_or_is_named() -> None:
     assert of_job([*ranks, other], "tune", over) == [other]
     assert of_job([*ranks, other], "5", over) == ranks
     assert of_job([*ranks, other], "30", over) == [other]
-    with pytest.raises(QueryError, match="is not one job") as both:
+    with pytest.raises(QueryError, match="that is not one job") as both:
         of_job([*ranks, other], "", over)
-    assert both.value.hint == "name one by its number: 5: python train.py; 30: python tune.py"
+    assert say(both.value.hint) == "name one by its number: 5: python train.py and 30: python tune.py"
     with pytest.raises(QueryError, match="no process that asks is called 'x'"):
         of_job(ranks, "x", over)
 

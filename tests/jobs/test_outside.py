@@ -17,28 +17,33 @@ from tests.jobs.live_job import LiveJob
 from tests.patience import PATIENCE_S, until
 
 from hermes.base.errors import InputError
+from hermes.base.message import Text
+from hermes.base.say import say
 from hermes.inside.wire import process
 from hermes.inside.wire.recovery import remove_memory
 from hermes.inside.wire.rundir import JOB_FILE, enter
 from hermes.jobs import metrics
 from hermes.jobs.current import Current
+from hermes.jobs.detect.causes import Spent
+from hermes.jobs.messages import JobState, no_progress
 from hermes.jobs.overview import Overview, bandwidth_of
 from hermes.jobs.prune import Keep, prune
 from hermes.jobs.view import JobView, RankView, bandwidth_lines
 from hermes.jobs.webhook import Webhook
 
 DAY_NS = 86_400 * 10**9
+NO_STEP = no_progress(waited=20 * 10**9, last=7)
 
 
 def view(name: str = "train-1-2") -> JobView:
     rank = RankView(
         rank=0, step=7, walls_ns=(10_000_000,) * 3, baseline_ns=9_000_000, samples_per_s=640.0, tokens_per_s=None,
-        mfu=None, split=(("data wait", 2e6),), memory_bytes=5, bandwidth=bandwidth_of({"collectives": [
+        mfu=None, split=((Spent.DATA_WAIT, 2e6),), memory_bytes=5, bandwidth=bandwidth_of({"collectives": [
             {"kind": "all_reduce", "group": "0", "calls": 4, "bytes": 8_000_000, "ns": 4_000_000},
             {"kind": "junk", "group": "0", "calls": -1, "bytes": 1, "ns": 1}, 7]}),
     )  # fmt: skip
     return JobView(
-        id=name, ranks=(rank,), said=("a line",), state="no progress", stalled="no step", alarms=2, slow=True
+        id=name, ranks=(rank,), said=("a line",), state=JobState.NO_PROGRESS, stalled=NO_STEP, alarms=2, slow=True
     )
 
 
@@ -150,13 +155,13 @@ def test_alarms_of_a_job_reach_the_webhook_and_other_events_do_not(server: Serve
 @pytest.mark.parametrize("answer", [302, 500])
 def test_a_webhook_that_refuses_is_said_once_and_not_followed(server: Server, answer: int) -> None:
     server.answer = answer
-    said: list[str] = []
+    said: list[Text] = []
     hook = Webhook(f"http://localhost:{server.server_port}", plain=False, say=said.append)
     for _ in range(3):
         hook.put("train", {"kind": "alarm"})
     hook.close()
     assert (hook.sent, hook.dropped) == (0, 3)
-    assert said == [f"the webhook did not take an event (OSError: it answered {answer})"]
+    assert list(map(say, said)) == [f"the webhook did not take an event (OSError: HTTP {answer})"]
 
 
 def test_a_webhook_that_answers_nothing_keeps_nobody_waiting() -> None:
@@ -251,4 +256,4 @@ def test_jobs_that_ended_are_read_once_and_new_ones_are_seen(tmp_path: Path, mon
 
 
 def test_bandwidth_is_a_line_a_kind() -> None:
-    assert bandwidth_lines(view()) == ["all_reduce, group 0: 2.00 GB/s, 2.00 MB a call"]
+    assert list(map(say, bandwidth_lines(view()))) == ["all_reduce, group 0: 2 GB/s, 2.00 MB a call"]

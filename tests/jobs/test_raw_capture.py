@@ -12,8 +12,11 @@ from tests.jobs.live_job import LiveJob
 from tests.patience import PATIENCE_S, until
 from tests.profiles.read.ascend_raw.standin import tools
 
+from hermes.base.message import Message
+from hermes.base.say import say
 from hermes.inside.wire.control import Slot
 from hermes.inside.wire.process import me
+from hermes.jobs import messages
 from hermes.jobs.watch import Watcher
 from hermes_testing import Fault, Job, generate
 
@@ -56,10 +59,10 @@ class Capturing:
         self.live.control.say(0, Slot(rank=0, pid=pid, started=started, epoch=epoch, state="finished", text=""))
         self.watcher.look(time.time_ns())
 
-    def finding(self) -> str:
+    def finding(self) -> Message:
         """What the watcher said of it in the end."""
 
-        def look() -> list[str]:
+        def look() -> list[Message]:
             self.watcher.look(time.time_ns())
             return self.watcher.findings
 
@@ -75,16 +78,17 @@ def capturing(
 
 def test_the_finding_appears_where_the_job_is_watched(capturing: Capturing) -> None:
     capturing.until_captured()
-    assert capturing.finding().startswith("CMP003 ")
-    assert any(line.startswith("finding: CMP003 ") for line in capturing.live.said)
+    assert capturing.finding()["code"] == "CMP003"
+    assert any(line.startswith("Finding: CMP003 ") for line in capturing.live.lines)
     capturing.watcher.close(patience_s=0)
 
 
 @pytest.mark.parametrize("capturing", ["fails", "killed"], indirect=True)
 def test_a_failing_tool_is_a_sentence_with_what_to_run(capturing: Capturing) -> None:
     capturing.until_captured()
-    said = capturing.finding()
-    assert "Without the device: " in said
+    found = capturing.finding()
+    assert found.identifier == "jobs.without_device"
+    said = say(found)
     assert "analyse(" in said
     capturing.watcher.close(patience_s=0)
 
@@ -94,7 +98,7 @@ def test_a_slow_tool_ends_with_the_watch_and_says_so(capturing: Capturing, tmp_p
     capturing.until_captured()
     until(lambda: [1] if _runs(tmp_path) else [], PATIENCE_S)
     capturing.watcher.close(patience_s=0)
-    assert "stopped before its end" in capturing.live.said[-1]
+    assert capturing.live.said[-1] == messages.finding(found=messages.ANALYSIS_STOPPED)
     until(lambda: [] if _runs(tmp_path) else [1], PATIENCE_S)
 
 

@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 from tests.jobs.live_job import LiveJob, record
 
+from hermes.base.say import say
 from hermes.inside.wire import process
 from hermes.inside.wire.recovery import open_ring
 from hermes.inside.wire.ring import RingWriter
 from hermes.jobs.overview import Overview
 from hermes.jobs.stuck import Place, Progress, Stall, place_of, stacks, stall
 from hermes.jobs.watch import Watcher
+from hermes.model.leaf import Risk
 
 NOW = 10**18
 SECOND = 10**9
@@ -93,8 +95,8 @@ def test_the_rank_that_did_not_enter_the_collective_is_named(live_job: LiveJob, 
     assert found is not None
     assert found.places[0].collective == "all_reduce"
     assert found.absent == (1,)
-    assert "rank 1 did not enter all_reduce: look there first" in found.text()
-    assert "(load)" in found.text()
+    assert say(found.remedy) == "rank 1 did not enter all_reduce. Look there first."
+    assert "(load)" in say(found.message)
 
 
 def test_a_process_without_the_handler_is_sent_no_signal(live_job: LiveJob) -> None:
@@ -127,12 +129,11 @@ def test_a_rank_that_ends_no_step_is_a_state_and_one_line_and_so_is_its_end(live
     watcher.look(NOW + 20 * SECOND)
     watcher.look(NOW + 25 * SECOND)
     assert watcher.state == "no progress"
-    (line,) = live_job.said
-    assert line.startswith("no step has ended for 20 s, the last was 30; ")
+    assert live_job.lines == ["No step has ended for 20.0 s; the last was step 30"]
     live_job.steps([6.0])
     watcher.look(NOW + 26 * SECOND)
     assert watcher.state == "watching"
-    assert live_job.said[1:] == ["steps end again, after 25 s without one"]
+    assert live_job.lines[1:] == ["Steps end again, after 25.0 s without one"]
     events = [json.loads(line) for line in (live_job.job.folder / "events.jsonl").read_text().splitlines()]
     assert [event["kind"] for event in events] == ["no progress", "progress"]
     watcher.close(patience_s=0)
@@ -185,7 +186,8 @@ def test_the_overview_shows_a_job_that_makes_no_progress(live_job: LiveJob) -> N
     (view,) = seen.look()
     assert view.state == "no progress"
     assert view.stalled is not None
-    assert view.stalled.startswith("no step has ended for 3")
+    assert view.stalled.identifier == "jobs.no_progress"
+    assert 30 * SECOND <= view.stalled["waited"] < 40 * SECOND
     seen.close()
 
 
@@ -214,7 +216,10 @@ def test_stacks_are_read(text: str, place: Place | None) -> None:
 
 def test_a_rank_that_ended_is_what_the_others_wait_for() -> None:
     found = Stall(seconds=20, step=9, ranks=(0, 1), gone=(1,), behind=(1,), places={})
-    assert "rank 1 ended; the others wait for it for ever" in found.text()
+    assert say(found.message) == "No step has ended for 20.0 s; the last was step 9; rank 1 ended"
+    finding = found.finding()
+    assert (finding.about, finding.blames) == (Risk.STALL, ("rank 1",))
+    assert [say(one.title).partition(".")[0] for one in finding.actions] == ["The others wait for rank 1 for ever"]
 
 
 def test_of_short_steps_the_latest_may_not_be_written_and_their_rank_is_not_behind(live_job: LiveJob) -> None:

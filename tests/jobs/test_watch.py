@@ -17,6 +17,8 @@ from rich.console import Console
 from tests.jobs.live_job import LiveJob, record
 
 from hermes.base.errors import InputError
+from hermes.base.message import Message
+from hermes.base.say import say, told
 from hermes.inside.profile.captures import Captures
 from hermes.inside.wire.control import Slot
 from hermes.inside.wire.process import me
@@ -26,12 +28,15 @@ from hermes.jobs import change_alarm_thresholds as thresholds
 from hermes.jobs.aside import summary
 from hermes.jobs.captures import Asked, Wish, answers, ask, automatic, cancel, taken
 from hermes.jobs.change_alarm_thresholds import FILE, Thresholds
+from hermes.jobs.messages import JobState
 from hermes.jobs.overview import Overview
-from hermes.jobs.view import draw
 from hermes.jobs.watch import Watcher
+from hermes.model.leaf import Leaf
+from hermes.report.running_jobs import draw
 
 # Mean 10 ms, population deviation 0.1 ms: five deviations are 10.5 ms.
 ARMED = [12.0] * 20 + [9.9, 10.1] * 10
+SLOWER = "rank 0: steps far slower than all others since step 41, noticed at step 44: 10.0 ms → 11.0 ms a step (+10%)"
 NOW = 10**18
 WISH = Wish(steps=2, level="light", options={})
 
@@ -58,7 +63,7 @@ def test_a_slow_rank_is_said_and_noted_once(live_job: LiveJob, watching: Watcher
     assert (live_job.said, watching.alarms) == ([], [])
     live_job.steps([11.0] * 4)
     watching.look(NOW)
-    assert live_job.said == ["rank 0 is slower since step 41: 10.00 -> 11.00 ms a step (+10%)"]
+    assert live_job.lines == [SLOWER]
     (noted,) = events(live_job)
     assert (noted["kind"], noted["since"], noted["step"], noted["after_ns"]) == ("alarm", 41, 44, 11_000_000)
     watching.look(NOW)
@@ -92,7 +97,7 @@ def test_an_alarm_asks_for_a_capture_and_the_answer_is_followed(live_job: LiveJo
     answer = Slot(rank=0, pid=pid, started=started, epoch=epoch, state="refused", text="no room")
     live_job.control.say(0, answer)
     acting.look(time.time_ns())
-    assert live_job.said[-1] == "the capture is not whole: rank 0 refused: no room"
+    assert live_job.lines[-1] == "The capture is not whole: rank 0 refused: no room"
     assert [event["kind"] for event in events(live_job)] == ["alarm", "capture"]
     # It cost nothing, and counts neither here nor for a later watcher.
     assert automatic(live_job.job) == []
@@ -126,7 +131,7 @@ def test_one_that_only_looks_on_says_what_it_sees_and_leaves_acting_to_others(li
     )  # fmt: skip
     live_job.steps([*ARMED, *[11.0] * 4])
     looker.look(NOW)
-    assert live_job.said == ["rank 0 is slower since step 41: 10.00 -> 11.00 ms a step (+10%)"]
+    assert live_job.lines == [SLOWER]
     assert not (live_job.job.folder / "events.jsonl").exists()
     assert live_job.control.request() is None
     later = watcher(live_job)
@@ -138,13 +143,13 @@ def test_one_that_only_looks_on_says_what_it_sees_and_leaves_acting_to_others(li
 def test_thresholds_change_while_the_job_runs(live_job: LiveJob, watching: Watcher) -> None:
     live_job.steps([*ARMED, *[11.0] * 3])
     watching.look(NOW)
-    assert thresholds.write(live_job.job, Thresholds(k=20.0)).text() == "k 20"
+    assert say(thresholds.write(live_job.job, Thresholds(k=20.0)).message()) == "k 20"
     watching.look(NOW)
-    assert live_job.said == ["thresholds of ksigma: k 20"]
+    assert live_job.lines == ["Thresholds of ksigma: k 20"]
     live_job.steps([11.0] * 50)
     watching.look(NOW)
     assert watching.alarms == []
-    assert thresholds.write(live_job.job, Thresholds(k=5.0, consecutive=2)).text() == "k 5, consecutive 2"
+    assert say(thresholds.write(live_job.job, Thresholds(k=5.0, consecutive=2)).message()) == "k 5 and consecutive 2"
     live_job.steps([11.0])
     # The steps before the change are no part of the row that begins with it.
     watching.look(NOW)
@@ -168,7 +173,7 @@ def test_the_default_preset_says_that_it_has_no_such_thresholds(live_job: LiveJo
     thresholds.write(live_job.job, Thresholds(k=3.0))
     robust = watcher(live_job, preset="robust")
     robust.look(NOW)
-    assert live_job.said == ["thresholds of ksigma: k 3, which the preset robust does not use"]
+    assert live_job.lines == ["Thresholds of ksigma: k 3. The preset robust does not use them"]
     robust.close(patience_s=0)
 
 
@@ -179,7 +184,8 @@ def test_a_damaged_file_changes_nothing(live_job: LiveJob, watching: Watcher, te
     (live_job.job.folder / FILE).write_text(text)
     watching.look(NOW)
     (line,) = live_job.said
-    assert line.startswith("the thresholds stay as they are: ")
+    assert isinstance(line, Message)
+    assert line.identifier == "jobs.thresholds_kept"
     live_job.steps([*ARMED, *[11.0] * 4])
     watching.look(NOW)
     assert len(watching.alarms) == 1
@@ -233,12 +239,20 @@ def test_the_overview_leaves_out_jobs_of_other_names(live_job: LiveJob) -> None:
 
 def test_a_report_is_summed_up_in_a_line(live_job: LiveJob) -> None:
     report = live_job.job.folder / "report.json"
-    assert summary(report) == "the report cannot be read (FileNotFoundError)"
-    report.write_text(json.dumps({"findings": [{"code": "X1", "title": "Slow.", "actions": [{"title": "Do it."}]}]}))
-    assert summary(report) == "X1 Slow. To do: Do it."
-    part = {"component": "compute", "reason": None, "share": 0.75, "ms": 3}
-    report.write_text(json.dumps({"findings": [], "critical_path": [part]}))
-    assert summary(report) == "no rule fired; the step is compute 75%"
+    assert say(summary(report)) == "the report cannot be read (FileNotFoundError)"
+    found = {"code": "X1", "message": {"text": "Slow."}, "actions": [{"title": told(Leaf.WAIT.message)}]}
+    whole = {"findings": [found], "diagnostics": [], "verdict": {"message": {"text": "All is compute."}}}
+    report.write_text(json.dumps(whole))
+    assert say(summary(report)) == "X1 Slow. To do: waiting for another rank"
+    assert say(summary(report), "zh") == "X1 Slow. 怎么做：等待其他卡"
+    note = {
+        "level": "degraded",
+        "message": {"text": "No tool."},
+        "lost": {"id": "read.lost.device"},
+        "hint": {"text": ""},
+    }
+    report.write_text(json.dumps(whole | {"findings": [], "diagnostics": [note]}))
+    assert say(summary(report)) == "No rule fired. All is compute. Without the device: No tool."
 
 
 def _die_at(fatal: int, live: LiveJob) -> int:
@@ -324,10 +338,10 @@ def test_captures_are_counted_over_all_watchers_of_a_job(live_job: LiveJob) -> N
     acting = watcher(live_job, capture=True)
     live_job.steps([*ARMED, *[11.0] * 4])
     acting.look(time.time_ns())
-    assert live_job.said[-1] == "no capture: 3 automatic captures were made"
+    assert live_job.lines[-1] == "No capture: 3 automatic captures were made, and no more may be"
     live_job.steps([*ARMED[-1:] * 30, *[11.0] * 4])
     acting.look(time.time_ns())
-    assert "slower" in live_job.said[-1]
+    assert live_job.lines[-1].startswith("rank 0: steps far slower")
     assert live_job.control.request() is None
     acting.close(patience_s=0)
 
@@ -338,7 +352,7 @@ def test_a_capture_of_an_earlier_watcher_cools_down_this_one(live_job: LiveJob) 
     acting = watcher(live_job, capture=True)
     live_job.steps([*ARMED, *[11.0] * 4])
     acting.look(time.time_ns())
-    assert live_job.said[-1] == "no capture: the last automatic capture was 60 minutes ago"
+    assert live_job.lines[-1] == "No capture: the last automatic capture was 60 minutes ago"
     acting.close(patience_s=0)
 
 
@@ -353,7 +367,7 @@ def test_the_picture_has_the_score_and_the_state_of_the_known_algorithm(live_job
     console = Console(width=200, record=True, file=StringIO())
     console.print(draw((view,)))
     text = console.export_text()
-    assert f"{live_job.job.id}: watching" in text
+    assert f"{live_job.job.id}: {say(JobState.WATCHING.message)}" in text
     assert "│   3.0 │" in text
     (live_job.job.captures / "auto_profiling_dump_20200101-000000-000").mkdir(parents=True)
     assert seen.look()[0].state == "at risk"
@@ -361,7 +375,7 @@ def test_the_picture_has_the_score_and_the_state_of_the_known_algorithm(live_job
 
 
 def test_a_capture_is_asked_for_once_steps_are_known_and_its_folder_says_who_asked(live_job: LiveJob) -> None:
-    with pytest.raises(InputError, match="no step of any rank is known yet"):
+    with pytest.raises(InputError, match="no step is known yet"):
         ask(live_job.job, WISH, now_ns=NOW)
     live_job.steps(ARMED)
     by_hand = ask(live_job.job, WISH, now_ns=1_600_000_000_123_000_000)
@@ -387,5 +401,5 @@ def test_a_capture_that_all_ranks_had_passed_is_asked_for_again_farther_ahead(li
     asked, said = taken(live_job.job, WISH, asked=soon, tell=lambda slot: None, pause_s=0.01)
     assert starts == [26, 80]
     assert asked.request.start_step == 80
-    assert "begun before" not in said[0].text
+    assert said[0].state == "cancelled"
     assert [*live_job.job.captures.iterdir()] == [asked.folder]

@@ -6,7 +6,10 @@ import io
 
 from rich.console import Console
 
-from hermes.jobs.view import JobView, RankView, draw, sparkline
+from hermes.jobs.detect.causes import Spent
+from hermes.jobs.messages import JobState
+from hermes.jobs.view import JobView, RankView
+from hermes.report.running_jobs import draw, sparkline
 
 
 def picture(*jobs: JobView) -> str:
@@ -18,7 +21,8 @@ def picture(*jobs: JobView) -> str:
 def rank(**changes: object) -> RankView:
     known = {
         "rank": 3, "step": 4711, "walls_ns": (10_000_000,) * 40, "baseline_ns": 8_000_000, "samples_per_s": 3200.0,
-        "tokens_per_s": None, "mfu": 0.42, "split": (("data wait", 4e6), ("host compute", 5e6), ("blocked", 1e3)),
+        "tokens_per_s": None, "mfu": 0.42,
+        "split": ((Spent.DATA_WAIT, 4e6), (Spent.HOST_COMPUTE, 5e6), (Spent.BLOCKED, 1e3)),
         "memory_bytes": 2_500_000_000,
     }  # fmt: skip
     return RankView(**(known | changes))  # type: ignore[arg-type]
@@ -28,8 +32,8 @@ def test_a_rank_shows_what_is_known_of_it() -> None:
     text = picture(JobView(id="train-1-2", ranks=(rank(),), said=("rank 3 is slower",)))
     for part in ("train-1-2", "4711", "10.00", "8.00", "3,200", "42.0%", "2.50", "rank 3 is slower"):
         assert part in text
-    assert "host compute 50%, data wait 40%" in text
-    assert "blocked" not in text
+    assert "work on the host 50%, waiting for input 40%" in text
+    assert "lock" not in text
 
 
 def test_what_is_not_measured_is_a_dash() -> None:
@@ -60,7 +64,7 @@ def test_a_sparkline_keeps_single_slow_steps() -> None:
 def test_a_narrow_terminal_cuts_no_number() -> None:
     console = Console(width=80, file=io.StringIO(), record=True)
     shown = rank(rank=3, step=123_456, mfu=None, tokens_per_s=None, score=12.3)
-    console.print(draw((JobView(id="train-1-2", ranks=(shown,), said=(), state="watching"),)))
+    console.print(draw((JobView(id="train-1-2", ranks=(shown,), said=(), state=JobState.WATCHING),)))
     text = console.export_text()
     assert "…" not in text
     assert "123456" in text

@@ -114,7 +114,8 @@ def test_a_capture_that_was_asked_for_is_analysed(own: Any, training: Any, job: 
         shutil.copytree(job, asked["folder"], dirs_exist_ok=True)
         picture = page.until(lambda picture: any(one["kind"] == "finding" for one in first(picture)["events"]))
         (found,) = [one for one in first(picture)["events"] if one["kind"] == "finding"]
-        assert " To do: " in found["text"]
+        assert " To do: " in found["said"]["en"]
+        assert "怎么做：" in found["said"]["zh"]
         assert Path(found["report"]).is_file()
         # The page links to it; what it runs can ask this server nothing.
         name = Path(found["report"]).parent.name
@@ -159,10 +160,20 @@ def test_events_that_others_wrote_are_text_or_nothing(own: Any, training: Any) -
     with listening(own) as page:
         page.until(lambda picture: first(picture) and first(picture)["ranks"])
         (job,) = jobs(default_root(training.environment))
-        lines = [b"\xff\xfe", b"[1]", b"{", b'{"kind": {"a": 1}, "time_ns": "x", "text": "' + b"y" * 9_000 + b'"}']
+        long = {"id": "jobs.quoted", "arguments": {"text": {"name": "y" * 9_000}}}
+        noted: list[dict[str, object]] = [{"kind": {"a": 1}, "time_ns": "x", "message": long}]
+        for wrong in (
+            {"id": 1},
+            {"id": "a", "arguments": {"b": {"c": 1}}},
+            {"id": "jobs.quoted", "arguments": []},
+            "x",
+        ):
+            noted.append({"kind": "finding", "time_ns": 1, "message": wrong})
+        lines = [b"\xff\xfe", b"[1]", b"{", *(json.dumps(one).encode() for one in noted)]
         (job.folder / EVENTS).write_bytes(b"\n".join(lines))
         seen = first(page.until(lambda picture: first(picture)["events"]))["events"]
-        assert [(len(one["text"]), one["time_ns"]) for one in seen] == [(2_000, "")]
+        assert [one.get("said") for one in seen[:-1]] == [None] * 4
+        assert [(len(seen[-1]["said"]["en"]), seen[-1]["time_ns"])] == [(2_000, "")]
 
 
 @pytest.mark.parametrize("wish", [

@@ -443,7 +443,7 @@ ALARM = {
 }  # fmt: skip
 
 
-def live(visit: Any, served: Any, events: list[dict[str, str]], **more: Any) -> Any:
+def live(visit: Any, served: Any, events: list[dict[str, Any]], **more: Any) -> Any:
     """The page Live, told of one job."""
     job = {
         "job": "one", "running": True, "command": "train.py", "folder": "/jobs/one", "created_ns": "0", "ranks": [],
@@ -458,8 +458,9 @@ def live(visit: Any, served: Any, events: list[dict[str, str]], **more: Any) -> 
     return notice
 
 
-def finding(name: str, at: int) -> dict[str, str]:
-    return {"kind": "finding", "text": f"of {name}", "report": f"/j/reports/{name}/report.html", "time_ns": str(at)}
+def finding(name: str, at: int) -> dict[str, Any]:
+    said = {"en": f"of {name}", "zh": f"{name} 的"}
+    return {"kind": "finding", "said": said, "report": f"/j/reports/{name}/report.html", "time_ns": str(at)}
 
 
 TOLD = {"kind": "alarm", "rank": "3", "since": "500", "time_ns": "2000"}

@@ -36,6 +36,12 @@ class Piece(NamedTuple):
     foreign: bool = False
 
 
+def language_of(environment: Mapping[str, str]) -> str:
+    """That of the locale, where there are sentences in it; else English."""
+    chosen = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "")
+    return next((one for one in LANGUAGES if chosen.startswith(one)), "en")
+
+
 def say(text: Text, language: str = "en") -> str:
     """The sentence of a message; a text that is no message stays as it is."""
     return text if isinstance(text, str) else "".join(piece.text for piece in pieces(text, language))
@@ -213,10 +219,9 @@ def _steps(*, n: Count, which: Name) -> None:
     """Steps by their numbers."""
 
 
-def _count(value: int, language: str) -> str:
-    from babel.numbers import format_decimal
-
-    return format_decimal(value, locale=language)
+def _count(value: int, _language: str) -> str:
+    # Both languages group by three; Babel refuses numbers of many digits.
+    return f"{value:,}"
 
 
 def number(value: float, language: str = "en") -> str:

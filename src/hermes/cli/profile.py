@@ -11,12 +11,13 @@ import click
 
 from hermes.base.errors import InputError
 from hermes.base.foreign_text import shell_command
-from hermes.cli.options import numbers
+from hermes.cli.options import numbers, teller
 from hermes.cli.show import show_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hermes.base.message import Text
     from hermes.inside.wire.control import Slot
     from hermes.inside.wire.rundir import Job
     from hermes.jobs.api import captures
@@ -80,7 +81,7 @@ def run(
     JOB is its name or a part of it; not needed when only one job runs. `hermes watch` lists them. With --kineto-daemon
     it is the number of a process, or a part of its command.
     """
-    from hermes.jobs.api import captures, fitting
+    from hermes.jobs.api import capture_messages, captures, fitting, messages
 
     chosen = tuple(sorted(numbers("--ranks", ranks) or ()))
     options = {name: "yes" for name, asked in (("memory", memory), ("mstx", mstx)) if asked}
@@ -118,7 +119,7 @@ def run(
         return
     if cancel:
         captures.cancel(found)
-        show_line(f"{found.id}: cancelled")
+        _print(messages.of_job(job=found.id, said=messages.CaptureState.CANCELLED.message))
         return
     wish = captures.Wish(
         steps=steps,
@@ -129,24 +130,27 @@ def run(
         largest_bytes=largest * 1_000_000,
     )
     if waits := fitting.check(found, options):
-        show_line(waits, to=sys.stderr)
+        show_line(teller(None)(waits), to=sys.stderr)
     asked, said = captures.taken(found, wish, asked=_asked, tell=_tell)
     good = bool(said) and all(slot.state == "finished" for slot in said.values())
-    show_line(f"capture: {asked.folder}")
+    _print(capture_messages.capture_is(folder=str(asked.folder)))
     if good:
-        show_line(f"next:    {shell_command('hermes', 'analyze', str(asked.folder))}")
+        _print(capture_messages.next_is(command=shell_command("hermes", "analyze", str(asked.folder))))
     sys.exit(0 if good else 3)
 
 
 def _named(more: tuple[str, ...]) -> dict[str, str]:
     """Options as they are written, by name. Raises `InputError` for a name that is none."""
     from hermes.inside.wire.levels import NPU_OPTIONS
+    from hermes.jobs.api import capture_messages, choices
 
     found: dict[str, str] = {}
     for text in more:
         name, _, value = text.partition("=")
         if name not in NPU_OPTIONS or not value:
-            raise InputError(f"{text[:60]!r} is no option of a capture", where="--option", hint=", ".join(NPU_OPTIONS))
+            raise InputError(
+                capture_messages.no_option(option=text[:60]), where="--option", hint=choices(names=NPU_OPTIONS)
+            )
         found[name] = value
     return found
 
@@ -170,38 +174,50 @@ def _fit(given: Mapping[str, object]) -> None:
     mode = next((name for name in alone if name in named), "")
     wrong = named & (alone[mode] if mode else {"--start-step", "--replace", "--every"})
     if wrong:
-        what = f"does not go with {mode}" if mode else "is for jobs started without Hermes"
-        hint = (
-            "" if mode else "--start-step and --replace need --dynamic-config, --start-step and --every --kineto-daemon"
-        )
-        raise InputError(f"{min(wrong)} {what}", where="hermes profile", hint=hint)
+        from hermes.jobs.api import capture_messages
+
+        if mode:
+            raise InputError(capture_messages.options_apart(option=min(wrong), mode=mode), where="hermes profile")
+        what, hint = capture_messages.only_without_hermes(option=min(wrong)), capture_messages.WHICH_MODE
+        raise InputError(what, where="hermes profile", hint=hint)
 
 
 def _without_hermes(folder: Path, *, replace: bool, **asked: Any) -> None:
-    from hermes.jobs.api import Ask, write
+    from hermes.jobs.api import Ask, capture_messages, write
 
     ask = Ask(**asked)
-    show_line(f"written: {write(folder, ask, replace=replace)}")
-    show_line(f"torch_npu answers nothing: what it records appears below {ask.out}, if the job watches that folder")
+    _print(capture_messages.written(path=str(write(folder, ask, replace=replace))))
+    _print(capture_messages.look_below(folder=str(ask.out)))
 
 
 def _asked(asked: captures.Asked) -> None:
+    from hermes.jobs.api import capture_messages
+
     first = asked.request.start_step
-    show_line(f"{asked.job.id}: steps {first} to {first + asked.request.steps - 1}")
+    _print(capture_messages.asked(job=asked.job.id, steps=range(first, first + asked.request.steps)))
 
 
 def _tell(slot: Slot) -> None:
-    show_line(f"rank {slot.rank}: {slot.state}{', ' if slot.text else ''}{slot.text}")
+    from hermes.jobs.api import said_by
+
+    for answer in said_by([slot]):
+        _print(answer)
 
 
 def _status(job: Job) -> None:
     from hermes.inside.wire.control import Control
-    from hermes.jobs.api import progress
+    from hermes.jobs.api import capture_messages, messages, progress, quoted
 
     at = progress(job)
     control = Control.attach(job.segment, job=job.id)
-    show_line(f"{job.id}: {job.folder}")
+    _print(messages.of_job(job=job.id, said=quoted(text=str(job.folder))))
     for slot in control.slots():
-        step = f"step {at[slot.rank][0]}, {at[slot.rank][1] / 1e6:.1f} ms a step" if slot.rank in at else "no step yet"
-        life = step if slot.alive else "ended"
-        show_line(f"rank {slot.rank}: process {slot.pid}, {life}, last capture: {slot.state} {slot.text}".rstrip())
+        life = capture_messages.ENDED if not slot.alive else capture_messages.NO_STEP_OF_RANK
+        if slot.alive and slot.rank in at:
+            life = capture_messages.at_step(step=at[slot.rank][0], takes=at[slot.rank][1])
+        state = messages.CaptureState(slot.state).message
+        _print(capture_messages.rank_is(rank=slot.rank, pid=str(slot.pid), life=life, state=state, text=slot.text))
+
+
+def _print(text: Text) -> None:
+    show_line(teller(None)(text))

@@ -5,40 +5,45 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from hermes.base.foreign_text import shell_command
 from hermes.cli.show import show_line
 
 if TYPE_CHECKING:
+    from hermes.base.message import Text
     from hermes.jobs.api import Capture, Part
 
 
 def record(socket_dir: Path | None, job: str, **asked: Any) -> int:
     """Record steps of that job; the exit code: 0 when every rank has finished, else 3. Raises `HermesError`."""
     from hermes.jobs.api import daemon as kineto
+    from hermes.jobs.api import kineto_messages as messages
 
     endpoint = kineto.endpoint(socket_dir)
     try:
         daemon = kineto.Daemon(endpoint)
-        show_line(f"listening for jobs that ask, which they do each {kineto.POLL_S:.0f} seconds")
+        _print(messages.listening(n=round(kineto.POLL_S)))
         capture = kineto.begin(daemon, kineto.Ask(**asked), job, now_ns=time.time_ns())
         for part in capture.parts.values():
-            _print(f"rank {part.rank}: process {part.facts.pid}, torch {part.facts.torch}: {part.facts.command[:80]}")
+            facts = part.facts
+            _print(
+                messages.asks(rank=part.rank, pid=str(facts.pid), torch=facts.torch, command=facts.command[:80])
+            )  # fmt: skip
         try:
             _follow(capture)
             if (better := capture.better()) is not None:
-                _print("the ranks did not begin at the same step: asking once more")
+                _print(messages.AGAIN)
                 capture.remove()
                 capture = capture.again(better)
                 _follow(capture)
         except KeyboardInterrupt:
-            _print(f"what was handed out cannot be taken back: traces may still come, in {capture.folder}")
+            _print(messages.cannot_take_back(folder=str(capture.folder)))
             return 130
         return _end(capture)
     finally:
         for why in endpoint.ignored:
-            _print(f"ignored: {why}", file=sys.stderr)
+            _print(messages.ignored(why=why), to=sys.stderr)
         endpoint.close()
 
 
@@ -49,27 +54,30 @@ def _follow(capture: Capture) -> None:
 
 
 def _end(capture: Capture) -> int:
-    from hermes.jobs.api import aside
+    from hermes.jobs.api import aside, capture_messages, kineto_messages, messages
 
     capture.write_manifest()
     for doubt in capture.doubts():
-        _print(f"note: {doubt}")
+        _print(kineto_messages.doubt(what=doubt))
     states = [part.state for part in capture.parts.values()]
-    _print(f"capture: {capture.folder}")
+    _print(capture_messages.capture_is(folder=str(capture.folder)))
     if "finished" in states:
         out = Path(f"{capture.folder}-report")
         child = aside.analysis(capture.folder, out)
         child.wait()
-        _print(f"finding: {aside.outcome(child, out)}")
-        _print(f"report:  {out / 'report.html'}")
-        _print(f"next:    {shell_command('hermes', 'analyze', str(capture.folder))}")
+        _print(messages.finding(found=aside.outcome(child, out)))
+        _print(messages.report(path=str(out / "report.html")))
+        _print(capture_messages.next_is(command=shell_command("hermes", "analyze", str(capture.folder))))
     return 0 if states and all(state == "finished" for state in states) else 3
 
 
 def _tell(part: Part) -> None:
-    _print(f"rank {part.rank}: {part.state}{', ' if part.text else ''}{part.text}")
+    from hermes.jobs.api import daemon as kineto
+
+    _print(kineto.answer_of(part))
 
 
-def _print(text: str, **where: Any) -> None:
+def _print(text: Text, *, to: TextIO | None = None) -> None:
+    from hermes.cli.options import teller
 
-    show_line(text, **where)
+    show_line(teller(None)(text), to=to)

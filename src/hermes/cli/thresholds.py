@@ -6,6 +6,7 @@ import os
 
 import click
 
+from hermes.cli import options
 from hermes.cli.show import show_line
 
 
@@ -19,10 +20,11 @@ def run(job: str, ksigma: float | None, min_consec: int | None) -> None:
     JOB is its name or a part of it; not needed when only one job runs. Who watches the job takes them up at its next
     look: the count of spikes in a row begins anew, the baseline stays.
     """
-    from hermes.jobs.api import captures
+    from hermes.jobs.api import captures, messages
     from hermes.jobs.api import change_alarm_thresholds as thresholds
 
     found = captures.find_job(job, os.environ)
     wanted = thresholds.Thresholds(k=ksigma, consecutive=min_consec)
     asked = wanted != thresholds.Thresholds()
-    show_line(f"{found.id}: {(thresholds.write(found, wanted) if asked else thresholds.read(found)).text()}")
+    now = thresholds.write(found, wanted) if asked else thresholds.read(found)
+    show_line(options.teller(None)(messages.of_job(job=found.id, said=now.message())))

@@ -14,8 +14,9 @@ from hermes.cli import options
 from hermes.cli.show import show_data, show_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from hermes.base.message import Text
     from hermes.jobs.api import JobView, Overview
 
 _PERIOD_S = 0.5
@@ -53,19 +54,19 @@ def run(
     from hermes.jobs.api import Overview, Webhook
 
     peak = peak_tflops * 1e12 if peak_tflops else None
-    tell = options.teller(lang)
-    hook = Webhook(webhook, plain=webhook_plain, say=_print_error) if webhook else None
+    language = options.language(lang)
+    hook = Webhook(webhook, plain=webhook_plain, say=lambda text: _complain(text, language)) if webhook else None
     overview = Overview(
         os.environ, name=job, preset=preset, capture=True, acts=not (no_capture or once), peak_flops=peak,
-        say=(lambda text: _print(tell(text))) if log else _nothing, noted=hook.put if hook else None,
+        say=(lambda text: _print(text, language)) if log else _nothing, noted=hook.put if hook else None,
     )  # fmt: skip
     try:
         if once:
-            _shown(overview.look(), form, textfile, tell)
+            _shown(overview.look(), form, textfile, language)
         elif form == "text" and not log:
-            _live(overview, textfile, tell)
+            _live(overview, textfile, language)
         else:
-            _lines(overview, form, textfile)
+            _lines(overview, form, textfile, language)
     except KeyboardInterrupt:
         sys.exit(0)
     finally:
@@ -74,7 +75,7 @@ def run(
             hook.close()
 
 
-def _shown(jobs: Sequence[JobView], form: str, textfile: Path | None, tell: Callable[[str], str] = str) -> None:
+def _shown(jobs: Sequence[JobView], form: str, textfile: Path | None, language: str) -> None:
     """Print all jobs once, and write the file."""
     from hermes.jobs.api import metrics
 
@@ -87,12 +88,12 @@ def _shown(jobs: Sequence[JobView], form: str, textfile: Path | None, tell: Call
     else:
         from rich.console import Console
 
-        from hermes.jobs.api import draw
+        from hermes.report.running_jobs import draw
 
-        Console().print(draw(jobs, tell))
+        Console().print(draw(jobs, language))
 
 
-def _lines(overview: Overview, form: str, textfile: Path | None) -> None:
+def _lines(overview: Overview, form: str, textfile: Path | None, language: str) -> None:
     from hermes.jobs.api import metrics
 
     due = 0.0
@@ -101,37 +102,40 @@ def _lines(overview: Overview, form: str, textfile: Path | None) -> None:
         if time.monotonic() >= due:
             due = time.monotonic() + metrics.PERIOD_S
             if form != "text":
-                _shown(jobs, form, textfile)
+                _shown(jobs, form, textfile, language)
             elif textfile is not None:
                 metrics.write_textfile(textfile, jobs)
         time.sleep(_PERIOD_S)
 
 
-def _live(overview: Overview, textfile: Path | None, tell: Callable[[str], str]) -> None:
+def _live(overview: Overview, textfile: Path | None, language: str) -> None:
     from rich.live import Live
 
-    from hermes.jobs.api import draw, metrics
+    from hermes.jobs.api import metrics
+    from hermes.report.running_jobs import draw
 
     due = 0.0
-    with Live(draw((), tell), auto_refresh=False) as live:
+    with Live(draw((), language), auto_refresh=False) as live:
         while True:
             jobs = overview.look()
-            live.update(draw(jobs, tell), refresh=True)
+            live.update(draw(jobs, language), refresh=True)
             if textfile is not None and time.monotonic() >= due:
                 due = time.monotonic() + metrics.PERIOD_S
                 metrics.write_textfile(textfile, jobs)
             time.sleep(_PERIOD_S)
 
 
-def _print(text: str) -> None:
+def _print(text: Text, language: str) -> None:
+    from hermes.base.say import say
 
-    show_line(text)
-
-
-def _print_error(text: str) -> None:
-
-    show_line(f"hermes: {text}", to=sys.stderr)
+    show_line(say(text, language))
 
 
-def _nothing(_text: str) -> None:
+def _complain(text: Text, language: str) -> None:
+    from hermes.base.say import say
+
+    show_line(f"hermes: {say(text, language)}", to=sys.stderr)
+
+
+def _nothing(_text: Text) -> None:
     """The picture shows it."""

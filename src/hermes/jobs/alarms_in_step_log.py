@@ -13,6 +13,7 @@ from hermes.jobs.detect.alarm import Alarm, Detector
 from hermes.jobs.detect.causes import Cause, what_costs
 from hermes.jobs.detect.detect import detector_of
 from hermes.jobs.detect.job import replay
+from hermes.jobs.detect.messages import NO_STEPS_IN_LOG
 from hermes.jobs.detect.numerics import Wrong
 from hermes.jobs.detect.numerics import replay as replay_numbers
 from hermes.jobs.detect.read_step_logs import Steps, read_steps
@@ -32,6 +33,8 @@ class Explained:
 class Detection:
     """What a log says: its ranks, one alarm a cause, and the causes that cost time throughout."""
 
+    path: Path
+    preset: str
     ranks: tuple[Steps, ...]
     alarms: tuple[Explained, ...]
     causes: tuple[Cause, ...]
@@ -47,10 +50,12 @@ def detect_in(path: Path, *, preset: str, environment: Mapping[str, str]) -> Det
     path = find(path, environment)
     ranks = read_steps(path)
     if not any(len(steps) for steps in ranks):
-        raise InputError("the log holds no steps", where=str(path))
+        raise InputError(NO_STEPS_IN_LOG, where=str(path))
     alarms = explained(ranks, lambda rank: detector_of(preset, rank, environment))
     wrong = replay_numbers(path if path.is_dir() else path.parent, [steps.rank for steps in ranks])
-    return Detection(ranks=tuple(ranks), alarms=alarms, causes=what_costs(ranks), wrong=tuple(wrong))
+    return Detection(
+        path=path, preset=preset, ranks=tuple(ranks), alarms=alarms, causes=what_costs(ranks), wrong=tuple(wrong)
+    )  # fmt: skip
 
 
 def explained(ranks: Sequence[Steps], make: Callable[[int], Detector]) -> tuple[Explained, ...]:
@@ -70,9 +75,3 @@ def find(path: Path, environment: Mapping[str, str]) -> Path:
         return path
     folder = default_root(environment) / path
     return folder if (folder / JOB_FILE).exists() else path
-
-
-def ranks_text(ranks: Sequence[Steps]) -> str:
-    """How many steps of which ranks."""
-    count = sum(map(len, ranks))
-    return f"{count} steps of {len(ranks)} rank{'s' if len(ranks) != 1 else ''}"

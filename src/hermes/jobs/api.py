@@ -8,14 +8,16 @@ from hermes.base.lazy import names_of
 
 if TYPE_CHECKING:
     from hermes.jobs import aside as aside
+    from hermes.jobs import capture_messages as capture_messages
     from hermes.jobs import captures as captures
     from hermes.jobs import change_alarm_thresholds as change_alarm_thresholds
+    from hermes.jobs import detection_document as detection_document
     from hermes.jobs import fitting as fitting
+    from hermes.jobs import messages as messages
     from hermes.jobs import metrics as metrics
     from hermes.jobs.alarms_in_step_log import Detection as Detection
     from hermes.jobs.alarms_in_step_log import Explained as Explained
     from hermes.jobs.alarms_in_step_log import detect_in as detect_in
-    from hermes.jobs.alarms_in_step_log import ranks_text as ranks_text
     from hermes.jobs.captures import Asked as Asked
     from hermes.jobs.captures import Wish as Wish
     from hermes.jobs.captures import answers as answers
@@ -26,8 +28,12 @@ if TYPE_CHECKING:
     from hermes.jobs.captures import follow as follow
     from hermes.jobs.captures import latest as latest
     from hermes.jobs.captures import progress as progress
+    from hermes.jobs.captures import said_by as said_by
     from hermes.jobs.detect.alarm import Alarm as Alarm
     from hermes.jobs.detect.causes import Cause as Cause
+    from hermes.jobs.detect.causes import Spent as Spent
+    from hermes.jobs.detect.messages import choices as choices
+    from hermes.jobs.detect.messages import quoted as quoted
     from hermes.jobs.dynamic_config import Ask as Ask
     from hermes.jobs.dynamic_config import write as write
     from hermes.jobs.events import events as events
@@ -35,16 +41,15 @@ if TYPE_CHECKING:
     from hermes.jobs.history import changes as changes
     from hermes.jobs.history import logged as logged
     from hermes.jobs.kineto_daemon import daemon as daemon
+    from hermes.jobs.kineto_daemon import kineto_messages as kineto_messages
     from hermes.jobs.kineto_daemon.daemon import Capture as Capture
     from hermes.jobs.kineto_daemon.daemon import Part as Part
-    from hermes.jobs.notices import change as change
     from hermes.jobs.overview import Overview as Overview
     from hermes.jobs.prune import prune as prune
-    from hermes.jobs.stuck import ranks_of as ranks_of
+    from hermes.jobs.reasons import reason as reason
     from hermes.jobs.view import JobView as JobView
     from hermes.jobs.view import RankView as RankView
     from hermes.jobs.view import bandwidth_lines as bandwidth_lines
-    from hermes.jobs.view import draw as draw
     from hermes.jobs.watch import Watcher as Watcher
     from hermes.jobs.watch import analysed as analysed
     from hermes.jobs.webhook import Webhook as Webhook
@@ -71,24 +76,29 @@ _HOMES = {
     "ask": "hermes.jobs.captures",
     "bandwidth_lines": "hermes.jobs.view",
     "cancel": "hermes.jobs.captures",
-    "change": "hermes.jobs.notices",
     "changes": "hermes.jobs.history",
     "daemon": "hermes.jobs.kineto_daemon.daemon",
     "detect_in": "hermes.jobs.alarms_in_step_log",
-    "draw": "hermes.jobs.view",
     "events": "hermes.jobs.events",
     "find_job": "hermes.jobs.captures",
     "finished": "hermes.jobs.captures",
     "fitting": "hermes.jobs.fitting",
     "follow": "hermes.jobs.captures",
+    "kineto_messages": "hermes.jobs.kineto_daemon.kineto_messages",
     "latest": "hermes.jobs.captures",
     "metrics": "hermes.jobs.metrics",
     "logged": "hermes.jobs.history",
     "progress": "hermes.jobs.captures",
     "prune": "hermes.jobs.prune",
-    "ranks_of": "hermes.jobs.stuck",
-    "ranks_text": "hermes.jobs.alarms_in_step_log",
+    "reason": "hermes.jobs.reasons",
+    "said_by": "hermes.jobs.captures",
+    "detection_document": "hermes.jobs.detection_document",
+    "messages": "hermes.jobs.messages",
+    "choices": "hermes.jobs.detect.messages",
+    "quoted": "hermes.jobs.detect.messages",
+    "Spent": "hermes.jobs.detect.causes",
     "change_alarm_thresholds": "hermes.jobs.change_alarm_thresholds",
+    "capture_messages": "hermes.jobs.capture_messages",
     "captures": "hermes.jobs.captures",
     "write": "hermes.jobs.dynamic_config",
 }

@@ -7,13 +7,27 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from hermes.base.isolated import isolated
+from hermes.base.message import Message, Text
+from hermes.base.say import read_told
+from hermes.jobs.messages import (
+    ANALYSIS_STOPPED,
+    analysis_failed,
+    found,
+    no_rule_fired,
+    report_unreadable,
+    without_device,
+)
 
 LONGEST_S = 3600
 """How long an analysis may take: a raw capture is exported first, which takes minutes for each second recorded."""
 _LOG_BYTES = 65536
+_LOST_DEVICE = "read.lost.device"
+"""What a note of a report says is lost where nothing of the device side could be read."""
 
 
 def analysis(folder: Path, out: Path) -> subprocess.Popen[bytes]:
@@ -41,19 +55,18 @@ def stop(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def outcome(done: subprocess.Popen[bytes], out: Path) -> str:
+def outcome(done: subprocess.Popen[bytes], out: Path) -> Message:
     """What an analysis that has ended found, or why it failed."""
     if done.returncode == 0:
         return summary(out / "report.json")
     log = out / "analysis.log"
     if done.returncode == -signal.SIGKILL:
-        return "the analysis was stopped before its end; hermes analyze the capture when the job has ended"
-    said = _said(log)
-    return f"the analysis failed: {said} ({log})" if said else f"the analysis failed: {log}"
+        return ANALYSIS_STOPPED
+    return analysis_failed(log=str(log), why=_said(log))
 
 
 def _said(log: Path) -> str:
-    """What happened and what to do, as the command said on its standard error."""
+    """What the command said on its standard error: for a reader to see, and not to decide by."""
     try:
         with log.open("rb") as file:
             lines = file.read(_LOG_BYTES).decode("utf-8", "replace").splitlines()
@@ -64,26 +77,29 @@ def _said(log: Path) -> str:
     return "; ".join(filter(None, (what, do)))
 
 
-def summary(report: Path) -> str:
-    """The first finding of a report in a line, or where the step goes when nothing was found."""
+def summary(report: Path) -> Message:
+    """The first finding of a report and what to do, or its verdict where no rule fired."""
     try:
         document = json.loads(report.read_bytes())
-        if document["findings"]:
+        without = _without_device(document)
+        if not document["findings"]:
+            said = no_rule_fired(verdict=_text(document["verdict"]["message"]))
+        else:
             first = document["findings"][0]
-            action = first["actions"][0]["title"] if first["actions"] else ""
-            return f"{first['code']} {first['title']}" + (f" To do: {action}" if action else "") + _lacks(document)
-        parts = sorted(document["critical_path"], key=lambda part: -part["ms"])[:3]
-        named = ", ".join(
-            " ".join(filter(None, (part["component"], part.get("reason"), f"{part['share']:.0%}"))) for part in parts
-        )
-        return (f"no rule fired; the step is {named}" if named else "no rule fired") + _lacks(document)
-    except (OSError, ValueError, KeyError, TypeError) as broken:
-        return f"the report cannot be read ({type(broken).__name__})"
+            do = _text(first["actions"][0]["title"]) if first["actions"] else None
+            said = found(code=first["code"], what=_text(first["message"]), do=do)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as broken:
+        return report_unreadable(why=type(broken).__name__)
+    return said if without is None else without_device(what=said, why=without[0], do=without[1])
 
 
-def _lacks(document: dict[str, list[dict[str, str]]]) -> str:
-    """What the whole device side is lacking for, where nothing of it could be read, and what to do."""
-    for note in document.get("diagnostics", []):
-        if note["level"] == "degraded" and note.get("lost") == "the device side of every step":
-            return f" Without the device: {note['message']}" + (f"; {note['hint']}" if note.get("hint") else "")
-    return ""
+def _without_device(document: Mapping[str, Any]) -> tuple[Text, Text | None] | None:
+    """Why nothing of the device side could be read, and what to do; None where something could."""
+    for note in document["diagnostics"]:
+        if note["level"] == "degraded" and note["lost"].get("id") == _LOST_DEVICE:
+            return _text(note["message"]), _text(note["hint"]) or None
+    return None
+
+
+def _text(told: Mapping[str, Any] | str) -> Text:
+    return told if isinstance(told, str) else read_told(told)

@@ -12,10 +12,14 @@ import time
 from pathlib import Path
 
 from hermes.base.errors import HermesError
+from hermes.base.message import Text
+from hermes.base.say import language_of, say
 from hermes.inside.launch.tell import tell
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.rundir import read
+from hermes.jobs.messages import not_watched
 from hermes.jobs.prune import prune
+from hermes.jobs.reasons import reason
 from hermes.jobs.watch import Watcher
 
 _LOOK_S = 0.5
@@ -29,10 +33,10 @@ def main() -> None:
     preset, acts, folder = sys.argv[1:4]
     try:
         watcher = Watcher(
-            read(Path(folder)), preset=preset, environment=os.environ, capture=acts == "capture", say=tell
+            read(Path(folder)), preset=preset, environment=os.environ, capture=acts == "capture", say=_say
         )
     except (HermesError, LiveError) as gone:
-        tell(f"the job is not watched: {gone}")
+        _say(not_watched(why=reason(gone)))
         return
     # Thousands of old run directories take seconds.
     pruning = threading.Thread(target=_prune, daemon=True)
@@ -42,6 +46,12 @@ def main() -> None:
     watcher.close()
     # Short jobs leave run directories, too. Who looks on bounds the wait.
     pruning.join()
+
+
+def _say(text: Text) -> None:
+    """In the reader's language, where the terminal can show it."""
+    wide = (getattr(sys.stderr, "encoding", "") or "").lower().startswith(("utf", "gb"))
+    tell(say(text, language_of(os.environ) if wide else "en"))
 
 
 def _prune() -> None:

@@ -12,15 +12,20 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError, QueryError
+from hermes.base.message import Message, Text
+from hermes.base.say import say
 from hermes.base.write_atomic import write_atomic
-from hermes.inside.wire.control import FINAL, LEVELS, TOO_LATE, Control, Request, Slot
+from hermes.inside.wire.control import FINAL, LEVELS, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.long_steps import long_steps
 from hermes.inside.wire.record import AT, FLAGS
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, default_root, jobs, rings, running
+from hermes.jobs import capture_messages, messages
+from hermes.jobs.detect.messages import choices, quoted
+from hermes.jobs.messages import CaptureState
 from hermes.jobs.operators import jobs_of
-from hermes.jobs.stuck import ranks_of
+from hermes.jobs.reasons import reason
 
 QUOTA_BYTES = 10_000_000_000
 """What all captures of a job may take on the disk."""
@@ -36,6 +41,7 @@ _PATIENCE_NS = 20_000_000_000
 _NOT_OWN = FLAGS["first"] | FLAGS["profiled"] | FLAGS["foreign_profiler"]
 _SLACK = 20
 _DUMP = "profiling_dump_"
+_MOST_SAID = 8
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -46,7 +52,7 @@ class Wish:
     steps: int
     level: str
     ranks: tuple[int, ...] = ()
-    reason: str = "asked for by hand"
+    reason: Text = messages.ASKED_BY_HAND
     automatic: bool = False
     out: Path | None = None
     options: Mapping[str, str]
@@ -76,9 +82,10 @@ def find_job(name: str, environment: Mapping[str, str], *, user: str = "", actio
     found = exact or [job for job in alive if name in job.id]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(job.id for job in alive) or "none"
-    what = f"no running job is called {name!r}" if not found else f"{name!r} is not one job"
-    raise QueryError(what, hint=f"running jobs: {names}")
+    hint = capture_messages.running_jobs(names=[job.id for job in alive]) if alive else capture_messages.NONE_RUNNING
+    raise QueryError(
+        capture_messages.not_one(name=name) if found else capture_messages.not_running(name=name), hint=hint
+    )
 
 
 def progress(job: Job) -> dict[int, tuple[int, int]]:
@@ -132,24 +139,20 @@ def ask(job: Job, wish: Wish, *, now_ns: int, lead: int = 1) -> Asked:
     `HermesError` when the job has no room, no rank, or another capture under way.
     """
     if wish.level not in LEVELS:
-        raise QueryError(f"there is no level {wish.level!r}", hint=", ".join(LEVELS))
+        raise QueryError(capture_messages.no_level(level=wish.level), hint=choices(names=LEVELS))
     at = progress(job)
     absent = [rank for rank in wish.ranks if rank not in at]
     if not at or absent:
-        raise InputError(
-            f"no step of {ranks_of(absent) if absent else 'any rank'} is known yet",
-            where=job.id,
-            hint="ask again a little later",
-        )
+        raise InputError(capture_messages.no_step_yet(ranks=absent), where=job.id, hint=capture_messages.ASK_LATER)
     foreign = job.user != os.geteuid()
     if foreign and wish.out is not None:
-        raise InputError("a capture of another user's job goes into that user's run directory", where=job.id)
+        raise InputError(capture_messages.OUT_OF_ANOTHER_USER, where=job.id)
     # An operator touches no file of the user: his ranks make the folder, and keep to the room that there is.
     used = 0 if foreign else sum(path.stat().st_size for path in job.captures.rglob("*") if path.is_file())
     if used >= QUOTA_BYTES:
         raise HermesError(
-            f"the captures of this job take {used / 1e9:.1f} GB", where=str(job.captures), hint="remove some of them"
-        )
+            capture_messages.captures_full(used=used), where=str(job.captures), hint=capture_messages.REMOVE_CAPTURES
+        )  # fmt: skip
     slowest = max(wall for _, wall in at.values())
     fastest = min(wall for _, wall in at.values())
     start = max(step for step, _ in at.values()) + lead * (_LEAD_STEPS + _LEAD_NS // max(fastest, 1))
@@ -161,8 +164,9 @@ def ask(job: Job, wish: Wish, *, now_ns: int, lead: int = 1) -> Asked:
     folder = (wish.out or job.captures).absolute() / f"{kind}_{_DUMP}{stamp}"
     patience = _SLACK * (start - min(step for step, _ in at.values()) + wish.steps) * slowest + 60 * 10**9
     request = Request(
-        action="profile", start_step=start, steps=wish.steps, level=wish.level, reason=wish.reason, out=str(folder),
-        ranks=wish.ranks, deadline_ns=now_ns + patience, largest_bytes=wish.largest_bytes, options=dict(wish.options),
+        action="profile", start_step=start, steps=wish.steps, level=wish.level, reason=say(wish.reason),
+        out=str(folder), ranks=wish.ranks, deadline_ns=now_ns + patience,
+        largest_bytes=wish.largest_bytes, options=dict(wish.options),
     )  # fmt: skip
     control = _control(job)
     try:
@@ -172,9 +176,10 @@ def ask(job: Job, wish: Wish, *, now_ns: int, lead: int = 1) -> Asked:
     except LiveError as refused:
         if not foreign:
             folder.rmdir()
-        raise HermesError(str(refused), where=job.id, hint=f"wait, or: hermes profile {job.id} --cancel") from refused
+        raise HermesError(reason(refused), where=job.id, hint=capture_messages.wait_or_cancel(job=job.id)) from refused
     except OSError as refused:
-        raise HermesError(f"{folder} cannot be made ({refused.strerror})", where=job.id) from refused
+        what = capture_messages.cannot_make(path=str(folder), why=refused.strerror or "")
+        raise HermesError(what, where=job.id) from refused
     finally:
         control.close()
     return Asked(job=job, epoch=epoch, request=request, folder=folder)
@@ -207,7 +212,7 @@ def cancel(job: Job) -> None:
     try:
         control.ask(Request(action="cancel", start_step=0, steps=0, level="light", reason="", out="", options={}))
     except LiveError as refused:
-        raise HermesError(str(refused), where=job.id) from refused
+        raise HermesError(reason(refused), where=job.id) from refused
     finally:
         control.close()
 
@@ -243,11 +248,22 @@ def answers(asked: Asked) -> dict[int, Slot]:
             told = slot.epoch == asked.epoch
             state, text = (slot.state, slot.text) if told else ("none", "")
             if state not in FINAL and not slot.alive:
-                state, text = "gone", "the process ended"
+                state, text = "gone", ""
             found[slot.rank] = replace(slot, state=state, text=text)
         return found
     finally:
         control.close()
+
+
+def said_by(slots: Iterable[Slot]) -> list[Message]:
+    """What ranks say of a capture, those that say the same in one, and of many the first."""
+    by_words: dict[tuple[str, str], list[int]] = {}
+    for slot in slots:
+        by_words.setdefault((slot.state, slot.text), []).append(slot.rank)
+    return [
+        messages.answer(ranks=ranks, state=CaptureState(state).message, text=quoted(text=text) if text else None)
+        for (state, text), ranks in list(by_words.items())[:_MOST_SAID]
+    ]
 
 
 def finished(said: Mapping[int, Slot]) -> bool:
@@ -281,7 +297,7 @@ def taken(
         one = ask(job, wish, now_ns=time.time_ns(), lead=lead)
         asked(one)
         said = follow(one, tell=tell, pause_s=pause_s)
-        late = [slot for slot in said.values() if slot.state == "refused" and TOO_LATE in slot.text]
+        late = [slot for slot in said.values() if slot.state == "late"]
         if lead == _LEADS[-1] or not said or len(late) < len(said):
             break
         with contextlib.suppress(OSError):
@@ -317,4 +333,4 @@ def _control(job: Job) -> Control:
     try:
         return Control.attach(job.segment, job=job.id)
     except LiveError as gone:
-        raise HermesError(str(gone), where=job.id, hint="has the job ended?") from gone
+        raise HermesError(reason(gone), where=job.id, hint=capture_messages.HAS_IT_ENDED) from gone

@@ -6,9 +6,12 @@ import json
 from dataclasses import dataclass, replace
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.message import Message
 from hermes.base.write_atomic import write_atomic
 from hermes.inside.wire.rundir import Job
+from hermes.jobs import capture_messages, messages
 from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
+from hermes.jobs.detect.messages import no_value, number_from, whole_number_from
 
 FILE = "thresholds.json"
 _LEAST = {"k": 0.1, "consecutive": 1.0}
@@ -41,10 +44,10 @@ class Thresholds:
         """Every threshold by its name."""
         return {"k": self.k, "consecutive": self.consecutive}
 
-    def text(self) -> str:
-        """In words, as `hermes thresholds` prints it."""
-        told = [f"{name} {value:g}" for name, value in self.set_here().items() if value is not None]
-        return ", ".join(told) or "as the environment of the watcher says"
+    def message(self) -> Message:
+        """What is set, as `hermes thresholds` prints it."""
+        values = [f"{name} {value:g}" for name, value in self.set_here().items() if value is not None]
+        return messages.thresholds_set(values=values) if values else messages.THRESHOLDS_DEFAULT
 
 
 def read(job: Job) -> Thresholds:
@@ -55,9 +58,9 @@ def read(job: Job) -> Thresholds:
     except FileNotFoundError:
         return Thresholds()
     except (OSError, ValueError) as broken:
-        raise InputError(f"the thresholds cannot be read ({type(broken).__name__})", where=str(path)) from broken
+        raise InputError(capture_messages.thresholds_unreadable(why=type(broken).__name__), where=str(path)) from broken
     if not isinstance(raw, dict) or not raw.keys() <= _LEAST.keys():
-        raise InputError("the file holds other thresholds than there are", where=str(path))
+        raise InputError(capture_messages.THRESHOLDS_UNKNOWN, where=str(path))
     for name, value in raw.items():
         _check(name, value, str(path))
     return Thresholds(**raw)
@@ -78,7 +81,9 @@ def write(job: Job, wanted: Thresholds) -> Thresholds:
         with write_atomic(path) as file:
             file.write(text.encode())
     except OSError as refused:
-        raise HermesError(f"{path} cannot be written ({refused.strerror})", where=job.id) from refused
+        raise HermesError(
+            capture_messages.cannot_write(path=str(path), why=refused.strerror or ""), where=job.id
+        ) from refused
     return now
 
 
@@ -95,5 +100,5 @@ def _check(name: str, value: object, where: str) -> None:
     whole = name == "consecutive"
     kinds = (int,) if whole else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds) or not _LEAST[name] <= value < _MOST:
-        hint = f"a {'whole ' if whole else ''}number from {_LEAST[name]:g} up"
-        raise InputError(f"{str(value)[:40]!r} is no value for {name}", where=where, hint=hint)
+        hint = (whole_number_from if whole else number_from)(least=_LEAST[name])
+        raise InputError(no_value(value=str(value)[:40], name=name), where=where, hint=hint)

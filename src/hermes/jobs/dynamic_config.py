@@ -16,8 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from hermes.base.errors import HermesError, InputError, QueryError
+from hermes.base.message import Message
 from hermes.base.write_atomic import write_atomic
 from hermes.inside.wire.levels import NPU_OPTIONS, TORCH_NPU, CaptureError, npu_options
+from hermes.jobs import capture_messages
+from hermes.jobs.detect.messages import choices
+from hermes.jobs.reasons import reason
 
 FILE = "profiler_config.json"
 NEXT_STEP = -1
@@ -56,13 +60,13 @@ def _asked(options: Mapping[str, str]) -> dict[str, object]:
     try:
         return npu_options(options)
     except CaptureError as wrong:
-        raise QueryError(str(wrong), hint=", ".join(NPU_OPTIONS)) from wrong
+        raise QueryError(reason(wrong), hint=choices(names=NPU_OPTIONS)) from wrong
 
 
 def config(ask: Ask) -> dict[str, object]:
     """The content of the file. Raises `QueryError` for a level that is none."""
     if ask.level not in TORCH_NPU:
-        raise QueryError(f"there is no level {ask.level!r}", hint=", ".join(TORCH_NPU))
+        raise QueryError(capture_messages.no_level(level=ask.level), hint=choices(names=TORCH_NPU))
     level, full = TORCH_NPU[ask.level], ask.level == "full"
     experimental = {
         "profiler_level": level["profiler_level"],
@@ -94,9 +98,11 @@ def write(folder: Path, ask: Ask, *, replace: bool) -> Path:
     text = json.dumps(config(ask), indent=4)
     path = folder / FILE
     if not folder.is_dir():
-        raise InputError("the folder is not there", where=str(folder), hint="the job's PROF_CONFIG_PATH")
-    if not replace and (reason := _in_use(path)):
-        raise InputError(f"the file {reason}", where=str(path), hint="--replace writes over it")
+        raise InputError(capture_messages.NO_FOLDER, where=str(folder), hint=capture_messages.GIVE_WATCHED_FOLDER)
+    if not replace and (why := _in_use(path)):
+        raise InputError(
+            capture_messages.configuration_in_use(why=why), where=str(path), hint=capture_messages.REPLACE_IT
+        )
     before = _facts(path)
     # Ranks may run as another user of the group, as for the file that torch_npu makes.
     mode = before.st_mode & 0o777 if before else 0o640
@@ -109,7 +115,8 @@ def write(folder: Path, ask: Ask, *, replace: bool) -> Path:
                 later = int(before.st_mtime) + 1
                 os.utime(file.fileno(), (later, later))
     except OSError as refused:
-        raise HermesError(f"{path} cannot be written ({refused.strerror})", where=str(folder)) from refused
+        what = capture_messages.cannot_write(path=str(path), why=refused.strerror or "")
+        raise HermesError(what, where=str(folder)) from refused
     return path
 
 
@@ -121,18 +128,20 @@ def _facts(path: Path) -> os.stat_result | None:
     return None
 
 
-def _in_use(path: Path) -> str:
-    """Why the file must not be written over; empty when it may."""
+def _in_use(path: Path) -> Message | None:
+    """Why the file must not be written over; None when it may."""
     try:
         # The folder may be another user's: a link is not followed, a pipe not waited for.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             raw: Any = json.loads(file.read(_LARGEST) or b"")
     except FileNotFoundError:
-        return ""
+        return None
     except (OSError, ValueError) as broken:
-        return f"cannot be read ({type(broken).__name__})"
+        return capture_messages.configuration_unreadable(why=type(broken).__name__)
     start = raw.get("start_step") if isinstance(raw, dict) else None
     if type(start) is not int:
-        return "is no configuration of torch_npu"
-    return "" if start == 0 else f"already asks for a profile, from {'the next step' if start < 0 else f'step {start}'}"
+        return capture_messages.CONFIGURATION_FOREIGN
+    if start == 0:
+        return None
+    return capture_messages.CONFIGURATION_NEXT_STEP if start < 0 else capture_messages.configuration_at_step(step=start)

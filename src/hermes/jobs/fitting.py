@@ -6,11 +6,15 @@ import time
 from collections.abc import Mapping
 
 from hermes.base.errors import InputError
+from hermes.base.message import Message
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.levels import NPU_OPTIONS, CaptureError, npu_options
 from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, rings
+from hermes.jobs import capture_messages
+from hermes.jobs.detect.messages import choices
+from hermes.jobs.reasons import reason
 
 AIC_METRICS = (
     "AiCoreNone", "PipeUtilization", "ArithmeticUtilization", "Memory", "MemoryL0", "MemoryUB", "ResourceConflictRatio",
@@ -20,11 +24,11 @@ _STILL_NS = 10_000_000_000
 _NPU_OPTIONS = {"mstx": "--mstx", "aic_metrics": "--aic-metrics"}
 
 
-def check(job: Job, options: Mapping[str, str]) -> str:
-    """Why the capture will be waited for, in a line; empty when steps end. Raises `InputError` for what cannot be."""
+def check(job: Job, options: Mapping[str, str]) -> Message | None:
+    """Why the capture will be waited for; None when steps end. Raises `InputError` for what cannot be."""
     metrics = options.get("aic_metrics", "")
     if metrics and metrics not in AIC_METRICS:
-        raise InputError(f"there are no metrics {metrics[:40]!r} of the AI core", hint=", ".join(AIC_METRICS))
+        raise InputError(capture_messages.no_metrics(metrics=metrics[:40]), hint=choices(names=AIC_METRICS))
     last_ns = 0
     frameworks: set[str] = set()
     for _, _, path in rings(job):
@@ -40,13 +44,12 @@ def check(job: Job, options: Mapping[str, str]) -> str:
     try:
         npu_options(options)
     except CaptureError as wrong:
-        raise InputError(str(wrong), where="--option", hint=", ".join(NPU_OPTIONS)) from wrong
+        raise InputError(reason(wrong), where="--option", hint=choices(names=NPU_OPTIONS)) from wrong
     asked = [flag for name, flag in _NPU_OPTIONS.items() if name in options]
     asked += [f"--option {name}" for name in NPU_OPTIONS if name in options]
     if asked and frameworks and not frameworks & {"torch_npu", "mindspore"}:
-        raise InputError(f"{' and '.join(asked)} need an NPU, and the job has loaded {', '.join(sorted(frameworks))}",
-                         where=job.id)  # fmt: skip
+        raise InputError(capture_messages.needs_npu(options=asked, frameworks=sorted(frameworks)), where=job.id)
     still = time.time_ns() - last_ns
     if last_ns and still > _STILL_NS:
-        return f"no step has ended for {still / 1e9:.0f} s: the capture begins when steps end again; see hermes watch"
-    return ""
+        return capture_messages.capture_waits(still=still)
+    return None

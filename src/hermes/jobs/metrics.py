@@ -4,29 +4,71 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hermes.base.errors import HermesError
+from hermes.base.message import Word
+from hermes.base.say import say, told
 from hermes.base.write_atomic import write_atomic
+from hermes.jobs.capture_messages import cannot_write
+from hermes.jobs.messages import JobState
 from hermes.jobs.view import JobView, RankView
 
 SCHEMA = "hermes.watch/1"
 PERIOD_S = 15.0
 """Between two documents or files."""
-STATES = ("baseline", "watching", "at risk", "no progress")
-_OF_RANK: tuple[tuple[str, str, str, Callable[[RankView], float | None]], ...] = (
-    ("step", "", "last step that has ended", lambda rank: rank.step),
-    ("step_seconds", "seconds", "median time of the latest steps", lambda rank: _seconds(_median(rank.walls_ns))),
-    ("step_baseline_seconds", "seconds", "typical time of a step before", lambda rank: _seconds(rank.baseline_ns)),
-    ("samples_per_second", "", "samples a second", lambda rank: rank.samples_per_s),
-    ("tokens_per_second", "", "tokens a second", lambda rank: rank.tokens_per_s),
-    ("mfu_ratio", "ratio", "FLOPs of the model by the peak of the device", lambda rank: rank.mfu),
-    ("memory_bytes", "bytes", "resident memory", lambda rank: rank.memory_bytes),
-    ("loss", "", "loss of the last step that was looked at", lambda rank: rank.loss),
-    ("gradient_norm", "", "norm of its gradients", lambda rank: rank.gradient_norm),
-    ("update_ratio", "ratio", "what it changed of the parameters, by norm", lambda rank: rank.update_ratio),
-)
+_UNITS = ("seconds", "bytes", "ratio")
+
+
+class Metric(Word):
+    """A family of metrics: its name without `hermes_`."""
+
+    SLOW = "job_slow"
+    STATE = "job_state"
+    ALARMS = "job_alarms"
+    STEP = "step"
+    STEP_SECONDS = "step_seconds"
+    BASELINE = "step_baseline_seconds"
+    SAMPLES = "samples_per_second"
+    TOKENS = "tokens_per_second"
+    MFU = "mfu_ratio"
+    MEMORY = "memory_bytes"
+    LOSS = "loss"
+    GRADIENTS = "gradient_norm"
+    UPDATE = "update_ratio"
+    PARTS = "step_part_seconds"
+    BANDWIDTH = "collective_bytes_per_second"
+
+    @property
+    def family(self) -> str:
+        """Its whole name."""
+        return f"hermes_{self.value}"
+
+    @property
+    def unit(self) -> str:
+        """What its numbers are in; empty for a plain number."""
+        last = self.value.rpartition("_")[2]
+        return last if last in _UNITS else ""
+
+    @property
+    def help(self) -> str:
+        """What it is. Prometheus keeps one text for all readers: it is English."""
+        return say(self.message)
+
+
+_OF_RANK: Mapping[Metric, Callable[[RankView], float | None]] = {
+    Metric.STEP: lambda rank: rank.step,
+    Metric.STEP_SECONDS: lambda rank: _seconds(_median(rank.walls_ns)),
+    Metric.BASELINE: lambda rank: _seconds(rank.baseline_ns),
+    Metric.SAMPLES: lambda rank: rank.samples_per_s,
+    Metric.TOKENS: lambda rank: rank.tokens_per_s,
+    Metric.MFU: lambda rank: rank.mfu,
+    Metric.MEMORY: lambda rank: rank.memory_bytes,
+    Metric.LOSS: lambda rank: rank.loss,
+    Metric.GRADIENTS: lambda rank: rank.gradient_norm,
+    Metric.UPDATE: lambda rank: rank.update_ratio,
+}
 
 
 def document(jobs: Sequence[JobView]) -> dict[str, object]:
@@ -37,11 +79,11 @@ def document(jobs: Sequence[JobView]) -> dict[str, object]:
 def _job(job: JobView) -> dict[str, object]:
     return {
         "job": job.id,
-        "state": job.state,
-        "stalled": job.stalled,
+        "state": None if job.state is None else job.state.value,
+        "stalled": None if job.stalled is None else told(job.stalled),
         "alarms": job.alarms,
         "slow": job.slow,
-        "said": list(job.said),
+        "said": [told(line) for line in job.said],
         "ranks": [_rank(rank) for rank in job.ranks],
     }
 
@@ -59,7 +101,7 @@ def _rank(rank: RankView) -> dict[str, object]:
         "loss": _strict(rank.loss),
         "gradient_norm": _strict(rank.gradient_norm),
         "update_ratio": _strict(rank.update_ratio),
-        "split_ns": {name: round(ns) for name, ns in rank.split},
+        "split_ns": {spent.value: round(ns) for spent, ns in rank.split},
         "bandwidth": [
             {"kind": one.kind, "group": one.group, "calls": one.calls, "bytes": one.size_bytes, "ns": one.ns,
              "gb_per_s": one.gb_per_s} for one in rank.bandwidth
@@ -73,39 +115,42 @@ def openmetrics(jobs: Sequence[JobView]) -> str:
 
 
 def _families(jobs: Sequence[JobView]) -> Iterator[str]:
-    yield from _family("hermes_job_slow", "whether steps are slower than they were",
-                       [(_labels(job=job.id), float(job.slow)) for job in jobs])  # fmt: skip
+    yield from _family(Metric.SLOW, [(_labels(job=job.id), float(job.slow)) for job in jobs])
     states = [
-        (_labels(job=job.id, hermes_job_state=state), float(job.state == state)) for job in jobs for state in STATES
-    ]
-    yield from ["# TYPE hermes_job_state stateset", "# HELP hermes_job_state what the watcher says of the job"]
-    yield from (f"hermes_job_state{labels} {value:.0f}" for labels, value in states)
-    yield from ["# TYPE hermes_job_alarms counter", "# HELP hermes_job_alarms alarms since the watcher began"]
-    yield from (f"hermes_job_alarms_total{_labels(job=job.id)} {job.alarms}" for job in jobs)
-    for name, unit, text, value in _OF_RANK:
+        (_labels(job=job.id, hermes_job_state=state.value), float(job.state is state))
+        for job in jobs for state in JobState
+    ]  # fmt: skip
+    yield from _head(Metric.STATE, "stateset")
+    yield from (f"{Metric.STATE.family}{labels} {value:.0f}" for labels, value in states)
+    yield from _head(Metric.ALARMS, "counter")
+    yield from (f"{Metric.ALARMS.family}_total{_labels(job=job.id)} {job.alarms}" for job in jobs)
+    for metric, value in _OF_RANK.items():
         rows = [(_labels(job=job.id, rank=str(rank.rank)), found) for job in jobs for rank in job.ranks
                 if (found := value(rank)) is not None]  # fmt: skip
-        yield from _family(f"hermes_{name}", text, rows, unit)
+        yield from _family(metric, rows)
     parts = [
-        (_labels(job=job.id, rank=str(rank.rank), part=name), ns / 1e9)
-        for job in jobs for rank in job.ranks for name, ns in rank.split
+        (_labels(job=job.id, rank=str(rank.rank), part=spent.value), ns / 1e9)
+        for job in jobs for rank in job.ranks for spent, ns in rank.split
     ]  # fmt: skip
-    yield from _family("hermes_step_part_seconds", "mean time of a step by what it was spent on", parts, "seconds")
+    yield from _family(Metric.PARTS, parts)
     moved = [
         (_labels(job=job.id, rank=str(rank.rank), kind=one.kind, group=one.group), one.gb_per_s * 1e9)
         for job in jobs for rank in job.ranks for one in rank.bandwidth
     ]  # fmt: skip
-    yield from _family("hermes_collective_bytes_per_second", "bytes of a collective by its time", moved)
+    yield from _family(Metric.BANDWIDTH, moved)
 
 
-def _family(name: str, text: str, rows: Sequence[tuple[str, float]], unit: str = "") -> Iterator[str]:
-    if not rows:
-        return
-    yield f"# TYPE {name} gauge"
-    if unit:
-        yield f"# UNIT {name} {unit}"
-    yield f"# HELP {name} {text}"
-    yield from (f"{name}{labels} {value:.9g}" for labels, value in rows)
+def _head(metric: Metric, kind: str) -> Iterator[str]:
+    yield f"# TYPE {metric.family} {kind}"
+    if kind == "gauge" and metric.unit:
+        yield f"# UNIT {metric.family} {metric.unit}"
+    yield f"# HELP {metric.family} {metric.help}"
+
+
+def _family(metric: Metric, rows: Sequence[tuple[str, float]]) -> Iterator[str]:
+    if rows:
+        yield from _head(metric, "gauge")
+        yield from (f"{metric.family}{labels} {value:.9g}" for labels, value in rows)
 
 
 def _labels(**values: str) -> str:
@@ -133,7 +178,7 @@ def write_textfile(path: Path, jobs: Sequence[JobView]) -> None:
                      "HELP hermes_job_alarms_total ")  # fmt: skip
             file.write(f"{plain}\n".encode())
     except OSError as refused:
-        raise HermesError(f"{path} cannot be written ({refused.strerror})", where=str(path)) from refused
+        raise HermesError(cannot_write(path=str(path), why=refused.strerror or ""), where=str(path)) from refused
 
 
 def json_text(jobs: Sequence[JobView]) -> str:

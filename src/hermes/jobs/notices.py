@@ -1,42 +1,26 @@
-"""What a watcher says of a notice, in a line, and what it writes among the events of the job."""
+"""What a watcher says of a notice, and the facts of it that stand among the events of the job."""
 
 from __future__ import annotations
 
-from hermes.jobs.detect.alarm import Alarm
+from hermes.jobs.detect.findings import of_alarm, of_recovery, of_straggler
 from hermes.jobs.detect.job import Notice
-from hermes.jobs.stuck import ranks_of
+from hermes.jobs.detect.messages import caught_up
+from hermes.model.finding import Finding
 
 
-def text_of(notice: Notice) -> str:
-    """In a line."""
-    alarm, who = notice.alarm, ranks_of(notice.ranks)
-    be, have = ("is", "has") if len(notice.ranks) == 1 else ("are", "have")
+def finding_of(notice: Notice) -> Finding:
+    """A notice as a finding."""
     if notice.late is not None:
-        late = notice.late
-        text = f"{late.own_ns / 1e6:.1f} ms of its own in a step, the others {late.others_ns / 1e6:.1f} ms"
-        return f"the other ranks wait for rank {late.rank} since step {notice.since}: {text}"
-    if alarm is None:
-        return f"the other ranks no longer wait for {who}"
+        return of_straggler(notice.late, notice.since)
+    if notice.alarm is None:
+        return Finding(code=notice.kind, message=caught_up(ranks=notice.ranks), ranks=notice.ranks, confidence=0.9)
     if notice.kind == "recovered":
-        return f"{who} {be} as fast as before since step {notice.since}: {alarm.after_ns / 1e6:.2f} ms a step"
-    cause = notice.cause
-    why = f"; {cause.share:.0%} of it is {cause.what} ({cause.name})" if cause else ""
-    if cause and len(notice.ranks) > 1:
-        why += f" on rank {cause.rank}"
-    if alarm.kind == "turns":
-        every = f"every {alarm.period} steps" if alarm.period else "unevenly"
-        return f"{who} {have} single slow steps since step {notice.since}, {every}: {change(alarm)} on average{why}"
-    return f"{who} {be} slower since step {notice.since}: {change(alarm)}{why}"
-
-
-def change(alarm: Alarm) -> str:
-    """From what to what, and by how much."""
-    by = f"{alarm.ratio - 1:+.0%}" if alarm.ratio < 3 else f"{alarm.ratio:.1f} times"
-    return f"{alarm.before_ns / 1e6:.2f} -> {alarm.after_ns / 1e6:.2f} ms a step ({by})"
+        return of_recovery(notice.alarm, notice.ranks, notice.since)
+    return of_alarm(notice.alarm, notice.cause, notice.ranks)
 
 
 def facts_of(notice: Notice) -> dict[str, object]:
-    """What stands in `events.jsonl`."""
+    """The facts of a notice for programs that read `events.jsonl`."""
     facts: dict[str, object] = {"since": notice.since, "step": notice.step, "ranks": list(notice.ranks)}
     if notice.ranks:
         facts["rank"] = notice.ranks[0]
@@ -46,7 +30,6 @@ def facts_of(notice: Notice) -> dict[str, object]:
         facts |= {"change": alarm.kind, "period": alarm.period or None}
     if notice.kind == "alarm":
         facts |= {"cause": cause.name if cause else None, "cost_ns": cause.cost_ns if cause else None}
-        facts["do"] = cause.do if cause else None
     if late is not None:
         facts |= {"own_ns": late.own_ns, "others_ns": late.others_ns}
     return facts

@@ -21,6 +21,7 @@ from pathlib import Path
 from hermes.base.errors import HermesError, InputError, QueryError
 from hermes.inside.wire import segment
 from hermes.inside.wire.rundir import Job, live_jobs, memory_folders
+from hermes.jobs import capture_messages
 
 _FILE = "/etc/hermes/operators.json"
 _LARGEST = 1 << 16
@@ -48,7 +49,9 @@ def jobs_of(user: str, environment: Mapping[str, str], *, action: str) -> list[J
     me = _name_of(os.geteuid())
     allowed = me in policy.operators and ("*" in policy.users or name in policy.users)
     if not allowed or (action != "see" and not policy.capture):
-        raise InputError(f"the policy does not let {me} {action} jobs of {name}", where=_place(environment))
+        raise InputError(
+            capture_messages.policy_refuses(account=me, action=action, user=name), where=_place(environment)
+        )  # fmt: skip
     _note(policy, action, name, environment)
     segment.also_of.add(number)
     return live_jobs(*memory_folders(environment, user=number))
@@ -60,12 +63,11 @@ def read_policy(environment: Mapping[str, str]) -> Policy:
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as absent:
-        what = "jobs of other users are seen by operators, whom a policy file of root names"
-        raise InputError(what, where=place, hint=absent.strerror or "") from absent
+        raise InputError(capture_messages.no_policy(why=absent.strerror or ""), where=place) from absent
     try:
         facts = os.fstat(descriptor)
         if facts.st_uid != 0 or facts.st_mode & 0o022 or not stat.S_ISREG(facts.st_mode):
-            raise InputError("the policy is not a file that root alone can write", where=place)
+            raise InputError(capture_messages.POLICY_NOT_ROOTS, where=place)
         raw = json.loads(os.read(descriptor, _LARGEST))
         names = (raw["operators"], raw["users"])
         if not all(isinstance(some, list) and all(isinstance(one, str) for one in some) for some in names):
@@ -76,7 +78,9 @@ def read_policy(environment: Mapping[str, str]) -> Policy:
             operators=tuple(names[0]), users=tuple(names[1]), capture=raw["capture"], audit=Path(raw["audit"])
         )
     except (ValueError, LookupError, TypeError) as broken:
-        raise InputError("the policy is damaged", where=place, hint="see docs/capture.md") from broken
+        raise InputError(
+            capture_messages.POLICY_DAMAGED, where=place, hint=capture_messages.SEE_CAPTURE_PAGE
+        ) from broken
     finally:
         os.close(descriptor)
 
@@ -93,9 +97,8 @@ def _note(policy: Policy, action: str, user: str, environment: Mapping[str, str]
         finally:
             os.close(descriptor)
     except OSError as refused:
-        raise HermesError(
-            f"the audit log cannot be written ({refused.strerror})", where=str(policy.audit), lost="the access"
-        ) from refused
+        what = capture_messages.cannot_write(path=str(policy.audit), why=refused.strerror or "")
+        raise HermesError(what, where=str(policy.audit), lost=capture_messages.LOST_ACCESS) from refused
 
 
 def _place(environment: Mapping[str, str]) -> str:
@@ -108,7 +111,7 @@ def _number_of(user: str) -> int:
     try:
         return pwd.getpwnam(user).pw_uid
     except (KeyError, ValueError) as absent:
-        raise QueryError(f"there is no user {user!r}") from absent
+        raise QueryError(capture_messages.no_user(user=user)) from absent
 
 
 def _name_of(number: int) -> str:

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from hermes.base.message import Text
 from hermes.inside.wire.recovery import clean
 from hermes.inside.wire.rundir import Job, default_root, memory_folders, running
 from hermes.jobs.current import Current, Files
@@ -17,6 +18,7 @@ from hermes.jobs.detect.alarm import Alarm
 from hermes.jobs.detect.causes import Cause, split
 from hermes.jobs.detect.detect import detector_of
 from hermes.jobs.detect.read_step_logs import Steps
+from hermes.jobs.messages import of_job, removed
 from hermes.jobs.prune import prune
 from hermes.jobs.view import Bandwidth, JobView, RankView
 from hermes.jobs.watch import Watcher
@@ -34,7 +36,8 @@ class Overview:
 
     def __init__(
         self, environment: Mapping[str, str], *, name: str, preset: str, capture: bool, peak_flops: float | None,
-        say: Callable[[str], None], acts: bool = True, noted: Callable[[str, Mapping[str, object]], None] | None = None,
+        say: Callable[[Text], None], acts: bool = True,
+        noted: Callable[[str, Mapping[str, object]], None] | None = None,
     ) -> None:  # fmt: skip
         """`peak_flops`: of one device, per second, for MFU; without it that of the chip, where it is known.
 
@@ -48,7 +51,7 @@ class Overview:
         self._acts = acts
         self._noted = noted
         self._watchers: dict[str, Watcher] = {}
-        self._said: dict[str, deque[str]] = {}
+        self._said: dict[str, deque[Text]] = {}
         self._files = Files()
         self._current = Current()
         self._tidied_ns: int | None = None
@@ -77,7 +80,7 @@ class Overview:
         if self._acts and (self._pruned_ns is None or now - self._pruned_ns > _PRUNE_NS):
             self._pruned_ns = now
             for gone in prune(self._environment, time.time_ns()):
-                self._say(f"{gone}: its run directory was removed, as HERMES_KEEP_DAYS and HERMES_KEEP_GB say")
+                self._say(removed(job=gone))
 
     def job(self, job_id: str) -> Job | None:
         """A job that was running at the last look."""
@@ -92,9 +95,9 @@ class Overview:
     def _begin(self, job: Job) -> Watcher:
         lines = self._said.setdefault(job.id, deque(maxlen=_SAID))
 
-        def say(text: str) -> None:
+        def say(text: Text) -> None:
             lines.append(text)
-            self._say(f"{job.id}: {text}")
+            self._say(of_job(job=job.id, said=text))
 
         noted = None if self._noted is None else partial(self._noted, job.id)
         made = Watcher(
@@ -112,7 +115,7 @@ class Overview:
             _with_look(replace(self._rank(steps, watcher.job), score=scores.get(steps.rank)), watcher)
             for steps in watcher.steps()
         ]
-        stalled = watcher.stall.text() if watcher.stall else None
+        stalled = watcher.stall.message if watcher.stall else None
         return JobView(
             id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]), state=watcher.state, stalled=stalled,
             alarms=len(watcher.alarms), slow=watcher.slow,

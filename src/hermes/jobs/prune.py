@@ -11,6 +11,8 @@ from pathlib import Path
 
 from hermes.base.errors import InputError
 from hermes.inside.wire.rundir import Job, default_root, jobs, running
+from hermes.jobs.capture_messages import NUMBER_SUCH_AS
+from hermes.jobs.detect.messages import no_value
 
 DAYS, GIGABYTES = "HERMES_KEEP_DAYS", "HERMES_KEEP_GB"
 _DEFAULTS = {DAYS: 30.0, GIGABYTES: 20.0}
@@ -32,7 +34,7 @@ class Keep:
         for name, default in _DEFAULTS.items():
             text = environment.get(name, "").strip()
             if text and not _NUMBER.fullmatch(text):
-                raise InputError(f"{text[:40]!r} is no value for {name}", hint="a number such as 30 or 0.5")
+                raise InputError(no_value(value=text[:40], name=name), hint=NUMBER_SUCH_AS)
             values[name] = float(text) if text else default
         return cls(age_ns=int(values[DAYS] * 86_400e9), size_bytes=int(values[GIGABYTES] * 1e9))
 

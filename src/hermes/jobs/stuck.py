@@ -12,15 +12,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.base.message import Message
 from hermes.inside.wire import process
 from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job
+from hermes.jobs.messages import (
+    DO_DUMP_STACK,
+    DO_READ_STACKS,
+    do_look_at_absent,
+    do_restart,
+    no_progress,
+    stands,
+)
+from hermes.model.finding import Action, Blame, Finding
+from hermes.model.leaf import Risk
 
 LEAST_NS = 10_000_000_000
 _TIMES_USUAL = 20
 _TIMES_LONGEST = 2
 _LONGEST_AGE_NS = 86_400 * 10**9
 _MOST_ASKED = 16
+_MOST_PLACES = 4
+_CONFIDENCE = 0.95
 _PATIENCE_S = 2.0
 _LONGEST_STACK = 65_536
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]{1,500})", line (?P<line>\d{1,9}) in (?P<name>\S{1,200})')
@@ -86,35 +99,47 @@ class Stall:
         waiting = {rank for rank, place in self.places.items() if place.collective}
         return tuple(sorted(self.places.keys() - waiting)) if waiting else ()
 
-    def text(self) -> str:
-        """In a line: since when, who stands where, and what to do."""
-        told = [f"no step has ended for {self.seconds:.0f} s, the last was {self.step}"]
-        if self.gone:
-            told.append(f"{ranks_of(self.gone)} ended")
-        elif self.behind:
-            told.append(f"{ranks_of(self.behind)} behind the others")
-        told += self._where()
-        return "; ".join([*told, self.do()])
+    @property
+    def waited_ns(self) -> int:
+        """Since when no step has ended."""
+        return round(self.seconds * 1e9)
 
-    def _where(self) -> list[str]:
+    @property
+    def message(self) -> Message:
+        """Since when, and who stands where."""
+        return no_progress(
+            waited=self.waited_ns, last=self.step, gone=self.gone, behind=() if self.gone else self.behind,
+            places=self._where(),
+        )  # fmt: skip
+
+    def _where(self) -> list[Message]:
         by_place: dict[Place, list[int]] = {}
         for rank, place in sorted(self.places.items()):
             by_place.setdefault(place, []).append(rank)
         return [
-            f"{ranks_of(ranks)} in {f'{place.collective}, from ' if place.collective else ''}{place.line}"
-            for place, ranks in list(by_place.items())[:4]
+            stands(ranks=ranks, line=place.line, collective=place.collective)
+            for place, ranks in list(by_place.items())[:_MOST_PLACES]
         ]
 
-    def do(self) -> str:
+    @property
+    def remedy(self) -> Message:
         """What to do about it."""
         if self.gone:
-            return "the others wait for it for ever: read its last lines, and start the job anew"
+            return do_restart(gone=self.gone)
         if self.absent:
             names = sorted({place.collective for place in self.places.values() if place.collective})
-            return f"{ranks_of(self.absent)} did not enter {', '.join(names)}: look there first"
-        if self.places:
-            return "all stacks are in stacks-rank*.txt of the run directory"
-        return "see where it stands with py-spy dump --pid"
+            return do_look_at_absent(absent=self.absent, collectives=names)
+        return DO_READ_STACKS if self.places else DO_DUMP_STACK
+
+    def finding(self) -> Finding:
+        """As a finding."""
+        lines = tuple(dict.fromkeys(place.line for _, place in sorted(self.places.items())))
+        blamed = self.gone or self.absent
+        return Finding(
+            code="no progress", about=Risk.STALL, message=self.message, ranks=self.ranks, steps=(self.step,),
+            lines=lines, blames=tuple(map(Blame.of_rank, blamed)), confidence=_CONFIDENCE,
+            actions=(Action(title=self.remedy, do="", verify="", risk="", source=""),),
+        )  # fmt: skip
 
 
 def seen_ns(end_ns: int, now_ns: int) -> int:
@@ -203,15 +228,3 @@ def place_of(text: str) -> Place | None:
     own = next((frame for frame in thread if not any(part in frame["file"] for part in _LIBRARIES)), thread[0])
     name = next((frame["name"] for frame in reversed(inside) if frame["name"] != "wrapper"), "")
     return Place(collective=name, line=f"{Path(own['file']).name}:{own['line']} ({own['name']})")
-
-
-def ranks_of(ranks: tuple[int, ...] | list[int]) -> str:
-    """Ranks in words: `rank 3`, `ranks 0-2, 5`."""
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    listed = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in runs)
-    return f"rank{'s' if len(ranks) != 1 else ''} {listed}"

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import IO
 
 from hermes.base.errors import HermesError
+from hermes.base.message import Message, Text
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, rings
 from hermes.jobs import change_alarm_thresholds as thresholds
+from hermes.jobs import messages
 from hermes.jobs.aside import LONGEST_S, analysis, outcome, stop
-from hermes.jobs.captures import Asked, Wish, answers, ask, automatic, finished, set_aside, write_manifest
+from hermes.jobs.captures import Asked, Wish, answers, ask, automatic, finished, said_by, set_aside, write_manifest
 from hermes.jobs.detect.alarm import Alarm, Detector, Policy
 from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 from hermes.jobs.detect.causes import Cause
@@ -28,8 +30,10 @@ from hermes.jobs.detect.job import KEPT, JobDetector, Notice
 from hermes.jobs.detect.ksigma import KSigma
 from hermes.jobs.detect.numerics import Numerics
 from hermes.jobs.detect.read_step_logs import Steps, steps_of
-from hermes.jobs.events import note as _note
-from hermes.jobs.notices import facts_of, text_of
+from hermes.jobs.events import event, note
+from hermes.jobs.messages import JobState
+from hermes.jobs.notices import facts_of, finding_of
+from hermes.jobs.reasons import reason
 from hermes.jobs.stuck import LEAST_NS, Progress, Stall, seen_ns, stacks, stall
 
 _IDLE_NS = 10_000_000_000
@@ -62,7 +66,7 @@ class Watcher:
     """Looks at one job whenever it is called. Of several watchers of a job the first acts, the others look on."""
 
     def __init__(
-        self, job: Job, *, preset: str, environment: Mapping[str, str], capture: bool, say: Callable[[str], object],
+        self, job: Job, *, preset: str, environment: Mapping[str, str], capture: bool, say: Callable[[Text], object],
         policy: Policy | None = None, wish: Wish | None = None, acts: bool = True,
         noted: Callable[[Mapping[str, object]], None] | None = None,
     ) -> None:  # fmt: skip
@@ -89,7 +93,7 @@ class Watcher:
         self._thresholds = thresholds.Thresholds()
         self._thresholds_at = (0, 0)
         self.alarms: list[tuple[Alarm, Cause | None]] = []
-        self.findings: list[str] = []
+        self.findings: list[Message] = []
 
     def look_safely(self) -> None:
         """`look`, but a failure ends the watching and not the job."""
@@ -99,7 +103,7 @@ class Watcher:
             self.look(time.time_ns())
         except (HermesError, LiveError, OSError, ValueError) as failed:
             self._broken = True
-            self._say(f"the watcher ends here, the job goes on: {failed}")
+            self._say(messages.watcher_ends(why=reason(failed)))
 
     def look(self, now_ns: int) -> None:
         """Read what is new, and act on it."""
@@ -129,15 +133,16 @@ class Watcher:
         return {rank: score for rank, score in found.items() if score is not None}
 
     @property
-    def state(self) -> str:
+    def state(self) -> JobState:
         """`no progress` while no step ends, `baseline` until the preset `ksigma` has one for every rank, `at risk` once
         a capture was made by itself."""
         if self.stall is not None:
-            return "no progress"
+            return JobState.NO_PROGRESS
         if automatic(self.job) and self._asked is None:
-            return "at risk"
+            return JobState.AT_RISK
         made = self._detect.detectors().values()
-        return "baseline" if any(isinstance(one, KSigma) and not one.armed for one in made) else "watching"
+        unarmed = any(isinstance(one, KSigma) and not one.armed for one in made)
+        return JobState.BASELINE if unarmed else JobState.WATCHING
 
     @property
     def acting(self) -> bool:
@@ -162,14 +167,15 @@ class Watcher:
         try:
             self._thresholds = thresholds.read(self.job)
         except HermesError as damaged:
-            self._say(f"the thresholds stay as they are: {damaged.what}")
+            self._say(messages.thresholds_kept(why=damaged.what))
             return
         for detector in self._detect.detectors().values():
             self._set_thresholds(detector)
         if self.acting:
-            other = "" if self._preset == "ksigma" else f", which the preset {self._preset} does not use"
-            self._say(f"thresholds of ksigma: {self._thresholds.text()}{other}")
-            self._note("thresholds", k=self._thresholds.k, consecutive=self._thresholds.consecutive)
+            other = None if self._preset == "ksigma" else self._preset
+            taken = messages.thresholds(now=self._thresholds.message(), unused_by=other)
+            self._say(taken)
+            self._note("thresholds", taken, k=self._thresholds.k, consecutive=self._thresholds.consecutive)
 
     def _set_thresholds(self, detector: Detector) -> None:
         if isinstance(detector, KSigma):
@@ -232,62 +238,65 @@ class Watcher:
         elif self.stall is None:
             self.stall = found
             if not self._acts or self.acting:
-                self._say(found.text())
+                self._say(found.message)
             if self.acting:
-                self._note("no progress", step=found.step, ranks=list(found.ranks), text=found.text(), do=found.do())
+                self._note("no progress", found.message, found.remedy, step=found.step, ranks=list(found.ranks))
         else:
             self.stall = replace(found, places=self.stall.places)
 
     def _goes_on(self) -> None:
         if self.stall is None:
             return
-        seconds, self.stall = self.stall.seconds, None
+        was, self.stall = self.stall, None
+        over = messages.progress(waited=was.waited_ns)
         if not self._acts or self.acting:
-            self._say(f"steps end again, after {seconds:.0f} s without one")
+            self._say(over)
         if self.acting:
-            self._note("progress", seconds=round(seconds, 1))
+            self._note("progress", over, seconds=round(was.seconds, 1))
 
     def _tell(self, notice: Notice, now_ns: int) -> None:
         if notice.kind == "alarm" and notice.alarm is not None:
             self.alarms.append((notice.alarm, notice.cause))
         if self._acts and not self.acting:
             return
+        found = finding_of(notice)
         if notice.kind != "again":
-            self._say(text_of(notice))
+            self._say(found.message)
         if not self.acting:
             return
         if notice.kind != "again":
-            self._note(notice.kind, **facts_of(notice))
+            do = found.actions[0].title if found.actions else None
+            self._note(notice.kind, found.message, do, **facts_of(notice))
         if self._capture and self._asked is None and notice.kind in ("alarm", "again", "straggler"):
-            self._start(text_of(notice), now_ns, quiet=notice.kind == "again")
+            self._start(found.message, now_ns, quiet=notice.kind == "again")
 
     def _numbers(self) -> None:
         """Say what went wrong with loss and gradients: no profile tells why, so none is captured."""
         for wrong in self.numerics.look(list(self._ranks)):
             if not self._acts or self.acting:
-                self._say(wrong.sentence)
+                self._say(wrong.message)
             if self.acting:
-                self._note("numbers", step=wrong.step, rank=wrong.rank, fault=wrong.kind, text=wrong.text, do=wrong.do)
+                self._note("numbers", wrong.message, wrong.remedy, step=wrong.step, rank=wrong.rank, fault=wrong.kind)
 
-    def _start(self, reason: str, now_ns: int, *, quiet: bool = False) -> None:
+    def _start(self, why: Text, now_ns: int, *, quiet: bool = False) -> None:
         self._policy.restore(automatic(self.job))
         refusal = self._policy.refusal(now_ns)
         if refusal:
             # Said once for each capture that is in the way, and not with each alarm.
             if not quiet and self._refused_after != self._policy.captures:
                 self._refused_after = self._policy.captures
-                self._say(f"no capture: {refusal}")
+                self._say(messages.no_capture(why=refusal))
             return
         wish = Wish(
-            steps=self._wish.steps, level=self._wish.level, reason=reason, automatic=True, options=self._wish.options
+            steps=self._wish.steps, level=self._wish.level, reason=why, automatic=True, options=self._wish.options
         )
         try:
             self._asked = ask(self.job, wish, now_ns=now_ns)
         except HermesError as refused:
-            self._say(f"no capture: {refused.what}")
+            self._say(messages.no_capture(why=refused.what))
             return
         self._policy.started(now_ns)
-        self._say(f"capturing {wish.steps} steps from step {self._asked.request.start_step} on")
+        self._say(messages.capturing(n=wish.steps, first=self._asked.request.start_step))
 
     def _follow(self) -> None:
         asked = self._asked
@@ -299,13 +308,13 @@ class Watcher:
         self._asked = None
         write_manifest(asked, said.values())
         states = {rank: slot.state for rank, slot in said.items()}
-        if set(states.values()) == {"refused"}:
+        if {*states.values()} and {*states.values()} <= {"refused", "late"}:
             asked = set_aside(asked)
             self._policy.refused(time.time_ns())
-        self._note("capture", folder=str(asked.folder), states={str(rank): state for rank, state in states.items()})
-        bad = [f"rank {rank} {slot.state}: {slot.text}" for rank, slot in said.items() if slot.state != "finished"]
-        if bad:
-            self._say(f"the capture is not whole: {'; '.join(bad)[:300]}")
+        told = messages.captured(answers=said_by(said.values()), folder=str(asked.folder))
+        self._note("capture", told, folder=str(asked.folder), states={str(rank): one for rank, one in states.items()})
+        if bad := [slot for slot in said.values() if slot.state != "finished"]:
+            self._say(messages.capture_not_whole(answers=said_by(bad)))
         if "finished" in states.values():
             self._analyse(asked.folder)
 
@@ -322,19 +331,17 @@ class Watcher:
                     stop(child)
                 continue
             self._analyses.remove(entry)
-            text = note_finding(self.job, child, out)
-            self._hand_on("finding", text=text)
-            self.findings.append(text)
-            self._say(f"finding: {text}")
-            self._say(f"report: {out / 'report.html'}")
+            found = outcome(child, out)
+            self._note("finding", found, report=str(out / "report.html"))
+            self.findings.append(found)
+            self._say(messages.finding(found=found))
+            self._say(messages.report(path=str(out / "report.html")))
 
-    def _note(self, kind: str, **facts: object) -> None:
-        _note(self.job, kind, **facts)
-        self._hand_on(kind, **facts)
-
-    def _hand_on(self, kind: str, **facts: object) -> None:
+    def _note(self, kind: str, said: Text, do: Text | None = None, **facts: object) -> None:
+        made = event(kind, said, do, **facts)
+        note(self.job, made)
         if self._noted is not None:
-            self._noted({"time_ns": time.time_ns(), "kind": kind, **facts})
+            self._noted(made)
 
     @property
     def slow(self) -> bool:
@@ -354,7 +361,7 @@ class Watcher:
                 self._collect()
         for child, out, _ in self._analyses:
             stop(child)
-            self._say(f"finding: {note_finding(self.job, child, out)}")
+            self._say(messages.finding(found=note_finding(self.job, child, out)))
         for known in self._ranks.values():
             known.reader.close()
         self._ranks.clear()
@@ -373,11 +380,11 @@ def begin_analysis(job: Job, folder: Path) -> tuple[subprocess.Popen[bytes], Pat
     return analysis(folder, out), out
 
 
-def note_finding(job: Job, child: subprocess.Popen[bytes], out: Path) -> str:
-    """What the analysis that has ended found, in a line; noted among the events of the job."""
-    text = outcome(child, out)
-    _note(job, "finding", text=text, report=str(out / "report.html"))
-    return text
+def note_finding(job: Job, child: subprocess.Popen[bytes], out: Path) -> Message:
+    """What the analysis that has ended found; noted among the events of the job."""
+    found = outcome(child, out)
+    note(job, event("finding", found, report=str(out / "report.html")))
+    return found
 
 
 def analysed(job: Job, folder: Path) -> None:

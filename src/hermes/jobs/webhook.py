@@ -13,6 +13,14 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from hermes.base.errors import InputError
+from hermes.base.message import Message
+from hermes.jobs.capture_messages import (
+    ADDRESS_IN_THE_CLEAR,
+    GIVE_HTTPS,
+    GIVE_HTTPS_OR_PLAIN,
+    not_an_address,
+    webhook_failed,
+)
 
 KINDS = frozenset({"alarm", "recovered", "straggler", "caught up", "no progress", "progress", "finding", "numbers"})
 """The events of a job that are handed on."""
@@ -24,11 +32,11 @@ _TRIES = 2
 class Webhook:
     """Posts events to one address, one after the other. What does not fit its queue is dropped and counted."""
 
-    def __init__(self, address: str, *, plain: bool, say: Callable[[str], None]) -> None:
+    def __init__(self, address: str, *, plain: bool, say: Callable[[Message], None]) -> None:
         """`plain` allows http to other hosts than this one. Raises `InputError` for an address that is none."""
         self._scheme, self._host, self._port, self._path = _parsed(address, plain=plain)
         self._say = say
-        self._told: set[str] = set()
+        self._told: set[Message] = set()
         self._queue: queue.Queue[bytes | None] = queue.Queue(_WAITING)
         self.sent = self.dropped = 0
         self._thread = threading.Thread(target=self._run, name="hermes-webhook", daemon=True)
@@ -54,7 +62,7 @@ class Webhook:
                 except (OSError, http.client.HTTPException, ValueError) as failed:
                     if attempt == _TRIES - 1:
                         self.dropped += 1
-                        self._once(f"the webhook did not take an event ({type(failed).__name__}: {str(failed)[:100]})")
+                        self._once(webhook_failed(why=f"{type(failed).__name__}: {str(failed)[:100]}"))
 
     def _post(self, body: bytes) -> None:
         """One request; redirects are not followed. Raises what the connection raises, `OSError` for a refusal."""
@@ -69,12 +77,12 @@ class Webhook:
             answer = connection.getresponse()
             answer.read(1024)
             if not 200 <= answer.status < 300:
-                raise OSError(f"it answered {answer.status}")
+                raise OSError(f"HTTP {answer.status}")
 
-    def _once(self, text: str) -> None:
-        if text not in self._told and len(self._told) < 16:
-            self._told.add(text)
-            self._say(text)
+    def _once(self, said: Message) -> None:
+        if said not in self._told and len(self._told) < 16:
+            self._told.add(said)
+            self._say(said)
 
     def close(self, patience_s: float = 5.0) -> None:
         """Send what waits, for so long at most."""
@@ -84,17 +92,16 @@ class Webhook:
 
 
 def _parsed(address: str, *, plain: bool) -> tuple[str, str, int | None, str]:
-    hint = "https://HOST/PATH, or http:// to this host"
     try:
         parts = urlsplit(address)
         port = parts.port
     except ValueError as broken:
-        raise InputError(f"{address[:100]!r} is no web address", hint=hint) from broken
+        raise InputError(not_an_address(address=address[:100]), hint=GIVE_HTTPS) from broken
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not host or parts.username is not None:
-        raise InputError(f"{address[:100]!r} is no web address that events can go to", hint=hint)
+        raise InputError(not_an_address(address=address[:100]), hint=GIVE_HTTPS)
     if parts.scheme == "http" and not plain and not _loopback(host):
-        raise InputError("http would send alarms in the clear", where=host, hint=f"{hint}; or --webhook-plain")
+        raise InputError(ADDRESS_IN_THE_CLEAR, where=host, hint=GIVE_HTTPS_OR_PLAIN)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return parts.scheme, host, port, path
 

@@ -10,6 +10,7 @@ from functools import cache
 
 from markupsafe import escape
 
+from hermes.base.say import language_of
 from hermes.report.components import catalogue, sentences
 
 LANGUAGES = ("en", "zh")
@@ -25,8 +26,7 @@ _GAP = re.compile(r"\{(\d)\}")
 
 def language(environment: Mapping[str, str] = os.environ) -> str:
     """That of the locale, where there is a translation into it; else English."""
-    chosen = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "")
-    return "zh" if chosen.startswith("zh") else "en"
+    return language_of(environment)
 
 
 def told(text: str) -> str:

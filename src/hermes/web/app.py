@@ -35,7 +35,7 @@ from hermes.web.compares import PREFIX, Compares
 from hermes.web.curves import curve
 from hermes.web.documents import Ask, safe, told_page
 from hermes.web.downloads import REPORTS, Reports, asked, attached, described, table_csv
-from hermes.web.jobs import Jobs
+from hermes.web.jobs import Jobs, both
 from hermes.web.migrations import Migration
 from hermes.web.precisions import Precision
 from hermes.web.replays import MOST_CHANGES, Replays
@@ -364,9 +364,9 @@ async def _said(request: Request) -> object:
 def _change(one: Change) -> dict[str, object]:
     alarm, cause = one.alarm, one.cause
     return {
-        "rank": alarm.rank, "kind": alarm.kind, "since": alarm.since, "step": alarm.step,
+        "rank": alarm.rank, "kind": alarm.kind.value, "since": alarm.since, "step": alarm.step,
         "before_ns": alarm.before_ns, "after_ns": alarm.after_ns,
-        "cause": cause.what if cause else None, "do": cause.do if cause else None,
+        "cause": both(cause.name.message) if cause else None, "do": both(cause.name.remedy) if cause else None,
     }  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.message import Text
+from hermes.base.say import LANGUAGES, read_told, say
 from hermes.inside.wire.control import LEVELS
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.rundir import Job
@@ -28,11 +30,15 @@ from hermes.jobs.api import (
     ask,
     bandwidth_lines,
     cancel,
+    capture_messages,
+    choices,
     events,
     find_job,
     finished,
     follow,
     latest,
+    messages,
+    reason,
 )
 from hermes.web.answers import FullError
 
@@ -46,6 +52,7 @@ _EVENTS = 20
 _ALARMS = 10
 _POINTS = 60
 _ENDED = 5
+_LONGEST = 2_000
 
 
 class Jobs:
@@ -83,7 +90,7 @@ class Jobs:
     def refuse(self) -> None:
         """Raises `FullError` when no further page can be kept up to date."""
         if self._listeners >= LISTENERS:
-            raise FullError(f"{LISTENERS} pages follow the jobs already", hint="close one of them")
+            raise FullError(capture_messages.pages_full(n=LISTENERS), hint=capture_messages.CLOSE_A_PAGE)
 
     def picture(self) -> bytes:
         """All jobs as JSON in one line; looked at anew once the last look is a period old."""
@@ -93,7 +100,7 @@ class Jobs:
                 try:
                     found = self._look()
                 except (HermesError, LiveError, OSError, ValueError) as failed:
-                    found = {"jobs": [], "levels": list(LEVELS), "wrong": str(failed)}
+                    found = {"jobs": [], "levels": list(LEVELS), "wrong": both(reason(failed))}
                 self._picture = json.dumps(found, allow_nan=False, separators=(",", ":")).encode()
                 self._looked = time.monotonic()
             return self._picture
@@ -110,7 +117,7 @@ class Jobs:
         name, steps, level, ranks = _wish(wish)
         job = self._job(name)
         asked = ask(
-            job, Wish(steps=steps, level=level, ranks=ranks, reason="asked for on the live page", options={}),
+            job, Wish(steps=steps, level=level, ranks=ranks, reason=messages.ASKED_ON_PAGE, options={}),
             now_ns=time.time_ns(),
         )  # fmt: skip
         # Whoever asks writes the manifest when the ranks have answered.
@@ -126,17 +133,17 @@ class Jobs:
         """The report on a capture of a job that the page shows. Raises `InputError` where there is none."""
         shown = self._shown.get(job) or self._ended.get(job)
         if shown is None or not _CAPTURE.fullmatch(capture):
-            raise InputError("there is no such report", where=f"{job}/{capture}"[:300])
+            raise InputError(capture_messages.NO_REPORT, where=f"{job}/{capture}"[:300])
         folder = Path(str(shown["folder"])).resolve()
         path = folder / "reports" / capture / "report.html"
         if path.resolve() != path or not path.is_file():
-            raise InputError("there is no such report", where=f"{job}/{capture}"[:300])
+            raise InputError(capture_messages.NO_REPORT, where=f"{job}/{capture}"[:300])
         return path
 
     def _job(self, name: str) -> Job:
         job = find_job(name, self._environment)
         if job.id != name:
-            raise InputError(f"no running job is called {name!r}", where="job")
+            raise InputError(capture_messages.not_running(name=name), where="job")
         return job
 
     def _look(self) -> dict[str, object]:
@@ -161,7 +168,7 @@ def _see_through(asked: Asked) -> None:
             analysed(asked.job, asked.folder)
 
 
-def _nothing(_text: str) -> None:
+def _nothing(_text: Text) -> None:
     """The page shows it."""
 
 
@@ -169,9 +176,9 @@ def _job_shown(view: JobView, job: Job, alarms: list[tuple[Alarm, Cause | None]]
     return {
         "job": job.id,
         "running": True,
-        "state": view.state,
-        "stalled": view.stalled,
-        "bandwidth": bandwidth_lines(view),
+        "state": None if view.state is None else view.state.value,
+        "stalled": None if view.stalled is None else both(view.stalled),
+        "bandwidth": [both(line) for line in bandwidth_lines(view)],
         "command": " ".join(job.command)[:2_000],
         "folder": str(job.folder),
         "created_ns": str(job.created_ns),
@@ -193,17 +200,17 @@ def _rank(rank: RankView) -> dict[str, object]:
         "samples_per_s": rank.samples_per_s,
         "tokens_per_s": rank.tokens_per_s,
         "mfu": rank.mfu,
-        "split": [[name, ns] for name, ns in rank.split],
+        "split": [[spent.value, ns] for spent, ns in rank.split],
         "memory_bytes": rank.memory_bytes,
     }
 
 
 def _alarm(alarm: Alarm, cause: Cause | None) -> dict[str, object]:
     return {
-        "rank": alarm.rank, "kind": alarm.kind, "since": alarm.since, "step": alarm.step,
+        "rank": alarm.rank, "kind": alarm.kind.value, "since": alarm.since, "step": alarm.step,
         "before_ns": alarm.before_ns, "after_ns": alarm.after_ns,
-        "cause": cause.what if cause else None, "share": cause.share if cause else None,
-        "do": cause.do if cause else None,
+        "cause": both(cause.name.message) if cause else None, "share": cause.share if cause else None,
+        "do": both(cause.name.remedy) if cause else None,
     }  # fmt: skip
 
 
@@ -225,11 +232,18 @@ def _capture(job: Job) -> dict[str, object] | None:
     }
 
 
-def _event(event: Mapping[str, object]) -> dict[str, str]:
-    """A line of a job's events as text: whoever may write the file may have written anything."""
-    told = {name: event.get(name) for name in ("kind", "text", "report", "folder", "rank", "change", "cause", "since")}
-    at = event.get("time_ns")
-    found = {name: str(value)[:2_000] for name, value in told.items() if value is not None}
+def both(text: Text) -> dict[str, str]:
+    """A text in every language, bounded: a page shows that of its reader."""
+    return {language: say(text, language)[:_LONGEST] for language in LANGUAGES}
+
+
+def _event(event: Mapping[str, object]) -> dict[str, object]:
+    """A line of a job's events: whoever may write the file may have written anything."""
+    told = {name: event.get(name) for name in ("kind", "report", "folder", "rank", "change", "cause", "since")}
+    at, said = event.get("time_ns"), event.get("message")
+    found: dict[str, object] = {name: str(value)[:_LONGEST] for name, value in told.items() if value is not None}
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        found["said"] = both(read_told(said)) if isinstance(said, dict) else None
     return {**found, "time_ns": str(at) if isinstance(at, int) and 0 <= at < 1 << 63 else ""}
 
 
@@ -237,26 +251,26 @@ def _wish(said: object) -> tuple[str, int, str, tuple[int, ...]]:
     raw = _fields(said, {"job", "steps", "level", "ranks"})
     steps, level, ranks = raw["steps"], raw["level"], raw["ranks"]
     if type(steps) is not int or not 1 <= steps <= MOST_STEPS:
-        raise InputError(f"a capture has 1 to {MOST_STEPS} steps", where="steps")
+        raise InputError(capture_messages.steps_of_capture(n=MOST_STEPS), where="steps")
     if level not in LEVELS:
-        raise InputError("there is no such level", where="level", hint=", ".join(LEVELS))
+        raise InputError(capture_messages.no_level(level=str(level)[:40]), where="level", hint=choices(names=LEVELS))
     if (
         not isinstance(ranks, list)
         or len(ranks) > MOST_RANKS
         or not all(type(rank) is int and 0 <= rank < 1 << 31 for rank in ranks)
     ):
-        raise InputError(f"ranks are a list of at most {MOST_RANKS} numbers", where="ranks")
+        raise InputError(capture_messages.ranks_of_capture(n=MOST_RANKS), where="ranks")
     return _name(raw), steps, str(level), tuple(sorted(set(ranks)))
 
 
 def _fields(said: object, names: set[str]) -> dict[str, object]:
     if not isinstance(said, dict) or said.keys() != names:
-        raise InputError(f"the request has other fields than {', '.join(sorted(names))}")
+        raise InputError(capture_messages.fields_of_request(names=sorted(names)))
     return said
 
 
 def _name(raw: Mapping[str, object]) -> str:
     name = raw["job"]
     if not isinstance(name, str) or not name or len(name) > 200:
-        raise InputError("this is no name of a job", where="job")
+        raise InputError(capture_messages.NOT_A_NAME, where="job")
     return name

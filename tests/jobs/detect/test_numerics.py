@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hermes.base.say import say
 from hermes.inside.wire.numerics import Follower, Look, append, parse, path_in
 from hermes.jobs.detect.numerics import JobNumbers, Numerics, Wrong, replay
 
@@ -45,7 +46,8 @@ def test_a_loss_that_jumps_is_named_with_rank_and_step() -> None:
     losses[40] = 9.0
     (found,) = said(looks(losses))
     assert (found.rank, found.step, found.kind) == (0, 400, "loss")
-    assert found.sentence.startswith("rank 0, step 400: the loss jumped to 9 from about ")
+    assert found.message.identifier == "jobs.loss_jumped"
+    assert say(found.message).startswith("rank 0, step 400: the loss jumped to 9 from about ")
 
 
 @pytest.mark.parametrize(("norm", "kind"), [(500.0, "explode"), (0.001, "vanish"), (math.nan, "not finite")])

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hermes.base.errors import HermesError
 from hermes.inside.wire.record import FLAGS
 from hermes.jobs.alarms_in_step_log import detect_in
-from hermes.jobs.detect.causes import split, what_costs, why_slower
+from hermes.jobs.detect.causes import Spent, split, what_costs, why_slower
+from hermes.jobs.detect.findings import of_cause
 from hermes.jobs.detect.periodic import periodic
 from hermes.jobs.detect.read_step_logs import Steps, from_walls, read_steps
 from hermes.jobs.detect.straggler import straggler
@@ -117,7 +118,8 @@ def test_what_grew_is_the_cause(name: str, each: dict[str, int]) -> None:
     cause = why_slower(counters(10 * MS, **normal), counters(40 * MS, **(normal | each)))
     assert cause is not None
     assert (cause.name, cause.cost_ns) == (name, 30 * MS)
-    assert cause.do
+    assert cause.name.remedy.identifier == f"remedy.{name}"
+    assert of_cause(cause).about is cause.name.about
 
 
 def test_nothing_measured_and_nothing_slower_have_no_cause() -> None:
@@ -182,10 +184,10 @@ def test_copies_to_the_device_are_a_part_of_their_own() -> None:
     moved = split(from_walls([1000] * 10, **columns, transfer_ns=[600] * 10))
     assert plain is not None
     assert moved is not None
-    assert "copies to the device" not in plain
-    assert (plain["blocked"], plain["host compute"]) == (500, 400)
+    assert Spent.COPIES not in plain
+    assert (plain[Spent.BLOCKED], plain[Spent.HOST_COMPUTE]) == (500, 400)
     # A driver waits first, and computes or spins the rest.
-    assert (moved["copies to the device"], moved["blocked"], moved["host compute"]) == (600, 0, 300)
+    assert (moved[Spent.COPIES], moved[Spent.BLOCKED], moved[Spent.HOST_COMPUTE]) == (600, 0, 300)
     grown = why_slower(from_walls([1000] * 10, **columns, transfer_ns=[0] * 10),
                        from_walls([1600] * 10, **columns, transfer_ns=[590] * 10))  # fmt: skip
     assert grown is not None

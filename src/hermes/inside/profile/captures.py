@@ -14,7 +14,7 @@ from hermes.inside.monitor.loaders import Loaders
 from hermes.inside.profile.backends import Backend, choose
 from hermes.inside.profile.lines import Lines, calls_expected
 from hermes.inside.wire.beside import Beside
-from hermes.inside.wire.control import FINAL, TOO_LATE, Control, Request, Slot
+from hermes.inside.wire.control import FINAL, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.levels import CaptureError, room
 from hermes.inside.wire.long_steps import LongSteps
@@ -121,7 +121,7 @@ class Captures:
         self._drop()
         self._epoch = self._seen
         if request.start_step <= step:
-            self._answer("refused", f"step {request.start_step} {TOO_LATE}, at {step}")
+            self._answer("late", f"at step {step}")
             return
         self._request = request
         self._answer("accepted", f"at step {step}")

@@ -27,7 +27,7 @@ class Watch:
         """The same of a loss and a norm."""
         self._count += 1
         found = self._numbers.wrong(Look(self._count, loss=loss, norm=norm), because)
-        return found[1] if found else ""
+        return found.text if found else ""
 
 
 def _loss(values: list[dict[str, Any]], ops: list[dict[str, Any]]) -> float | None:

@@ -36,11 +36,12 @@ _SLOT = struct.Struct("<qqqQqI")
 _TEXT = _SLOT_SIZE - _SLOT.size - 4
 _CHECK = struct.Struct("<I")
 
-STATES: Final = ("none", "accepted", "started", "finished", "refused", "failed", "cancelled", "gone")
-"""What a rank says to a request; the last five are final. `gone`: the rank ended with its job."""
-TOO_LATE: Final = "has begun before the request was seen"
-"""What a rank says of a first step that it had passed when it heard of the capture."""
-FINAL: Final = frozenset({"finished", "refused", "failed", "cancelled", "gone"})
+STATES: Final = ("none", "accepted", "started", "finished", "refused", "failed", "cancelled", "gone", "late")
+"""What a rank says to a request; the last six are final.
+
+`gone`: the rank ended with its job. `late`: it had passed the first step when it heard of the capture.
+"""
+FINAL: Final = frozenset({"finished", "refused", "late", "failed", "cancelled", "gone"})
 LEVELS: Final = ("light", "standard", "full")
 _MOST_STEPS = 1000
 NO_STEP = (

@@ -13,6 +13,7 @@ import math
 import os
 import statistics
 from pathlib import Path
+from typing import NamedTuple
 
 LARGEST = 8 << 20
 """Bytes of a file before it is set aside as `….1`, over the one set aside before."""
@@ -134,8 +135,16 @@ class Follower:
         return [one for line in lines if (one := parse(line)) is not None]
 
 
+class Fault(NamedTuple):
+    """What is wrong with a look: its kind, of `KINDS`, in words, and what its number usually is, 0 if unknown."""
+
+    kind: str
+    text: str
+    usual: float
+
+
 class Numbers:
-    """One training. `wrong` gets a look and says what is wrong with it: its kind, of `KINDS`, and words; or nothing."""
+    """One training. `wrong` gets a look and says what is wrong with it, or nothing."""
 
     def __init__(self) -> None:
         self._losses: collections.deque[float] = collections.deque(maxlen=_LAST)
@@ -143,7 +152,7 @@ class Numbers:
         self._updates: collections.deque[float] = collections.deque(maxlen=_LAST)
         self._broken = False
 
-    def wrong(self, look: Look, because: str = "") -> tuple[str, str] | None:
+    def wrong(self, look: Look, because: str = "") -> Fault | None:
         """A NaN is told of once, until it is gone. `because` says what is not finite, where somebody knows better."""
         if not because and look.loss is not None and not math.isfinite(look.loss):
             because = f"the loss is {look.loss}"
@@ -152,14 +161,13 @@ class Numbers:
             because = f"{many} NaN or infinity"
         before, self._broken = self._broken, bool(because)
         if because:
-            return None if before else ("not finite", because)
+            return None if before else Fault("not finite", because, 0.0)
         return self._finite(look)
 
-    def _finite(self, look: Look) -> tuple[str, str] | None:
-        found: tuple[str, str] | None = None
+    def _finite(self, look: Look) -> Fault | None:
+        found: Fault | None = None
         if look.loss is not None:
-            text = _spike(self._losses, look.loss)
-            found = ("loss", text) if text else None
+            found = _spike(self._losses, look.loss)
             self._losses.append(look.loss)
         if look.norm is not None:
             found = found or _other_size(self._norms, look.norm)
@@ -167,30 +175,30 @@ class Numbers:
         if look.update is not None and math.isfinite(look.update):
             # A rate that ends at nothing is part of many schedules; one that grows a hundredfold at once is of none.
             other = _other_size(self._updates, look.update)
-            if found is None and other is not None and other[0] == "explode":
-                middle = statistics.median(self._updates)
-                text = f"a step changes parameters by {look.update:.2g} of their norm, before by about {middle:.2g}"
-                found = ("updates", text)
+            if found is None and other is not None and other.kind == "explode":
+                usual = other.usual
+                text = f"a step changes parameters by {look.update:.2g} of their norm, before by about {usual:.2g}"
+                found = Fault("updates", text, usual)
             self._updates.append(look.update)
         return found
 
 
-def _spike(before: collections.deque[float], loss: float) -> str:
+def _spike(before: collections.deque[float], loss: float) -> Fault | None:
     if len(before) < _FIRST:
-        return ""
+        return None
     middle = statistics.median(before)
     spread = statistics.median(abs(one - middle) for one in before)
     if loss - middle > max(_FAR * spread, _SPIKE * abs(middle)) and loss > max(before):
-        return f"the loss jumped to {loss:.4g} from about {middle:.4g}"
-    return ""
+        return Fault("loss", f"the loss jumped to {loss:.4g} from about {middle:.4g}", middle)
+    return None
 
 
-def _other_size(before: collections.deque[float], norm: float) -> tuple[str, str] | None:
+def _other_size(before: collections.deque[float], norm: float) -> Fault | None:
     if len(before) < _FIRST:
         return None
     middle = statistics.median(before)
     if middle > 0 and norm > _TIMES * middle and norm > _TIMES / 10 * max(before):
-        return "explode", f"gradients explode: their norm is {norm:.3g}, it was about {middle:.3g}"
+        return Fault("explode", f"gradients explode: their norm is {norm:.3g}, it was about {middle:.3g}", middle)
     if middle > 0 and norm < middle / _TIMES and norm < min(before) / (_TIMES / 10):
-        return "vanish", f"gradients vanish: their norm is {norm:.3g}, it was about {middle:.3g}"
+        return Fault("vanish", f"gradients vanish: their norm is {norm:.3g}, it was about {middle:.3g}", middle)
     return None

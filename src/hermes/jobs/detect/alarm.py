@@ -6,22 +6,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hermes.base.message import Message, Word
 from hermes.jobs.detect.alarm_thresholds import COOL_DOWN_NS, MOST_CAPTURES, RETRY_NS
+from hermes.jobs.messages import captured_lately, captures_spent, refused_lately
+
+
+class AlarmKind(Word):
+    """How steps of a rank changed.
+
+    `spikes`: a few steps in a row far above all others. `shift`: a lasting change. `drift`: a growing one. `turns`:
+    single slow steps. `recovered`: the steps are as they were before.
+    """
+
+    SPIKES = "spikes"
+    SHIFT = "shift"
+    DRIFT = "drift"
+    TURNS = "turns"
+    RECOVERED = "recovered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """Steps of a rank have become slower.
+    """Steps of a rank have become slower; single slow ones every `period` steps, or unevenly where that is 0.
 
-    `kind`: `spikes` (a few steps in a row far above all others), `shift` (a lasting change), `drift` (a growing one),
-    `turns` (single slow steps, every `period` steps or unevenly), `recovered` (the steps are as they were before).
     `step` is where it was noticed, `since` where it is thought to have begun. `before_ns` and `after_ns` are typical
     times of a step, of `turns` their means; `score` is in standard deviations of whatever the preset compares, of
     `turns` minus the logarithm of the chance.
     """
 
     rank: int
-    kind: str
+    kind: AlarmKind
     step: int
     since: int
     before_ns: int
@@ -63,15 +77,15 @@ class Policy:
         self._retry_ns = 0
         self.captures = 0
 
-    def refusal(self, now_ns: int) -> str:
-        """Why an alarm at that time may not start a capture; empty when it may."""
+    def refusal(self, now_ns: int) -> Message | None:
+        """Why an alarm at that time may not start a capture; None when it may."""
         if self.captures >= self._most:
-            return f"{self._most} automatic captures were made"
+            return captures_spent(n=self._most)
         if self._last_ns is not None and now_ns - self._last_ns < self._cool_down_ns:
-            return f"the last automatic capture was {(now_ns - self._last_ns) / 60e9:.0f} minutes ago"
+            return captured_lately(n=_minutes(now_ns - self._last_ns))
         if now_ns < self._retry_ns:
-            return f"the last one was refused {(now_ns - self._retry_ns + RETRY_NS) / 60e9:.0f} minutes ago"
-        return ""
+            return refused_lately(n=_minutes(now_ns - self._retry_ns + RETRY_NS))
+        return None
 
     def restore(self, started_ns: Sequence[int]) -> None:
         """What watchers before this one started: a job's captures are counted over all who watch it."""
@@ -88,3 +102,7 @@ class Policy:
         self._last_ns = self._before
         self.captures -= 1
         self._retry_ns = now_ns + RETRY_NS
+
+
+def _minutes(ns: int) -> int:
+    return round(ns / 60e9)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hermes.base.errors import InputError
+from hermes.jobs.detect.messages import no_value, number_from, whole_number_from
 
 COOL_DOWN_NS = 2 * 3600 * 1_000_000_000
 RETRY_NS = 300 * 1_000_000_000
@@ -62,5 +63,6 @@ def _number(environment: Mapping[str, str], name: str, default: float, *, least:
     except ValueError:
         value = float("nan")
     if not least <= value < 1e9 or (whole and value != int(value)):
-        raise InputError(f"{text[:40]!r} is no value for {name}", hint=f"a number from {least:g} up")
+        hint = (whole_number_from if whole else number_from)(least=least)
+        raise InputError(no_value(value=text[:40], name=name), hint=hint)
     return value

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hermes.base.message import Message, Word
+from hermes.jobs.detect.messages import note_periodic, note_straggler
 from hermes.jobs.detect.periodic import periodic
 from hermes.jobs.detect.read_step_logs import Steps
 from hermes.jobs.detect.straggler import lasting_straggler
+from hermes.model.leaf import Leaf, Risk
 from hermes.model.limit import Limit
 
 GREW = Limit(value=0.5, unit="of the growth", source="docs/evidence/detection.md")
@@ -26,86 +29,112 @@ _LONGEST_LOCK_NS = 15e6
 _SAMPLED = frozenset({"process_cpu_ns", "voluntary"})
 PERIODIC = Limit(value=0.05, unit="of all time", source="docs/evidence/detection.md")
 
-WORDS: Mapping[str, tuple[str, str]] = {
-    "data wait": ("the input pipeline", "more or persistent workers, prefetching, data on a local disk"),
-    "data work": ("batches made by the training process itself", "give the DataLoader workers, or precompute"),
-    "garbage collection": ("Python's garbage collector", "gc.freeze() after start-up, fewer explicit gc.collect()"),
-    "CPU contention": (
-        "waiting for a CPU",
-        "hold the job's own ranks x threads and DataLoader workers against the cores: fewer workers or OMP_NUM_THREADS "
-        "where they are more, else move what else runs here",
-    ),
-    "interpreter lock": (
-        "another thread of the process that holds the interpreter",
-        "move its work to a process, or let it sleep; py-spy dump shows it",
-    ),
-    "checkpoint": ("saving checkpoints", "write them in the background, or less often"),
-    "copies to the device": (
-        "calls that copy to the device, with what they wait for there",
-        "pin_memory=True and non_blocking=True; a wait that stays is for a busy device: a capture shows with what",
-    ),
-    "host compute": ("work of the host", "a capture shows which operators and Python code"),
-    "blocked": ("waiting for the device, other ranks or a lock", "a capture shows which call waits"),
-    "straggler": ("waiting for one slow rank", "look at that rank: its own causes are listed under it"),
-    "periodic": ("single slow steps at an even distance", "what runs each so many steps: saving, logging, evaluation"),
+
+class Spent(Word):
+    """What the time of a step goes to, as far as the counters tell."""
+
+    DATA_WAIT = "data wait"
+    DATA_WORK = "data work"
+    GARBAGE_COLLECTION = "garbage collection"
+    CPU_CONTENTION = "CPU contention"
+    INTERPRETER_LOCK = "interpreter lock"
+    CHECKPOINT = "checkpoint"
+    COPIES = "copies to the device"
+    HOST_COMPUTE = "host compute"
+    BLOCKED = "blocked"
+    STRAGGLER = "straggler"
+    PERIODIC = "periodic"
+
+    @property
+    def about(self) -> Leaf | Risk:
+        """The leaf that it is. The counters do not tell what a blocked host waits for."""
+        return _ABOUT[self]
+
+    @property
+    def remedy(self) -> Message:
+        """What to do about it."""
+        return Remedy(self.value).message
+
+
+class Remedy(Word):
+    """What to do about each of `Spent`."""
+
+    DATA_WAIT = Spent.DATA_WAIT.value
+    DATA_WORK = Spent.DATA_WORK.value
+    GARBAGE_COLLECTION = Spent.GARBAGE_COLLECTION.value
+    CPU_CONTENTION = Spent.CPU_CONTENTION.value
+    INTERPRETER_LOCK = Spent.INTERPRETER_LOCK.value
+    CHECKPOINT = Spent.CHECKPOINT.value
+    COPIES = Spent.COPIES.value
+    HOST_COMPUTE = Spent.HOST_COMPUTE.value
+    BLOCKED = Spent.BLOCKED.value
+    STRAGGLER = Spent.STRAGGLER.value
+    PERIODIC = Spent.PERIODIC.value
+
+
+_ABOUT: Mapping[Spent, Leaf | Risk] = {
+    Spent.DATA_WAIT: Leaf.INPUT_WORKERS,
+    Spent.DATA_WORK: Leaf.INPUT_HERE,
+    Spent.GARBAGE_COLLECTION: Leaf.GARBAGE_COLLECTION,
+    Spent.CPU_CONTENTION: Leaf.OTHER_WORK_ON_CORES,
+    Spent.INTERPRETER_LOCK: Leaf.INTERPRETER_LOCK,
+    Spent.CHECKPOINT: Leaf.FILE_OR_NETWORK,
+    Spent.COPIES: Leaf.BLOCKING_COPY,
+    Spent.HOST_COMPUTE: Leaf.PYTHON,
+    Spent.BLOCKED: Leaf.NOT_RECORDED,
+    Spent.STRAGGLER: Leaf.WAIT,
+    Spent.PERIODIC: Risk.SLOWER,
 }
-"""Cause to what it is and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """What slows the steps of a rank: nanoseconds a step, and the share that this is of the growth, or of all time."""
 
-    name: str
+    name: Spent
     rank: int
     cost_ns: int
     share: float
-    note: str = ""
-
-    @property
-    def what(self) -> str:
-        """In words."""
-        return WORDS[self.name][0]
-
-    @property
-    def do(self) -> str:
-        """What to do about it."""
-        return WORDS[self.name][1]
+    note: Message | None = None
 
 
-def split(steps: Steps) -> dict[str, float] | None:
+def split(steps: Steps) -> dict[Spent, float] | None:
     """Mean nanoseconds of a step by what the host spent it on; None for no steps. What was not measured is absent."""
     if not len(steps):
         return None
     mean = {name: _mean(steps, name) for name in ("wall_ns", "data_ns", "save_ns", "gc_ns", "delay_ns")}
-    parts: dict[str, float] = {}
+    parts: dict[Spent, float] = {}
     wall, data, delay = mean["wall_ns"], mean["data_ns"], mean["delay_ns"]
     if data is not None:
         own = steps.loader_work() / len(steps)
-        parts["data wait"], parts["data work"] = data - own, own
-    for name, column in (("checkpoint", "save_ns"), ("garbage collection", "gc_ns"), ("CPU contention", "delay_ns")):
+        parts[Spent.DATA_WAIT], parts[Spent.DATA_WORK] = data - own, own
+    for name, column in (
+        (Spent.CHECKPOINT, "save_ns"),
+        (Spent.GARBAGE_COLLECTION, "gc_ns"),
+        (Spent.CPU_CONTENTION, "delay_ns"),
+    ):
         if (value := mean[column]) is not None:
             parts[name] = value
     cpu = _mean(steps, "cpu_ns")
     if cpu is not None and wall is not None and delay is not None:
         # Collections and the thread's own work for a batch are on a CPU; saving is partly, and counts by itself.
-        blocked = max(wall - cpu - delay - parts.get("data wait", 0.0), 0.0)
-        parts["blocked"] = max(blocked - parts.get("checkpoint", 0.0), 0.0)
-        known = parts.get("garbage collection", 0.0) + parts.get("data work", 0.0)
-        parts["host compute"] = max(cpu - known, 0.0)
+        blocked = max(wall - cpu - delay - parts.get(Spent.DATA_WAIT, 0.0), 0.0)
+        parts[Spent.BLOCKED] = max(blocked - parts.get(Spent.CHECKPOINT, 0.0), 0.0)
+        known = parts.get(Spent.GARBAGE_COLLECTION, 0.0) + parts.get(Spent.DATA_WORK, 0.0)
+        parts[Spent.HOST_COMPUTE] = max(cpu - known, 0.0)
     moved = _mean(steps, "transfer_ns")
     if moved is not None:
-        _set_apart(parts, "copies to the device", moved)
-    if cpu is not None and "blocked" in parts:
-        parts["interpreter lock"] = _locked_out(steps, parts["blocked"], cpu)
-        parts["blocked"] -= parts["interpreter lock"]
+        _set_apart(parts, Spent.COPIES, moved)
+    if cpu is not None and Spent.BLOCKED in parts:
+        parts[Spent.INTERPRETER_LOCK] = _locked_out(steps, parts[Spent.BLOCKED], cpu)
+        parts[Spent.BLOCKED] -= parts[Spent.INTERPRETER_LOCK]
     return parts
 
 
-def _set_apart(parts: dict[str, float], name: str, cost: float) -> None:
+def _set_apart(parts: dict[Spent, float], name: Spent, cost: float) -> None:
     """A part of its own for what stands in `blocked` so far, or in `host compute`: drivers wait or spin."""
     parts[name] = cost
-    for other in ("blocked", "host compute"):
+    for other in (Spent.BLOCKED, Spent.HOST_COMPUTE):
         taken = min(parts.get(other, 0.0), cost)
         if other in parts:
             parts[other] -= taken
@@ -169,11 +198,11 @@ def why_slower(before: Steps, after: Steps) -> Cause | None:
 def what_costs(ranks: Sequence[Steps]) -> tuple[Cause, ...]:
     """The causes that cost a share above their limit over the whole log, by rank and then by cost."""
     limits = {
-        "data wait": DATA,
-        "data work": DATA,
-        "garbage collection": GC,
-        "CPU contention": CPU_QUEUE,
-        "interpreter lock": LOCK,
+        Spent.DATA_WAIT: DATA,
+        Spent.DATA_WORK: DATA,
+        Spent.GARBAGE_COLLECTION: GC,
+        Spent.CPU_CONTENTION: CPU_QUEUE,
+        Spent.INTERPRETER_LOCK: LOCK,
     }
     found: list[Cause] = []
     for steps in ranks:
@@ -189,14 +218,13 @@ def what_costs(ranks: Sequence[Steps]) -> tuple[Cause, ...]:
         ]
         slow = periodic(steps)
         if slow is not None and slow.share > PERIODIC.value:
-            note = f"every {slow.period} steps, {slow.extra_ns / 1e6:.1f} ms more"
+            note = note_periodic(n=slow.period, extra=slow.extra_ns)
             cost = int(slow.share * wall)
-            costs.append(Cause(name="periodic", rank=steps.rank, cost_ns=cost, share=slow.share, note=note))
+            costs.append(Cause(name=Spent.PERIODIC, rank=steps.rank, cost_ns=cost, share=slow.share, note=note))
         found += sorted(costs, key=lambda cause: -cause.cost_ns)
     late, since = lasting_straggler(ranks)
     if late is not None:
-        note = f"{late.own_ns / 1e6:.1f} ms of its own in a step, the others {late.others_ns / 1e6:.1f} ms"
-        note += f", from step {since} on" if since else ""
+        said = note_straggler(work=late.own_ns, others=late.others_ns, since=since or None)
         share = late.waited_ns / max(late.waited_ns + late.others_ns, 1)
-        found.insert(0, Cause(name="straggler", rank=late.rank, cost_ns=late.waited_ns, share=share, note=note))
+        found.insert(0, Cause(name=Spent.STRAGGLER, rank=late.rank, cost_ns=late.waited_ns, share=share, note=said))
     return tuple(found)

@@ -9,6 +9,7 @@ from hermes.jobs.detect.alarm import Alarm, Detector
 from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 from hermes.jobs.detect.job import replay
 from hermes.jobs.detect.ksigma import KSigma
+from hermes.jobs.detect.messages import choices, no_preset
 from hermes.jobs.detect.read_step_logs import Steps
 from hermes.jobs.detect.robust import Robust
 
@@ -18,7 +19,7 @@ PRESETS = ("robust", "ksigma")
 def detector_of(preset: str, rank: int, environment: Mapping[str, str]) -> Detector:
     """A new detector; `ksigma` takes its thresholds from the environment. Raises `HermesError`."""
     if preset not in PRESETS:
-        raise QueryError(f"there is no preset {preset!r}", hint=", ".join(PRESETS))
+        raise QueryError(no_preset(preset=preset), hint=choices(names=PRESETS))
     return KSigma(rank, KSigmaSettings.of(environment)) if preset == "ksigma" else Robust(rank)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hermes.jobs.detect.alarm import Alarm
-from hermes.jobs.detect.causes import Cause, why_slower
+from hermes.jobs.detect.causes import Cause, Spent, why_slower
 from hermes.jobs.detect.read_step_logs import Steps
 from hermes.jobs.detect.straggler import straggler
 
@@ -29,12 +29,12 @@ def cause_of_alarms(ranks: Mapping[int, Steps], alarms: Sequence[Alarm]) -> tupl
     if late is not None and (before is None or before.rank != late.rank):
         own = next((alarm for alarm in alarms if alarm.rank == late.rank), first)
         cause = cause_of(ranks[late.rank], own)
-        if cause is None or cause.name == "blocked":
+        if cause is None or cause.name is Spent.BLOCKED:
             share = late.waited_ns / max(late.waited_ns + late.others_ns, 1)
-            cause = Cause(name="straggler", rank=late.rank, cost_ns=late.waited_ns, share=min(share, 1.0))
+            cause = Cause(name=Spent.STRAGGLER, rank=late.rank, cost_ns=late.waited_ns, share=min(share, 1.0))
         return own, cause
     explained = [(alarm, cause_of(ranks[alarm.rank], alarm)) for alarm in alarms if alarm.rank in ranks]
-    own_doing = [pair for pair in explained if pair[1] is not None and pair[1].name != "blocked"]
+    own_doing = [pair for pair in explained if pair[1] is not None and pair[1].name is not Spent.BLOCKED]
     return (own_doing or explained or [(first, None)])[0]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hermes.inside.wire.record import AT, FLAGS
-from hermes.jobs.detect.alarm import Alarm, Detector
+from hermes.jobs.detect.alarm import Alarm, AlarmKind, Detector
 from hermes.jobs.detect.causes import Cause
 from hermes.jobs.detect.explain import cause_of_alarms
 from hermes.jobs.detect.read_step_logs import Steps, steps_of
@@ -181,7 +181,7 @@ class JobDetector:
         return found
 
     def _alarmed(self, rank: int, alarm: Alarm) -> list[Notice]:
-        if alarm.kind == "recovered":
+        if alarm.kind is AlarmKind.RECOVERED:
             return self._recovered(rank, alarm)
         for episode in self._episodes:
             if rank not in episode.ranks and alarm.since > episode.alarms[0].step + _OVERLAP:

@@ -6,7 +6,7 @@ What the public description leaves open is decided here, and said in `docs/captu
 from __future__ import annotations
 
 from hermes.inside.wire.record import FLAGS
-from hermes.jobs.detect.alarm import Alarm
+from hermes.jobs.detect.alarm import Alarm, AlarmKind
 from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 
 _SKIPPED = FLAGS["first"] | FLAGS["profiled"] | FLAGS["foreign_profiler"]
@@ -80,8 +80,8 @@ class KSigma:
         row, self._row, self._slow = self._row, [], True
         after = sum(wall for _, wall in row) // len(row)
         return Alarm(
-            rank=self._rank, kind="spikes", step=step, since=row[0][0], before_ns=int(self._mean), after_ns=after,
-            score=score,
+            rank=self._rank, kind=AlarmKind.SPIKES, step=step, since=row[0][0], before_ns=int(self._mean),
+            after_ns=after, score=score,
         )  # fmt: skip
 
     def _recovered(self, step: int, wall_ns: int, score: float) -> Alarm | None:
@@ -92,7 +92,7 @@ class KSigma:
         normal, self._normal, self._slow = self._normal, [], False
         after = sum(wall for _, wall in normal) // len(normal)
         return Alarm(
-            rank=self._rank, kind="recovered", step=step, since=normal[0][0], before_ns=int(self._mean),
+            rank=self._rank, kind=AlarmKind.RECOVERED, step=step, since=normal[0][0], before_ns=int(self._mean),
             after_ns=after, score=score,
         )  # fmt: skip
 

@@ -5,12 +5,28 @@ A running job and the replay of its files go through the same code: looks of all
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermes.inside.wire.numerics import Follower, Look, Numbers, path_in
+from hermes.base.message import Message
+from hermes.inside.wire.numerics import Fault, Follower, Look, Numbers, path_in
+from hermes.jobs.detect.messages import (
+    DO_LOOK_AT_BATCHES,
+    DO_LOOK_FOR_DETACHED,
+    DO_RECORD,
+    gradients_exploded,
+    gradients_not_finite,
+    gradients_vanished,
+    loss_jumped,
+    loss_not_finite,
+    updates_jumped,
+)
+from hermes.model.finding import Action, Finding
+from hermes.model.leaf import Risk
 
+_CONFIDENCE = 0.9
 _OVER = 20
 """Looks of a rank without a fault after which another one of its kind is a new cause."""
 
@@ -22,23 +38,36 @@ class Wrong:
     rank: int
     step: int
     kind: str
-    text: str
+    message: Message
 
     @property
-    def sentence(self) -> str:
-        """In a line."""
-        return f"rank {self.rank}, step {self.step}: {self.text}"
-
-    @property
-    def do(self) -> str:
+    def remedy(self) -> Message:
         """What to do next."""
         if self.kind == "not finite":
-            return "record the steps before it: `hermes precision record --ring 3 -o DIR -- …` names the operator"
-        if self.kind == "vanish":
-            return "look for a detached or frozen part of the model, and for a scale of the loss that was lost"
-        return (
-            "look at the batches of these steps and at the learning rate; a ring of recorded steps names the operator"
-        )
+            return DO_RECORD
+        return DO_LOOK_FOR_DETACHED if self.kind == "vanish" else DO_LOOK_AT_BATCHES
+
+    def finding(self) -> Finding:
+        """As a finding."""
+        return Finding(
+            code=self.kind, about=Risk.WRONG_NUMBERS, message=self.message, ranks=(self.rank,), steps=(self.step,),
+            confidence=_CONFIDENCE, actions=(Action(title=self.remedy, do="", verify="", risk="", source=""),),
+        )  # fmt: skip
+
+
+def _message(rank: int, look: Look, fault: Fault) -> Message:
+    step, kind, usual = look.step, fault.kind, fault.usual
+    if kind == "loss":
+        return loss_jumped(rank=rank, step=step, loss=look.loss or 0.0, usual=usual)
+    if kind == "explode":
+        return gradients_exploded(rank=rank, step=step, norm=look.norm or 0.0, usual=usual)
+    if kind == "vanish":
+        return gradients_vanished(rank=rank, step=step, norm=look.norm or 0.0, usual=usual)
+    if kind == "updates":
+        return updates_jumped(rank=rank, step=step, update=look.update or 0.0, usual=usual)
+    if look.loss is not None and not math.isfinite(look.loss):
+        return loss_not_finite(rank=rank, step=step, loss=str(look.loss))
+    return gradients_not_finite(n=max(look.broken, 1), rank=rank, step=step)
 
 
 class JobNumbers:
@@ -58,10 +87,10 @@ class JobNumbers:
             if told is None:
                 self._open = {kind: left - 1 for kind, left in self._open.items() if left > 1}
                 continue
-            kind, text = told
+            kind = told.kind
             # Ranks share their gradients: what all of them show has one cause, and what follows from a jump too.
             if not self._open or (kind == "not finite" and kind not in self._open):
-                found.append(Wrong(rank=rank, step=look.step, kind=kind, text=text))
+                found.append(Wrong(rank=rank, step=look.step, kind=kind, message=_message(rank, look, told)))
             self._open[kind] = _OVER * max(len(self._ranks), 1)
         return found
 

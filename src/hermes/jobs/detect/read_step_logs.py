@@ -15,6 +15,7 @@ from hermes.base.errors import InputError, TraceFormatError
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.record import AT, FIELDS, FLAGS, NULL
 from hermes.inside.wire.steplog import is_log, read_about, read_rows
+from hermes.jobs.detect.messages import LOGS_KNOWN, NAME_A_LOG, NO_LOG, NO_LOGS, NO_WALL, NOT_A_LOG, quoted
 
 Floats = npt.NDArray[np.float64]
 _PERF_DUMP = re.compile(rb"\[?STEPTIME\]?:\s*(\d{1,18}),(\d{1,18})\s*")
@@ -93,10 +94,10 @@ def read_steps(path: Path) -> list[Steps]:
         ours = sorted(log for log in path.glob("steps-rank*.log") if log.stat().st_size)
         files = ours or sorted(path.glob("perf_*.log"))
         if not files:
-            raise InputError("no step logs here", where=str(path), hint="name a log, or the run directory of a job")
+            raise InputError(NO_LOGS, where=str(path), hint=NAME_A_LOG)
         return sorted((_read(file) for file in files), key=lambda steps: steps.rank)
     if not path.is_file():
-        raise InputError("there is no such log", where=str(path))
+        raise InputError(NO_LOG, where=str(path))
     return [_read(path)]
 
 
@@ -109,7 +110,7 @@ def _read(path: Path) -> Steps:
         return _read_perf_dump(path)
     if head.lstrip().startswith(b"{"):
         return _read_lines(path)
-    raise TraceFormatError(path, "not a step log", hint="step logs of Hermes, perf_*.log, or lines of JSON are read")
+    raise TraceFormatError(path, NOT_A_LOG, hint=LOGS_KNOWN)
 
 
 def _read_ours(path: Path) -> Steps:
@@ -118,7 +119,7 @@ def _read_ours(path: Path) -> Steps:
         older = path.with_name(path.name + ".1")
         raw = [row for file in (older, path) if file.exists() for row in read_rows(file)]
     except LiveError as damaged:
-        raise TraceFormatError(path, str(damaged)) from damaged
+        raise TraceFormatError(path, quoted(text=str(damaged))) from damaged
     rank = about.get("rank")
     rows = [row for row in raw if row]
     made = steps_of(rank if isinstance(rank, int) else 0, rows, about)
@@ -152,7 +153,7 @@ def _read_lines(path: Path) -> Steps:
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             damaged += 1
     if not rows:
-        raise TraceFormatError(path, "no line has wall_ns or wall_ms")
+        raise TraceFormatError(path, NO_WALL)
     made = steps_of(0, rows)
     return Steps(rank=0, columns=made.columns, damaged=damaged)
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hermes.inside.wire.record import FLAGS
-from hermes.jobs.detect.alarm import Alarm
+from hermes.jobs.detect.alarm import Alarm, AlarmKind
 from hermes.jobs.detect.alarm_thresholds import RobustSettings
 from hermes.jobs.detect.ranksum import Floats, autocorrelation_time, mean, middle, rank_sum_z
 from hermes.jobs.detect.turns import by_turns
@@ -40,7 +40,7 @@ _LEFT_OUT = sum(FLAGS[name] for name in ("first", "profiled", "checkpoint", "eva
 class _Before:
     """What the steps were like before an alarm: times by work, numbers and work; `length`: of the slow stretch."""
 
-    kind: str
+    kind: AlarmKind
     length: int
     columns: tuple[Floats, npt.NDArray[np.int64], Floats]
 
@@ -126,7 +126,7 @@ class Robust:
         found = self._spikes() or self._cusum() or (self._seldom() if count % settings.every == 0 else None)
         return self._raise(found) if found else None
 
-    def _seldom(self) -> tuple[str, int, float] | None:
+    def _seldom(self) -> tuple[AlarmKind, int, float] | None:
         """What is looked for every few steps only."""
         if self._work_changed():
             self._restart()
@@ -134,7 +134,7 @@ class Robust:
             return None
         return None if self._faster() else self._early() or self._windows() or self._turns()
 
-    def _raise(self, found: tuple[str, int, float]) -> Alarm:
+    def _raise(self, found: tuple[AlarmKind, int, float]) -> Alarm:
         """The alarm; what was the reference is kept until the steps have recovered."""
         alarm = self._alarm(*found)
         if self._before is None:
@@ -165,7 +165,7 @@ class Robust:
 
     def _recovered(self, before: _Before) -> Alarm | None:
         """The latest steps are as they were before the alarm: what was the reference then is it again."""
-        window = 100 if before.kind == "turns" else 40
+        window = 100 if before.kind is AlarmKind.TURNS else 40
         if self._count < window:
             return None
         recent, then = self._values[self._count - window : self._count], before.columns[0]
@@ -173,12 +173,12 @@ class Robust:
         most = 1 + self._settings.effect / 2
         if middle(recent) > most * usual:
             return None
-        cap = math.inf if before.kind == "turns" else 3 * usual
+        cap = math.inf if before.kind is AlarmKind.TURNS else 3 * usual
         if mean(np.minimum(recent, cap)) > (most + 0.02) * mean(np.minimum(then, cap)):
             return None
         work = middle(self._work[self._count - window : self._count])
         alarm = Alarm(
-            rank=self._rank, kind="recovered", step=int(self._steps[self._count - 1]),
+            rank=self._rank, kind=AlarmKind.RECOVERED, step=int(self._steps[self._count - 1]),
             since=int(self._steps[self._count - window]), before_ns=int(usual * work),
             after_ns=int(middle(recent) * work), score=0.0,
         )  # fmt: skip
@@ -229,14 +229,14 @@ class Robust:
         self._level = mean(np.minimum(self._values[: self._fitted], 3 * self._median))
         self._time = autocorrelation_time(reference)
 
-    def _spikes(self) -> tuple[str, int, float] | None:
+    def _spikes(self) -> tuple[AlarmKind, int, float] | None:
         value = self._values[self._count - 1]
         self._row = self._row + 1 if value >= self._limit else 0
         if self._row < self._settings.row:
             return None
-        return "spikes", self._row, (value - self._median) / self._deviation
+        return AlarmKind.SPIKES, self._row, (value - self._median) / self._deviation
 
-    def _cusum(self) -> tuple[str, int, float] | None:
+    def _cusum(self) -> tuple[AlarmKind, int, float] | None:
         value = self._values[self._count - 1]
         # One wild step is no evidence of a lasting change, however wild.
         move = min((value - self._median) / self._deviation, 4.0) - self._settings.cusum_slack
@@ -249,7 +249,7 @@ class Robust:
             return None
         return self._compared(min(length, max(self._settings.windows)))
 
-    def _windows(self) -> tuple[str, int, float] | None:
+    def _windows(self) -> tuple[AlarmKind, int, float] | None:
         for window in self._settings.windows:
             if self._count - window < max(window // 4, self._settings.least_reference):
                 break
@@ -260,7 +260,7 @@ class Robust:
                 return found
         return None
 
-    def _early(self) -> tuple[str, int, float] | None:
+    def _early(self) -> tuple[AlarmKind, int, float] | None:
         """Slow from soon after the start on: the reference itself falls into two parts, the second above the first."""
         settings, count = self._settings, self._count
         if self._before is not None or count > 3 * settings.least_reference or count % (4 * settings.every):
@@ -278,16 +278,16 @@ class Robust:
         first, then = values[:split], values[split:]
         apart = float(np.quantile(then, 0.1)) >= _EARLY_RATIO * float(np.quantile(first, 0.9))
         score /= math.sqrt(autocorrelation_time(np.concatenate([first / np.median(first), then / np.median(then)])))
-        return ("shift", count - split, score) if score >= settings.z or apart else None
+        return (AlarmKind.SHIFT, count - split, score) if score >= settings.z or apart else None
 
-    def _turns(self) -> tuple[str, int, float] | None:
+    def _turns(self) -> tuple[AlarmKind, int, float] | None:
         if self._count % (4 * self._settings.every):
             return None
         found = by_turns(self._values[: self._count], self._settings.most_reference)
         self._period = found.period if found else 0
-        return ("turns", found.length, found.score) if found else None
+        return (AlarmKind.TURNS, found.length, found.score) if found else None
 
-    def _compared(self, window: int) -> tuple[str, int, float] | None:
+    def _compared(self, window: int) -> tuple[AlarmKind, int, float] | None:
         """Whether the last `window` steps lie above the reference: how, for how many steps, and the score."""
         size = self._reference_size(window)
         if size < self._settings.least_reference // 2:
@@ -342,10 +342,10 @@ class Robust:
         self._values[:window], self._steps[:window], self._work[:window] = values, steps, work
         self._count = window
 
-    def _kind(self, recent: Floats, before: float) -> str:
+    def _kind(self, recent: Floats, before: float) -> AlarmKind:
         third = max(len(recent) // 3, 1)
         rise = middle(recent[-third:]) - middle(recent[:third])
-        return "drift" if len(recent) >= 80 and rise > 0.5 * (middle(recent) - before) else "shift"
+        return AlarmKind.DRIFT if len(recent) >= 80 and rise > 0.5 * (middle(recent) - before) else AlarmKind.SHIFT
 
     def _work_changed(self) -> bool:
         """A lasting change of batch size is a new job: times of a step at another size do not compare."""
@@ -358,11 +358,11 @@ class Robust:
         # Lengths of texts differ from step to step, and forty of them in their median too.
         return abs(rank_sum_z(then, now)) >= _FASTER_Z
 
-    def _alarm(self, kind: str, length: int, score: float) -> Alarm:
+    def _alarm(self, kind: AlarmKind, length: int, score: float) -> Alarm:
         recent = slice(self._count - length, self._count)
         work = middle(self._work[recent])
         before, after = self._median, middle(self._values[recent])
-        if kind == "turns":
+        if kind is AlarmKind.TURNS:
             before = mean(self._values[: self._reference_size(length)])
             after = mean(self._values[recent])
         elif length >= self._count - self._settings.least_reference:
@@ -370,5 +370,5 @@ class Robust:
         return Alarm(
             rank=self._rank, kind=kind, step=int(self._steps[self._count - 1]),
             since=int(self._steps[self._count - length]), before_ns=int(before * work),
-            after_ns=int(after * work), score=score, period=self._period if kind == "turns" else 0,
+            after_ns=int(after * work), score=score, period=self._period if kind is AlarmKind.TURNS else 0,
         )  # fmt: skip

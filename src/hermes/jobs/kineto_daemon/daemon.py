@@ -16,14 +16,20 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError, QueryError
+from hermes.base.message import Message
+from hermes.base.say import say
 from hermes.base.write_atomic import write_atomic
 from hermes.inside.wire.control import FINAL
-from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.levels import TORCH, CaptureError, room
+from hermes.jobs.capture_messages import no_level
 from hermes.jobs.captures import MANIFEST
-from hermes.jobs.kineto_daemon.ipc import Endpoint, Question, Sender
+from hermes.jobs.detect.messages import choices
+from hermes.jobs.kineto_daemon import kineto_messages as messages
+from hermes.jobs.kineto_daemon.ipc import NAME, Endpoint, Question, Sender, SocketError
 from hermes.jobs.kineto_daemon.processes import Facts, above, facts, of_job, of_ranks, refusal, trainings
 from hermes.jobs.kineto_daemon.trace import Marked, finish, whole
+from hermes.jobs.messages import ASKED_BY_HAND, ASKED_OF_LIBKINETO, CaptureState, answer
+from hermes.jobs.reasons import reason
 
 POLL_S = 5.0
 """How often libkineto asks, unless its KINETO_CONFIG says otherwise."""
@@ -67,9 +73,9 @@ def configuration(ask: Ask, file: Path, *, several: bool) -> str:
     Raises `QueryError` for a level that is none, or a path that it would misread.
     """
     if ask.level not in TORCH:
-        raise QueryError(f"there is no level {ask.level!r}", hint=", ".join(TORCH))
+        raise QueryError(no_level(level=ask.level), hint=choices(names=TORCH))
     if not str(file).isprintable() or any(mark in str(file) for mark in "#=,"):
-        raise QueryError(f"libkineto cannot write to {str(file)[:200]!r}", hint="a path without #, = and commas")
+        raise QueryError(messages.cannot_write_to(path=str(file)[:200]), hint=messages.PLAIN_PATH)
     wanted = {*TORCH[ask.level]} - {"with_stack"}
     if ask.stack or (ask.stack is None and "with_stack" in TORCH[ask.level]):
         wanted.add("with_stack")
@@ -147,14 +153,10 @@ class Daemon:
         """Rank to process of what is to be recorded. Raises `HermesError` when nobody asks, or several jobs do."""
         living = {pid: client for pid, client in self.clients.items() if client.facts.alive}
         if not living:
-            raise InputError("no process asks for anything", hint=self._advice())
+            raise InputError(messages.NOBODY_ASKS, hint=messages.start_with(ignored=self._endpoint.ignored))
         over = {pid: client.over for pid, client in living.items()}
         training = trainings({pid: client.facts for pid, client in living.items()}, over)
         return of_ranks(of_job(training, name, over), ranks)
-
-    def _advice(self) -> str:
-        ignored = f" (ignored: {'; '.join(self._endpoint.ignored)})" if self._endpoint.ignored else ""
-        return f"start the job with KINETO_USE_DAEMON=1, and give its KINETO_IPC_SOCKET_DIR if it has one{ignored}"
 
     def hand_out(self, texts: Mapping[int, str], patience_s: float = _HAND_OUT_S) -> None:
         """Hand each process its text when it asks next, and all within as short a time as their rhythms allow.
@@ -190,7 +192,7 @@ class Part:
     rank: int
     facts: Facts
     state: str = "none"
-    text: str = ""
+    text: Message | None = None
     marked: Marked | None = None
     size: int = -1
     idle_s: float | None = None
@@ -219,7 +221,7 @@ class Capture:
             if part.state == "none":
                 handed = self._daemon.clients[part.facts.pid].handed
                 part.state = "accepted" if handed else "gone" if not part.facts.alive else "failed"
-                part.text = "" if handed else "it did not ask again"
+                part.text = None if handed else messages.ASKED_NO_MORE
 
     def _file(self, rank: int) -> Path:
         return self.folder / f"rank{rank}.json"
@@ -244,7 +246,7 @@ class Capture:
     def _give_up(self, patience_s: float) -> None:
         for part in self.parts.values():
             if part.state not in FINAL:
-                part.state, part.text = "failed", f"nothing was written in {patience_s / 60:.0f} minutes"
+                part.state, part.text = "failed", messages.nothing_written(n=round(patience_s / 60))
 
     def _look(self, part: Part) -> None:
         found = self._written(part)
@@ -252,13 +254,13 @@ class Capture:
         if found is not None:
             self._finish(part, found)
         elif not part.facts.alive:
-            part.state, part.text = "gone", "the process ended"
+            part.state, part.text = "gone", None
         elif client.busy:
             part.state, part.idle_s = "started", None
         elif part.state == "started":
             part.idle_s = part.idle_s or time.monotonic()
             if time.monotonic() - part.idle_s > _SILENT_S:
-                part.state, part.text = "failed", "it recorded, and wrote no trace"
+                part.state, part.text = "failed", messages.NO_TRACE
 
     def _written(self, part: Part) -> Path | None:
         """The trace of a rank once it is whole and grows no more."""
@@ -274,13 +276,13 @@ class Capture:
         if part.size > self._ask.largest_bytes:
             found.unlink(missing_ok=True)
             part.state = "failed"
-            part.text = f"the trace has {part.size} bytes, more than the {self._ask.largest_bytes} allowed"
+            part.text = messages.too_large(size=part.size, most=self._ask.largest_bytes)
             return
-        about = {"reason": "asked for by hand", "rank": part.rank, "daemon": True}
+        about = {"reason": say(ASKED_BY_HAND), "rank": part.rank, "daemon": True}
         try:
             part.marked = finish(found, target, first=self._ask.start_step or 0, about=about, world=part.facts.world)
         except (OSError, ValueError) as broken:
-            part.state, part.text = "failed", f"the trace cannot be read ({broken})"
+            part.state, part.text = "failed", messages.unreadable(why=str(broken))
             return
         part.state, part.text = "finished", _what(part.marked, target)
 
@@ -299,8 +301,10 @@ class Capture:
             "level": self._ask.level,
             "start_step": self._ask.start_step,
             "steps": self._ask.steps,
-            "reason": "asked for by hand, through the protocol of Kineto's daemon",
-            "ranks": {str(part.rank): {"state": part.state, "text": part.text} for part in self.parts.values()},
+            "reason": say(ASKED_OF_LIBKINETO),
+            "ranks": {
+                str(part.rank): {"state": part.state, "text": say(part.text or "")} for part in self.parts.values()
+            },
         }
         with contextlib.suppress(OSError), write_atomic(self.folder / MANIFEST, mode=0o644) as file:
             file.write(json.dumps(text, indent=1).encode())
@@ -333,24 +337,24 @@ class Capture:
         apart = max(begun, default=0) - min(begun, default=0)
         return (apart, step) if step and apart > step / 2 else (0, 0)
 
-    def doubts(self) -> Iterator[str]:
-        """What the user must know of the traces, one sentence each."""
+    def doubts(self) -> Iterator[Message]:
+        """What the user must know of the traces."""
         if any(part.marked is not None and not part.marked.starts_ns for part in self.parts.values()):
-            yield (
-                "no optimizer stepped before the request came, so libkineto recorded half a second and no steps; "
-                "ask again once the training steps"
-            )
+            yield messages.NO_OPTIMIZER_STEP
         apart, step = self._apart()
         if apart:
-            yield (
-                f"ranks began {apart / 1e6:.0f} ms apart, and a step takes {step / 1e6:.0f}: they did not record the "
-                "same steps; give --start-step or a larger --every"
-            )
+            yield messages.apart(apart=apart, step=step)
 
 
-def _what(marked: Marked, target: Path) -> str:
+def _what(marked: Marked, target: Path) -> Message:
     steps = len(marked.starts_ns)
-    return f"{steps} step{'' if steps == 1 else 's'}: {target.name}" if steps else f"no steps: {target.name}"
+    return messages.steps(n=steps, file=target.name) if steps else messages.no_steps(file=target.name)
+
+
+def answer_of(part: Part) -> Message:
+    """What a rank says of its capture."""
+    state = CaptureState(part.state).message
+    return answer(ranks=[part.rank], state=state, text=part.text)
 
 
 def begin(daemon: Daemon, ask: Ask, name: str, *, now_ns: int) -> Capture:
@@ -359,14 +363,14 @@ def begin(daemon: Daemon, ask: Ask, name: str, *, now_ns: int) -> Capture:
     chosen = daemon.choose(name, ask.ranks)
     for of in chosen.values():
         if why := refusal(of):
-            raise InputError(why, hint="start it with `hermes run`, or with a torch that is known to work")
+            raise InputError(why, hint=messages.START_OTHERWISE)
     stamp = datetime.fromtimestamp(now_ns / 1e9, timezone.utc).strftime("%Y%m%d-%H%M%S-%f")[:-3]
     folder = ask.out.absolute() / f"manual_profiling_dump_{stamp}"
     configuration(ask, folder / "rank0.json", several=False)
     try:
         room(folder, ask.largest_bytes * len(chosen))
     except CaptureError as refused:
-        raise HermesError(str(refused), where=str(folder)) from refused
+        raise HermesError(reason(refused), where=str(folder)) from refused
     return Capture(daemon, ask, folder, chosen)
 
 
@@ -374,6 +378,6 @@ def endpoint(folder: Path | None) -> Endpoint:
     """The daemon's socket. Raises `InputError` with what to do when another daemon is there."""
     try:
         return Endpoint(folder.absolute() if folder is not None else None)
-    except LiveError as refused:
-        hint = "stop that daemon, or give the job a KINETO_IPC_SOCKET_DIR of its own and name it with --socket-dir"
-        raise InputError(str(refused), where=str(folder or "the abstract socket dynolog"), hint=hint) from refused
+    except SocketError as refused:
+        where = str(folder or f"@{NAME}")
+        raise InputError(refused.what, where=where, hint=messages.STOP_THE_OTHER) from refused

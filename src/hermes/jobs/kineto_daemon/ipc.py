@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hermes.inside.wire.errors import LiveError
+from hermes.base.errors import HermesError
+from hermes.base.message import Text
+from hermes.jobs.capture_messages import cannot_make
+from hermes.jobs.kineto_daemon import kineto_messages as messages
 
 NAME: Final = "dynolog"
 """What every such daemon is called: there is one for each network namespace, or one for each folder."""
@@ -33,6 +36,10 @@ _LARGEST = 4096
 _MOST_PIDS = 256
 _ACTIVITIES = 2
 _CLIENT = re.compile(r"dynoconfigclient[0-9a-f-]{36}")
+
+
+class SocketError(HermesError):
+    """The socket cannot be had, or what came through it is no message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +69,13 @@ class Sender:
 
 
 def decode(raw: bytes) -> Registration | Question:
-    """The message of a datagram. Raises `LiveError` when it is none, or another's."""
+    """The message of a datagram. Raises `SocketError` when it is none, or another's."""
     if len(raw) < _HEAD.size:
-        raise LiveError(f"a datagram of {len(raw)} bytes")
+        raise SocketError(messages.short(size=len(raw)))
     size, name = _HEAD.unpack_from(raw)
     body = raw[_HEAD.size :]
     if size != len(body):
-        raise LiveError(f"a message that claims {size} bytes and has {len(body)}")
+        raise SocketError(messages.other_size(claimed=size, size=len(body)))
     kind = name.partition(b"\0")[0]
     if kind == b"ctxt" and size == _CONTEXT.size:
         return Registration(pid=_CONTEXT.unpack(body)[1])
@@ -77,7 +84,7 @@ def decode(raw: bytes) -> Registration | Question:
         if 1 <= count <= _MOST_PIDS and size == _REQUEST.size + count * _PID.size:
             pids = tuple(pid for (pid,) in _PID.iter_unpack(body[_REQUEST.size :]))
             return Question(pids=pids, busy=not asks & _ACTIVITIES)
-    raise LiveError(f"a message of kind {kind[:32]!r} with {size} bytes")
+    raise SocketError(messages.unknown(kind=kind[:32].decode("ascii", "replace"), size=size))
 
 
 def encode(message: Registration | Question) -> bytes:
@@ -97,9 +104,9 @@ class Endpoint:
     """The daemon's socket. Only processes of this user are heard."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """In that folder, or under the abstract name. Raises `LiveError` when another daemon has the name."""
+        """In that folder, or under the abstract name. Raises `SocketError` when another daemon has the name."""
         self.folder = folder
-        self.ignored: list[str] = []
+        self.ignored: list[Text] = []
         """Why datagrams were ignored: each reason once, ten at most."""
         self._path = None if folder is None else folder / NAME
         self._lock, self._bound = -1, False
@@ -119,7 +126,7 @@ class Endpoint:
             # libkineto counts the zero behind the name as a part of it.
             self._socket.bind(f"\0{NAME}\0")
         except OSError as refused:
-            raise LiveError(f"another daemon has the socket {NAME!r} ({refused.strerror})") from refused
+            raise SocketError(messages.name_taken(name=NAME, why=refused.strerror or "")) from refused
 
     def _bind_file(self, folder: Path) -> None:
         _trusted(folder)
@@ -129,7 +136,7 @@ class Endpoint:
             self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.is_socket() and _answers(path):
-                raise LiveError(f"another daemon has the socket {path}")
+                raise SocketError(messages.socket_taken(path=str(path)))
             for stale in (*_clients(folder), path):
                 if stale.is_socket():
                     stale.unlink(missing_ok=True)
@@ -137,9 +144,9 @@ class Endpoint:
             self._bound = True
             path.chmod(0o600)
         except BlockingIOError as held:
-            raise LiveError(f"another daemon has the folder {folder}") from held
+            raise SocketError(messages.folder_taken(folder=str(folder))) from held
         except OSError as refused:
-            raise LiveError(f"{path} cannot be made ({refused.strerror})") from refused
+            raise SocketError(cannot_make(path=str(path), why=refused.strerror or "")) from refused
 
     def receive(self, patience_s: float) -> tuple[Sender, Registration | Question] | None:
         """The next message of this user; None when none came in that time, or only what is ignored."""
@@ -152,10 +159,10 @@ class Endpoint:
         try:
             sender = self._sender(extra, address)
             if flags & socket.MSG_TRUNC:
-                raise LiveError(f"a datagram of more than {_LARGEST} bytes")
+                raise SocketError(messages.long(most=_LARGEST))
             return sender, decode(raw)
-        except LiveError as junk:
-            self._ignore(str(junk))
+        except SocketError as junk:
+            self._ignore(junk.what)
             return None
 
     def _sender(self, extra: list[tuple[int, int, bytes]], address: str | bytes | None) -> Sender:
@@ -166,18 +173,18 @@ class Endpoint:
             elif level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 _close_all(data)
         if user != os.geteuid():
-            raise LiveError(f"a datagram of user {user}")
+            raise SocketError(messages.other_user(user=str(user)))
         return Sender(pid=pid, address=self._client(os.fsencode(address or "")))
 
     def _client(self, address: bytes) -> str | bytes:
-        """Where to answer: whatever folder the address names, the answer goes into ours. Raises `LiveError`."""
+        """Where to answer: whatever folder the address names, the answer goes into ours. Raises `SocketError`."""
         abstract = address[:1] == b"\0"
         name = address[1:].rstrip(b"\0") if abstract else address.rpartition(b"/")[2]
         if abstract != (self.folder is None) or not _CLIENT.fullmatch(name.decode("ascii", "replace")):
-            raise LiveError("a datagram from a socket that is not libkineto's")
+            raise SocketError(messages.OTHER_SOCKET)
         return address if self.folder is None else str(self.folder / name.decode("ascii"))
 
-    def _ignore(self, why: str) -> None:
+    def _ignore(self, why: Text) -> None:
         if why not in self.ignored and len(self.ignored) < 10:
             self.ignored.append(why)
 
@@ -205,17 +212,17 @@ class Endpoint:
 
 
 def _trusted(folder: Path) -> None:
-    """Raise `LiveError` unless the folder is one of this user alone, and short enough for libkineto."""
+    """Raise `SocketError` unless the folder is one of this user alone, and short enough for libkineto."""
     try:
         facts = folder.stat()
     except OSError as refused:
-        raise LiveError(f"{folder} cannot be looked at ({refused.strerror})") from refused
+        raise SocketError(messages.cannot_look(folder=str(folder), why=refused.strerror or "")) from refused
     if not stat.S_ISDIR(facts.st_mode):
-        raise LiveError(f"{folder} is no folder")
+        raise SocketError(messages.no_folder(folder=str(folder)))
     if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
-        raise LiveError(f"{folder} can be written by other users")
+        raise SocketError(messages.open_folder(folder=str(folder)))
     if len(os.fsencode(folder)) > LONGEST_FOLDER:
-        raise LiveError(f"the name of {folder} has more than the {LONGEST_FOLDER} bytes that libkineto has room for")
+        raise SocketError(messages.long_name(folder=str(folder), most=LONGEST_FOLDER))
 
 
 def _clients(folder: Path) -> list[Path]:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import InputError, QueryError
+from hermes.base.message import Message
 from hermes.inside.wire import process
+from hermes.jobs.kineto_daemon import kineto_messages as messages
 
 KNOWN = ((2, 13),)
 """Versions of torch whose protocol was seen to work, by `tests/jobs/test_kineto.py`."""
@@ -100,15 +102,15 @@ def _torch(folder: Path) -> str:
     return ""
 
 
-def refusal(of: Facts) -> str:
-    """Why that process is not asked; empty when its protocol is known."""
+def refusal(of: Facts) -> Message | None:
+    """Why that process is not asked; None when its protocol is known."""
     found = re.match(r"(\d+)\.(\d+)", of.torch)
-    names = ", ".join(f"{major}.{minor}" for major, minor in KNOWN)
+    names = [f"{major}.{minor}" for major, minor in KNOWN]
     if found is None:
-        return f"process {of.pid} has loaded no torch whose version can be read; {names} is known to work"
+        return messages.torch_unknown(pid=str(of.pid), known=names)
     if (int(found[1]), int(found[2])) not in KNOWN:
-        return f"process {of.pid} has torch {of.torch}, whose daemon protocol is not known to work; {names} is"
-    return ""
+        return messages.torch_other(pid=str(of.pid), torch=of.torch, known=names)
+    return None
 
 
 def trainings(found: Mapping[int, Facts], over: Mapping[int, Collection[int]]) -> list[Facts]:
@@ -135,9 +137,9 @@ def of_job(found: Sequence[Facts], name: str, over: Mapping[int, Collection[int]
     jobs = {of.job: of for of in meant}
     if len(jobs) == 1:
         return meant
-    listed = "; ".join(f"{number}: {of.command[:60]}" for number, of in (jobs or {of.job: of for of in found}).items())
-    what = f"no process that asks is called {name!r}" if not jobs else f"{name or 'that'!r} is not one job"
-    raise QueryError(what, hint=f"name one by its number: {listed}")
+    listed = [f"{number}: {of.command[:60]}" for number, of in (jobs or {of.job: of for of in found}).items()]
+    what = messages.not_asking(name=name) if not jobs else messages.not_one(name=name) if name else messages.SEVERAL
+    raise QueryError(what, hint=messages.name_one(processes=listed))
 
 
 def of_ranks(found: Sequence[Facts], wanted: Collection[int]) -> dict[int, Facts]:
@@ -150,5 +152,5 @@ def of_ranks(found: Sequence[Facts], wanted: Collection[int]) -> dict[int, Facts
     by_rank = {(next(spare) if of.rank is None else of.rank): of for of in found}
     absent = sorted(set(wanted) - by_rank.keys())
     if absent:
-        raise InputError(f"rank {absent[0]} does not ask for anything here", hint=f"there are {sorted(by_rank)}")
+        raise InputError(messages.rank_not_asking(rank=absent[0]), hint=messages.ranks_asking(ranks=by_rank))
     return {rank: of for rank, of in sorted(by_rank.items()) if not wanted or rank in wanted}

@@ -4,14 +4,16 @@ import { act, keep, param } from "../data.js";
 import { button, h, s, say } from "../dom.js";
 import { bytes, clean, clip, duration, number, percent, runs } from "../format.js";
 import { current, t } from "../translate.js";
-import { empty, heading } from "./parts.js";
+import { empty, heading, own } from "./parts.js";
 
 /**
  * @typedef {{rank: number, step: number, now_ns: number | null, baseline_ns: number | null, walls_ns: number[], samples_per_s: number | null, tokens_per_s: number | null, split: [string, number][], memory_bytes: number | null}} Rank
  * @typedef {{rank: number, state: string, text: string}} Said
  * @typedef {{level: string, first: number, steps: number, reason: string, folder: string, done: boolean, ranks: Said[]}} Capture
- * @typedef {{rank: number, kind: string, since: number, step: number, before_ns: number, after_ns: number, cause: string | null, share: number | null, do: string | null}} Alarm
- * @typedef {{job: string, running: boolean, command: string, folder: string, created_ns: string, state?: string, stalled?: string | null, bandwidth?: string[], ranks: Rank[], alarms: Alarm[], capture: Capture | null, events: Record<string, string>[]}} Job
+ * @typedef {Record<string, string>} Both a text by language
+ * @typedef {Record<string, string> & {said?: Both | null}} Noted
+ * @typedef {{rank: number, kind: string, since: number, step: number, before_ns: number, after_ns: number, cause: Both | null, share: number | null, do: Both | null}} Alarm
+ * @typedef {{job: string, running: boolean, command: string, folder: string, created_ns: string, state?: string, stalled?: Both | null, bandwidth?: Both[], ranks: Rank[], alarms: Alarm[], capture: Capture | null, events: Noted[]}} Job
  */
 
 const MANY = 32;
@@ -36,8 +38,8 @@ export function render(main) {
   source.addEventListener("error", () => { status.textContent = t("live.lost"); });
   source.addEventListener("message", (event) => {
     shown = main.isConnected;
-    const { jobs, levels, wrong } = /** @type {{jobs: Job[], levels: string[], wrong?: string}} */ (JSON.parse(event.data));
-    status.textContent = wrong ? clean(wrong) : t("live.connected");
+    const { jobs, levels, wrong } = /** @type {{jobs: Job[], levels: string[], wrong?: Both}} */ (JSON.parse(event.data));
+    status.textContent = wrong ? own(wrong) : t("live.connected");
     for (const name of [...views.keys()]) if (!jobs.some((job) => job.job === name)) { views.get(name)?.element.remove(); views.delete(name); }
     if (!jobs.length) { if (!holder.querySelector(".empty")) holder.replaceChildren(empty(t("live.none"), t("live.none_hint"))); return; }
     holder.querySelector(".empty")?.remove();
@@ -85,10 +87,10 @@ class JobView {
     this.go.toggleAttribute("disabled", busy);
     this.stop.hidden = !busy;
     if (job.capture?.done && job.capture.first === this.asked) { this.answer.replaceChildren(); this.asked = -1; }
-    this.first.replaceChildren(...(job.running && job.stalled ? [h("p", { class: "wrong" }, h("b", {}, t("live.stalled")), " ", clip(clean(job.stalled), 600))] : []), ...first(job));
+    this.first.replaceChildren(...(job.running && job.stalled ? [h("p", { class: "wrong" }, h("b", {}, t("live.stalled")), " ", clip(own(job.stalled), 600))] : []), ...first(job));
     this.body.replaceChildren(
       ...(job.ranks.length ? [ranks(job.ranks)] : [h("p", { class: "none" }, t("live.no_step"))]),
-      ...(job.bandwidth?.length ? [h("section", {}, h("h3", {}, t("live.bandwidth")), h("ul", { class: "states" }, job.bandwidth.map((line) => h("li", {}, clip(clean(line), 200)))))] : []),
+      ...(job.bandwidth?.length ? [h("section", {}, h("h3", {}, t("live.bandwidth")), h("ul", { class: "states" }, job.bandwidth.map((line) => h("li", {}, clip(own(line), 200)))))] : []),
       ...(job.capture ? [capture(job.capture, job)] : []),
       ...alarms(job.alarms), ...events(job),
       h("p", { class: "about" }, `${t("live.folder")} `, h("code", {}, clean(job.folder))),
@@ -188,13 +190,13 @@ function capture(one, job) {
   for (const { rank, state, text } of one.ranks) {
     const said = `${t(`live.state.${state}`)}${text ? ` (${clip(clean(text), 200)})` : ""}`;
     states.set(said, [...(states.get(said) ?? []), rank]);
-    if (["failed", "refused", "gone"].includes(state)) bad.add(said);
+    if (["failed", "refused", "late", "gone"].includes(state)) bad.add(said);
   }
   const good = one.done && one.ranks.length > 0 && one.ranks.every((rank) => rank.state === "finished");
   return h("section", { class: `capture${one.done ? "" : " busy"}` },
     h("h3", {}, t("live.last_capture")),
     h("p", {}, t("live.capture_is", { level: t(`live.level.${one.level}`), first: one.first, last: one.first + one.steps - 1 }), ` · ${clip(clean(one.reason), 300)}`),
-    h("ul", { class: "states" }, [...states].slice(0, 16).map(([said, own]) => h("li", { class: bad.has(said) ? "bad" : "" }, `${said}: rank ${runs(own, t("to"))}`))),
+    h("ul", { class: "states" }, [...states].slice(0, 16).map(([said, those]) => h("li", { class: bad.has(said) ? "bad" : "" }, `${said}: rank ${runs(those, t("to"))}`))),
     h("p", { class: "about" }, good ? [`${t("live.next")} `, h("code", {}, `hermes analyze ${clean(one.folder)}`)] : h("code", {}, clean(one.folder)), seen ? report(job.job, seen) : null));
 }
 
@@ -205,28 +207,28 @@ const times = (ratio) => (ratio >= 2 ? `×${number(Number(ratio.toPrecision(2)))
 function first({ job, alarms: [alarm], events, capture: last }) {
   const told = events.find((one) => one.kind === "alarm" && alarm && one.rank === String(alarm.rank) && one.since === String(alarm.since));
   // Of an alarm that nobody wrote down, the capture that was made of its steps tells.
-  const its = (/** @type {Record<string, string>} */ one) => Boolean(alarm && last && last.first >= alarm.since && named(one) === baseName(last.folder));
-  const after = (/** @type {Record<string, string>} */ one) => (told ? Number(one.time_ns) >= Number(told.time_ns) : !alarm || its(one));
+  const its = (/** @type {Noted} */ one) => Boolean(alarm && last && last.first >= alarm.since && named(one) === baseName(last.folder));
+  const after = (/** @type {Noted} */ one) => (told ? Number(one.time_ns) >= Number(told.time_ns) : !alarm || its(one));
   const found = events.find((one) => one.kind === "finding" && after(one));
   const spent = told && !found && !events.some((one) => one.kind === "capture" && after(one)) && events.some((one) => one.kind === "capture");
   if (!alarm && !found) return [];
   return [h("aside", { class: "notice", "aria-label": t("overview.first") },
     alarm ? h("p", { class: "noticehead" }, `rank ${alarm.rank}: ${t(`live.change.${alarm.kind}`)}, ${t("live.since", { step: alarm.since })}: ${duration(alarm.before_ns)} → ${duration(alarm.after_ns)}`) : null,
-    alarm?.cause ? h("p", {}, `${percent(alarm.share)}: ${clean(alarm.cause)}; ${clean(alarm.do ?? "")}`) : null,
+    alarm?.cause ? h("p", {}, `${percent(alarm.share)}: ${own(alarm.cause)}. ${own(alarm.do)}`) : null,
     spent ? h("p", {}, t("live.spent")) : null,
-    found ? h("p", {}, h("b", {}, `${t("live.event.finding")} `), clip(clean(found.text ?? ""), 400), report(job, found)) : null)];
+    found ? h("p", {}, h("b", {}, `${t("live.event.finding")} `), clip(own(found.said), 400), report(job, found)) : null)];
 }
 
-/** The capture that a finding is of. @param {Record<string, string>} event */
+/** The capture that a finding is of. @param {Noted} event */
 const named = (event) => /\/reports\/([\w.-]+)\/report\.html$/.exec(event.report ?? "")?.[1];
 
 /** @param {string} folder */
 const baseName = (folder) => folder.split("/").filter(Boolean).at(-1) ?? "";
 
-/** The finding of a capture, once it was analysed. @param {string} folder @param {Record<string, string>[]} events */
+/** The finding of a capture, once it was analysed. @param {string} folder @param {Noted[]} events */
 const foundIn = (folder, events) => events.find((event) => event.kind === "finding" && named(event) === baseName(folder));
 
-/** The way to the report of a finding. @param {string} job @param {Record<string, string>} event */
+/** The way to the report of a finding. @param {string} job @param {Noted} event */
 function report(job, event) {
   const name = named(event);
   return name ? h("span", {}, " · ", h("a", { href: `/live/reports/${encodeURIComponent(job)}/${name}`, target: "_blank", rel: "noopener" }, t("live.report"))) : null;
@@ -235,14 +237,14 @@ function report(job, event) {
 /** @param {Alarm[]} all */
 const alarms = (all) => (all.length ? [h("section", {}, h("h3", {}, t("live.alarms")), h("ul", { class: "noticed" }, all.map((one) => h("li", {},
   h("b", {}, `rank ${one.rank}: `), `${t(`live.change.${one.kind}`)}, ${t("live.since", { step: one.since })}: ${duration(one.before_ns)} → ${duration(one.after_ns)} (${times(one.after_ns / Math.max(one.before_ns, 1))})`,
-  one.cause ? h("span", {}, ` · ${percent(one.share)}: ${clean(one.cause)}; ${clean(one.do ?? "")}`) : null))))] : []);
+  one.cause ? h("span", {}, ` · ${percent(one.share)}: ${own(one.cause)}. ${own(one.do)}`) : null))))] : []);
 
 /** @param {Job} job */
 function events({ job, events: all }) {
-  const own = all.filter((one) => EVENTS.has(one.kind));
-  if (!own.length) return [];
-  return [h("section", {}, h("h3", {}, t("live.events")), h("ul", { class: "noticed" }, own.slice(0, 10).map((one) => h("li", {},
+  const shown = all.filter((one) => EVENTS.has(one.kind));
+  if (!shown.length) return [];
+  return [h("section", {}, h("h3", {}, t("live.events")), h("ul", { class: "noticed" }, shown.slice(0, 10).map((one) => h("li", {},
     h("time", {}, one.time_ns ? new Date(Number(BigInt(one.time_ns) / 1_000_000n)).toLocaleTimeString(current() === "zh" ? "zh-CN" : "en-GB") : ""), " ",
-    h("b", {}, `${t(`live.event.${one.kind}`)} `), RANKS.has(one.kind) ? `rank ${clean(one.rank ?? "")}` : clip(clean(one.text ?? one.folder ?? ""), 500),
+    h("b", {}, `${t(`live.event.${one.kind}`)} `), RANKS.has(one.kind) ? `rank ${clean(one.rank ?? "")}` : clip(one.kind === "capture" ? clean(one.folder ?? "") : own(one.said), 500),
     report(job, one.kind === "capture" ? foundIn(one.folder ?? "", all) ?? one : one)))))];
 }

@@ -6,8 +6,11 @@ import { clean } from "../format.js";
 import { chiefRank, doc, keep, param, tables } from "../data.js";
 import { text, title } from "../cells.js";
 import { told } from "../sentences.js";
-import { has, t } from "../translate.js";
+import { current, has, t } from "../translate.js";
 import { tableTitle } from "./tabs.js";
+
+/** A text that the server says in every language, in the reader's. @param {Record<string, string> | null | undefined} text */
+export const own = (text) => clean(text?.[current()] ?? text?.en ?? "");
 
 /** @param {string} name @param {string} [about] */
 export const heading = (name, about) => [h("h1", {}, t(`page.${name}`)), ...(about ? [h("p", { class: "lead" }, prose(about))] : [])];

@@ -6,7 +6,7 @@ import { doc, keep, once, param, rowsOf, splits, timelineAt, to } from "../data.
 import { PARTS, legend, lines, partsOf, stack } from "../charts.js";
 import { key } from "../table.js";
 import { t } from "../translate.js";
-import { empty, heading, picker, rest, section, stepOf } from "./parts.js";
+import { empty, heading, own, picker, rest, section, stepOf } from "./parts.js";
 import { tabs } from "./tabs.js";
 
 const FEW = 8;
@@ -45,7 +45,7 @@ export async function render(main) {
 /** @typedef {Record<string, any> & {rank: number, step: number}} Numbered */
 
 /**
- * @typedef {{rank: number, kind: string, since: number, step: number, before_ns: number, after_ns: number, cause: string | null, do: string | null}} Change
+ * @typedef {{rank: number, kind: string, since: number, step: number, before_ns: number, after_ns: number, cause: Record<string, string> | null, do: Record<string, string> | null}} Change
  * @typedef {{folder: string, ranks: number, steps: number, points: [number, number, number, number][], captured: [number, number][], changes: Change[]}} Log
  * @typedef {{changes: Change[], log: Log | null}} History
  */
@@ -71,7 +71,7 @@ function changed(rows) {
   if (!rows.length) return h("p", { class: "none" }, t("steps.steady"));
   return h("ul", { class: "changelist" }, rows.slice(0, MOST_CHANGES).map((one) => h("li", {},
     h("b", {}, t("steps.change", { rank: one.rank, since: number(one.since), before: duration(one.before_ns), after: duration(one.after_ns) })),
-    ` ${t(`live.change.${one.kind}`)}`, one.cause ? ` · ${clean(one.cause)}` : "", one.do ? ` · ${clean(one.do)}` : "")),
+    ` ${t(`live.change.${one.kind}`)}`, one.cause ? ` · ${own(one.cause)}` : "", one.do ? ` · ${own(one.do)}` : "")),
   rows.length > MOST_CHANGES ? h("li", { class: "none" }, t("more_of", { count: rows.length - MOST_CHANGES })) : null);
 }
 
