@@ -11,13 +11,17 @@ torch := 2.13.0
 # The CPU build where pip finds it; what PyPI calls torch brings gigabytes of CUDA on x86-64.
 torch_here = $(bin)/python -c 'import torch' 2>/dev/null || $(pip) install torch==$(torch)+cpu numpy 2>/dev/null || \
   $(pip) install torch==$(torch)+cpu numpy --extra-index-url https://download.pytorch.org/whl/cpu || $(pip) install --group torch
+# The environment of all tests; $(VENV) stays without PyTorch.
+whole := $(VENV)-torch
+torch_npu := 2.13.0
+mindspore := 2.10.0
 # What is planted: rank 5 compiles operators and collects garbage in every step, and the others wait for it.
 faults := --fault recompilation:5 --fault gc_pause:5
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live zoo contact contact-sheet judge test test-all test-torch test-cluster check lint format docs docs-check bench accuracy fuzz clean chromium tsc
+.PHONY: help demo demo-live zoo contact contact-sheet judge test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -55,16 +59,12 @@ pytest := $(bin)/python -m pytest --numprocesses $(workers) --maxprocesses 4 --d
 test: $(VENV)/.dev chromium tsc ## run the tests but those marked slow: the loop of every day
 	@$(pytest) -m 'not slow'
 
-test-all: $(VENV)/.dev chromium tsc ## run all tests, with sweeps, kills and long runs of browsers: the gate
-	@$(pytest)
+# Only real profiles may be missing: any other reason to skip a test fails the run, see tests/skips.py .
+test-all: whole chromium ## install all that tests need, and run them all, sweeps and kills too: the gate
+	@HERMES_MINDSPORE_PYTHON="$(abspath $(VENV)-mindspore)/bin/python" \
+	  HERMES_TORCH_NPU_WHEEL="$$(ls $(abspath $(whole))/wheels/torch_npu-*.whl)" $(subst $(bin)/,$(whole)/bin/,$(pytest)) --whole
 
-test-torch: $(VENV)/.dev ## install PyTorch, and run the tests that train with it
-	@$(torch_here)
-	@$(bin)/python -m pytest tests/inside tests/jobs tests/precision tests/migrate
-
-test-cluster: $(VENV)/.dev ## install Ray and an S3 server, and run the tests of engines with them
-	@$(pip) install --editable '.[ray,s3]' --group cluster
-	@$(bin)/python -m pytest tests/profiles/engines tests/store
+whole: $(whole)/.whole ## install PyTorch, its trainers, Ray, an S3 server and MindSpore, apart from $(VENV)
 
 check: lint docs-check test-all ## the gate: format, lint, types, imports, docs, tests
 
@@ -133,7 +133,25 @@ $(VENV)/.dev: $(VENV)/.package
 	@$(pip) install --group dev
 	@touch $@
 
-# Browser tests need it; where it cannot be installed they are skipped and say so.
+$(whole)/.whole: pyproject.toml Makefile $(whole)/.torch $(VENV)-mindspore/.mindspore
+	@$(MAKE) --silent --no-print-directory VENV=$(whole) tsc
+	@echo 'installing the trainers, Ray, an S3 server and the wheel of torch_npu into $(whole)'
+	@$(whole)/bin/python -m pip --quiet --quiet --disable-pip-version-check --no-input install \
+	  --editable '.[ray,s3]' --group cluster --group trainers
+	@rm -rf $(whole)/wheels
+	@$(whole)/bin/python -m pip --quiet --quiet --disable-pip-version-check download \
+	  --no-deps --only-binary :all: --dest $(whole)/wheels torch_npu==$(torch_npu)
+	@touch $@
+
+# MindSpore needs an older NumPy than Hermes does.
+$(VENV)-mindspore/.mindspore:
+	@echo 'installing MindSpore into $(VENV)-mindspore'
+	@$(PYTHON) -m venv $(VENV)-mindspore
+	@$(VENV)-mindspore/bin/python -m pip --quiet --quiet --disable-pip-version-check --no-input install \
+	  mindspore==$(mindspore) 'numpy<2'
+	@touch $@
+
+# Browser tests need it; where it cannot be installed `make test` skips them and says so.
 chromium:
 	@if [ ! -x /usr/bin/chromium ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo 'installing chromium for the browser tests'; \
@@ -141,7 +159,7 @@ chromium:
 	    </dev/null >/dev/null 2>&1 || echo 'chromium could not be installed: browser tests will be skipped'; fi
 
 # TypeScript checks the types of the scripts, with the Node of a wheel: its version and its hash are in tests/web/tsc.
-# Nobody else needs either; where it cannot be installed that one check is skipped and says so.
+# Nobody else needs either; where it cannot be installed `make test` skips that one check and says so.
 tsc: $(VENV)/.dev
 	@cmp -s tests/web/tsc/package-lock.json $(VENV)/tsc/package-lock.json || { \
 	  echo 'installing TypeScript into $(VENV)/tsc'; \

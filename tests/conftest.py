@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests.shared_jobs import Jobs, profiles
+from tests.shared_jobs import Jobs
+from tests.skips import Skips, profiles
 
 from hermes.model.host_measures import (
     AllocatorCalls,
@@ -44,6 +45,17 @@ _LONGEST = (
     "profiles/pipeline/test_paths", "web", "profiles/pipeline", "docs", "testing",
 )  # fmt: skip
 """Files are dealt out whole: what takes longest begins first, or one that comes last would have the others wait."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--whole`, for the gate."""
+    parser.addoption("--whole", action="store_true", help="fail if a test is skipped that needs no real profiles")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count what is skipped, in the process that the others report to."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Skips(whole=config.getoption("whole")))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

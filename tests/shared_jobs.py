@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.skips import profiles
 
 from hermes.model.report import Report
 from hermes.profiles.load import Loaded, load
@@ -17,16 +17,8 @@ from hermes.profiles.pipeline.analyze import analyze
 from hermes.store.cache import Cache
 from hermes_testing import Format, Job, generate
 
-_PROFILES = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 TWO, FOUR = Job(ranks=2, steps=3, layers=2), Job(ranks=4, steps=3, layers=4)
 """What most tests of a planted fault take, so that they share it."""
-
-
-def profiles() -> Path:
-    """The folder of real profiles beside the repository; skips where there is none."""
-    if not _PROFILES.is_dir():
-        pytest.skip("the real profiles are not on this machine")
-    return _PROFILES
 
 
 class Jobs:

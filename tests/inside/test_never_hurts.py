@@ -19,6 +19,7 @@ from tests.inside.launch.conftest import beside
 from tests.inside.test_monitor import loop
 from tests.inside.test_profile import HERMES
 from tests.patience import PATIENCE_S, until
+from tests.skips import NOT_ROOT, needs_root
 
 from hermes.inside.wire.control import Control
 from hermes.inside.wire.recovery import clean, recover
@@ -51,7 +52,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         [mount, "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", str(folder)], capture_output=True, check=False
     )
     if os.geteuid() != 0 or not made or made.returncode:
-        pytest.skip("only root may mount a small disk")
+        pytest.skip(NOT_ROOT)
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=False)
 
@@ -179,7 +180,7 @@ def test_a_control_segment_that_is_truncated_kills_no_rank(place: Place) -> None
     assert re.fullmatch("hermes: captures? (is|are) off: the control segment was cut off\n", err)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root makes pid namespaces")
+@needs_root
 def test_containers_that_share_memory_and_not_process_numbers_leave_each_other_alone(
     place: Place, column: Column
 ) -> None:

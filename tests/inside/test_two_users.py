@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.patience import PATIENCE_S, until
+from tests.skips import needs_root
 
 from hermes.base.errors import HermesError
 from hermes.inside.wire import segment
@@ -25,7 +26,7 @@ from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.steplog import read_rows
 from hermes.jobs.captures import Wish, ask, find_job, progress
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+pytestmark = needs_root
 VICTIM, OTHER = 65_533, 65_534
 LOOP = """
 import time

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.skips import profiles
 
 from hermes.migrate import walk
 from hermes.migrate.model import FileChange, FileScan, Style, Sure, Target
@@ -54,9 +54,4 @@ def scan(tmp_path: Path) -> Scan:
 @pytest.fixture
 def projects() -> Path:
     """The folder with real CUDA projects; skips where there is none."""
-    shared = os.environ.get("HERMES_SHARED", "")
-    root = Path(shared) if shared else Path(__file__).resolve().parents[2].parent / "shared"
-    folder = root / "data" / "migration"
-    if not folder.is_dir():
-        pytest.skip(f"no CUDA projects at {folder}")
-    return folder
+    return profiles() / "migration"

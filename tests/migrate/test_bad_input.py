@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.skips import bound_by_modes
 
 from hermes.base.errors import InputError
 from hermes.migrate.model import Style, Target, TreeChange
@@ -139,11 +139,10 @@ def test_in_place_keeps_mode_and_links_and_leaves_no_other_file(tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.py", "real.py"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_tree_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text(CUDA)
     (tmp_path / "x.py").chmod(0o444)
-    with pytest.raises(InputError, match="read-only"):
+    with bound_by_modes(), pytest.raises(InputError, match="read-only"):
         in_place(_change(tmp_path), force=True)
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import PATIENCE_S
 
 from hermes.base.say import say
 from hermes.precision.api import compare
@@ -123,7 +124,7 @@ def _run(folder: Path, *command: str) -> str:
         text=True,
         cwd=folder,
         env=environment,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]

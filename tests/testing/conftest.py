@@ -25,12 +25,3 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
         return done[key]
 
     return write
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder of real profiles beside the repository; skips where there is none."""
-    folder = Path(__file__).resolve().parents[2] / "../shared/data"
-    if not folder.is_dir():
-        pytest.skip("the real profiles are not on this machine")
-    return folder.resolve()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.skips import needs_root
 
 from hermes.inside.wire.control import RANKS, SIZE, Control, Request, Slot, decode, encode
 from hermes.inside.wire.errors import LiveError
@@ -196,7 +197,7 @@ def test_segments_of_others_links_and_odd_files_are_turned_away(control: Control
         Control.attach(control.path, job="b")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@needs_root
 def test_a_segment_of_another_user_is_turned_away(control: Control) -> None:
     os.chown(control.path, 12345, -1)
     with pytest.raises(LiveError, match="belongs to user 12345"):

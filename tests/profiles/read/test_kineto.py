@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.skips import profiles
 
 from hermes.base.errors import HermesError, TraceFormatError
 from hermes.base.intervals import flat
@@ -26,7 +27,6 @@ from hermes.profiles.read.kineto.files import host_of
 from hermes.profiles.read.kineto.reader import KinetoReader
 from hermes.profiles.read.sink import Sink
 
-SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 Event = dict[str, Any]
 Read = Callable[..., Sink]
 
@@ -94,10 +94,9 @@ ALL_KINDS: list[Event] = [
 
 
 def _real(name: str, tmp_path: Path) -> tuple[Sink, dict[str, Any]]:
-    if not SHARED.exists():
-        pytest.skip("the real profiles are not beside the repository")
-    truth = json.loads((SHARED / "truth.json").read_text())["kineto"]
-    return _tables(SHARED / "kineto" / name, tmp_path / "out"), truth.get(f"kineto/{name}", {}).get("values", {})
+    shared = profiles()
+    truth = json.loads((shared / "truth.json").read_text())["kineto"]
+    return _tables(shared / "kineto" / name, tmp_path / "out"), truth.get(f"kineto/{name}", {}).get("values", {})
 
 
 def _flat(rows: pl.DataFrame, *components: str) -> Any:

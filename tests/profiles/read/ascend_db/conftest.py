@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.skips import profiles
 
 from hermes.profiles.read.ascend.db import read_database
 from hermes.profiles.read.sink import Sink
@@ -38,7 +39,4 @@ def read(tmp_path: Path, sink: Sink) -> Callable[..., Sink]:
 @pytest.fixture
 def shared() -> Path:
     """Real profiles, where they are to be had."""
-    folder = Path(__file__).resolve().parents[4].parent / "shared" / "data" / "ascend"
-    if not folder.is_dir():
-        pytest.skip("the real profiles are not here")
-    return folder
+    return profiles() / "ascend"
