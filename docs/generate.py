@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from hermes.base.limits import LIMITS
 from hermes.cli.app import app
 from hermes.knowledge import cases
 from hermes.knowledge.cases import Case
@@ -51,10 +52,19 @@ length of a rank; where a measure is one a rank, group or link, a symptom speaks
 are those of the [JSON report](../report-json.md)."""
 
 
+_LIMITS = """\
+Hermes trusts no input: a few bytes may ask for any amount of time, memory or disk. What goes beyond a limit is refused,
+and the error names the limit. If you trust the input, set the variable to a larger number.
+
+An archive may always unpack to 1 GiB. It may hold 10,000 files and folders, and one more for each 10 bytes of its
+size, up to the limit. A file of holes counts as an archive: its size is compared with the bytes that it holds."""
+
+
 def pages() -> dict[str, str]:
     """Every generated page: its path below docs/ and its text."""
     made = {"tables.md": _tables(), "cli.md": _commands(), "rules/README.md": _rules()}
     made["report-json.md"] = _report()
+    made["limits.md"] = _input_limits()
     made |= {f"rules/{rule.code}.md": _rule(rule) for rule in ALL}
     made |= {"cases/README.md": _cases(), "cases/measures.md": _measures()}
     made |= {f"cases/{layer}.md": _layer(layer) for layer in cases.LAYERS}
@@ -136,6 +146,11 @@ def _rule(rule: Rule) -> str:
         f"## Limits\n\n{limits or 'None.'}\n\n"
         f"Source: [`{source}`](../../{source})"
     )
+
+
+def _input_limits() -> str:
+    rows = "\n".join(f"| `{one.variable}` | {one.most:,} {one.unit} | {_cell(one.why)} |" for one in LIMITS)
+    return f"# Limits of input\n\n{_LIMITS}\n\n| variable | at most | why |\n|---|---|---|\n{rows}"
 
 
 def _limit(threshold: Limit) -> str:

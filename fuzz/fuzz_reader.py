@@ -13,6 +13,7 @@ import random
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import atheris
@@ -32,6 +33,8 @@ from rich.console import Console
 
 _JOB = Job(ranks=2, steps=2, layers=1, level="Level1")
 _LONGEST = 1 << 19
+_BASE_S, _S_PER_BYTE = 20.0, 100e-6
+"""Processor seconds that an input may take; the reader runs several times as long under instruments."""
 
 
 class Target:
@@ -64,6 +67,7 @@ class Target:
             return
         place = data[0] % len(self.files)
         self.files[place].write_bytes(data[1:])
+        begun = time.process_time()
         console = Console(file=(self.work / "out.txt").open("w", encoding="utf-8"), width=100)
         try:
             report = analyze(load([self.capture], Cache(self.work / "cache")))
@@ -72,6 +76,8 @@ class Target:
             render_text(report, console)
             if wrong := contradictions(report):
                 raise AssertionError("; ".join(wrong))
+            if (took := time.process_time() - begun) > _BASE_S + _S_PER_BYTE * len(data):
+                raise AssertionError(f"{took:.0f} s for {len(data)} bytes")
         except HermesError as error:
             if not error.where and not error.hint:
                 raise AssertionError(f"a message without a place and without advice: {error}") from error

@@ -107,3 +107,8 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     # Put together here, so that this file does not hold it either.
     mark = ("/wo" + "rk/").encode()
     assert [str(path.relative_to(ROOT)) for path in tracked() if mark in path.read_bytes()] == []
+
+
+def test_a_database_is_opened_in_one_place_where_its_memory_is_bounded() -> None:
+    opening = [path.relative_to(SOURCE).as_posix() for path in MODULES if "duckdb.connect(" in path.read_text("utf-8")]
+    assert opening == ["store/database.py"]

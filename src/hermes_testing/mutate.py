@@ -148,7 +148,7 @@ def _harms(name: str) -> tuple[Callable[[bytes, random.Random], bytes], ...]:
         return _cell, _cell, _cell, _schema, _cut, _noise
     if name.endswith(".csv"):
         return _csv, _csv, _csv, _number, _cut, _splice, _noise
-    return _json, _json, _json, _number, _word, _cut, _splice, _noise
+    return _json, _json, _json, _scatter, _number, _word, _cut, _splice, _noise
 
 
 def _number(content: bytes, chance: random.Random) -> bytes:
@@ -187,6 +187,20 @@ def _splice(content: bytes, chance: random.Random) -> bytes:
 def _noise(content: bytes, chance: random.Random) -> bytes:
     place = chance.randrange(len(content) + 1)
     return content[:place] + chance.choice(_BYTES) + content[place + chance.choice((0, 1)) :]
+
+
+def _scatter(content: bytes, chance: random.Random) -> bytes:
+    """Each event in a thread, process or category of its own: what compares all of them with all others takes long."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return content
+    events = value.get("traceEvents") if isinstance(value, dict) else value
+    key = chance.choice(("tid", "pid", "cat", "name", "id"))
+    for number, event in enumerate(events if isinstance(events, list) else ()):
+        if isinstance(event, dict) and key in event:
+            event[key] = number if key in ("tid", "pid") else f"{event[key]}{number}"
+    return json.dumps(value).encode("utf-8", "replace")
 
 
 def _json(content: bytes, chance: random.Random) -> bytes:

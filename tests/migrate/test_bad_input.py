@@ -10,6 +10,7 @@ import pytest
 from tests.skips import bound_by_modes
 
 from hermes.base.errors import InputError
+from hermes.migrate import walk
 from hermes.migrate.model import Style, Target, TreeChange
 from hermes.migrate.tree import convert_tree, scan_tree
 from hermes.migrate.write import beside, in_place
@@ -175,3 +176,24 @@ def test_a_name_of_ours_that_the_program_uses_for_itself_is_respected(tmp_path: 
     text = 'import torch\n_ACCELERATOR = "mine"\nx = torch.ones(2, device="cuda")\n'
     (tmp_path / "x.py").write_text(text)
     assert not _change(tmp_path).changed
+
+
+def test_what_may_not_be_looked_at_is_passed_over_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text(CUDA)
+    (tmp_path / "processes").symlink_to("/proc")
+    (tmp_path / "closed").mkdir(mode=0)
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "x.py").write_text(CUDA)
+    (tmp_path / "half").chmod(0o400)
+    try:
+        with bound_by_modes():
+            found, skipped = walk.find(tmp_path)
+    finally:
+        (tmp_path / "half").chmod(0o700)
+    assert [one.relative for one in found] == ["train.py"]
+    assert {one.path for one in skipped} == {"processes/", "closed/", "half/x.py"}
+    monkeypatch.setenv("HERMES_LIMIT_FILES", "3")
+    with pytest.raises(InputError, match="at most 3 files and folders"):
+        walk.find(tmp_path)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.skips import bound_by_modes
 
 from hermes.base.errors import InputChangedError, InputError
 from hermes.store import files as hashing
-from hermes.store.files import Digests, Fingerprint, refuse_changed, walk
+from hermes.store import messages
+from hermes.store.files import Digests, Fingerprint, look, refuse_changed, refuse_hollow, walk
 from hermes.store.files import fingerprint as fingerprint_with
 
 
@@ -107,34 +108,76 @@ def test_what_is_neither_file_nor_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "below"])
-def test_a_folder_that_may_not_be_read_is_never_passed_over(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_may_not_be_read_is_never_passed_over(place: str, tmp_path: Path) -> None:
     write(tmp_path / "below" / "file")
-    real = os.scandir
-
-    def refusing(path: Path | int) -> Iterator[os.DirEntry[str]]:
-        if not isinstance(path, int) and Path(path) == tmp_path / place:
-            raise PermissionError(13, "Permission denied", str(path))
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", refusing)
-    with pytest.raises(InputError, match="may not be read") as refused:
-        walk([tmp_path])
-    assert refused.value.where == str(tmp_path / place)
-
-
-def test_permission_bits_are_heeded(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    write(closed / "file")
+    closed = tmp_path / place
     closed.chmod(0)
     try:
-        if os.access(closed, os.R_OK):
-            pytest.skip("permission bits do not bind this user")
-        with pytest.raises(InputError, match="may not be read"):
+        with bound_by_modes(), pytest.raises(InputError, match="may not be read") as refused:
             walk([tmp_path])
+        assert refused.value.where == str(closed)
     finally:
         closed.chmod(0o700)
+
+
+def test_what_lies_beside_a_folder_that_may_not_be_read_is_kept(tmp_path: Path) -> None:
+    write(tmp_path / "closed" / "file")
+    write(tmp_path / "open" / "file")
+    (tmp_path / "closed").chmod(0)
+    try:
+        with bound_by_modes():
+            seen = look([tmp_path])
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+    assert seen.files == (tmp_path / "open" / "file",)
+    assert [(note.level, note.where) for note in seen.notes] == [("degraded", str(tmp_path / "closed"))]
+
+
+def test_each_folder_is_read_once_and_by_its_own_name_where_it_has_one(tmp_path: Path) -> None:
+    write(tmp_path / "z" / "file")
+    write(tmp_path / "outside" / "other")
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    for link in ("a", "deep/b"):
+        (tmp_path / "in" / link).symlink_to(tmp_path / "outside")
+    (tmp_path / "in" / "c").symlink_to(tmp_path / "z")
+    assert walk([tmp_path / "in", tmp_path / "z"]) == [tmp_path / "in" / "a" / "other", tmp_path / "z" / "file"]
+
+
+def test_the_state_of_the_machine_is_not_looked_into(tmp_path: Path) -> None:
+    write(tmp_path / "file")
+    (tmp_path / "link").symlink_to("/proc/self")
+    seen = look([tmp_path])
+    assert seen.files == (tmp_path / "file",)
+    assert seen.notes[0].message == messages.FOLDER_OF_MACHINE
+
+
+def test_more_files_than_a_job_has_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        write(tmp_path / str(number))
+    monkeypatch.setenv("HERMES_LIMIT_FILES", "4")
+    with pytest.raises(InputError, match="at most 4 files and folders below a path") as refused:
+        walk([tmp_path])
+    assert "HERMES_LIMIT_FILES=8" in refused.value.hint
+    monkeypatch.setenv("HERMES_LIMIT_FILES", "many")
+    with pytest.raises(InputError, match="'many' is no number"):
+        walk([tmp_path])
+
+
+def test_a_file_of_holes_is_refused_and_a_large_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes.store.files.HARMLESS_BYTES", 1 << 20)
+    monkeypatch.setattr("hermes.base.limits.HARMLESS_BYTES", 1 << 20)
+    whole, hollow, ended = tmp_path / "whole", tmp_path / "hollow", tmp_path / "ended"
+    whole.write_bytes(os.urandom(1 << 20) * 3)
+    hollow.write_bytes(b"x")
+    os.truncate(hollow, 64 << 20)
+    ended.write_bytes(b"x")
+    os.truncate(ended, 64 << 20)
+    with ended.open("ab") as out:
+        out.write(b"x")
+    refuse_hollow(whole)
+    for path in (hollow, ended):
+        with pytest.raises(InputError, match="at most 250 times the size"):
+            refuse_hollow(path)
 
 
 # Fingerprints ------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hermes.base import limits
 from hermes.base.errors import HermesError, InputError
 from hermes.base.say import say
 from hermes.store import unpacked
@@ -115,18 +116,38 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path, store: Cache) -> None:
 def test_what_unpacks_to_far_more_than_its_size_is_refused(
     form: str, tmp_path: Path, store: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacked, "_HARMLESS", 1 << 20)
+    monkeypatch.setattr(limits, "HARMLESS_BYTES", 1 << 20)
     zeros = ("a.json", bytes(8 << 20))
     path = zipped(tmp_path / "job.zip", zeros) if form == "zip" else tar(tmp_path / "job.tar.gz", zeros, mode="w:gz")
-    with pytest.raises(InputError, match="250 times"):
+    with pytest.raises(InputError, match="at most 250 times"):
         unpack(path, store)
     assert not any((store.root / unpacked.FOLDER).rglob("*.json"))
 
 
 def test_too_many_files_are_refused(tmp_path: Path, store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacked, "_MOST_FILES", 3)
-    with pytest.raises(InputError, match="more than 3 files"):
-        unpack(tar(tmp_path / "job.tar", *((str(number), b"") for number in range(5))), store)
+    monkeypatch.setenv("HERMES_LIMIT_ARCHIVE_ENTRIES", "3")
+    path = tar(tmp_path / "job.tar", *((str(number), b"") for number in range(5)))
+    with pytest.raises(InputError, match="at most 3 files and folders in an archive") as refused:
+        unpack(path, store)
+    assert refused.value.hint == "if you trust it, raise the limit: HERMES_LIMIT_ARCHIVE_ENTRIES=6"
+    monkeypatch.setenv("HERMES_LIMIT_ARCHIVE_ENTRIES", "6")
+    assert len(inside(unpack(path, store).root)) == 5
+
+
+@pytest.mark.parametrize("names", [["a/b/c/d/x"], ["a/", "b/", "c/", "d/", "x"]])
+def test_folders_count_as_files_do(
+    names: list[str], tmp_path: Path, store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_LIMIT_ARCHIVE_ENTRIES", "4")
+    with pytest.raises(InputError, match="too many files and folders"):
+        unpack(zipped(tmp_path / "job.zip", *((name, b"") for name in names)), store)
+
+
+def test_what_is_passed_over_counts_as_unpacked(tmp_path: Path, store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HARMLESS_BYTES", 1 << 20)
+    path = tar(tmp_path / "job.tar.gz", (".git/a", bytes(64 << 20)), ("good.json", b"{}"), mode="w:gz")
+    with pytest.raises(InputError, match="unpacks to too many bytes"):
+        unpack(path, store)
 
 
 def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path, store: Cache) -> None:
@@ -197,3 +218,24 @@ def test_whatever_is_in_an_archive_nothing_but_our_own_error_is_raised(data: st.
     with suppress(HermesError):
         unpack(path, Cache(tmp_path / "cache"))
     assert set(tmp_path.iterdir()) - before <= {tmp_path / "cache"}
+
+
+@pytest.mark.parametrize("version", ["0.0", "0.1", "1.0", "old"])
+def test_sparse_files_are_refused_without_reading_their_maps(version: str, tmp_path: Path, store: Cache) -> None:
+    member = tarfile.TarInfo("sparse.json")
+    data = b"5\n" + b"0\n" * 10
+    member.size = len(data)
+    major, _, minor = version.partition(".")
+    member.pax_headers = {
+        "old": {}, "0.0": {"GNU.sparse.size": "9"}, "0.1": {"GNU.sparse.map": "x,y", "GNU.sparse.size": "9"},
+        "1.0": {"GNU.sparse.major": major, "GNU.sparse.minor": minor, "GNU.sparse.realsize": "9"},
+    }[version]  # fmt: skip
+    if version == "old":
+        member.type = tarfile.GNUTYPE_SPARSE
+    path = tmp_path / "job.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        for entry, content in ((tarfile.TarInfo("good.json"), b""), (member, data)):
+            archive.addfile(entry, io.BytesIO(content))
+    made = unpack(path, store)
+    assert inside(made.root) == {"good.json": b""}
+    assert "sparse" in say(made.notes[0].message)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import InputError
+from hermes.base.limits import FILES, SOURCE_BYTES
 from hermes.migrate.model import Skipped
+from hermes.store.files import views
 
-LARGEST_BYTES = 10 * 1024 * 1024
 _NEVER = {
     ".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".tox",
     ".ruff_cache", ".ipynb_checkpoints", ".eggs", "site-packages",
@@ -80,25 +81,41 @@ def find(root: Path) -> tuple[list[Found], list[Skipped]]:
     seen: set[tuple[int, int]] = set()
     for folder, relative in _folders(root, seen, skipped):
         for path in sorted(folder.iterdir()):
-            name = path.name
-            if path.is_dir():
+            below = f"{relative}{path.name}"
+            try:
+                kind = _kind_here(path)
+            except OSError as refused:
+                skipped.append(Skipped(path=below, why=f"cannot be opened: {refused.strerror}"))
                 continue
-            below = f"{relative}{name}"
-            if path.is_symlink() and not path.exists():
+            if kind == _NOWHERE:
                 skipped.append(Skipped(path=below, why="a link that leads nowhere"))
-                continue
-            kind = kind_of(path) if path.is_file() else None
-            if kind is not None:
+            elif kind is not None:
                 found.append(Found(path=path, relative=below, kind=kind))
     return sorted(found, key=lambda one: one.relative), skipped
 
 
+_NOWHERE = "nowhere"
+
+
+def _kind_here(path: Path) -> str | None:
+    """The kind of a file, or `_NOWHERE`; None for a folder and what is of no use. Raises `OSError`."""
+    if path.is_dir():
+        return None
+    if path.is_symlink() and not path.exists():
+        return _NOWHERE
+    return kind_of(path) if path.is_file() else None
+
+
 def _folders(root: Path, seen: set[tuple[int, int]], skipped: list[Skipped]) -> Iterator[tuple[Path, str]]:
     waiting = [(root, "")]
+    entries, own_state = 0, views()
     while waiting:
         folder, relative = waiting.pop()
         try:
             state = folder.stat()
+            if state.st_dev in own_state:
+                skipped.append(Skipped(path=relative or ".", why="shows the machine's own state"))
+                continue
             names = sorted((path.name for path in folder.iterdir()), reverse=True)
         except OSError as refused:
             skipped.append(Skipped(path=relative or ".", why=f"cannot be opened: {refused.strerror}"))
@@ -108,10 +125,14 @@ def _folders(root: Path, seen: set[tuple[int, int]], skipped: list[Skipped]) -> 
             skipped.append(Skipped(path=relative, why="a link to a folder that was read already"))
             continue
         seen.add(identity)
+        entries += len(names)
+        if entries > FILES.now():
+            raise FILES.exceeded("the tree holds too much", where=str(root))
         yield folder, relative
-        waiting += [
-            (folder / name, f"{relative}{name}/") for name in names if name not in _NEVER and (folder / name).is_dir()
-        ]
+        for name in names:
+            with contextlib.suppress(OSError):
+                if name not in _NEVER and (folder / name).is_dir():
+                    waiting.append((folder / name, f"{relative}{name}/"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +147,11 @@ def read(found: Found) -> Text | Skipped:
     """The text of a file, or why it was not read."""
     try:
         size = found.path.stat().st_size
-        if size > LARGEST_BYTES:
+        if size > SOURCE_BYTES.now():
             return Skipped(
                 path=found.relative,
-                why=f"{size / 2**20:.0f} MB: larger than the {LARGEST_BYTES // 2**20} MB that are read",
-                hint="generated code or data; split it if it is source",
+                why=f"{size / 2**20:.0f} MB: larger than the {SOURCE_BYTES.now() // 2**20} MB that are read",
+                hint=f"generated code or data; if it is source, split it, or raise {SOURCE_BYTES.variable}",
             )
         data = found.path.read_bytes()
     except OSError as refused:

@@ -27,7 +27,7 @@ from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
 from hermes.profiles.roles import RoleCapture, bounding, said_of
 from hermes.store.cache import Cache, Entry, unwritable
-from hermes.store.files import Digests, Fingerprint, fingerprint, refuse_changed, walk
+from hermes.store.files import Digests, Fingerprint, fingerprint, look, refuse_changed
 from hermes.store.index import State
 from hermes.store.rank_data import RankData as RankData
 from hermes.store.remote import Mirror, is_url, mirror
@@ -72,9 +72,7 @@ def load(
     urls = [path for path in paths if isinstance(path, str) and is_url(path)]
     local = [Path(path) for path in paths if path not in urls]
     mirrors = [mirror(url, cache.root) for url in urls]
-    here = opened(
-        [*(walk(local) if local or not mirrors else []), *(fetched := _archives(mirrors))], cache, fetched, given=local
-    )
+    here = opened(look(local), cache, _archives(mirrors), given=local)
     files = here.files
     if not files and not mirrors and not here.failed:
         raise InputError(
@@ -115,7 +113,11 @@ def load(
     failed = [*here.failed, *unfetched, *failed]
     if not read:
         raise _nothing_left(failed) from failed[0]
-    notes += [*(note for one in here.folders for note in one.notes), *(_lost(error) for error in failed)]
+    notes += [
+        *here.passed,
+        *(note for one in here.folders for note in one.notes),
+        *(_lost(error) for error in failed),
+    ]
     notes = [_told(here.note(note), mirrors) for note in notes]
     # The same note about every rank is one note.
     said = dict.fromkeys([*notes, *(note for rank in read for note in rank.notes)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from hermes.base.message import renamed
 from hermes.profiles.read.ascend.folder import known
 from hermes.profiles.read.discover import capture_root
 from hermes.store.cache import Cache
-from hermes.store.files import walk
+from hermes.store.files import Seen, walk
 from hermes.store.unpacked import Unpacked, holds, is_archive, stage, unpack
 
 
@@ -23,6 +23,8 @@ class Opened:
     files: tuple[Path, ...]
     folders: tuple[Unpacked, ...] = ()
     failed: tuple[HermesError, ...] = ()
+    passed: tuple[Diagnostic, ...] = ()
+    """What must be said of folders that could not be looked into."""
 
     def told(self, text: str) -> str:
         """A text that names what the user gave, and no folder of the cache."""
@@ -47,30 +49,28 @@ class Opened:
 _TRACE = re.compile(r"\.pt\.trace\.json|(trace|rank|worker|prof|step|kineto)[^/]*\.json(\.gz)?$|\.(db|sqlite)$", re.I)
 
 
-def opened(
-    files: Iterable[Path], cache: Cache, shown: Mapping[Path, str] | None = None, *, given: Collection[Path] = ()
-) -> Opened:
+def opened(seen: Seen, cache: Cache, fetched: Mapping[Path, str], *, given: Collection[Path]) -> Opened:
     """These files, archives replaced by what they hold, and packed files of Ascend's profilers by what they were.
 
-    Kineto traces stay packed: their reader unpacks them itself. `shown` says what to call an archive that was fetched.
+    Kineto traces stay packed: their reader unpacks them itself. `fetched` are archives of URLs, and what to call each.
     """
     plain: list[Path] = []
     folders: list[Unpacked] = []
     failed: list[HermesError] = []
-    for path in files:
-        asked = path in given or path in (shown or {})
+    for path in (*seen.files, *fetched):
+        asked = path in given or path in fetched
         if not is_archive(path) or not (asked or holds(path, _is_profile)):
             plain.append(path)
             continue
         try:
-            made = unpack(path, cache, (shown or {}).get(path, ""))
+            made = unpack(path, cache, fetched.get(path, ""))
         except HermesError as refused:
             failed.append(refused)
             continue
         folders.append(made)
         plain += [inner for inner in walk([made.root]) if not is_archive(inner)]
     staged, beside = _staged(plain, cache, failed)
-    return Opened(files=tuple(beside), folders=(*staged, *folders), failed=tuple(failed))
+    return Opened(files=tuple(beside), folders=(*staged, *folders), failed=tuple(failed), passed=seen.notes)
 
 
 def _is_profile(name: str) -> bool:

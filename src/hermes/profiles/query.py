@@ -10,9 +10,11 @@ import duckdb
 import polars as pl
 
 from hermes.base.errors import QueryError
+from hermes.base.limits import QUERY_BYTES
 from hermes.model.tables import TABLES
 from hermes.profiles.load import Loaded
 from hermes.profiles.read.query import literal
+from hermes.store.database import connect
 
 _ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI, duckdb.StatementType.CREATE)
 """`MULTI` is how PIVOT comes; what CREATE makes lives in memory."""
@@ -21,8 +23,7 @@ _ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI, duckdb.Stat
 @contextmanager
 def database(loaded: Loaded) -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB connection with one view per table over all ranks, that can reach no file but those."""
-    con = duckdb.connect()
-    con.execute("SET enable_progress_bar = false")
+    con = connect()
     try:
         for name in TABLES:
             listed = ", ".join(literal(rank.folder / f"{name}.parquet") for rank in loaded.ranks)
@@ -53,6 +54,9 @@ def query(loaded: Loaded, sql: str, *, most: int | None = None, seconds: float |
                 f"the query took longer than {seconds} seconds and was ended", where="the query",
                 hint="ask for less: a rank, a step, or fewer rows; `hermes sql` has no such limit",
             ) from late  # fmt: skip
+        except duckdb.OutOfMemoryException as large:
+            limit = QUERY_BYTES.exceeded("the query needs more memory", where="the query", lost="its result")
+            raise QueryError(limit.what, where=limit.where, lost=limit.lost, hint=limit.hint) from large
         except duckdb.Error as wrong:
             raise QueryError(
                 str(wrong).strip(),

@@ -5,15 +5,23 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermes.base.errors import InputChangedError, InputError
+from hermes.base.errors import Diagnostic, InputChangedError, InputError
+from hermes.base.limits import ARCHIVE_RATIO, FILES, HARMLESS_BYTES, most_unpacked
+from hermes.base.message import Text
+from hermes.store import messages
 from hermes.store.index import Index, State, state_of
 
 _MAX_DEPTH = 12
+_MOST_NOTES = 50
+"""Of folders that are passed over, the first are named."""
+_VIEWS = ("/proc", "/sys", "/dev")
+_MOST_STRETCHES = 100_000
 _PIECE = 64 << 20
 """Files are hashed in pieces of this size, which several threads share."""
 _BLOCK = 4 << 20
@@ -32,34 +40,125 @@ class Fingerprint:
     states: tuple[tuple[Path, State], ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The files below some paths, and what must be said of folders that could not be looked into."""
+
+    files: tuple[Path, ...]
+    notes: tuple[Diagnostic, ...]
+
+
 def walk(paths: Sequence[Path]) -> list[Path]:
-    """All regular files below the paths, sorted, each once; symbolic links are followed, loops are not.
+    """The files of `look`."""
+    return list(look(paths).files)
+
+
+def look(paths: Sequence[Path]) -> Seen:
+    """All regular files below the paths, sorted, each once; symbolic links are followed, each folder is read once.
 
     Of several ways to a file (a linked folder, a relative and an absolute name) the one without links is taken.
-    Raises `InputError` when a path does not exist, or a folder below it may not be read.
+    Raises `InputError` when a path does not exist, there is nothing but folders that may not be read, or there are
+    more files than `FILES`.
     """
-    found: set[Path] = set()
+    seen = _Looked()
     for path in paths:
-        try:
-            found.update(_under(path))
-        except PermissionError as refused:
-            raise InputError(
-                "the folder may not be read",
-                where=str(refused.filename or path),
-                lost="everything in it",
-                hint="check its permissions",
-            ) from refused
-    return _once(found)
+        if not path.exists():
+            raise InputError("no such file or folder", where=str(path), hint="check the path")
+        if path.is_file():
+            seen.files.add(path)
+        elif path.is_dir():
+            seen.below(path)
+        else:
+            raise InputError("neither a file nor a folder", where=str(path), hint="check the path")
+    if seen.closed and not seen.files:
+        first = seen.closed[0]
+        raise InputError(first.message, where=first.where, lost=first.lost, hint=first.hint)
+    return Seen(files=tuple(_once(seen.files)), notes=tuple([*seen.closed, *seen.passed]))
 
 
-def _under(path: Path) -> list[Path]:
-    if not path.exists():
-        raise InputError("no such file or folder", where=str(path), hint="check the path")
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InputError("neither a file nor a folder", where=str(path), hint="check the path")
-    return _below(path, frozenset(), 0)
+class _Looked:
+    """Collects files; of what it passes over it says so."""
+
+    def __init__(self) -> None:
+        self.files: set[Path] = set()
+        self.closed: list[Diagnostic] = []
+        self.passed: list[Diagnostic] = []
+        self._entries = 0
+        self._views = views()
+
+    def below(self, root: Path) -> None:
+        """All below a folder: its own folders first, and what links lead to then, so that no link hides a folder."""
+        seen: set[tuple[int, int]] = set()
+        waiting, links = deque([(root, 0)]), deque[tuple[Path, int]]()
+        while waiting or links:
+            folder, depth = waiting.popleft() if waiting else links.popleft()
+            try:
+                here = folder.stat()
+                if (here.st_dev, here.st_ino) in seen or self._passed(folder, here.st_dev, depth):
+                    continue
+                seen.add((here.st_dev, here.st_ino))
+                folders = self._read(root, folder)
+            except OSError as refused:
+                self._close(folder, refused)
+                continue
+            for below, linked in folders:
+                (links if linked else waiting).append((below, depth + 1))
+
+    def _read(self, root: Path, folder: Path) -> list[tuple[Path, bool]]:
+        """Takes the files of a folder; returns its folders, and whether each is a link."""
+        with os.scandir(folder) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        self._entries += len(listed)
+        if self._entries > FILES.now():
+            raise FILES.exceeded("the folder holds too much", where=str(root))
+        found = []
+        for entry in listed:
+            # A link that leads nowhere, round in a circle, or where nobody may look is neither.
+            with contextlib.suppress(OSError):
+                if entry.is_dir():
+                    if entry.name not in SKIPPED:
+                        found.append((Path(entry.path), entry.is_symlink()))
+                elif entry.is_file():
+                    self.files.add(Path(entry.path))
+        return found
+
+    def _passed(self, folder: Path, device: int, depth: int) -> bool:
+        """Whether a folder is not looked into, which is noted."""
+        if device in self._views:
+            self._pass(folder, messages.FOLDER_OF_MACHINE)
+        elif depth > _MAX_DEPTH:
+            self._pass(folder, messages.folder_too_deep(depth=str(_MAX_DEPTH)))
+        else:
+            return False
+        return True
+
+    def _pass(self, folder: Path, why: Text) -> None:
+        if len(self.passed) < _MOST_NOTES:
+            self.passed.append(
+                Diagnostic(
+                    level="degraded", message=why, where=str(folder), lost=messages.LOST_FOLDER,
+                    hint=messages.DO_GIVE_PROFILE,
+                )
+            )  # fmt: skip
+
+    def _close(self, folder: Path, refused: OSError) -> None:
+        if len(self.closed) < _MOST_NOTES:
+            self.closed.append(
+                Diagnostic(
+                    level="degraded", message=messages.folder_closed(why=str(refused.strerror)), where=str(folder),
+                    lost=messages.LOST_FOLDER, hint=messages.DO_CHECK_PERMISSIONS,
+                )
+            )  # fmt: skip
+
+
+def views() -> frozenset[int]:
+    """The devices of file systems that show the kernel's state: what looks like files there has no end."""
+    found = set()
+    for path in _VIEWS:
+        with contextlib.suppress(OSError):
+            if os.path.ismount(path):
+                found.add(Path(path).stat().st_dev)
+    return frozenset(found)
 
 
 def _once(found: set[Path]) -> list[Path]:
@@ -70,27 +169,35 @@ def _once(found: set[Path]) -> list[Path]:
     return sorted(once.values())
 
 
-def _below(folder: Path, above: frozenset[tuple[int, int]], depth: int) -> list[Path]:
-    here = folder.stat()
-    identity = (here.st_dev, here.st_ino)
-    # A folder that is its own ancestor is a loop of links.
-    if identity in above or depth > _MAX_DEPTH:
-        return []
-    files: list[Path] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            try:
-                if entry.is_dir():
-                    if entry.name not in SKIPPED:
-                        files.extend(_below(Path(entry.path), above | {identity}, depth + 1))
-                elif entry.is_file():
-                    files.append(Path(entry.path))
-            except PermissionError:
-                raise
-            except OSError:
-                # A link that leads nowhere, or round in a circle.
-                continue
-    return files
+def refuse_hollow(path: Path) -> None:
+    """Raise `InputError` for a file of holes: it takes no room on the disk, and time and memory as if it did.
+
+    The measure is that of archives. Raises `OSError` for a file that cannot be opened.
+    """
+    if path.stat().st_size <= HARMLESS_BYTES:
+        return
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size, held = os.fstat(file).st_size, _held_bytes(file)
+    finally:
+        os.close(file)
+    if size > most_unpacked(held):
+        raise ARCHIVE_RATIO.exceeded(
+            f"the file is {size:,} bytes long, and holds {held:,} of them", where=str(path), lost="the file"
+        )
+
+
+def _held_bytes(file: int) -> int:
+    """How many bytes of a file are no holes, as far as its file system tells."""
+    held = place = 0
+    for _ in range(_MOST_STRETCHES):
+        try:
+            begin = os.lseek(file, place, os.SEEK_DATA)
+        except OSError:
+            return held  # only a hole is left
+        place = os.lseek(file, begin, os.SEEK_HOLE)
+        held += place - begin
+    return held + os.fstat(file).st_size - place
 
 
 class Digests:
@@ -107,15 +214,16 @@ class Digests:
         self._settled: set[Path] = set()
         self._index = index
         for path in paths:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, InputError):
                 for file in [path] if path.is_file() else _few(path):
                     self.begin(file)
 
     def begin(self, path: Path) -> None:
-        """Start on a file that was not named before; raises `OSError` when there is none."""
+        """Start on a file that was not named before; raises `OSError` when there is none, `InputError` for holes."""
         if path in self._begun or path in self._known:
             return
         state = state_of(path)
+        refuse_hollow(path)
         known = self._index.known(path, state) if self._index else None
         if known is not None:
             self._known[path] = (state, known)
@@ -148,7 +256,7 @@ class Digests:
 
 def _few(folder: Path) -> list[Path]:
     """The files below a folder that may hold a profile; none where they are too many to hash on suspicion."""
-    files = [path for path in _below(folder, frozenset(), 0) if path.suffix in _TABLES]
+    files = [path for path in walk([folder]) if path.suffix in _TABLES]
     return files if sum(path.stat().st_size for path in files) <= _AHEAD else []
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import re
+import shutil
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urldefrag, urljoin
 
 from hermes.base.errors import HermesError, InputError
+from hermes.base.limits import FETCH_SECONDS, FETCHED_BYTES, FETCHED_FILES, LIST_SECONDS, PAGE_BYTES
 from hermes.base.write_atomic import write_atomic
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://.+")
 FOLDER = "remote"
+_LINK = re.compile(rb"""<a\s[^>]{0,400}?href\s*=\s*["']([^"'>]{1,2000})["']""", re.I)
+_DEEPEST = 12
+_PATIENCE_S = 60
+_MIN_FREE_DISK = 1 << 30
 
 
 def is_url(text: str) -> bool:
@@ -57,37 +67,88 @@ class Mirror:
         return found
 
     def _fetch(self, name: str, path: Path) -> None:
+        from fsspec.exceptions import FSTimeoutError
+
+        where = f"{self.url}/{name}" if name else self.url
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             system, base = _system(self.url)
+            bounded = _bounded(where, path.parent, _size_of(self.states[name]))
             with write_atomic(path) as file:
                 # Stores open what they fetch into by themselves, by a path.
-                system.get_file(f"{base}/{name}" if name else base, f"/dev/fd/{file.fileno()}")
+                there = f"/dev/fd/{file.fileno()}"
+                system.get_file(f"{base}/{name}" if name else base, there, callback=bounded)
         except HermesError:
             raise
+        except FSTimeoutError as late:
+            raise FETCH_SECONDS.exceeded("the file comes too slowly", where=where, lost="the file") from late
         except Exception as refused:
             raise InputError(
                 f"the file cannot be fetched ({_short(refused)})",
-                where=f"{self.url}/{name}" if name else self.url,
+                where=where,
                 lost="the file",
                 hint="check the address and the credentials, as fsspec takes them from the environment",
             ) from refused
 
 
+def _size_of(state: str) -> int | None:
+    """How long the store says that a file is; None where it does not."""
+    said = state.split(" ")[0]
+    return int(said) if said.isdecimal() else None
+
+
+def _bounded(where: str, folder: Path, said_bytes: int | None) -> Any:
+    """Told of each block that is fetched; raises `InputError` when there are too many, or too late."""
+    from fsspec.callbacks import Callback
+
+    limit, until = FETCHED_BYTES.now(), time.monotonic() + FETCH_SECONDS.now()
+    if said_bytes is not None and said_bytes > limit:
+        raise FETCHED_BYTES.exceeded(f"the file is {said_bytes:,} bytes long", where=where, lost="the file")
+
+    class Bounded(Callback):  # type: ignore[misc]
+        """Counts the bytes of one file."""
+
+        def relative_update(self, inc: int = 1) -> None:
+            """So many bytes more have come."""
+            super().relative_update(inc)
+            if said_bytes is not None and self.value > said_bytes:
+                raise InputError(
+                    f"more comes than the {said_bytes:,} bytes that the store listed", where=where, lost="the file",
+                    hint="was it written meanwhile? Run again when the job has ended",
+                )  # fmt: skip
+            if self.value > limit:
+                raise FETCHED_BYTES.exceeded("the file has no end", where=where, lost="the file")
+            if time.monotonic() > until:
+                raise FETCH_SECONDS.exceeded("the file comes too slowly", where=where, lost="the file")
+            if shutil.disk_usage(folder).free < _MIN_FREE_DISK:
+                raise InputError(
+                    "fetching it would fill the disk", where=where, lost="the file",
+                    hint="free some space, or set HERMES_CACHE_DIR to a folder on another disk",
+                )  # fmt: skip
+
+    return Bounded()
+
+
 def mirror(url: str, cache: Path) -> Mirror:
     """What lies at a URL, listed; raises `InputError` when nothing does, or it may not be read."""
+    from fsspec.exceptions import FSTimeoutError
+
     url = url.rstrip("/")
     try:
         system, base = _system(url)
-        listed = system.find(base, detail=True)
+        listed = _of_pages(system, base) if url.startswith(("http://", "https://")) else _found(system, base)
     except HermesError:
         raise
+    except FSTimeoutError as late:
+        raise LIST_SECONDS.exceeded("the folder has no end", where=url) from late
     except Exception as refused:
         raise InputError(
             f"the folder cannot be listed ({_short(refused)})",
             where=url,
             hint="check the address and the credentials, as fsspec takes them from the environment",
         ) from refused
+    if len(listed) > FETCHED_FILES.now():
+        raise FETCHED_FILES.exceeded(f"{len(listed):,} files lie there", where=url)
     states = {}
     for path, about in sorted(listed.items()):
         name = path[len(base) :].lstrip("/") if path != base else ""
@@ -100,6 +161,64 @@ def mirror(url: str, cache: Path) -> Mirror:
     return Mirror(url=url, root=cache / FOLDER / digest / PurePosixPath(url).name, states=states)
 
 
+_Listed = dict[str, dict[str, Any]]
+
+
+def _found(system: Any, base: str) -> _Listed:
+    """All files below a path; raises `FSTimeoutError` when the answers do not end in time."""
+    from fsspec.asyn import sync
+
+    if not system.async_impl:
+        found: _Listed = system.find(base, detail=True)
+        return found
+    made: _Listed = sync(system.loop, system._find, base, detail=True, timeout=LIST_SECONDS.now())
+    return made
+
+
+def _of_pages(system: Any, base: str) -> _Listed:
+    """The files that pages of links name, each page read up to a bound; a file itself where the address is no page.
+
+    fsspec would read a trace whole, as text, to look for links in it.
+    """
+    found: _Listed = {}
+    until = time.monotonic() + LIST_SECONDS.now()
+    waiting, seen = [(base, 0)], {base}
+    while waiting:
+        page, depth = waiting.pop()
+        about = system.info(page)
+        if not _is_page(about):
+            found[page] = about
+        elif depth <= _DEEPEST:
+            below = [link for link in _links(system, page, until) if link.startswith(f"{base}/") and link not in seen]
+            seen.update(below)
+            waiting += [(link, depth + 1) for link in below]
+        if len(seen) > FETCHED_FILES.now():
+            raise FETCHED_FILES.exceeded("the pages name too much", where=base)
+        if time.monotonic() > until:
+            raise LIST_SECONDS.exceeded("the pages have no end", where=base)
+    return found
+
+
+def _is_page(about: Mapping[str, Any]) -> bool:
+    return str(about.get("mimetype", "")).startswith("text/html")
+
+
+def _links(system: Any, page: str, until: float) -> list[str]:
+    """The addresses that a page links to, without what stands behind `?` and `#`."""
+    most = PAGE_BYTES.now()
+    with system.open(page, "rb", block_size=0) as answer:
+        text = b""
+        while block := answer.read(min(1 << 16, most + 1 - len(text))):
+            text += block
+            if len(text) > most:
+                raise PAGE_BYTES.exceeded("the page has no end", where=page)
+            if time.monotonic() > until:
+                raise LIST_SECONDS.exceeded("the page has no end", where=page)
+    named = (match.group(1).decode("utf-8", "replace") for match in _LINK.finditer(text))
+    whole = {urldefrag(urljoin(f"{page.rstrip('/')}/", html.unescape(link))).url for link in named}
+    return sorted(link.rstrip("/") for link in whole if "?" not in link)
+
+
 def _safe(name: str) -> bool:
     """Whether a name stays below its folder: a store may hold keys that are no paths."""
     parts = PurePosixPath(name).parts
@@ -109,8 +228,10 @@ def _safe(name: str) -> bool:
 def _system(url: str):  # type: ignore[no-untyped-def]
     import fsspec
 
+    # aiohttp ends a body after five minutes, however well it comes; a pause is what tells a dead server.
+    options = {"client_kwargs": {"timeout": _timeout()}} if url.startswith(("http://", "https://")) else {}
     try:
-        return fsspec.core.url_to_fs(url)
+        return fsspec.core.url_to_fs(url, **options)
     except ImportError as missing:
         raise InputError(
             f"what reads {url.split('://')[0]}:// is not installed ({missing})",
@@ -121,6 +242,12 @@ def _system(url: str):  # type: ignore[no-untyped-def]
         raise InputError(
             f"no such kind of address ({unknown})", where=url, hint="s3://bucket/folder, for one"
         ) from unknown
+
+
+def _timeout() -> Any:
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=FETCH_SECONDS.now(), sock_connect=_PATIENCE_S, sock_read=_PATIENCE_S)
 
 
 def _short(error: Exception) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import lzma
 import shutil
@@ -20,9 +21,10 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from hermes.base.errors import Diagnostic, InputError
+from hermes.base.limits import ARCHIVE_ENTRIES, ARCHIVE_RATIO, InputLimit, most_entries, most_unpacked
 from hermes.store import messages
 from hermes.store.cache import Cache
 from hermes.store.files import SKIPPED
@@ -33,15 +35,11 @@ _NOTES = "notes.json"
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _SUFFIXES = (*_TAR, ".zip")
 _BLOCK = 1 << 20
-_MOST_FILES = 100_000
-# Text of profilers packs to a tenth, at best to a thirtieth; zeros to a thousandth.
-_LARGEST_RATIO = 250
-_HARMLESS = 1 << 30
 _MIN_FREE_DISK = 1 << 30
 _LONGEST_HEADER = 1 << 20
 _DEEPEST = 24
 _MOST_LOOKED = 500
-_FURTHEST_LOOK = 64 << 20
+_FURTHEST_LOOK = 512 << 20
 _DAMAGE = (
     EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, NotImplementedError, RuntimeError,
     ValueError, TypeError, LookupError, OverflowError, struct.error,
@@ -82,13 +80,12 @@ def holds(path: Path, wanted: Callable[[str], bool]) -> bool:
     try:
         if path.name.lower().endswith(".zip"):
             with zipfile.ZipFile(path) as archive:
-                return any(wanted(PurePosixPath(name).name) for name in archive.namelist()[:_MOST_FILES])
-        with path.open("rb") as raw, tarfile.open(fileobj=raw, mode="r|*", tarinfo=_Member) as archive:
-            for seen, member in enumerate(archive):
-                if member.isreg() and wanted(PurePosixPath(member.name).name):
-                    return True
-                if seen >= _MOST_LOOKED or raw.tell() > _FURTHEST_LOOK:
-                    return False
+                return any(wanted(PurePosixPath(name).name) for name in archive.namelist()[: ARCHIVE_ENTRIES.now()])
+        for member, _ in itertools.islice(_members(path, _FURTHEST_LOOK), _MOST_LOOKED):
+            if member.isreg() and wanted(PurePosixPath(member.name).name):
+                return True
+    except _TooMuchError:
+        return False
     except (*_DAMAGE, OSError):
         # What cannot be listed is told as broken when it is unpacked.
         return True
@@ -121,29 +118,37 @@ class _Budget:
     disk: Path
     written: int = 0
     files: int = 0
+    entries: int = 0
     refused: dict[str, list[str]] = field(default_factory=dict)
     damage: str = ""
+
+    def entry(self, count: int = 1) -> None:
+        """Count entries, also those that are not written; raises `InputError` when there are too many."""
+        self.entries += count
+        if self.entries > most_entries(self.packed):
+            raise self.too_much("it holds too many files and folders for its size", ARCHIVE_ENTRIES)
 
     def copied(self, blocks: Iterator[bytes], out: IO[bytes], name: str) -> None:
         """Write the blocks; raises `InputError` when there are too many, and notes damage."""
         self.files += 1
-        if self.files > _MOST_FILES:
-            raise self.too_much(f"it holds more than {_MOST_FILES:,} files")
         try:
             for block in blocks:
                 self.written += len(block)
-                if self.written > max(_HARMLESS, _LARGEST_RATIO * self.packed):
-                    raise self.too_much(f"it unpacks to more than {_LARGEST_RATIO} times its size")
+                if self.written > most_unpacked(self.packed):
+                    raise _TooMuchError
                 if shutil.disk_usage(self.disk).free < _MIN_FREE_DISK:
-                    raise self.too_much("unpacking it would fill the disk")
+                    raise self.full()
                 out.write(block)
         except _DAMAGE as broken:
             self.damage = self.damage or f"{name}: {broken}"
 
-    def too_much(self, why: str) -> InputError:
+    def too_much(self, why: str, limit: InputLimit) -> InputError:
+        return limit.exceeded(f"the archive is not unpacked: {why}", where=self.shown)
+
+    def full(self) -> InputError:
         return InputError(
-            f"the archive is not unpacked: {why}", where=self.shown, lost="everything in it",
-            hint="unpack it yourself if you trust it, and give the folder; HERMES_CACHE_DIR says where Hermes unpacks",
+            "the archive is not unpacked: unpacking it would fill the disk", where=self.shown, lost="everything in it",
+            hint="free some space, or set HERMES_CACHE_DIR to a folder on another disk",
         )  # fmt: skip
 
     def refuse(self, why: str, name: str) -> None:
@@ -182,7 +187,10 @@ def _made(
         budget = _Budget(shown=shown, packed=sum(one.stat().st_size for one in files), disk=aside)
         folder = aside / "files"
         folder.mkdir()
-        fill(budget, folder)
+        try:
+            fill(budget, folder)
+        except _TooMuchError as large:
+            raise budget.too_much("it unpacks to too many bytes", ARCHIVE_RATIO) from large
         if not budget.files:
             why = f" ({_listed([budget.damage])})" if budget.damage else ""
             raise InputError(
@@ -207,11 +215,16 @@ def _kept(path: Path) -> tuple[Diagnostic, ...]:
 
 _Entry = tuple[str, str, Callable[[], IO[bytes] | None]]
 """A name, why it is refused (nothing: it is not), and how to open it."""
+_FOLDER, _SPECIAL = "folder", "links, devices or sparse"
+"""Kinds of entries that are not written; folders are made when a file needs them."""
 
 
 def _extract(entries: Iterator[_Entry], budget: _Budget, folder: Path) -> None:
     try:
         for name, why, opened in entries:
+            budget.entry()
+            if why == _FOLDER:
+                continue
             parts = _parts(name)
             if why or parts is None:
                 budget.refuse(why or "outside of its folder", name)
@@ -223,7 +236,10 @@ def _extract(entries: Iterator[_Entry], budget: _Budget, folder: Path) -> None:
 
 def _write(budget: _Budget, there: Path, opened: Callable[[], IO[bytes] | None], name: str) -> None:
     try:
-        there.parent.mkdir(parents=True, exist_ok=True)
+        missing = next((count for count, above in enumerate(there.parents) if above.is_dir()), 0)
+        budget.entry(missing)
+        if missing:
+            there.parent.mkdir(parents=True, exist_ok=True)
         with opened() or io.BytesIO() as raw, there.open("wb") as out:
             budget.copied(iter(lambda: raw.read(_BLOCK), b""), out, name)
     except (FileExistsError, IsADirectoryError, NotADirectoryError):
@@ -251,8 +267,23 @@ _EXTENSIONS = (
 )  # fmt: skip
 
 
+class _TooMuchError(Exception):
+    """An archive unpacks to more bytes than are allowed."""
+
+
 class _Member(tarfile.TarInfo):
-    """A header whose extension, which the library reads into memory, is bounded."""
+    """A header whose extension, which the library reads into memory, is bounded.
+
+    Maps of sparse files are not read: their length is what the header says, and such files are refused anyway.
+    """
+
+    def _proc_gnusparse_10(self, member: tarfile.TarInfo, *_: object) -> None:
+        member.sparse = b""
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10
+
+    def _proc_sparse(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        raise tarfile.ReadError("it holds a sparse file in the old form of GNU; pack regular files")
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _EXTENSIONS and self.size > _LONGEST_HEADER:
@@ -261,22 +292,49 @@ class _Member(tarfile.TarInfo):
         return made
 
 
-def _of_tar(path: Path) -> Iterator[_Entry]:
+class _Bounded:
+    """The unpacked bytes of an archive, up to so many; also those that are only passed over have to be unpacked."""
+
+    def __init__(self, stream: Any, most: int) -> None:
+        self._stream = stream
+        self._most = most
+        self.tell, self.close = stream.tell, stream.close
+
+    def read(self, size: int) -> bytes:
+        self._refuse(self.tell() + size)
+        read: bytes = self._stream.read(size)
+        return read
+
+    def seek(self, place: int) -> int:
+        self._refuse(place)
+        there: int = self._stream.seek(place)
+        return there
+
+    def _refuse(self, place: int) -> None:
+        if place > self._most:
+            raise _TooMuchError
+
+
+def _members(path: Path, most_bytes: int) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
+    """The entries of an archive, one after the other, in memory that does not grow with them."""
     with tarfile.open(path, "r|*", tarinfo=_Member) as archive:
-        for member in archive:
-            if member.isdir():
-                continue
-            why = "" if member.isreg() and not member.issparse() else "links, devices or sparse"
-            yield member.name, why, lambda member=member: archive.extractfile(member)  # type: ignore[misc]
+        archive.fileobj = _Bounded(archive.fileobj, most_bytes)  # type: ignore[assignment]
+        while (member := archive.next()) is not None:
+            yield member, archive
+            archive.members.clear()  # type: ignore[attr-defined]
+
+
+def _of_tar(path: Path) -> Iterator[_Entry]:
+    for member, archive in _members(path, most_unpacked(path.stat().st_size)):
+        why = _FOLDER if member.isdir() else "" if member.isreg() and not member.issparse() else _SPECIAL
+        yield member.name, why, lambda member=member, archive=archive: archive.extractfile(member)  # type: ignore[misc]
 
 
 def _of_zip(path: Path) -> Iterator[_Entry]:
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
-            if entry.is_dir():
-                continue
             kind = stat.S_IFMT(entry.external_attr >> 16)
-            why = "links, devices or sparse" if kind not in (0, stat.S_IFREG) else ""
+            why = _FOLDER if entry.is_dir() else _SPECIAL if kind not in (0, stat.S_IFREG) else ""
             why = "encrypted" if entry.flag_bits & 1 else why
             yield entry.filename, why, lambda entry=entry: archive.open(entry)  # type: ignore[misc]
 

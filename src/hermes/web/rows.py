@@ -14,6 +14,7 @@ import polars as pl
 from hermes.base.errors import InputError
 from hermes.model.tables import TABLES, empty
 from hermes.profiles.api import Loaded, flame, literal
+from hermes.store.database import connect
 from hermes.web.cached_columns import Columns, Room, Rows
 from hermes.web.documents import LONGEST_PAGE, Ask, Page, listed_page, refuse_unknown, safe
 from hermes.web.sources import GROUPINGS, Listed, listed
@@ -26,7 +27,6 @@ _ROOM_BYTES = 640 << 20
 """For columns of tables and their orders."""
 ALL_RANKS = 64
 """Cached tables of more ranks are looked at one rank at a time."""
-_MEMORY = "2GB"
 _INT_BYTES = 36
 """A number in a list: the place and the number itself."""
 _CALLS = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "depth", "stack_id")
@@ -219,10 +219,8 @@ class Browser:
 
 def _connection(loaded: Loaded) -> duckdb.DuckDBPyConnection:
     """In memory, and unable to reach any file but those of the ranks."""
-    con = duckdb.connect()
-    con.execute("SET enable_progress_bar = false")
+    con = connect()
     folders = ", ".join(literal(rank.folder) for rank in loaded.ranks)
-    con.execute(f"SET memory_limit = '{_MEMORY}'")
     con.execute(f"SET allowed_directories = [{folders}]")
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")

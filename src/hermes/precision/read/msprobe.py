@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from hermes.base.errors import Diagnostic, InputError
+from hermes.base.limits import DUMP_BYTES
 from hermes.precision import notes
 from hermes.precision.model import WHERE_THE_FILE_SAYS, Frame, Op, Place, Run, Step, Value
+from hermes.store.files import refuse_hollow
 
 _STEP = re.compile(r"step(\d{1,9})")
 _RANK = re.compile(r"(?:rank|proc)(\d{0,9})")
@@ -24,7 +26,6 @@ _MODULE = re.compile(r"(?P<head>(?:Module|Cell)\..+)\.(?P<phase>forward|backward
 _GRADS = re.compile(r"(?P<head>(?:Module|Cell)\..+)\.parameters_grad(?:\.\d+)?")
 _FRAME = re.compile(r'File "?(?P<file>.*?)"?, line (?P<line>\d+), in (?P<function>[^,\n]*),?\s*(?P<text>.*)', re.S)
 _FILE_NAME = re.compile(r"[\w.\-]{1,250}\.(?:pt|npy)")
-_LARGEST = 2 << 30
 TENSORS = "dump_tensor_data"
 """The folder of the files of tensors, beside dump.json."""
 _FILES = ("dump.json", "debug.json")
@@ -83,7 +84,10 @@ def read(path: Path, place: tuple[int, int] | None = None) -> Run:
         try:
             documents[key] = document(file)
         except InputError as broken:
-            diagnostics.append(Diagnostic(level="degraded", message=broken.what, where=str(file), lost=notes.THIS_STEP))
+            told = Diagnostic(
+                level="degraded", message=broken.what, where=str(file), lost=notes.THIS_STEP, hint=broken.hint
+            )
+            diagnostics.append(told)
     if not documents:
         raise InputError(notes.NO_DUMP, where=str(path), hint=notes.WAS_IT_KILLED)
     one = next(iter(documents.values()))
@@ -100,14 +104,20 @@ def read(path: Path, place: tuple[int, int] | None = None) -> Run:
 def document(file: Path) -> dict[str, Any]:
     """A dump.json; raises `InputError` where it is none."""
     try:
-        if file.stat().st_size > _LARGEST:
-            raise InputError(notes.too_large(limit=_LARGEST), where=str(file))
-        found = json.loads(file.read_bytes())
+        found = _parsed(file)
     except (OSError, ValueError, RecursionError) as broken:
         raise InputError(notes.unreadable(reason=str(broken)[:200]), where=str(file)) from broken
     if not isinstance(found, dict) or not isinstance(found.get("data"), dict):
         raise InputError(notes.NO_DATA, where=str(file))
     return found
+
+
+def _parsed(file: Path) -> Any:
+    """The JSON of a file that is no longer than a dump; raises `InputError` for another, `ValueError` and `OSError`."""
+    refuse_hollow(file)
+    if file.stat().st_size > DUMP_BYTES.now():
+        raise InputError(notes.too_large(limit=DUMP_BYTES.now()), where=str(file), hint=DUMP_BYTES.hint())
+    return json.loads(file.read_bytes())
 
 
 def _some_tensors(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -254,8 +264,8 @@ def _leaves(found: Any, depth: int = 0) -> Iterator[tuple[dict[str, Any] | None,
 
 def _stacks(path: Path) -> dict[str, tuple[Frame, ...]]:
     try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        document = _parsed(path)
+    except (InputError, OSError, ValueError, RecursionError):
         return {}
     found = {}
     for entry in document.values() if isinstance(document, dict) else ():
@@ -276,8 +286,8 @@ def _frame(text: Any) -> Frame | None:
 
 def _parents(folder: Path) -> dict[str, str]:
     try:
-        document = json.loads((folder / "construct.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        document = _parsed(folder / "construct.json")
+    except (InputError, OSError, ValueError, RecursionError):
         return {}
     if not isinstance(document, dict):
         return {}

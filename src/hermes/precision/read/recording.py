@@ -14,10 +14,12 @@ from typing import Any
 import orjson
 
 from hermes.base.errors import Diagnostic, InputError
+from hermes.base.limits import INDEX_BYTES
 from hermes.base.message import Message
 from hermes.inside.record.layout import DATA_START, DTYPES, FORMAT, INDEX, STATISTICS
 from hermes.precision import notes
 from hermes.precision.model import Frame, Op, Place, Run, Step, Value, View
+from hermes.store.files import refuse_hollow
 
 _RANK = re.compile(r"rank(\d{1,6})")
 _PART = re.compile(r"step\d{1,12}\.\d{3,9}\.safetensors")
@@ -52,6 +54,9 @@ def read(path: Path) -> Run:
                 ranks[index.rank] = index
     steps = tuple((rank, step) for rank in sorted(ranks) for step in sorted(ranks[rank].spans))
     if not ranks:
+        refused = next((one for one in diagnostics if one.hint), None)
+        if refused:
+            raise InputError(refused.message, where=refused.where, lost=refused.lost, hint=refused.hint)
         raise InputError(notes.NO_RANK, where=str(path), hint=notes.SEE_RECORD)
     head = next(iter(ranks.values())).head
     options = head.get("options")
@@ -92,7 +97,7 @@ class Index:
         self._scan()
 
     def _scan(self) -> None:
-        text = (self._folder / INDEX).read_bytes()
+        text = self._text()
         begins: list[tuple[int, int]] = []
         for start in itertools.chain([0], (match.start() + 1 for match in _SHARED.finditer(text))):
             end = text.find(b"\n", start)
@@ -115,6 +120,21 @@ class Index:
             self.spans.setdefault(step, []).append((begin, end))
         if not self.head and (self.spans or self.modules):
             self._say(notes.NO_HEAD, notes.THIS_RANK)
+
+    def _text(self) -> bytes:
+        """The whole index; nothing of one that asks for more memory than a recording does."""
+        path = self._folder / INDEX
+        try:
+            refuse_hollow(path)
+            if path.stat().st_size > INDEX_BYTES.now():
+                raise INDEX_BYTES.exceeded(f"the index is {path.stat().st_size:,} bytes long", where=str(path))
+        except InputError as large:
+            told = Diagnostic(
+                level="degraded", message=large.what, where=large.where, lost=notes.THIS_RANK, hint=large.hint
+            )
+            self._diagnostics.append(told)
+            return b""
+        return path.read_bytes()
 
     def _lines(self, step: int) -> Iterator[dict[str, Any]]:
         damaged = 0

@@ -14,6 +14,7 @@ from hermes.base.message import Text
 from hermes.model.tables import TABLES, empty, lookup, schema_of
 from hermes.profiles.read.query import literal
 from hermes.store.cache import unwritable
+from hermes.store.database import connect
 
 
 class Sink:
@@ -44,21 +45,7 @@ class Sink:
 
     def connect(self, memory_mb: int = 150) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with bounded memory that spills into `scratch` and touches no network."""
-        con = duckdb.connect(
-            config={
-                "threads": min(threads(), 2),
-                "memory_limit": f"{memory_mb}MB",
-                "temp_directory": str(self.scratch / "spill"),
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "preserve_insertion_order": "true",
-                # As Polars keeps texts: nothing need be copied.
-                "produce_arrow_string_view": "true",
-            }
-        )
-        # On a slow machine it would write a bar to stdout, into the report.
-        con.execute("SET enable_progress_bar = false")
-        return con
+        return connect(memory_bytes=memory_mb * 1_000_000, threads=min(threads(), 2), spill=self.scratch / "spill")
 
     def frame(self, name: str, rows: pl.DataFrame) -> None:
         """Write a table from a frame; raises `ValueError` on a wrong type or a null where none is allowed."""

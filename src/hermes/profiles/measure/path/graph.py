@@ -27,6 +27,9 @@ from hermes.profiles.measure.path.waits import found_done, held, jump_frame
 
 # A thread that pauses less than this did not wait for another: so long take the hand-offs inside PyTorch and Python.
 _PAUSE_NS = 20_000
+_MOST_FILLING = 256
+"""Threads that may have filled a pause of another: no program computes in more at a time."""
+_NO_TIMES = np.array([], dtype=np.int64)
 _STREAM = "stream "
 _ACTIVE = ("op", "enqueue", "dequeue", *RUNTIME_KINDS)
 # Gaps that a device needs between tasks; a task that starts later was held by something.
@@ -266,18 +269,19 @@ def _told(events: pl.DataFrame, end: Ints, known: Ints, start: Ints) -> Ints:
 def _jumps(tasks: Tasks, host: pl.DataFrame, flow: pl.DataFrame, threads: int) -> tuple[Jumps, ...]:
     """For each thread the moments at which it had waited for something."""
     active = host.filter(pl.col("kind").is_in(_ACTIVE))
-    busy = [_busy(active.filter(pl.col("thread") == thread)) for thread in range(threads)]
+    of_thread = active.partition_by("thread", as_dict=True)
+    busy = [_busy(of_thread.get((thread,), active.clear())) for thread in range(threads)]
     parts = [held(tasks, active), _queued(active, flow, busy)]
     # A queue says itself whom its threads wait for.
     fed = set(active.filter(pl.col("kind") == "dequeue")["thread"].unique())
-    first = min((span[0] for span in (own.span for own in busy) if span), default=0)
-    parts += [_resumed(thread, busy, first) for thread in range(threads) if thread not in fed]
+    parts.append(_resumed(busy, fed))
     return _by_thread(pl.concat(parts), threads)
 
 
 def _by_thread(rows: pl.DataFrame, threads: int) -> tuple[Jumps, ...]:
     """The moments of each thread, by time."""
     ordered = rows.sort("at_ns", "since_ns", "thread", "task")
+    of_thread = ordered.partition_by("thread", as_dict=True)
     return tuple(
         Jumps(
             at_ns=own["at_ns"].to_numpy(),
@@ -286,7 +290,7 @@ def _by_thread(rows: pl.DataFrame, threads: int) -> tuple[Jumps, ...]:
             thread=own["other"].to_numpy(),
             since_ns=own["since_ns"].to_numpy(),
         )
-        for own in (ordered.filter(pl.col("thread") == thread) for thread in range(threads))
+        for own in (of_thread.get((thread,), ordered.clear()) for thread in range(threads))
     )
 
 
@@ -320,32 +324,39 @@ def _idle_since(busy: Intervals, at: int) -> int:
     return int(busy.ends[place]) if place >= 0 else np.iinfo(np.int64).min
 
 
-def _resumed(thread: int, busy: list[Intervals], first_ns: int) -> pl.DataFrame:
-    """Pauses of a thread that another thread filled: the other was busy for at least half of the pause.
+def _resumed(busy: list[Intervals], fed: set[int]) -> pl.DataFrame:
+    """Pauses of threads that another thread filled: the other was busy for at least half of the pause.
 
     So backward runs on a thread of its own while the thread that called it pauses, and the other way round. The first
-    pause is from `first_ns`, when the first of all threads began.
+    pause is from when the first of all threads began. All pauses are compared with one thread after the other, and with
+    the busiest only: threads times threads would have no bound.
     """
-    own = busy[thread]
-    starts, paused = own.starts, np.concatenate([[first_ns], own.ends[:-1]])
-    long = starts - paused >= _PAUSE_NS
-    starts, paused = starts[long], paused[long]
+    first_ns = min((span[0] for span in (own.span for own in busy) if span), default=0)
+    pauses = {thread: _pauses(own, first_ns) for thread, own in enumerate(busy) if thread not in fed}
+    starts, paused = (np.concatenate([_NO_TIMES, *(one[side] for one in pauses.values())]) for side in (0, 1))
+    waiting = np.repeat(np.array([*pauses], dtype=np.int64), [len(one[0]) for one in pauses.values()])
     best = np.zeros(len(starts), dtype=np.int64)
     other, since = np.full(len(starts), NONE), np.zeros(len(starts), dtype=np.int64)
-    for candidate, theirs in enumerate(busy):
-        if candidate == thread or not len(theirs):
+    for candidate in sorted(sorted(range(len(busy)), key=lambda one: -busy[one].total)[:_MOST_FILLING]):
+        theirs = busy[candidate]
+        if not len(theirs):
             continue
         place = np.searchsorted(theirs.ends, starts, side="right") - 1
         ended = np.where(place >= 0, theirs.ends[np.maximum(place, 0)], np.iinfo(np.int64).min)
         filled = theirs.lasted(starts) - theirs.lasted(paused)
-        better = (ended > paused) & (2 * filled >= starts - paused) & (filled > best)
+        better = (candidate != waiting) & (ended > paused) & (2 * filled >= starts - paused) & (filled > best)
         best, other, since = (
             np.where(better, filled, best),
             np.where(better, candidate, other),
             np.where(better, ended, since),
         )
     found = other != NONE
-    count = int(found.sum())
-    return jump_frame(
-        np.full(count, thread), starts[found], np.full(count, NONE), other[found], since[found], paused[found]
-    )
+    none = np.full(int(found.sum()), NONE)
+    return jump_frame(waiting[found], starts[found], none, other[found], since[found], paused[found])
+
+
+def _pauses(own: Intervals, first_ns: int) -> tuple[Ints, Ints]:
+    """When a thread went on after its long pauses, and when it had stopped; none of a thread without calls."""
+    starts, paused = own.starts, np.concatenate([[first_ns], own.ends[:-1]])[: len(own)]
+    long = starts - paused >= _PAUSE_NS
+    return starts[long], paused[long]
