@@ -29,8 +29,9 @@ def statistics(array: np.ndarray) -> list[Any]:
     first = 2.0 * sign_bytes(1 << 14, of_chunks=True)[0] - 1
     even = len(flat) // PROJECTIONS * PROJECTIONS
     signed = flat * signs
-    sums = signed[:even].reshape(PROJECTIONS, -1).sum(1)
-    sums[-1] += signed[even:].sum()
+    with np.errstate(invalid="ignore"):
+        sums = signed[:even].reshape(PROJECTIONS, -1).sum(1)
+        sums[-1] += signed[even:].sum()
     row = [flat.min(), flat.max(), flat.mean(), math.sqrt((flat**2).sum()), np.isnan(flat).sum(), np.isinf(flat).sum()]
     return [_strict(float(one)) for one in [*row, (flat == 0).sum(), *(first * sums)]]
 

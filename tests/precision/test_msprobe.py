@@ -173,6 +173,19 @@ def test_elements_are_compared_by_several_processes_as_by_one(tmp_path: Path, mo
     assert several.diagnostics[-1].message == say.unread(n=2, step=0)
 
 
+def test_two_files_that_are_named_are_compared_whatever_they_are_called(tmp_path: Path) -> None:
+    files = []
+    for name, gelu in (("a", 0.0), ("b", 0.5)):
+        (tmp_path / name / f"rank{len(files)}").mkdir(parents=True)
+        files.append(tmp_path / name / f"rank{len(files)}" / f"{name}_dump.json")
+        whole = network(tmp_path / f"of_{name}", **({"gelu": gelu} if gelu else {}))
+        files[-1].write_bytes((whole / "step0/rank0/dump.json").read_bytes())
+    assert compare(files[0], files[0], jobs=1).verdict == "agree"
+    found = compare(*files, jobs=1).first
+    assert found is not None
+    assert found.operator == "Functional.gelu"
+
+
 def test_a_configuration_for_core_operators_leaves_out_no_product() -> None:
     asked = Options(of_config({"task": "statistics", "level": "L1", "risk_level": "CORE", "dump_path": "/d"}))
     assert asked.wants("aten.addmm.default", "Net", "forward")

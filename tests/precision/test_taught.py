@@ -162,3 +162,39 @@ def test_where_modules_are_recorded_the_innermost_is_named(
 
 def test_modules_that_agree_agree(tmp_path: Path) -> None:
     assert modules(tmp_path).verdict == "agree"
+
+
+def masked(folder: Path, *, target: bool, asked: str = "-inf") -> Path:
+    """Scores with a mask: added in the golden run; filled with what is `asked` where the target runs its own way."""
+    draw = Drawing(folder)
+    scores, mask = X, np.where(X > 1, -1e4, 0).astype(np.float32)
+    given = draw.value(scores)
+    if target:
+        filled = np.where(X < 1, np.float32(-np.inf), X)
+        (y,) = draw.op("aten.masked_fill.Scalar", [given], filled, args=["@0", asked], line=1)
+    else:
+        filled = (scores + mask).astype(np.float32)
+        (y,) = draw.op("aten.add.Tensor", [given], filled, args=["@0", "@1"], line=1)
+    with np.errstate(invalid="ignore"):
+        draw.op("aten.exp.default", [y], np.exp(filled), line=2)
+    return draw.close()
+
+
+def test_a_mask_of_infinity_is_no_birth_of_it(tmp_path: Path) -> None:
+    found = first(masked(tmp_path / "a", target=False), masked(tmp_path / "b", target=True))
+    assert (found.operator, found.kind) == ("aten.masked_fill.Scalar", "another_formula")
+
+
+def test_infinity_that_nobody_asked_for_is_born(tmp_path: Path) -> None:
+    found = first(masked(tmp_path / "a", target=False), masked(tmp_path / "c", target=True, asked="1"))
+    assert (found.operator, found.kind) == ("aten.masked_fill.Scalar", "not_finite")
+
+
+def test_another_mask_of_infinity_on_both_sides_is_no_birth(tmp_path: Path) -> None:
+    def run(folder: Path, limit: float) -> Path:
+        draw = Drawing(folder)
+        filled = np.where(limit > X, np.float32(-np.inf), X)
+        draw.op("aten.masked_fill.Scalar", [draw.value(X)], filled, args=["@0", "-inf"], line=1)
+        return draw.close()
+
+    assert first(run(tmp_path / "a", 0.0), run(tmp_path / "b", 1.0)).kind == "another_formula"
