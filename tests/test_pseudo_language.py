@@ -20,6 +20,11 @@ from hermes_testing import Fault, FaultKind
 
 SOURCE = Path(__file__).parent.parent / "src" / "hermes"
 _FACES = ("report", "cli", "web", "python.py", "base")
+_FOR_PROGRAMS = frozenset({
+    # The watcher's lines beside a job, the help of metrics, and reasons that a job without messages passes on.
+    "jobs/beside.py", "jobs/captures.py", "jobs/kineto_daemon/daemon.py", "jobs/metrics.py",
+})  # fmt: skip
+"""Modules that write sentences for who knows no messages."""
 _NOT_CONVERTED = frozenset({
     # Which action a case is about, and which words fit a job, until every rule says values.
     "knowledge/fits.py", "profiles/advise/plan.py", "profiles/pipeline/lines.py",
@@ -88,5 +93,5 @@ def _sayers() -> Iterator[str]:
 
 
 def test_only_faces_make_sentences() -> None:
-    assert sorted({*_sayers()} - _NOT_CONVERTED) == []
+    assert sorted({*_sayers()} - _NOT_CONVERTED - _FOR_PROGRAMS) == []
     assert sorted(_NOT_CONVERTED - {*_sayers()}) == [], "converted by now: take these off the list"
