@@ -226,7 +226,7 @@ def test_a_rank_that_is_no_rank_never_ends_the_analysis(
     document = hermes("analyze", "--format", "json", folder).document()
     assert document["coverage"]["ranks_seen"] == [0]
     if form == "text" and rank != "0":
-        assert any("which rank this is" in note["message"] for note in document["diagnostics"])
+        assert any("which rank this is" in note["message"]["text"] for note in document["diagnostics"])
 
 
 HOLD = """

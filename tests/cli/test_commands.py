@@ -269,9 +269,19 @@ def test_ranks_and_steps_of_two_runs_stand_side_by_side(hermes: Hermes, profile:
     assert re.search(r"rank 1\b", ran.out)
 
 
+@pytest.mark.parametrize("command", ["analyze", "compare", "whatif", "operators"])
+def test_every_document_begins_with_the_same_envelope(hermes: Hermes, profile: Path, command: str) -> None:
+    paths = (profile, profile) if command == "compare" else (profile,)
+    made = json.loads(hermes(command, *paths, "--format", "json").out)
+    assert list(made)[:5] == ["schema", "tool", "inputs", "coverage", "findings"]
+    assert re.fullmatch(r"hermes\.\w+/1", made["schema"])
+    assert made["tool"] == {"name": "hermes", "version": __version__}
+    assert all(one["path"] for one in made["inputs"])
+
+
 def test_one_rank_is_held_against_another(hermes: Hermes, profile: Path) -> None:
     made = json.loads(hermes("compare", profile, profile, "--ranks", "0:1", "--format", "json").out)
-    assert made["ranks"] == [1, 1]
+    assert [one["ranks"] for one in made["inputs"]] == [1, 1]
     assert hermes("compare", profile, profile, "--ranks", "0:x").code == 2
 
 

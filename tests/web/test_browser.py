@@ -510,7 +510,7 @@ def test_a_job_shows_where_its_ranks_stand_and_who_waits_in_each_group(
 
 
 def blamed(served: Any) -> set[str]:
-    return {name for finding in served.study.document["findings"] for name in finding["blames"]}
+    return {one["name"] for finding in served.study.document["findings"] for one in finding["blames"]}
 
 
 @pytest.mark.slow

@@ -88,7 +88,7 @@ def test_sentences_of_the_analysis_are_told_in_chinese_and_names_stay(served: An
     page = visit(served, locale="zh-CN").page
     assert "卡 2" in page.locator(".verdict h1").inner_text()
     page.get_by_role("button", name="English").click()
-    page.get_by_text(served.study.document["verdict"]["sentence"]).wait_for()
+    page.get_by_text(served.study.document["verdict"]["message"]["text"]).wait_for()
     told = """async (text) => { const { told } = await import("/static/sentences.js");
       const { teach } = await import("/static/sentences.js");
       teach({"{} of the step is {}": "步的 {1} 为{2}", "copying": "拷贝"});

@@ -104,7 +104,7 @@ def test_the_overview_shows_step_path_causes_and_ranks_before_one_scrolls(served
     page.wait_for_selector(".glance .heat")
     assert page.locator(".lookrow").count() == 2
     causes = page.locator(".causes li")
-    titles = [one["title"] for one in served.study.document["findings"] if one["state"] == "stable"][:3]
+    titles = [one["message"]["text"] for one in served.study.document["findings"] if one["state"] == "stable"][:3]
     assert [one.inner_text() for one in causes.locator("h2").all()] == titles
     assert "rank 2 is behind it" in causes.first.inner_text()
     assert "in all 3 steps" in causes.first.inner_text()
@@ -135,7 +135,7 @@ def test_who_holds_the_others_up_is_the_strongest_cell_and_the_first_row(served:
 def test_a_finding_leads_to_its_moment_on_every_rank_that_it_concerns(served: Any, visit: Any) -> None:
     page = visit(served).page
     found = next(one for one in served.study.document["findings"] if one["code"] == "COM002")
-    assert {at["rank"] for at in found["moments"]} == {*found["ranks"], 2}
+    assert {at["rank"] for at in found["moments"]} == {*found["where"]["ranks"], 2}
     asked = page.locator("#COM002 .onranks a").evaluate_all(
         "all => all.map((one) => [...new URL(one.href).searchParams.entries()].slice(0, 2))"
     )
@@ -416,7 +416,7 @@ def test_next_and_the_list_name_the_same_first_action(served: Any, visit: Any) -
     seen.retell(lambda document: document["plan"]["actions"].reverse())
     page = seen.open("")
     said = page.locator(".next a").inner_text()
-    assert said == served.study.document["plan"]["actions"][-1]["title"]
+    assert said == served.study.document["plan"]["actions"][-1]["title"]["text"]
     assert page.locator(".actions.plan > li strong").first.inner_text() == said
 
 

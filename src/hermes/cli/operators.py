@@ -63,7 +63,7 @@ def run(
         if kernels:
             render_alone(kernels, works, sys.stdout, options.teller(lang))
     elif form is Format.JSON:
-        show_data(as_json(works, kernels), end="")
+        show_data(as_json(works, kernels, [*map(str, paths)]), end="")
     else:
         show_data((as_script if form is Format.SCRIPT else as_tuning_file)(works), end="")
 

@@ -53,9 +53,10 @@ def show_document(
     if out is None:
         if form == "xlsx" and sys.stdout.isatty():
             raise InputError("a spreadsheet is no text for a terminal", where="--format xlsx", hint="add -o FILE")
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
+        if form == "xlsx":
+            sys.stdout.buffer.write(content)
+        else:
+            show_data(content.decode(), end="")
         return
     try:
         out.write_bytes(content)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,9 @@ from hermes.cli.show import show_data, show_line
 
 if TYPE_CHECKING:
     from hermes.profiles.api import Prediction
+
+
+_SCHEMA = "hermes.whatif/1"
 
 
 class Format(str, enum.Enum):
@@ -46,9 +48,19 @@ def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: 
     step = step_of(loaded, outlined(loaded))
     found = [predict(step, changes)] if changes else predictions(step)
     if form is Format.JSON:
-        show_data(json.dumps({"step_ms": (step.end_ns - step.begin_ns) / 1e6, "changes": [_row(one) for one in found]}))
+        _print_json(paths, found, step.end_ns - step.begin_ns)
     else:
         _print(found, step.end_ns - step.begin_ns)
+
+
+def _print_json(paths: tuple[Path, ...], found: list[Prediction], step_ns: int) -> None:
+    from hermes.report.document_json import coverage_of, envelope
+    from hermes.report.json_lines import dumps
+    from hermes.report.json_values import text_of
+
+    inputs: list[dict[str, object]] = [{"path": text_of(str(path)), "role": "profile"} for path in paths]
+    head = envelope(_SCHEMA, inputs=inputs, coverage=coverage_of(()), findings=())
+    show_data(dumps({**head, "step_ms": step_ns / 1e6, "changes": [_row(one) for one in found]}), end="")
 
 
 def _row(one: Prediction) -> dict[str, object]:

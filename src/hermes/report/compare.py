@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hermes.base.say import say
 from hermes.model.comparison import Beside, Change, Comparison, FindingChange, SettingChange
+from hermes.report.document_json import coverage_of, envelope
 from hermes.report.findings_json import text_document
 from hermes.report.format import clean, counted, duration, fraction
 from hermes.report.json_values import finite, maybe, ms, text_of
@@ -24,17 +25,21 @@ def comparison_document(found: Comparison) -> dict[str, object]:
     """The comparison as JSON values: milliseconds give back the nanosecond by `round(ms * 1e6)`, None is null."""
     step_ns = found.step.before_ns
     return {
-        "schema": SCHEMA,
-        "titles": [text_of(title) for title in found.titles],
-        "steps": list(found.steps),
-        "ranks": list(found.ranks),
+        **envelope(SCHEMA, inputs=[_input(found, at) for at in (0, 1)], coverage=coverage_of(()), findings=()),
         "step": _change(found.step, step_ns),
         "parts": [_change(part, step_ns) for part in found.parts],
         **{key: [_change(row, step_ns) for row in rows] for key, rows in found.names.items()},
         **({"beside": [_beside(row) for row in found.beside]} if found.beside else {}),
-        "findings": [_finding(row) for row in found.findings],
+        "finding_changes": [_finding(row) for row in found.findings],
         "settings": [_setting(row) for row in found.settings],
     }
+
+
+def _input(found: Comparison, at: int) -> dict[str, object]:
+    return {
+        "path": text_of(found.titles[at]), "role": ("before", "after")[at], "steps": found.steps[at],
+        "ranks": found.ranks[at],
+    }  # fmt: skip
 
 
 def _change(row: Change, step_ns: int | None) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hermes.base.errors import Diagnostic
@@ -17,14 +17,14 @@ from hermes.version import __version__
 
 
 def envelope(
-    schema: str, *, inputs: Sequence[dict[str, object]], coverage: dict[str, object], findings: Sequence[Finding]
+    schema: str, *, inputs: Sequence[Mapping[str, object]], coverage: Mapping[str, object], findings: Sequence[Finding]
 ) -> dict[str, object]:
     """What every document begins with, in its order."""
     return {
         "schema": schema,
         "tool": {"name": "hermes", "version": text_of(__version__)},
-        "inputs": list(inputs),
-        "coverage": coverage,
+        "inputs": [dict(one) for one in inputs],
+        "coverage": dict(coverage),
         "findings": [finding_document(one) for one in findings],
     }
 

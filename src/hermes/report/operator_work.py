@@ -9,7 +9,9 @@ from typing import TextIO
 
 from hermes.base.units import duration
 from hermes.model.operator_work import KernelAlone, Lever, OperatorWork
+from hermes.report.document_json import coverage_of, envelope
 from hermes.report.format import clean
+from hermes.report.json_values import text_of
 
 SCHEMA = "hermes.operators/1"
 _NAME, _SHAPES, _LEVERS = 60, 72, 3
@@ -55,7 +57,7 @@ def render_alone(
             out.write(f"     {step}  {_short(work.cost.shapes)}\n")
 
 
-def as_json(works: Sequence[OperatorWork], kernels: Sequence[KernelAlone] = ()) -> str:
+def as_json(works: Sequence[OperatorWork], kernels: Sequence[KernelAlone] = (), paths: Sequence[str] = ()) -> str:
     """The list for programs, `hermes.operators/1`; times in nanoseconds."""
     rows = [
         {
@@ -76,7 +78,9 @@ def as_json(works: Sequence[OperatorWork], kernels: Sequence[KernelAlone] = ()) 
         }
         for one in kernels
     ]  # fmt: skip
-    told = {"schema": SCHEMA, "operators": rows, **({"alone": alone} if kernels else {})}
+    inputs = [{"path": text_of(path), "role": "profile"} for path in paths]
+    head = envelope(SCHEMA, inputs=inputs, coverage=coverage_of(()), findings=())
+    told = {**head, "operators": rows, **({"alone": alone} if kernels else {})}
     return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
 
 

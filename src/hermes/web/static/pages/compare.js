@@ -11,8 +11,8 @@ import { copied, empty, heading, picker, section } from "./parts.js";
 
 /**
  * @typedef {{name: string, before_ms: number | null, after_ms: number | null, change_ms: number | null, change_share: number | null, margin_ms: number | null, verdict: string}} Change
- * @typedef {{state: string, code: string, title: string, before_ms: number | null, after_ms: number | null, change_ms: number | null}} Finding
- * @typedef {{titles: string[], steps: number[], ranks: number[], step: Change, parts: Change[], findings: Finding[]}} Found
+ * @typedef {{state: string, code: string, message: import("../say.js").Text, before_ms: number | null, after_ms: number | null, change_ms: number | null}} Finding
+ * @typedef {{inputs: {path: string, steps: number, ranks: number}[], step: Change, parts: Change[], finding_changes: Finding[]}} Found
  */
 
 const BY = ["operators", "kernels", "host"];
@@ -60,12 +60,12 @@ function shown({ found, rows, own, runs }, before) {
     verdict(found),
     h("p", { class: "about" }, t(step.margin_ms === null ? "compare.few" : "compare.noise", { noise: duration(ns(step.margin_ms)) })),
     section(t("compare.step"), legend(PARTS), bars(found), parts(found)),
-    section(t("compare.findings"), findings(found.findings)),
+    section(t("compare.findings"), findings(found.finding_changes)),
     section(t("compare.names"), names(before)),
     rows.settings ? table({ table: "compare.settings", title: t("compare.settings"), more: { before } }) : section(t("compare.settings"), h("p", { class: "none" }, t("compare.same_settings"))),
     section(t("compare.runs"), h("dl", { class: "facts" }, [runs[Number(before)], own].flatMap((path, at) => [
       h("dt", {}, t(at ? "compare.after" : "compare.before")),
-      h("dd", {}, h("bdi", {}, clip(clean(path), 400)), ` · ${t("compare.size", { steps: found.steps[at], ranks: found.ranks[at] })}`),
+      h("dd", {}, h("bdi", {}, clip(clean(path), 400)), ` · ${t("compare.size", { steps: found.inputs[at].steps, ranks: found.inputs[at].ranks })}`),
     ]))),
   ];
 }

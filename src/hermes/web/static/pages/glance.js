@@ -73,7 +73,7 @@ const MEASURE = { compute: "compute", communication: "comm", copy: "copy", cpu: 
 /** What it costs, step by step, and since when. @param {Row} one @param {Split[]} all */
 function since(one, all) {
   const measure = MEASURE[one.layer] ?? "window";
-  const ranks = new Set(one.ranks);
+  const ranks = new Set(one.where.ranks);
   /** @type {Map<number, number[]>} */
   const byStep = new Map();
   for (const row of all) if (row.step !== null && ranks.has(row.rank) && row[measure] !== null) byStep.set(row.step, [...(byStep.get(row.step) ?? []), row[measure]]);
