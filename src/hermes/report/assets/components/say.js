@@ -102,8 +102,8 @@ function written(argument) {
   return [own(WRITTEN[kind](one))];
 }
 
-/** What no line can show is replaced. @param {string} text */
-const oneLine = (text) => text.replace(/[^\P{C}]|(?! )\p{Z}/gu, "\ufffd");
+/** One line that cannot turn the direction of writing, as `clean` of base/foreign_text.py makes it. @param {string} text */
+const oneLine = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Z}]/gu, (one) => (/[\p{Z}\t-\r\x1c-\x1f\x85]/u.test(one) ? " " : "\ufffd"));
 
 /** `a, b and c`. @param {Piece[][]} items @returns {Piece[]} */
 function listed(items) {

@@ -4,6 +4,7 @@ import { h, s } from "../dom.js";
 import { clean, clip, duration, percent, runs } from "../format.js";
 import { blamedBy, blamedRanks, doc, param, timelineAt, withHeld } from "../data.js";
 import { partsOf, stack } from "../charts.js";
+import { span } from "../findings.js";
 import { spoken } from "../say.js";
 import { told } from "../sentences.js";
 import { colour, key } from "../table.js";
@@ -116,10 +117,3 @@ async function map(all) {
 
 /** What stands behind a gain: a capture without steps has none to win it in. */
 export const won = () => (doc().verdict.rank !== null && doc().verdict.step === null ? "overview.won_whole" : "overview.won");
-
-/** From what the replay gives to the bound. @param {{low: number, high: number}} gain */
-export function span({ low, high }) {
-  const [least, most] = [duration(low * 1e6) ?? "", duration(high * 1e6) ?? ""];
-  // One unit is enough for both.
-  return least === most ? most : `${least.split(" ")[1] === most.split(" ")[1] ? least.split(" ")[0] : least} – ${most}`;
-}

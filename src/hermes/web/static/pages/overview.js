@@ -1,13 +1,14 @@
 // Overview: what is wrong, where, what to do; only then the numbers behind it.
 
 import { h } from "../dom.js";
-import { bytes, clean, clip, duration, percent, runs } from "../format.js";
+import { clean, clip, duration, percent, runs } from "../format.js";
 import { doc, rowsOf, splits, timelineAt, to, typical } from "../data.js";
 import { PARTS, legend, partsOf, stack } from "../charts.js";
+import { finding, span } from "../findings.js";
 import { said, spoken } from "../say.js";
 import { key, table } from "../table.js";
 import { current, t } from "../translate.js";
-import { span, glance, won } from "./glance.js";
+import { glance, won } from "./glance.js";
 import { copied, section, stepOf } from "./parts.js";
 
 const BARS = 12;
@@ -122,60 +123,27 @@ const label = (row) => stepOf(row.rank, row.step);
 /** @param {Document} document */
 function findings(document) {
   if (!document.findings.length) return h("p", { class: "none" }, t("overview.no_findings"));
-  return [document.findings.length > 1 ? h("p", { class: "about" }, t("overview.sorted")) : null, ...document.findings.map((one, at) => (one.state === "stable" ? finding(one, at) : null)), preview(document)];
+  return [document.findings.length > 1 ? h("p", { class: "about" }, t("overview.sorted")) : null, ...document.findings.map((one, at) => (one.state === "stable" ? lossOf(one, at) : null)), preview(document)];
 }
 
 /** What rules say that are not trusted yet, folded. @param {Document} document */
 function preview(document) {
-  const rows = document.findings.map((one, at) => (one.state === "preview" ? finding(one, at) : null)).filter(Boolean);
+  const rows = document.findings.map((one, at) => (one.state === "preview" ? lossOf(one, at) : null)).filter(Boolean);
   return rows.length ? h("details", { class: "preview" }, h("summary", {}, t("overview.preview", { count: rows.length })), ...rows) : null;
 }
 
 /** @param {Row} one @param {number} at */
-function finding(one, at) {
+function lossOf(one, at) {
   const places = placesOf(one);
-  return h(
-    "article", { class: "finding", id: document_id(one, at) },
-    h("div", { class: "figures" },
-      h("div", {}, h("span", { class: "big" }, span(one.gain)), h("span", { class: "small" }, t(won()))),
-      h("div", {}, h("span", {}, `${duration(one.cost_ms * 1e6)} · ${percent(one.share)}`), h("span", { class: "small" }, t("overview.cost"))),
-      h("div", {}, confidence(one.confidence), h("span", { class: "small" }, t("confidence")))),
-    h("div", {},
-      h("h3", {}, key(one.layer === "communication" ? "comm" : one.layer), spoken(one.message)),
-      h("p", { class: "meta" }, h("code", {}, one.code), ` · ${t(`layer.${one.layer}`)} · `, aboutOf(one), ` · rank ${runs(one.where.ranks, t("to"))}`, one.blames.length ? ` · ${t("blames")} ${one.blames.slice(0, 6).map((/** @type {Row} */ blame) => clean(blame.name)).join(", ")}` : ""),
-      one.where.lines.length ? h("p", { class: "meta" }, `${t("at_line")} `, h("code", {}, one.where.lines.map(clean).join(", "))) : null,
-      places.length ? h("p", {}, h("a", { class: "openit", href: timelineAt(places[0]) }, t("open_timeline"))) : null,
-      places.length > 1 ? onRanks(places) : null,
-      h("ol", { class: "actions" }, one.actions.slice(0, 3).map((/** @type {Row} */ action) => h("li", {}, h("strong", {}, spoken(action.title)), " ", spoken(action.do),
-        h("dl", { class: "facts" }, [["verify", action.verify], ["risk", action.risk], ["source", action.source]].flatMap(([name, text]) => (text ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, typeof text === "string" ? clean(text) : spoken(text))] : [])))))),
-      h("details", {}, h("summary", {}, t("evidence", { count: one.evidence.length })),
-        h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `${document_id(one, at)}: ${t("evidence", { count: one.evidence.length })}` }, h("table", { class: "evidence" },
-          h("thead", {}, h("tr", {}, ["what", "value", "limit", "where"].map((name) => h("th", { scope: "col", class: name === "value" || name === "limit" ? "n" : "" }, t(`evidence.${name}`))), h("th", { scope: "col" }, h("span", { class: "unseen" }, t("open_timeline"))))),
-          h("tbody", {}, one.evidence.map((/** @type {Row} */ item) => h("tr", {}, h("th", { scope: "row" }, spoken(item.what)), h("td", { class: "n" }, value(item.value, item.unit)), h("td", { class: "n" }, item.threshold === null ? "–" : value(item.threshold, item.unit)), h("td", { class: "from" }, clip(clean(item.where), 600)), h("td", {}, item.at ? toMoment(placeAt(item.at, one), said(item.what)) : null)))))),
-        h("p", { class: "about" }, spoken(one.gain.method)))),
-  );
+  return finding(one, {
+    id: document_id(one, at), gainIs: won(),
+    below: [places.length ? h("p", {}, h("a", { class: "openit", href: timelineAt(places[0]) }, t("open_timeline"))) : null, places.length > 1 ? onRanks(places) : null],
+    moment: (item) => (item.at ? toMoment(placeAt(item.at, one), said(item.what)) : null),
+  });
 }
-
-/** What it is about: the fault that its rule names, else its leaf or risk. @param {Row} one */
-const aboutOf = (one) => spoken({ id: one.fault ? `fault.${one.fault}` : one.leaf ? `leaf.${one.leaf}` : `risk.${one.risk}`, text: "" });
 
 /** @param {Row} one @param {number} at */
 const document_id = (one, at) => (doc().findings.findIndex((other) => other.code === one.code) === at ? one.code : `${one.code}-${at}`);
-
-/** @param {number} amount */
-function confidence(amount) {
-  const word = amount >= 0.8 ? "high" : amount >= 0.5 ? "medium" : "low";
-  return h("span", {}, `${t(`confidence.${word}`)} (${amount?.toFixed(2) ?? "–"})`);
-}
-
-/** @param {number | null} amount @param {string} unit */
-export function value(amount, unit) {
-  if (amount === null) return "–";
-  const [scale, ...per] = unit.split(" ");
-  if (scale === "ns" || scale === "bytes") return [scale === "ns" ? duration(amount) : bytes(amount), ...per].join(" ");
-  if (unit.startsWith("of ")) return `${percent(amount)} ${unit}`;
-  return `${Number.isInteger(amount) ? amount : amount.toPrecision(3)} ${unit}`;
-}
 
 /** Where it shows on each rank that it concerns, on the timeline's own tracks of findings, with the other ranks below. @param {Row} one */
 const placesOf = (one) => one.moments.map((/** @type {Row} */ at) => placeAt(at, one));
