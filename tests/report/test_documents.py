@@ -109,6 +109,10 @@ def test_the_page_has_all_parts() -> None:
     assert "7 more rows." in page
 
 
+def test_a_diff_keeps_its_lines() -> None:
+    assert '<span class="minus">-x.cuda()</span>\n<span class="plus">+x.npu()' in document_html(document())
+
+
 def test_hostile_names_stay_text_on_each_face() -> None:
     made = document(name=HOSTILE)
     page = document_html(made)
@@ -131,6 +135,6 @@ def test_a_workbook_has_a_sheet_for_the_answer_the_findings_and_each_table() -> 
 def test_in_chinese_the_faces_own_words_are_chinese() -> None:
     made = document()
     assert "发现" in text(made, "zh")
-    assert "置信度高（0.90）" in text(made, "zh")
+    assert "置信度：高（0.90）" in text(made, "zh")
     page = re.sub(r"<script.*?</script>|<style.*?</style>", "", document_html(made, "zh"), flags=re.S)
     assert not re.findall(r">\s*(Evidence|Confidence|Coverage|Threshold|Gain per step)\s*<", page)

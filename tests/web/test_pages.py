@@ -176,7 +176,7 @@ def test_the_strip_of_the_critical_path_covers_the_whole_step(served: Any, visit
     assert float(feet[1].split()[0]) == pytest.approx(window, rel=0.01)
 
 
-NUMBERS = """async () => { const { value } = await import("/static/pages/overview.js");
+NUMBERS = """async () => { const { value } = await import("/static/findings.js");
   const { percent } = await import("/static/format.js");
   const { groupName, shortGroups, text } = await import("/static/cells.js");
   const scaled = [value(72204000, "ns a step"), value(1.5e6, "bytes a step"), percent(294.4)];

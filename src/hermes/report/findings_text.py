@@ -34,8 +34,12 @@ def draw_finding(screen: Screen, at: int, one: Finding, *, who: Sequence[Text], 
     if isinstance(one, Loss):
         costs.append(fraction(one.share))
     screen.line((" ".join([f"{at}.", *costs]), "bold"), "  " if costs else " ", one.message, indent=2, hang=3, most=3)
-    facts: list[Text] = [] if one.gain is None else [labels.gain_words(one.gain.low_ns, one.gain.high_ns)]
-    facts += filter(None, (labels.sure(one.confidence), screen.shorten(one.code, 12) if one.code else None))
+    facts: list[Text] = (
+        [] if one.gain is None else [labels.gain(range=labels.gain_range(one.gain.low_ns, one.gain.high_ns))]
+    )
+    sure = labels.sure(one.confidence)
+    facts += [labels.confidence(sure=sure)] if sure else []
+    facts += [screen.shorten(one.code, 12)] if one.code else []
     facts += [screen.shorten(text, screen.width - 20) for text in who]
     if isinstance(one, Loss) and one.explained_by:
         facts.append(labels.explained_by(codes=one.explained_by))

@@ -174,7 +174,7 @@ def environment() -> Environment:
     made.globals.update(
         between=format.between,
         label=labels.label,
-        gain_words=labels.gain_words,
+        gain_range=labels.gain_range,
         sure=labels.sure,
         on_ranks=labels.on_ranks,
         on_steps=labels.on_steps,
@@ -182,6 +182,8 @@ def environment() -> Environment:
         explained_by=labels.explained_by,
         more=labels.more,
         foot=labels.this_page,
+        lost=labels.lost,
+        newline=Markup("\n"),
         subject=subject,
         layers=_LAYERS,
         text_limit=cells.NAME_LIMIT,

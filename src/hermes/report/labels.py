@@ -62,23 +62,28 @@ def label(name: str) -> Message:
     return Label(name).message
 
 
+@message("report.range")
+def _range(*, low: Name, high: Name) -> None:
+    """A range of times, whose unit is named once where both share it."""
+
+
+@message("report.up_to")
+def _up_to(*, high: Name) -> None:
+    """A range of times that begins at none."""
+
+
 @message("report.gain")
-def gain(*, low: Name, high: Name) -> None:
+def gain(*, range: Message) -> None:
     """What a cure gives, from the least to the most."""
 
 
-@message("report.gain_of")
-def gain_of(*, gain: Name) -> None:
-    """What a cure gives, where least and most are the same."""
-
-
-@message("report.gain_up_to")
-def gain_up_to(*, high: Name) -> None:
-    """What a cure gives at most."""
+@message("report.sure")
+def _sure(*, word: Message, value: Name) -> None:
+    """How sure a finding is, as a word and its number."""
 
 
 @message("report.confidence")
-def confidence(*, word: Message, value: Name) -> None:
+def confidence(*, sure: Message) -> None:
     """How sure a finding is."""
 
 
@@ -87,14 +92,12 @@ def blames(*, names: Names, more: Message | None = None) -> None:
     """Whom or what a finding is laid at."""
 
 
-def gain_words(low_ns: int, high_ns: int) -> Message:
-    """A gain as a range of times; the unit is named once where both share it."""
-    if low_ns == high_ns:
-        return gain_of(gain=duration(high_ns))
-    if not low_ns:
-        return gain_up_to(high=duration(high_ns))
+def gain_range(low_ns: int, high_ns: int) -> Message:
+    """A gain as a range of times."""
     low, high = between_parts(low_ns, high_ns)
-    return gain(low=low, high=high)
+    if not low_ns and high_ns:
+        return _up_to(high=high)
+    return _range(low="" if low_ns == high_ns or duration(low_ns) == high else low, high=high)
 
 
 def sure(value: float) -> Message | None:
@@ -102,7 +105,7 @@ def sure(value: float) -> Message | None:
     if not math.isfinite(value):
         return None
     word = Sure.HIGH if value >= 0.8 else Sure.MEDIUM if value >= 0.5 else Sure.LOW
-    return confidence(word=word.message, value=f"{value:.2f}")
+    return _sure(word=word.message, value=f"{value:.2f}")
 
 
 @message("report.on_ranks")

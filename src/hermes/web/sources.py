@@ -114,6 +114,11 @@ def listed(document: Mapping[str, object]) -> dict[str, Listed]:
     return {key: _table(key, rows) for key, rows in _lists(document, "")}
 
 
+def is_text(value: Mapping[str, object]) -> bool:
+    """Whether the values are those of what Hermes says, and no row."""
+    return "text" in value and value.keys() <= {"id", "arguments", "text"}
+
+
 def _lists(value: Mapping[str, object], prefix: str) -> Iterator[tuple[str, list[Row]]]:
     for name, item in value.items():
         if not prefix and name in _HIDDEN:
@@ -121,7 +126,7 @@ def _lists(value: Mapping[str, object], prefix: str) -> Iterator[tuple[str, list
         key = f"{prefix}{name}"
         if isinstance(item, Mapping):
             yield from _lists(item, f"{key}.")
-        elif isinstance(item, list) and item and all(isinstance(row, Mapping) for row in item):
+        elif isinstance(item, list) and item and all(isinstance(row, Mapping) and not is_text(row) for row in item):
             yield key.removesuffix(".rows"), item
 
 

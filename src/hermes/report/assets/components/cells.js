@@ -97,7 +97,7 @@ function list(name, values) {
   if (values.every((one) => Number.isInteger(one))) return runs(/** @type {number[]} */ (values), t("to"));
   const shown = values.slice(0, 8).map((one) => {
     if (typeof one !== "object" || one === null) return told(text(name, one) ?? "–");
-    return thing(/** @type {Record<string, unknown>} */ (one));
+    return isText(one) ? clean(said(one)) : thing(/** @type {Record<string, unknown>} */ (one));
   });
   return shown.join(name.endsWith("curve") ? " " : ", ") + (values.length > 8 ? ` … (${values.length})` : "");
 }

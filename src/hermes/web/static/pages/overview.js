@@ -44,7 +44,7 @@ function warning(document) {
   const degraded = document.diagnostics.filter((note) => note.level === "degraded");
   const gaps = document.coverage.missing;
   if (!gaps.length && !degraded.length) return h("span");
-  const items = gaps.map((gap) => h("li", { class: /^[a-z]+ /.test(gap) && "sentence" }, clip(clean(gap), 400))); // a file keeps its name
+  const items = gaps.map((gap) => h("li", { class: /^[a-z]+ /.test(said(gap)) && "sentence" }, spoken(gap))); // a file keeps its name
   return h(
     "aside", { class: "notice", "aria-label": t("overview.first") },
     h("p", { class: "noticehead" }, degraded.length ? t("overview.degraded") : t("overview.partial")),
@@ -167,7 +167,7 @@ function coverage(document) {
     t("overview.coverage"),
     h("dl", { class: "facts" },
       h("dt", {}, t("coverage.seen")), h("dd", {}, runs(seen.ranks_seen, t("to")) || t("none")),
-      h("dt", {}, t("coverage.expected")), h("dd", {}, seen.ranks_expected === null ? t("not_known") : `${seen.ranks_expected} (${clean(seen.ranks_expected_source)})`),
+      h("dt", {}, t("coverage.expected")), h("dd", {}, seen.ranks_expected === null ? t("not_known") : `${seen.ranks_expected} (${clean(said(seen.ranks_expected_source))})`),
       h("dt", {}, t("coverage.steps")), h("dd", {}, seen.steps.length ? runs(seen.steps, t("to")) : t("coverage.unmarked"))),
     h("p", { class: "links" }, t("download"), " ", ["html", "json", "xlsx"].flatMap((kind) => [h("a", { href: to(`/api/download/report.${kind}`, { lang: kind !== "json" ? current() : null }), download: "", target: "_blank" }, t(`download.${kind}`)), " "])),
     rowsOf("diagnostics") ? table({ table: "diagnostics", columns: ["level", "message", "lost", "hint", "where"], view: 6 }) : null,

@@ -4,6 +4,7 @@ import { h } from "../dom.js";
 import { clean, clip, duration, number, percent } from "../format.js";
 import { doc, keep, once, param, rowsOf, splits, timelineAt, to } from "../data.js";
 import { PARTS, legend, lines, partsOf, stack } from "../charts.js";
+import { said } from "../say.js";
 import { key } from "../table.js";
 import { t } from "../translate.js";
 import { empty, heading, own, picker, rest, section, stepOf } from "./parts.js";
@@ -37,7 +38,7 @@ export async function render(main) {
     { table: "steps", bar: "window_ms", hidden: ["window_kind"], sort: "", href: (row) => `/steps?rank=${row.rank}&step=${row.step}`,
       timeline: (row) => ({ rank: row.rank, step: row.step, at: row.start_ns, dur: (row.window_ms ?? 0) * 1e6 }), columns: ["step", "rank", "window_ms", "compute_ms", "exposed_comm_ms", "copy_exposed_ms", "free_ms", "overlapped_comm_ms", "comm_ms", "preparing_ms", "host_ms", "start_ns"] },
     ...(rowsOf("totals") ? [{ table: "totals", bar: "span_ms" }] : []),
-    ...(doc().step_trace_time.rows.length ? [{ table: "step_trace_time", about: doc().step_trace_time.note }] : []),
+    ...(doc().step_trace_time.rows.length ? [{ table: "step_trace_time", about: doc().step_trace_time.notes.map(said).join(" ") }] : []),
     ...rest(["steps", "totals", "capture"], ["steps", "totals"]),
   ]));
 }
