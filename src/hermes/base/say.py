@@ -180,6 +180,10 @@ def _listed(items: list[list[Piece]], language: str) -> Iterator[Piece]:
 def _list(words: list[str], language: str) -> str:
     from babel.lists import format_list
 
+    if language == "zh" and all(word.isascii() for word in words):
+        # Babel sets no space between numbers and the Chinese word for "and".
+        return "、".join(words)
+
     # In British English no comma stands before "and".
     return format_list(words, locale="en_GB" if language == "en" else language) if words else ""
 

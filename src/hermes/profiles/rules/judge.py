@@ -211,7 +211,9 @@ def _absent(given: Grounds, split: StepSplit) -> Message | None:
     unseen = peer not in {Blame.of_rank(rank) for rank in given.ranks}
     if not unseen or ns < max([NOTABLE.value * split.window_ns, *others]):
         return None
-    return say_that.unprofiled_rank(share=ns / split.window_ns, who=peer)
+    rank = next((one for one in range(given.expected or 0) if Blame.of_rank(one) == peer), None)
+    who = say_that.named(name=peer) if rank is None else say_that.one_rank(rank=rank)
+    return say_that.unprofiled_rank(share=ns / split.window_ns, who=who)
 
 
 def _untold(given: Grounds, split: StepSplit) -> Message | None:
@@ -242,7 +244,7 @@ def _problem(given: Grounds, length_ns: int) -> Message | None:
         return say_that.endangered(what=first.message)
     share = _share(first, length_ns)
     if first.fault is Fault.STRAGGLER:
-        return say_that.waiting(share=share, who=first.blames[0])
+        return say_that.waiting(share=share, who=_who(first.blames[0]))
     waiting = any(one.fault is Fault.STRAGGLER and first.code in one.explained_by for one in given.problems)
     where = _where(first, given)
     # Without an effect on the step, no other rank's wait is laid at it.
@@ -251,6 +253,13 @@ def _problem(given: Grounds, length_ns: int) -> Message | None:
         share=share, fault=_words(first), where=where, line=first.lines[0] if first.lines else None,
         waited=say_that.OTHERS_WAIT if waiting or felt else None,
     )  # fmt: skip
+
+
+def _who(blame: Blame) -> Message:
+    """Whom a problem is laid at."""
+    if blame.is_rank and blame.rank is not None:
+        return say_that.one_rank(rank=blame.rank)
+    return say_that.named(name=blame)
 
 
 def _share(first: Loss, length_ns: int) -> Message:

@@ -87,13 +87,18 @@ def some_ranks(*, n: Count, every: Count) -> None:
     """Where a problem is."""
 
 
+@message("verdict.named")
+def named(*, name: Name) -> None:
+    """Whom the first problem is laid at."""
+
+
 @message("verdict.one_rank")
 def one_rank(*, rank: Rank) -> None:
     """Where a problem is."""
 
 
 @message("verdict.waiting")
-def waiting(*, share: Message, who: Name) -> None:
+def waiting(*, share: Message, who: Message) -> None:
     """The first problem is a straggler."""
 
 
@@ -113,7 +118,7 @@ def below_noise(*, noise: Ns) -> None:
 
 
 @message("verdict.unprofiled_rank")
-def unprofiled_rank(*, share: Share, who: Name) -> None:
+def unprofiled_rank(*, share: Share, who: Message) -> None:
     """A rank that was not collected is waited for."""
 
 
