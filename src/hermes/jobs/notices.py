@@ -5,6 +5,7 @@ from __future__ import annotations
 from hermes.jobs.detect.findings import of_alarm, of_recovery, of_straggler
 from hermes.jobs.detect.job import Notice
 from hermes.jobs.detect.messages import caught_up
+from hermes.knowledge.confidence import confidence
 from hermes.model.finding import Finding
 
 
@@ -13,7 +14,12 @@ def finding_of(notice: Notice) -> Finding:
     if notice.late is not None:
         return of_straggler(notice.late, notice.since)
     if notice.alarm is None:
-        return Finding(code=notice.kind, message=caught_up(ranks=notice.ranks), ranks=notice.ranks, confidence=0.9)
+        return Finding(
+            code=notice.kind,
+            message=caught_up(ranks=notice.ranks),
+            ranks=notice.ranks,
+            confidence=confidence("jobs.change"),
+        )
     if notice.kind == "recovered":
         return of_recovery(notice.alarm, notice.ranks, notice.since)
     return of_alarm(notice.alarm, notice.cause, notice.ranks)

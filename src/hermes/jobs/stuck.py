@@ -24,6 +24,7 @@ from hermes.jobs.messages import (
     no_progress,
     stands,
 )
+from hermes.knowledge.confidence import confidence
 from hermes.model.finding import Action, Blame, Finding
 from hermes.model.leaf import Risk
 
@@ -33,7 +34,6 @@ _TIMES_LONGEST = 2
 _LONGEST_AGE_NS = 86_400 * 10**9
 _MOST_ASKED = 16
 _MOST_PLACES = 4
-_CONFIDENCE = 0.95
 _PATIENCE_S = 2.0
 _LONGEST_STACK = 65_536
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]{1,500})", line (?P<line>\d{1,9}) in (?P<name>\S{1,200})')
@@ -137,7 +137,7 @@ class Stall:
         blamed = self.gone or self.absent
         return Finding(
             code="no progress", about=Risk.STALL, message=self.message, ranks=self.ranks, steps=(self.step,),
-            lines=lines, blames=tuple(map(Blame.of_rank, blamed)), confidence=_CONFIDENCE,
+            lines=lines, blames=tuple(map(Blame.of_rank, blamed)), confidence=confidence("jobs.stuck"),
             actions=(Action(title=self.remedy, do="", verify="", risk="", source=""),),
         )  # fmt: skip
 

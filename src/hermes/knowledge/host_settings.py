@@ -21,7 +21,7 @@ _ONE_LATER = "An error is reported later than the call that made it."
 class HostSetting:
     """One variable. `slow` tells whether a value of it costs time.
 
-    `confidence` is in the loss being the setting's: high for what blocks every launch, low for what adds a little.
+    `little`: it adds a little to what it touches, so the loss may well be another's.
     """
 
     name: str
@@ -29,10 +29,10 @@ class HostSetting:
     fault: Fault
     slow: Callable[[str], bool]
     touches: Literal["launches", "launches that wait", "memory"]
-    confidence: float
     do: str
     risk: str
     source: str
+    little: bool = False
 
 
 def _on(value: str) -> bool:
@@ -47,7 +47,6 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
             fault=Fault.LAUNCH_BLOCKING,
             slow=_on,
             touches="launches that wait",
-            confidence=0.8,
             do=f"unset {name}",
             risk=_ONE_LATER,
             source=source,
@@ -60,7 +59,6 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
         fault=Fault.TASK_QUEUE_OFF,
         slow=lambda value: value == "0",
         touches="launches",
-        confidence=0.7,
         do="export TASK_QUEUE_ENABLE=2; unset ASCEND_LAUNCH_BLOCKING",
         risk="Peak memory may rise.",
         source=_NPU,
@@ -71,7 +69,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
         fault=Fault.DETAILED_LOGS,
         slow=lambda value: value in ("0", "1", "2"),
         touches="launches",
-        confidence=0.4,
+        little=True,
         do="export ASCEND_GLOBAL_LOG_LEVEL=3 ASCEND_SLOG_PRINT_TO_STDOUT=0",
         risk="Fewer traces of a fault.",
         source=_ADVISOR,
@@ -82,7 +80,6 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
         fault=Fault.CHECKS_FOR_DEBUGGING,
         slow=lambda value: value.upper() == "DETAIL",
         touches="launches",
-        confidence=0.5,
         do="unset TORCH_DISTRIBUTED_DEBUG",
         risk="Fewer checks.",
         source="PyTorch documentation of torch.distributed: TORCH_DISTRIBUTED_DEBUG",
@@ -94,7 +91,6 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
             fault=Fault.CACHING_ALLOCATOR_OFF,
             slow=lambda value: value != "",
             touches="memory",
-            confidence=0.9,
             do=f"unset {name}",
             risk="none",
             source=source,
@@ -105,7 +101,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
         )
     ),
 )
-"""Every such setting, the most certain first."""
+"""Every such setting."""
 
 
 OWN_CODE = "own code"

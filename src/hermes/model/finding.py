@@ -162,7 +162,8 @@ class Loss(Finding):
     were found: `gain` is then what is left beyond them. `moments` are where it shows, at most one of each rank, best
     first. `endangers`: it ends the job in time, whatever it costs a step. `by_chance`: what steps differ anyway may
     have made it, so it is told as noise whatever it costs. `direct`: what it counts is the mistake itself, named in the
-    capture, with no model or limit between the two.
+    capture, with no model or limit between the two. `assumed`: that its cost comes of its cause is assumed and not
+    measured, so that it explains no other finding.
     """
 
     cost_ns: int
@@ -178,6 +179,7 @@ class Loss(Finding):
     endangers: bool = False
     by_chance: bool = False
     direct: bool = False
+    assumed: bool = False
 
     @property
     def at(self) -> Moment | None:

@@ -137,8 +137,7 @@ def test_without_a_replay_a_wait_is_explained_by_what_takes_most_of_it(
     assert codes(rank([wait, less], lambda _: None, floor).findings) == ["COM002", "CPU002"]
     found = rank([wait, half], lambda _: None, floor)
     assert [one.explained_by for one in found.findings if one.code == "COM002"] == [("CPU002",)]
-    # What is hardly likely explains nothing.
-    found = rank([wait, replace(half, confidence=0.4)], lambda _: None, floor)
+    found = rank([wait, replace(half, assumed=True)], lambda _: None, floor)
     assert [one.explained_by for one in found.findings if one.code == "COM002"] == [()]
 
 
@@ -181,11 +180,11 @@ def test_nothing_is_explained_by_what_costs_a_small_part_of_it(
     assert (first.code, first.explained_by) == ("IO001", ())
 
 
-def test_what_is_unlikely_does_not_stand_before_what_it_may_explain(
+def test_a_cause_that_is_assumed_does_not_stand_before_what_it_may_explain(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
     broad = finding("COM001", low=300, high=400, layer="communication")
-    guess = finding("COM005", high=200, layer="communication", within="COM001", confidence=0.3)
+    guess = replace(finding("COM005", high=200, layer="communication", within="COM001", confidence=0.3), assumed=True)
     found = rank([broad, guess], replaying({"COM001": 300}), floor)
     assert codes(found.findings) == ["COM001", "COM005"]
 
@@ -208,6 +207,23 @@ def test_without_findings_there_is_nothing(replaying: Replaying, floor: NoiseFlo
 def test_half_of_a_bound_counts_against_a_replay(finding: Make) -> None:
     replayed, bound = finding("CPU002", low=60, high=60), finding("CPU003", high=100)
     assert weight(replayed) > weight(bound)
+
+
+@given(confidence=st.floats(0.01, 1.0))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+def test_no_confidence_decides_what_explains_what(
+    confidence: float, finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    wait = finding("COM002", low=500, high=500, blames=["rank 5"], cause="straggler", layer="communication")
+    cause = finding("CPU002", low=480, high=490, ranks=(5,), confidence=confidence)
+    stall = finding("COM007", low=310, high=320, layer="communication", confidence=confidence)
+    host = finding("CPU001", low=300, high=300)
+    part = finding("CPU003", low=200, high=200, within="CPU001", confidence=confidence)
+    replay = replaying({"COM002": 500, "CPU002": 480, "COM007": 310, "CPU001": 300, "CPU003": 200})
+    found = {one.code: one for one in rank([wait, cause, stall, host, part], replay, floor).findings}
+    assert found["COM002"].explained_by
+    assert "CPU002" in found["COM002"].explained_by
+    assert (found["CPU001"].explained_by, found["CPU001"].gain.low_ns) == (("CPU003",), 100)
 
 
 def test_doubt_lowers_a_finding(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:

@@ -7,12 +7,10 @@ from hermes.jobs.detect import messages as say
 from hermes.jobs.detect.alarm import Alarm, AlarmKind
 from hermes.jobs.detect.causes import Cause, Spent
 from hermes.jobs.detect.straggler import Straggler
+from hermes.knowledge.confidence import confidence
 from hermes.model.finding import Action, Blame, Evidence, Finding, Gain
 from hermes.model.leaf import Risk
 
-_CONFIDENCE = 0.9
-_OF_COUNTERS = 0.7
-"""Of a cause that is read from counters alone."""
 _TIMES = 3
 """From so many times as long on, a factor is said and no share."""
 _SOURCE = "docs/evidence/detection.md"
@@ -31,7 +29,7 @@ def of_alarm(alarm: Alarm, cause: Cause | None, ranks: tuple[int, ...], over: in
     return Finding(
         code=alarm.kind.value, about=Risk.SLOWER, message=message, ranks=ranks, steps=(alarm.since, alarm.step),
         blames=_blames(cause), cost_ns=max(alarm.after_ns - alarm.before_ns, 0), gain=_gain(cause),
-        confidence=_CONFIDENCE, evidence=_evidence(alarm), actions=actions(cause),
+        confidence=confidence("jobs.change"), evidence=_evidence(alarm), actions=actions(cause),
     )  # fmt: skip
 
 
@@ -39,7 +37,7 @@ def of_recovery(alarm: Alarm, ranks: tuple[int, ...], since: int) -> Finding:
     """Steps are as they were before the alarm."""
     return Finding(
         code=AlarmKind.RECOVERED.value, message=say.recovered(ranks=ranks, since=since, after=alarm.after_ns),
-        ranks=ranks, steps=(since,), confidence=_CONFIDENCE,
+        ranks=ranks, steps=(since,), confidence=confidence("jobs.change"),
     )  # fmt: skip
 
 
@@ -50,7 +48,7 @@ def of_straggler(late: Straggler, since: int) -> Finding:
         code=Spent.STRAGGLER.value, about=cause.name.about,
         message=say.straggler(rank=late.rank, since=since, work=late.own_ns, others=late.others_ns),
         ranks=(late.rank,), steps=(since,), blames=_blames(cause), cost_ns=late.waited_ns, gain=_gain(cause),
-        confidence=_CONFIDENCE, actions=actions(cause),
+        confidence=confidence("jobs.change"), actions=actions(cause),
     )  # fmt: skip
 
 
@@ -62,7 +60,8 @@ def of_cause(cause: Cause) -> Finding:
     share = Evidence(what=say.SHARE_OF_TIME, value=100 * cause.share, unit="%", threshold=None, where="")
     return Finding(
         code=cause.name.value, about=cause.name.about, message=message, ranks=(cause.rank,), blames=_blames(cause),
-        cost_ns=cause.cost_ns, gain=_gain(cause), confidence=_OF_COUNTERS, evidence=(share,), actions=actions(cause),
+        cost_ns=cause.cost_ns, gain=_gain(cause), confidence=confidence("jobs.counters"), evidence=(share,),
+        actions=actions(cause),
     )  # fmt: skip
 
 

@@ -23,10 +23,10 @@ from hermes.jobs.detect.messages import (
     loss_not_finite,
     updates_jumped,
 )
+from hermes.knowledge.confidence import confidence
 from hermes.model.finding import Action, Finding
 from hermes.model.leaf import Risk
 
-_CONFIDENCE = 0.9
 _OVER = 20
 """Looks of a rank without a fault after which another one of its kind is a new cause."""
 
@@ -51,7 +51,8 @@ class Wrong:
         """As a finding."""
         return Finding(
             code=self.kind, about=Risk.WRONG_NUMBERS, message=self.message, ranks=(self.rank,), steps=(self.step,),
-            confidence=_CONFIDENCE, actions=(Action(title=self.remedy, do="", verify="", risk="", source=""),),
+            confidence=confidence("jobs.numbers"),
+            actions=(Action(title=self.remedy, do="", verify="", risk="", source=""),),
         )  # fmt: skip
 
 

@@ -20,8 +20,6 @@ Replay = Callable[[tuple[str, ...]], Prediction | None]
 
 MOSTLY = 0.5
 """A finding of whose cost others explain more than this part only describes them."""
-LIKELY = 0.5
-"""What is less likely than this explains no other finding."""
 _OF_A_FUNCTION = ("compute", "cpu", "io", "communication", "memory")
 """Layers whose findings say what the time of a function is spent on."""
 _OF_LOADERS = (Fault.DATA_LOADING, Fault.DATA_READING, Fault.DATA_PROCESSING)
@@ -145,7 +143,7 @@ def _is_part(part: Loss, broad: Loss, least: float) -> bool:
     late = awaited(broad)
     # A wait of which no cure gives back more than a part is explained by what makes that part.
     waited = broad.gain.expected_ns if broad.gain.replayed else broad.cost_ns
-    if part.gain.expected_ns < least * min(waited, broad.cost_ns) or part.confidence < LIKELY:
+    if part.gain.expected_ns < least * min(waited, broad.cost_ns) or part.assumed:
         return False
     return late is not None and awaited(part) is None and part.layer != "communication" and _strikes(part, late, broad)
 
@@ -154,7 +152,7 @@ def _gives_it(part: Loss, broad: Loss, replay: Replay) -> bool:
     """Whether most of a wait is gone once something else is cured, and making the rank faster adds little to that."""
     if awaited(broad) is None or awaited(part) is not None or part.fault is Fault.EXPOSED_COMMUNICATION:
         return False
-    if part.confidence < LIKELY or not part.replay or not (part.gain.replayed and broad.gain.replayed):
+    if part.assumed or not part.replay or not (part.gain.replayed and broad.gain.replayed):
         return False
     alone, both, wait = replay(part.replay), replay((*part.replay, *broad.replay)), replay(broad.replay)
     if alone is None or both is None or wait is None or wait.low_ns <= 0:
@@ -199,16 +197,16 @@ def _remainder(broad: Loss, parts: Sequence[Loss], replay: Replay) -> Loss:
     if not parts:
         return broad
     parts = sorted(parts, key=_key)
-    # What is unlikely takes nothing's place: its time is counted once, and the broader finding stands by itself.
-    likely = [part for part in parts if part.confidence >= LIKELY or part.endangers]
+    # What is assumed takes nothing's place: its time is counted once, and the broader finding stands by itself.
+    measured = [part for part in parts if not part.assumed or part.endangers]
     claimed = _together(parts, replay)
     if broad.code in PLACES:
         # Its time is theirs, whatever a cure of them gives.
         claimed = max(claimed, sum(part.cost_ns for part in parts))
     if (broad.code in PLACES or broad.fault in _OF_LOADERS) and claimed < MOSTLY * broad.cost_ns:
         # Nothing is explained by what costs a small part of it.
-        likely = []
-    codes = tuple(dict.fromkeys(part.code for part in likely))
+        measured = []
+    codes = tuple(dict.fromkeys(part.code for part in measured))
     low = _low_beyond(broad, parts, replay, claimed)
     gain = replace(
         broad.gain,

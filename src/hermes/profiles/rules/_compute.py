@@ -141,10 +141,7 @@ def of_operators(
     job: Job, ops: Rows[OperatorCost], found: Spent, part: Callable[[OperatorCost], float], *, title: str, gain: Gain,
     confidence: float, actions: tuple[Action, ...],
 ) -> Loss:  # fmt: skip
-    """A finding of a part of the time of operators: the longest as blame and evidence, and a replay without the part.
-
-    `confidence` is that of the rule, for a capture without doubts.
-    """
+    """A finding of a part of the time of operators: the longest are blamed; a replay goes without the part."""
     worst = longest(ops, part)
     return Loss(
         message=title,
@@ -153,7 +150,7 @@ def of_operators(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=gain,
-        confidence=round(confidence * job.certainty, 2),
+        confidence=confidence,
         evidence=(*found.evidence, *shown(worst, part)),
         replay=faster(ops, part),
         actions=actions,

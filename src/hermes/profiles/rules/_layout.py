@@ -23,6 +23,7 @@ class Layout:
     words: str
     part: Callable[[StepCompute], int | None]
     limit: Limit
+    confidence: float
     fused: Action
     others: Action
 
@@ -47,7 +48,7 @@ def found_layout(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute],
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "none of them is left"),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=layout.confidence,
         evidence=(*found.evidence, *shown(worst, own)),
         replay=faster(ops, own),
         actions=(layout.fused if of_device(job, found.ranks).fused else layout.others,),

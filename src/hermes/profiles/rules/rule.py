@@ -59,7 +59,7 @@ class Rule:
             state: State = "preview" if "preview" in (self.state, found.state) else "stable"
             yield replace(
                 found, code=self.code, about=fault.about, layer=self.layer, state=state, fault=fault, within=within,
-                direct=self.direct,
+                direct=self.direct, confidence=round(found.confidence * measures.job.certainty, 4),
             )  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.model.code_measures import CodeLine
 from hermes.model.fault import Fault
@@ -91,7 +92,7 @@ def own_function(job: Job, lines: Rows[CodeLine], free: Rows[StepFree], host_ste
             cost_ns=cost,
             share=min(share, 1.0),
             gain=gain_of(job, row.rank, cost, "the function's own time, from half of it to all"),
-            confidence=round((0.8 if by_share(BESIDE, share) and what == "Python" else 0.6) * job.certainty, 2),
+            confidence=confidence("HOT001.python" if by_share(BESIDE, share) and what == "Python" else "HOT001"),
             evidence=evidence_of(job, row, share, LIMIT.value),
             lines=(row.said, *_written_in(row)),
             actions=(_at(row),),

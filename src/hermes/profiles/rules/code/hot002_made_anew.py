@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.code_measures import CodeLine
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Loss
@@ -62,7 +63,7 @@ def made_anew(job: Job, lines: Rows[CodeLine]) -> Iterator[Loss]:
             cost_ns=cost,
             share=min(share, 1.0),
             gain=gain_of(job, row.rank, cost, "its operators, from half of them to all"),
-            confidence=round(0.6 * job.certainty, 2),
+            confidence=confidence("HOT002"),
             evidence=evidence_of(job, row, share, ANEW.value),
             lines=(row.said,),
             actions=(replace(_ONCE, title=f"Make what {row.said} returns once, before the loop, and keep it"),),

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import OPTIMIZER
 from hermes.model.code_measures import Unlearned
 from hermes.model.fault import Fault
@@ -71,7 +72,7 @@ def forward_unlearned(job: Job, passes: Rows[Unlearned], events: Rows[HostEvents
         cost_ns=cost,
         share=share,
         gain=won(job, row.rank, cost, "it is done rarely, or taken from the training's pass"),
-        confidence=round((0.85 if row.loads else 0.75) * job.certainty, 2),
+        confidence=confidence("HOT003.loads" if row.loads else "HOT003"),
         evidence=(
             fact(job, row.rank, f"time of {row.line}", share, "of step", LIMIT.value),
             fact(job, row.rank, "forward passes that train nothing", row.calls, "calls a step"),

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.code_measures import CodeLine, UnusedGradients
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Loss
@@ -66,7 +67,7 @@ def unused_gradients(job: Job, gradients: Rows[UnusedGradients], lines: Rows[Cod
         cost_ns=cost,
         share=share,
         gain=won(job, row.rank, cost, "the backward pass ends at the last gradient that is used"),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=confidence("HOT004"),
         evidence=(
             fact(job, row.rank, "backward behind the last gradient that is used", share, "of step", LIMIT.value),
             fact(job, row.rank, "tensors whose gradients no optimizer uses", row.unused, "a step"),

@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.units import duration
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import ASYNC_SAVE, KEEP_WORKERS
 from hermes.knowledge.host_work import CHECKPOINT, STARTING
 from hermes.model.code_measures import LongSteps
@@ -71,7 +72,7 @@ def long_steps(job: Job, rows: Rows[LongSteps], unprofiled: Rows[Before]) -> Ite
         cost_ns=cost,
         share=worst.share,
         gain=Gain(low_ns=cost // 2, high_ns=cost, method="bound: done half as often, or not at all", before=True),
-        confidence=round((0.8 if worst.line else 0.7) * job.certainty, 2),
+        confidence=confidence("HOT005.line" if worst.line else "HOT005"),
         evidence=(
             fact(job, worst.rank, "longer than the others", worst.share, "of all time", LIMIT.value, source=BEFORE_IT),
             fact(job, worst.rank, "longer steps, and how far apart", worst.period, "steps", source=BEFORE_IT),

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.code_measures import BackwardAgain
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Loss
@@ -61,7 +62,7 @@ def backward_again(job: Job, again: Rows[BackwardAgain]) -> Iterator[Loss]:
         cost_ns=cost,
         share=share,
         gain=won(job, row.rank, cost, "one pass over what the losses share"),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("HOT006"),
         evidence=(
             fact(job, row.rank, "runs of nodes beyond the first", share, "of step", LIMIT.value),
             fact(job, row.rank, "runs of each of them", row.times, "runs"),

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import OVERLAP_TENSOR_PARALLEL
 from hermes.model.comm_measures import GroupOp
 from hermes.model.fault import Fault
@@ -145,7 +146,7 @@ def exposed_communication(
             high_ns=max(0, min(found.cost_ns - waiting, idle_compute)),
             method="bound: all that is not waiting for one rank is hidden, as far as compute is left to hide it",
         ),
-        confidence=round(_confidence(job, found.worst.rank, recorded) * job.certainty, 2),
+        confidence=_confidence(job, found.worst.rank, recorded),
         evidence=(*found.evidence, *parts, *_dimensions(job, groups, found.worst.rank)),
         # A replay would hide the waiting for ranks that nobody knows of, too.
         replay=("comm:overlap",) if recorded else (),
@@ -156,8 +157,8 @@ def exposed_communication(
 def _confidence(job: Job, rank: int, recorded: bool) -> float:
     """Without a device sums and copies of a collective are work of a core, which the compute beside it needs."""
     if not has_device(job, rank):
-        return 0.4
-    return 0.9 if recorded else 0.5
+        return confidence("COM001.no_device")
+    return confidence("COM001" if recorded else "COM001.unrecorded")
 
 
 def _dimensions(job: Job, groups: Rows[GroupOp], rank: int) -> tuple[Evidence, ...]:

@@ -42,6 +42,7 @@ from dataclasses import replace
 from statistics import median
 
 from hermes.base.units import duration
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import WITH_STACKS
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import SlowRank
@@ -90,7 +91,6 @@ AT_ONCE = Limit(
 )
 
 _SHOWN = 4
-_SHARED = 0.6
 _MORE_WORK = "which has more to compute"
 _COMPUTES = "which computes longer than its peers"
 _STARVES = "whose host keeps its device waiting"
@@ -222,7 +222,7 @@ def _of_peer(
         cost_ns=cost,
         share=share,
         gain=_gain(job, split, cost, more, unprofiled),
-        confidence=round((_SHARED if more else 0.8 if collected else 0.7) * job.certainty, 2),
+        confidence=confidence("COM002.more_work" if more else "COM002" if collected else "COM002.not_collected"),
         evidence=(
             *(
                 Evidence(

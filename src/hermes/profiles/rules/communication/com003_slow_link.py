@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import MEASURE_A_LINK
 from hermes.model.comm_measures import GroupOp, LinkPair
 from hermes.model.fault import Fault
@@ -76,7 +77,7 @@ def _of_pair(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the link takes as long as its like"),
-        confidence=round(0.9 * job.certainty, 2),
+        confidence=confidence("COM003"),
         evidence=(
             *found.evidence,
             *(

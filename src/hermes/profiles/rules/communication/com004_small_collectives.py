@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hermes.base.units import duration
+from hermes.knowledge.confidence import confidence
 from hermes.model.comm_measures import GroupOp, LatencyFit
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Loss
@@ -109,7 +110,7 @@ def _by_fit(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "one operation in place of all, and none of it hidden"),
-        confidence=round(0.6 * job.certainty, 2),
+        confidence=confidence("COM004.fitted"),
         evidence=(
             *found.evidence,
             *(
@@ -151,7 +152,7 @@ def _of_small(job: Job, small: Sequence[GroupOp], found: Spent) -> Loss:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "one operation in place of all"),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=confidence("COM004"),
         evidence=(
             *found.evidence,
             *(

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.vendors import traits
 from hermes.model.comm_measures import Alignment, GroupOp
 from hermes.model.fault import Fault
@@ -79,7 +80,8 @@ def unaligned_sizes(
             if lost is None
             else "bound: they reach the speed of the aligned operations",
         ),
-        confidence=round((0.3 if lost is None else 0.6) * job.certainty, 2),
+        confidence=confidence("COM005.none_aligned" if lost is None else "COM005"),
+        assumed=lost is None,
         evidence=(
             *found.evidence,
             Evidence(

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 
 from hermes.base.globs import literal
 from hermes.base.units import duration
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import ROOM_BESIDE_TRANSFERS
 from hermes.model.comm_measures import Contention, GroupOp
 from hermes.model.compute_measures import OperatorCost
@@ -75,7 +76,7 @@ def contention(job: Job, groups: Rows[GroupOp], slowdowns: Rows[Contention], ops
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: they take as long as alone, with the same overlap"),
-        confidence=round(0.6 * job.certainty, 2),
+        confidence=confidence("COM006"),
         evidence=(
             *found.evidence,
             *(

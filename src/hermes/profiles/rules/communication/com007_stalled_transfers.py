@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import CHECK_NETWORK_PORT
 from hermes.model.comm_measures import GroupOp, Stall
 from hermes.model.fault import Fault
@@ -78,7 +79,7 @@ def _of_stall(job: Job, groups: Rows[GroupOp], stall: Stall) -> Loss | None:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: each transfer takes as long as it usually does"),
-        confidence=round((0.8 if stall.rank is not None else 0.5) * job.certainty, 2),
+        confidence=confidence("COM007" if stall.rank is not None else "COM007.no_rank"),
         evidence=(
             *found.evidence,
             Evidence(

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import DEFAULT_ALGORITHMS
 from hermes.model.comm_measures import GroupOp, LinkPair
 from hermes.model.fault import Fault
@@ -82,7 +83,8 @@ def low_bandwidth(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: they reach 80 % of the speed of the link"),
-        confidence=round(0.4 * job.certainty, 2),
+        confidence=confidence("COM008"),
+        assumed=True,
         evidence=(
             *found.evidence,
             *(

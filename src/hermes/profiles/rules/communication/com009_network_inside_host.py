@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import DIRECT_LINKS
 from hermes.model.comm_measures import GroupOp, LinkPair
 from hermes.model.fault import Fault
@@ -74,7 +75,7 @@ def network_inside_host(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: they are as fast as the direct links of the host"),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("COM009"),
         evidence=(
             *found.evidence,
             *(

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import BUCKETS, OPTIMIZER, REDUCING
 from hermes.model.compute_measures import OperatorCost
 from hermes.model.fault import Fault
@@ -77,7 +78,7 @@ def reduction_per_micro_batch(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=_gain(job, overlaps, events, found, times),
-        confidence=round(0.9 * job.certainty, 2),
+        confidence=confidence("COM010"),
         evidence=(
             *found.evidence,
             Evidence(

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
@@ -63,7 +64,7 @@ def synchronised_norms(job: Job, norms: Rows[NormSync]) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "no layer asks other ranks"),
-        confidence=round(0.6 * job.certainty, 2),
+        confidence=confidence("COM011"),
         evidence=(
             *found.evidence,
             Evidence(

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
@@ -87,7 +88,7 @@ def _finding(job: Job, peer: int, waiting: list[FusedOperator]) -> Loss | None:
         cost_ns=lost.cost_ns,
         share=lost.share,
         gain=bound(job, lost, "the awaited rank arrives with the others"),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("COM020"),
         evidence=(
             *lost.evidence,
             *(

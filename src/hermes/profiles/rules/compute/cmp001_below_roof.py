@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import MORE_ROWS, TUNED_TILES
 from hermes.knowledge.operators import MATRIX
 from hermes.model.compute_measures import OperatorCost, StepCompute
@@ -78,7 +79,7 @@ def below_roof(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: these operators reach 80 % of their roof"),
-        confidence=round((0.6 if counted else 0.5) * job.certainty, 2),
+        confidence=confidence("CMP001" if counted else "CMP001.estimated"),
         evidence=(*found.evidence, *shown(worst, saved)),
         # What a library reaches is not known, so nothing is replayed: the least that it gives is nothing.
         actions=(TUNED_TILES if of_device(job, found.ranks).fused else _ANY, MORE_ROWS),

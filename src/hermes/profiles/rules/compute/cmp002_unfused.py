@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import FUSED_OPERATORS
 from hermes.knowledge.host_work import OPERATOR, PIECES, PYTHON, RECURRENT
 from hermes.knowledge.operators import MATRIX
@@ -130,7 +131,8 @@ def unfused(
         gain=Gain(low_ns=won, high_ns=won, method=f"the host's own time: {method}", basis="replayed")
         if alone
         else Gain(low_ns=0, high_ns=won, method=f"bound: {method}"),
-        confidence=round((0.4 if alone else 0.5) * job.certainty, 2),
+        confidence=confidence("CMP002.no_device" if alone else "CMP002"),
+        assumed=alone,
         state="preview" if alone and (looped or not by_share(MOST, found.share * own)) else "stable",
         evidence=(*found.evidence, *shown(worst, _moving)),
         replay=faster(ops, lambda row: left * _moving(row) * (1 - LEFT.value)),

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Gain, Loss
@@ -53,7 +54,7 @@ def ai_cpu(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> It
         job, ops, found, _there,
         title=f"{found.share:.0%} of the step is spent in operators on AI CPU",
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: AI Core does the same in next to no time"),
-        confidence=0.9,
+        confidence=confidence("CMP003"),
         actions=(
             Action(
                 title="Keep these operators on AI Core",

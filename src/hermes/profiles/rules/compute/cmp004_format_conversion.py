@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import NO_INTERNAL_FORMATS
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
@@ -56,6 +57,7 @@ _LAYOUT = Layout(
     words="converting tensors between storage formats",
     part=lambda row: row.conversion_ns,
     limit=LIMIT,
+    confidence=confidence("CMP004"),
     fused=NO_INTERNAL_FORMATS,
     others=Action(
         title="Keep tensors in channels last",

@@ -34,6 +34,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cost.tensors import per_tensor
 from hermes.knowledge.cures import FUSED_CASTS
 from hermes.model.compute_measures import OperatorCost, StepCompute
@@ -141,6 +142,7 @@ _LAYOUT = Layout(
     words="casts between types",
     part=lambda row: row.cast_ns,
     limit=LIMIT,
+    confidence=confidence("CMP005"),
     fused=FUSED_CASTS,
     others=Action(
         title="Make tensors in the type that they are used in",

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import KEEP_LAYOUTS
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
@@ -96,6 +97,7 @@ _LAYOUT = Layout(
     words="transpositions and strided copies",
     part=lambda row: row.transpose_ns,
     limit=LIMIT,
+    confidence=confidence("CMP006"),
     fused=KEEP_LAYOUTS,
     others=Action(
         title="Choose layouts that need no turning",

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import ALIGNED_AXES, ALIGNED_AXES_SOURCE
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
@@ -70,7 +71,8 @@ def unaligned_shapes(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompu
         gain=Gain(
             low_ns=0, high_ns=found.cost_ns, method="bound: they reach the share of the roof of aligned products"
         ),
-        confidence=round((0.6 if worst[0].chip in aims else 0.4) * job.certainty, 2),
+        confidence=confidence("CMP007" if worst[0].chip in aims else "CMP007.none_aligned"),
+        assumed=worst[0].chip not in aims,
         evidence=(*found.evidence, *shown(worst, beyond)),
         replay=faster(ops, beyond) if worst[0].chip in aims else (),
         actions=(

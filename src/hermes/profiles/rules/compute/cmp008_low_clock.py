@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import READ_CLOCKS
 from hermes.model.compute_measures import ChipUsed, StepCompute
 from hermes.model.fault import Fault
@@ -72,7 +73,7 @@ def low_clock(job: Job, computes: Rows[StepCompute], chips: Rows[ChipUsed]) -> I
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the clock is at its rated value all the time"),
-        confidence=round(0.9 * job.certainty, 2),
+        confidence=confidence("CMP008"),
         evidence=(*found.evidence, *((clock,) if worst.mhz else ())),
         replay=tuple(f"compute:{rank}={factors[rank]:.4g}" for rank in found.ranks[:_MOST] if rank in factors),
         apart=not slow.issuperset(found.ranks),

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import MIXED, SHORTER_FLOATS
 from hermes.knowledge.operators import MATRIX
 from hermes.model.compute_measures import ChipUsed, OperatorCost, StepCompute
@@ -84,16 +85,11 @@ def _found(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "they keep their share of the roof in the next faster type"),
-        confidence=round(_confidence(job, worst[0]) * job.certainty, 2),
+        confidence=confidence("CMP009.float64" if _is_double(job, worst[0]) else "CMP009"),
         evidence=(*found.evidence, *shown(worst, saved)),
         # Whether they keep their share of the roof is not known, so nothing is replayed.
         actions=(action or (SHORTER_FLOATS if of_device(job, found.ranks).fused else MIXED),),
     )
-
-
-def _confidence(job: Job, row: OperatorCost) -> float:
-    """That the change can be made."""
-    return 0.7 if _is_double(job, row) else 0.6
 
 
 def _is_double(job: Job, row: OperatorCost) -> bool:

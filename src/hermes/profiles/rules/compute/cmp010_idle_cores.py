@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import MORE_WORK_FOR_A_KERNEL
 from hermes.knowledge.operators import MATRIX
 from hermes.model.compute_measures import OperatorCost, StepCompute
@@ -78,7 +79,7 @@ def idle_cores(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: every core has work, and one of its pipes is busy"),
-        confidence=round(0.5 * job.certainty, 2),
+        confidence=confidence("CMP010"),
         evidence=(*found.evidence, *parts, *shown(worst, _lost)),
         # How much of it fusion or tuning wins is not known, so nothing is replayed.
         actions=(

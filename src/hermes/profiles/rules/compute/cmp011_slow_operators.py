@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import COMPARE_DEVICES
 from hermes.model.compute_measures import StepCompute
 from hermes.model.fault import Fault
@@ -67,7 +68,7 @@ def _of_rank(job: Job, slow: Slow, *, apart: bool) -> Loss:
         cost_ns=slow.lost_ns,
         share=share,
         gain=Gain(low_ns=0, high_ns=slow.lost_ns, method="bound: its operators take as long as on the median rank"),
-        confidence=round(0.9 * job.certainty, 2),
+        confidence=confidence("CMP011"),
         evidence=(
             Evidence(
                 what="beyond the median rank",

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import fused_optimizer
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
@@ -68,7 +69,7 @@ def optimizer_loops(job: Job, ops: Rows[OperatorCost], computes: Rows[StepComput
         gain=Gain(
             low_ns=0, high_ns=round(found.cost_ns * (1 - LEFT.value)), method="bound: the fused form takes half as long"
         ),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("CMP012"),
         evidence=(*found.evidence, *shown(worst, _foreach)),
         replay=faster(ops, lambda row: _foreach(row) * (1 - LEFT.value)),
         actions=(fused_optimizer(name) if of_device(job, found.ranks).fused else _fused(name),),

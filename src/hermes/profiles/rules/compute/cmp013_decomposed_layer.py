@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import FUSED_LAYERS
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
@@ -83,7 +84,7 @@ def decomposed_layer(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "one kernel takes as long as the longest part, of attention as the products"),
-        confidence=round(0.6 * job.certainty, 2),
+        confidence=confidence("CMP013"),
         evidence=(*found.evidence, *shown(worst, saved)),
         replay=faster(ops, saved),
         actions=tuple(_action(layer, written[layer]) for layer in layers),

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import BUCKETS_OF_LENGTH
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
@@ -76,7 +77,7 @@ def padding(job: Job, paddings: Rows[Padding], ops: Rows[OperatorCost], computes
         cost_ns=found.cost_ns,
         share=found.share,
         gain=_gain(job, found),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=confidence("CMP014"),
         evidence=(
             *found.evidence,
             Evidence(what="padding", value=round(share, 4), unit=LIMIT.unit, threshold=LIMIT.value,

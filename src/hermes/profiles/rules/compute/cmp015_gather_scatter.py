@@ -32,6 +32,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Gain, Loss
@@ -67,7 +68,8 @@ def gather_scatter(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute
             high_ns=round(found.cost_ns * MOST.value),
             method="bound: a sparse product passes once over the rows where five passes were made",
         ),
-        confidence=round(0.45 * job.certainty, 2),
+        confidence=confidence("CMP015"),
+        assumed=True,
         evidence=(*found.evidence, *shown(worst, _part)),
         actions=(
             Action(

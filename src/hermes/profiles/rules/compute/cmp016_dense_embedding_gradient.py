@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cost.tensors import elements_of, per_tensor
 from hermes.knowledge.cures import SHARDED_TABLES
 from hermes.knowledge.operators import MATRIX
@@ -95,7 +96,7 @@ def dense_embedding_gradient(
             method="a gradient has only the rows that were read, and each costs at most as much as "
             f"{price[table.rank]} of a dense one",
         ),
-        confidence=round(0.6 * job.certainty, 2),
+        confidence=confidence("CMP016"),
         evidence=(
             *found.evidence,
             Evidence(

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Gain, Loss
@@ -78,7 +79,7 @@ def growing_concat(
             high_ns=found.cost_ns,
             method="the new rows alone are written, in place",
         ),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("CMP018"),
         evidence=(*found.evidence, *shown(worst, part)),
         replay=faster(ops, saved),
         actions=_ACTIONS,

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.fusions import FUSIONS
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Loss
@@ -102,7 +103,7 @@ def _of_calls(job: Job, own: Mapping[int, Affinity], named: Sequence[Unfused]) -
         cost_ns=lost.cost_ns,
         share=lost.share,
         gain=bound(job, lost, "one kernel takes as long as the longest of them"),
-        confidence=round(0.5 * job.certainty, 2),
+        confidence=confidence("CMP030"),
         evidence=(
             *lost.evidence,
             Evidence(
@@ -139,7 +140,7 @@ def _finding(job: Job, lost: Spent, row: Unfused) -> Loss:
         cost_ns=lost.cost_ns,
         share=lost.share,
         gain=bound(job, lost, "one kernel takes as long as the longest of them"),
-        confidence=round(0.5 * job.certainty, 2),
+        confidence=confidence("CMP030"),
         evidence=(
             *lost.evidence,
             Evidence(what=f"rows of {row.operators}", value=float(row.calls), unit="in the capture", threshold=None,

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import ONTO_VECTOR_CORES
 from hermes.knowledge.vendors import OF_ALL_VECTOR_CORES
 from hermes.model.fault import Fault
@@ -70,7 +71,7 @@ def vector_on_matrix_cores(job: Job, rows: Rows[VectorOnMatrix]) -> Iterator[Los
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=won, method="bound: twice as many vector units share the work"),
-        confidence=round(0.5 * job.certainty, 2),
+        confidence=confidence("CMP031"),
         evidence=(
             *found.evidence,
             *(

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import MIXED
 from hermes.knowledge.operators import MATRIX
 from hermes.model.compute_measures import OperatorCost, StepCompute
@@ -82,7 +83,8 @@ def long_floats_of_a_processor(
         share=found.share,
         gain=bound(job, found, "they keep their share of the roof in the shorter type"),
         # Whether a model bears 16 bits is in no profile of float32.
-        confidence=round(0.25 * job.certainty, 2),
+        confidence=confidence("CMP032"),
+        assumed=True,
         evidence=(*found.evidence, *shown(worst, saved)),
         # Whether they keep their share of the roof is not known, so nothing is replayed.
         actions=(MIXED,),

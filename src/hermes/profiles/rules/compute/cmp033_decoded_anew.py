@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.code_measures import CalledAgain
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
@@ -64,7 +65,7 @@ def decoded_anew(
         title=f"Computing what was computed before, for each element of a sequence, takes {found.share:.0%} of the step"
         f"{on(job, found)}",
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: only new elements are computed"),
-        confidence=0.7,
+        confidence=confidence("CMP033"),
         actions=(_KEEP,),
     )  # fmt: skip
     loop = max(again.of(found.worst.rank), key=lambda row: (row.ns, row.line), default=None)

@@ -31,6 +31,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from hermes.base.say import say
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cost.tensors import shapes_of
 from hermes.knowledge.costly_forms import FORMS, CostlyForm
 from hermes.knowledge.host_work import PIECES
@@ -72,7 +73,7 @@ def costly_form(
             job, ops, found, _of(rows),
             title=f"{_words(form)} take {found.share:.0%} of the step{on(job, found)}",
             gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the cheaper form takes next to nothing"),
-            confidence=0.6,
+            confidence=confidence("CMP034"),
             actions=(_action(form),),
         )  # fmt: skip
         first = Blame(began, "operator")
@@ -100,7 +101,7 @@ def _pieces(job: Job, form: CostlyForm, events: Rows[HostEvents]) -> Iterator[Lo
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the cheaper form takes next to nothing"),
-        confidence=round(0.6 * job.certainty, 2),
+        confidence=confidence("CMP034"),
         evidence=(*found.evidence, *of_events(job, row)),
         actions=(_action(form),),
     )

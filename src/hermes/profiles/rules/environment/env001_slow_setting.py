@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_settings import HOST_SETTINGS, HostSetting
 from hermes.knowledge.host_work import ALLOCATION, SYNCHRONISATION
 from hermes.knowledge.vendors import QUEUE_SETTING
@@ -107,7 +108,8 @@ def _of_setting(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all of that loss comes from the setting"),
-        confidence=round(known.confidence * job.certainty, 2),
+        confidence=confidence(f"ENV001.{known.fault.value}"),
+        assumed=known.little,
         evidence=(*found.evidence, fact(job, rank, shown, 1.0, "setting")),
         actions=(
             Action(

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import LEAN_CAPTURE
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Gain, Loss
@@ -68,7 +69,8 @@ def profiler_overhead(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=0, method="not known: a capture without tells how much of it the profiler adds"),
-        confidence=round(0.3 * job.certainty, 2),
+        confidence=confidence("ENV002"),
+        assumed=True,
         evidence=(*found.evidence, *(fact(job, rank, f"{option} is on", 1.0, "setting") for option in options)),
         actions=(LEAN_CAPTURE,),
     )

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import SettingValues
@@ -87,7 +88,7 @@ def _of_setting(job: Job, row: SettingValues, own: dict[int, int]) -> Iterator[L
         cost_ns=cost,
         share=share,
         gain=Gain(low_ns=0, high_ns=cost, method="bound: the slow ranks become as fast as the others"),
-        confidence=round(0.5 * job.certainty, 2),
+        confidence=confidence("ENV003"),
         evidence=(
             fact(job, worst, f"longer than ranks with {str(other)[:40]}", round(share, 6), LIMIT.unit, LIMIT.value,
                  source=place(job, split)),

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import CHECKS
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Loss
@@ -58,7 +59,7 @@ def anomaly_checks(job: Job, events: Rows[HostEvents]) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "nothing is checked in most steps"),
-        confidence=round(0.9 * job.certainty, 2),
+        confidence=confidence("ENV004"),
         evidence=(*found.evidence, *of_events(job, row)),
         actions=(_ANOMALY, _CHECKS) if traced else (_CHECKS,),
     )

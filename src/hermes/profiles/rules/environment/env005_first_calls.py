@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import FirstCalls
@@ -58,7 +59,7 @@ def first_calls(job: Job, first: Rows[FirstCalls]) -> Iterator[Loss]:
                 low_ns=found.cost_ns, high_ns=found.cost_ns, basis="replayed",
                 method="of what was recorded: later steps have none of these calls",
             ),
-            confidence=0.9,
+            confidence=confidence("ENV005"),
             evidence=(
                 *found.evidence,
                 fact(job, row.rank, "longest call", row.longest_ns, "ns", at_ns=row.longest_at_ns),

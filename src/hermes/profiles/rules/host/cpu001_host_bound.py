@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job
@@ -50,7 +51,7 @@ def host_bound(job: Job) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the host is always ahead of the device"),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=confidence("CPU001"),
         evidence=found.evidence,
         actions=(
             Action(

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import OFFLINE_KERNELS
 from hermes.knowledge.host_work import COMPILATION
 from hermes.model.fault import Fault
@@ -94,7 +95,7 @@ def recompilation(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "no call is left, and nothing else holds the host"),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("CPU002"),
         evidence=(
             *found.evidence,
             *of_stalls(job, stalls, rank, COMPILATION),

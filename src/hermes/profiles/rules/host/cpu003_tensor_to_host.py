@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.blocking import READ_BACK, reads_back
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import SyncCall
@@ -66,7 +67,7 @@ def tensor_to_host(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> 
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the queue is never empty after the calls"),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("CPU003"),
         evidence=(*found.evidence, *of_stalls(job, stalls, rank, READ_BACK), *_places(job, calls)),
         replay=("sync:none",),
         actions=(

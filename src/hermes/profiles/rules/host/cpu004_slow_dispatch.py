@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import BETWEEN_GRAPHS, DEEPER_TASK_QUEUE, MORE_PER_LAUNCH, launch_as_graph
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.knowledge.vendors import QUEUE_SETTING, Traits, traits
@@ -105,7 +106,7 @@ def slow_dispatch(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the host is always ahead of the device"),
-        confidence=round(0.75 * job.certainty, 2),
+        confidence=confidence("CPU004"),
         evidence=(*found.evidence, *_facts(job, free, depths, rank, row)),
         replay=() if graphed else ("launch:graph",),
         actions=_actions(traits(job.vendors.get(rank, "")), row, small=small, graphed=graphed),

@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.knowledge.blocking import is_copy, reads_back
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import NO_SYNCHRONISATION, PINNED_AND_FEW
 from hermes.knowledge.host_work import SYNCHRONISATION
 from hermes.model.fault import Fault
@@ -69,7 +70,7 @@ def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) ->
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the queue is never empty after the calls"),
-        confidence=round(0.65 * job.certainty, 2),
+        confidence=confidence("CPU005"),
         evidence=(
             *found.evidence,
             *(

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import COLLECT, GC
 from hermes.model.code_measures import NamedLine
 from hermes.model.fault import Fault
@@ -87,7 +88,7 @@ def garbage_collection(
         gain=bound(
             job, found, "no collection inside the steps", before=counted(job, unprofiled, rank, "gc_ns") is not None
         ),
-        confidence=round(0.9 * job.certainty, 2),
+        confidence=confidence("CPU006"),
         evidence=(
             *found.evidence,
             *counted_fact(job, unprofiled, rank, "gc_ns"),

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import RECORD_THE_HOST, RECORD_THE_HOST_SOURCE
 from hermes.knowledge.host_work import GC
 from hermes.model.fault import Fault
@@ -83,7 +84,8 @@ def python_time(job: Job, free: Rows[StepFree], host_steps: Rows[StepHost], even
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: what the host did there is gone"),
-        confidence=round(0.4 * job.certainty, 2),
+        confidence=confidence("CPU007"),
+        assumed=True,
         evidence=(
             *found.evidence,
             fact(job, rank, "free while it handed over work", free_for(free, rank, LAUNCHING), "ns"),

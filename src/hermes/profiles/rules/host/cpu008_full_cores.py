@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import THREADS_BY_CORES
 from hermes.model.fault import Fault
 from hermes.model.finding import Gain, Loss
@@ -74,7 +75,7 @@ def full_cores(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all that the host does late is for want of a core"),
-        confidence=round(0.5 * job.certainty, 2),
+        confidence=confidence("CPU008"),
         evidence=(
             *found.evidence,
             fact(job, row.rank, f"mean load of {row.cores} cores", round(row.usage, 4), "of cores", FULL.value),

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import OPERATOR, PYTHON
 from hermes.model.code_measures import CalledAgain
 from hermes.model.compute_measures import OperatorCost
@@ -63,7 +64,6 @@ NOTABLE = Limit(
 )
 LOOPS = Limit(value=0.5, unit="of calls under 10 us are in loops", source="docs/evidence/cpu009.md")
 CALL_NS = Limit(value=30_000, unit="ns a call", source="docs/evidence/cpu009.md")
-_MODEL = 0.4
 
 
 @rule(
@@ -114,7 +114,8 @@ def small_operators(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=_gain(unprofiled, rank, found.cost_ns, found.share, loop),
-        confidence=round((0.7 if by_share(LOOPS, looped) else _MODEL) * job.certainty, 2),
+        confidence=confidence("CPU009" if by_share(LOOPS, looped) else "CPU009.no_loop"),
+        assumed=not by_share(LOOPS, looped),
         evidence=(
             *found.evidence,
             fact(job, rank, "calls under 10 us", _share(ops, rank), "of calls", MOST.value),

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
@@ -79,7 +80,7 @@ def too_many_threads(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=_gain(found.cost_ns, crowded[rank]),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("CPU010"),
         evidence=(
             *found.evidence,
             fact(job, rank, "cores for each thread", round(crowded[rank], 4), "cores", FEW.value, "settings"),

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
@@ -72,7 +73,8 @@ def too_few_threads(
             high_ns=round(found.cost_ns * share),
             method="bound: the operators share all cores of the rank evenly",
         ),
-        confidence=round(0.2 * job.certainty, 2),
+        confidence=confidence("CPU011"),
+        assumed=True,
         evidence=(
             *found.evidence,
             fact(job, rank, "threads for each core", round(1 / spare[rank], 4), "threads", FEW.value, "settings"),

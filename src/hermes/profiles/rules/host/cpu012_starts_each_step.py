@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import CHECKPOINT, DATA, PYTHON, STARTING
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Gain, Loss
@@ -72,7 +73,7 @@ def starts_each_step(job: Job, free: Rows[StepFree], events: Rows[HostEvents]) -
         cost_ns=found.cost_ns,
         share=found.share,
         gain=_gain(job, row.rank, found.cost_ns),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=confidence("CPU012"),
         evidence=(*found.evidence, *of_events(job, row)),
         apart=not within(free, row.rank, {DATA, CHECKPOINT, PYTHON}),
         actions=(

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import SCHEDULE_AHEAD
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Evidence, Gain, Loss
@@ -56,7 +57,7 @@ def pauses_between_batches(pauses: Rows[BatchPauses]) -> Iterator[Loss]:
         cost_ns=cost,
         share=share,
         gain=Gain(low_ns=0, high_ns=cost, method="bound: each batch is ready when the one before it ends"),
-        confidence=0.6,
+        confidence=confidence("CPU013"),
         evidence=tuple(_evidence(worst, share)),
         actions=tuple(SCHEDULE_AHEAD[server] for server in SCHEDULE_AHEAD if worst.server in (server, "unknown")),
     )

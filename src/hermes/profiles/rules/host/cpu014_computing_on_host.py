@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import COMPUTING
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Loss
@@ -59,7 +60,7 @@ def computing_on_host(job: Job, events: Rows[HostEvents]) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "the device computes them, or workers do"),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("CPU014"),
         evidence=(*found.evidence, *of_events(job, row)),
         replay=("host:computing=0",),
         actions=(_MOVE,),

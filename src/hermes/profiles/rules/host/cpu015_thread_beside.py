@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import Before
@@ -77,7 +78,7 @@ def thread_beside(
         cost_ns=cost,
         share=share,
         gain=Gain(low_ns=0, high_ns=cost, method="bound: the stepping thread goes on whenever it can", before=True),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("CPU015"),
         evidence=(
             fact(job, row.rank, "the thread on a core", row.on_core, "of the time", LIMIT.value),
             fact(job, row.rank, "stepping thread in a wait for others", row.waits, "of the looks"),

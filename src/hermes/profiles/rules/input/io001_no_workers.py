@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import DATA
 from hermes.model.code_measures import CodeLine
 from hermes.model.fault import Fault
@@ -83,7 +84,7 @@ def no_workers(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=_gain(job, unprofiled, found, alone=bool(alone)),
-        confidence=round((0.5 if one_long_fetch(row) else 0.9) * job.certainty, 2),
+        confidence=confidence("IO001.one_long_fetch" if one_long_fetch(row) else "IO001"),
         evidence=(*found.evidence, *loop_facts(job, rates, unprofiled, row), *_parts(job, row)),
         replay=("host:data-loading=0",) if has_device(job, rank) else (),
         apart=not within(free, rank, {DATA}),

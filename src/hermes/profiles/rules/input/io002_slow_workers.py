@@ -37,6 +37,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import DATA
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
@@ -123,7 +124,7 @@ def slow_workers(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=_won(job, found, waited if crowded else None, before=waits_before(job, unprofiled, rank)),
-        confidence=round((0.5 if one_long_fetch(row) or crowded else 0.85) * job.certainty, 2),
+        confidence=confidence("IO002.crowded_or_one_long_fetch" if one_long_fetch(row) or crowded else "IO002"),
         evidence=(
             *found.evidence,
             *_received(job, unprofiled, rank, apart),

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import KEEP_WORKERS
 from hermes.model.fault import Fault
 from hermes.model.finding import Evidence, Loss
@@ -75,7 +76,7 @@ def workers_anew(job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before]) -> 
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "workers stay over epochs", before=earlier),
-        confidence=round(0.6 * job.certainty, 2),
+        confidence=confidence("IO003"),
         state="stable" if before is not None or (row.epochs or 0) >= row.steps else "preview",
         evidence=(
             *found.evidence,

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Loss
 from hermes.model.host_measures import Before
@@ -57,7 +58,7 @@ def slow_sample(job: Job, fetches: Rows[Fetches], rates: Rows[InputRates], unpro
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "batches are taken as they come"),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("IO004"),
         evidence=(
             *found.evidence,
             fact(job, row.rank, "batches that came before their turn", share, "of fetches", EARLY.value),

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import COPY_AHEAD
 from hermes.model.fault import Fault
 from hermes.model.finding import Evidence, Gain, Loss
@@ -68,7 +69,7 @@ def exposed_input_copies(job: Job, copies: Rows[InputCopies]) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: every copy from the host runs beside compute"),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=confidence("IO005"),
         evidence=(*found.evidence, *_facts(job, row, steps)),
         replay=("copy:*=0",),
         actions=(COPY_AHEAD,),

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import ASYNC_SAVE
 from hermes.knowledge.host_work import CHECKPOINT, LOADING
 from hermes.model.fault import Fault
@@ -86,7 +87,7 @@ def saving_blocks(job: Job, free: Rows[StepFree], events: Rows[HostEvents], unpr
         cost_ns=found.cost_ns,
         share=found.share,
         gain=_gain(job, found, before=earlier, saved=earlier and not back),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("IO006"),
         evidence=(
             *found.evidence,
             *(counted_fact(job, unprofiled, rank, SAVED) if earlier else ()),

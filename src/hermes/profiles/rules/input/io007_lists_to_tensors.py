@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import CONVERSION, UNPICKLING
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Loss
@@ -65,7 +66,7 @@ def lists_to_tensors(job: Job, events: Rows[HostEvents]) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "batches arrive as tensors"),
-        confidence=round(0.9 * job.certainty, 2),
+        confidence=confidence("IO007"),
         evidence=(*alone.evidence, *of_events(job, row)),
         actions=(
             Action(

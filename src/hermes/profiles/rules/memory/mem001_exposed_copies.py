@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.job import Job, Rows
@@ -62,7 +63,7 @@ def exposed_copies(job: Job, overlaps: Rows[StepOverlap]) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: every copy runs beside compute"),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=confidence("MEM001"),
         evidence=(
             *found.evidence,
             *(fact(job, rank, f"exposed copies, {way}", ns, "ns") for way, ns in directions.items() if ns),

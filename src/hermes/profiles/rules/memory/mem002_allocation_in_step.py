@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import KEEP_CACHED_MEMORY
 from hermes.knowledge.host_work import ALLOCATION
 from hermes.model.fault import Fault
@@ -65,7 +66,7 @@ def allocation_in_step(job: Job, free: Rows[StepFree], events: Rows[AllocatorCal
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the allocator asks the driver for nothing"),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=confidence("MEM002"),
         evidence=(*found.evidence, *of_events(job, row)),
         replay=("host:allocation=0",),
         apart=not within(free, row.rank, {ALLOCATION}),

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import EXPANDABLE_SEGMENTS
 from hermes.knowledge.host_work import ALLOCATION
 from hermes.model.fault import Fault
@@ -59,7 +60,7 @@ def fragmentation(job: Job, events: Rows[AllocatorCalls], peaks: Rows[MemoryPeak
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the driver is asked for nothing"),
-        confidence=round(0.5 * job.certainty, 2),
+        confidence=confidence("MEM003"),
         evidence=(
             *found.evidence,
             fact(job, peak.rank, f"{peak.component}: reserved and free when most was reserved",

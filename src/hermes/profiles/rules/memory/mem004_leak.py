@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import RELEASE_TENSORS
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Evidence, Gain, Loss
@@ -75,7 +76,7 @@ def leak(
         cost_ns=0,
         share=0.0,
         gain=Gain(low_ns=0, high_ns=0, method="no time yet: it keeps the job from running out of memory"),
-        confidence=round(0.6 * job.certainty, 2),
+        confidence=confidence("MEM004"),
         evidence=(*_evidence(job, worst, share), *_left(job, rooms, worst)),
         # Caches of the first steps grow, too: a few points are no trend.
         endangers=worst.steps >= _SURE_STEPS and worst.bytes_per_step > SOON.value * _peak(allocated, worst),

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Loss
 from hermes.model.job import Job, Rows
@@ -63,7 +64,7 @@ def recomputation(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "nothing is computed again, and memory suffices"),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("MEM005"),
         state="stable" if _has_room(job, rooms, row.rank) else "preview",
         evidence=(*found.evidence, *_facts(job, peaks, row), *_left(job, rooms, row.rank)),
         actions=(

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Loss
 from hermes.model.host_measures import Before
@@ -71,7 +72,7 @@ def fresh_pages(job: Job, unprofiled: Rows[Before]) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=bound(job, found, "memory is kept, and no page is new", before=True),
-        confidence=round(0.6 * job.certainty, 2),
+        confidence=confidence("MEM006"),
         evidence=(
             *found.evidence,
             fact(job, row.rank, "page faults a step", row.minor_faults, "faults", source=BEFORE_IT),

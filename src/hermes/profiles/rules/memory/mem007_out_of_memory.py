@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import EXPANDABLE_SEGMENTS, HOLD_LESS
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Evidence, Gain, Loss, Moment
@@ -65,7 +66,7 @@ def out_of_memory(job: Job, failed: Rows[FailedRequest]) -> Iterator[Loss]:
         cost_ns=0,
         share=0.0,
         gain=Gain(low_ns=0, high_ns=0, method="no time: it keeps the job from ending"),
-        confidence=0.9,
+        confidence=confidence("MEM007"),
         endangers=True,
         evidence=tuple(_evidence(first)),
         actions=(EXPANDABLE_SEGMENTS, HOLD_LESS) if pieces else (HOLD_LESS,),

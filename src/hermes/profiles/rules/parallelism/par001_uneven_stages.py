@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
@@ -75,7 +76,7 @@ def uneven_stages(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all stages compute as long as their mean"),
-        confidence=round(0.8 * job.certainty, 2),
+        confidence=confidence("PAR001"),
         evidence=(
             *found.evidence,
             Evidence(

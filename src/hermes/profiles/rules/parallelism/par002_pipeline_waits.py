@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
@@ -66,7 +67,7 @@ def pipeline_waits(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Loss]:
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: only the schedule's own bubble is left"),
-        confidence=round((0.5 if any(stage.estimated for stage in line.stages) else 0.7) * job.certainty, 2),
+        confidence=confidence("PAR002.estimated" if any(stage.estimated for stage in line.stages) else "PAR002"),
         evidence=(
             *found.evidence,
             Evidence(

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
@@ -133,7 +134,7 @@ def _finding(job: Job, found: Spent, balance: Balance, late: int | None, more: f
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method=f"bound: {method}"),
-        confidence=round(0.9 * job.certainty, 2),
+        confidence=confidence("PAR003"),
         evidence=(*found.evidence, *_evidence(balance)),
         actions=(_ACTION,),
     )

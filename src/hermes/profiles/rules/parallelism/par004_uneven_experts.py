@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
@@ -80,7 +81,7 @@ def _of_group(
         cost_ns=found.cost_ns,
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: it computes as long as the median of its peers"),
-        confidence=round(0.7 * job.certainty, 2),
+        confidence=confidence("PAR004"),
         evidence=(
             *found.evidence,
             Evidence(

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
@@ -70,7 +71,8 @@ def few_micro_batches(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Loss]:
             method="bound: micro-batches enough for a bubble of 10 %, each as efficient as now",
         ),
         # Whether memory and the global batch allow more of them is in no profile.
-        confidence=round(0.4 * job.certainty, 2),
+        confidence=confidence("PAR005"),
+        assumed=True,
         evidence=(
             *found.evidence,
             Evidence(
