@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from tests.precision.test_compare import network
 from tests.shared_jobs import FOUR, Jobs
 
 from hermes.base import say as saying
 from hermes.base.message import Message
+from hermes.cli.app import app
+from hermes.precision import api as precision
 from hermes.profiles.load import Loaded
 from hermes.profiles.pipeline.analyze import analyze
+from hermes.report.document_json import document_values
 from hermes.report.report_json import document
 from hermes_testing import Fault, FaultKind
 
 SOURCE = Path(__file__).parent.parent / "src" / "hermes"
+ENGLISH = re.compile(r"(?<![\w./:=(\-`])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']+){3,}")
+"""Four words of English in a row."""
 _FACES = ("report", "cli", "web", "python.py", "base")
 _FOR_PROGRAMS = frozenset({
     # The watcher's lines beside a job, the help of metrics, and reasons that a job without messages passes on.
@@ -75,6 +83,38 @@ def _same(loaded: Loaded, pseudo: Callable[[], None]) -> None:
     verdict: Any = again["verdict"]
     assert verdict["message"]["text"].startswith("‹verdict.")
     assert decided(again) == decided(told)
+
+
+_ADDED = {"mm1": lambda array: array * 1.01}
+_PRECISION = [{}, _ADDED, {"insert": 0}, {"double": 1}, {"args": 3.0, **_ADDED}]
+"""Two runs that agree, and four ways in which they part."""
+
+
+@pytest.mark.parametrize("changed", _PRECISION, ids=["agree", "another", "inserted", "doubled", "argument"])
+def test_two_recordings_part_at_the_same_place(
+    changed: dict[str, Any], tmp_path: Path, pseudo: Callable[[], None]
+) -> None:
+    golden, target = network(tmp_path / "golden"), network(tmp_path / "target", **changed)
+    told = document_values(precision.document(precision.compare(golden, target, jobs=1)))
+    pseudo()
+    assert decided(document_values(precision.document(precision.compare(golden, target, jobs=1)))) == decided(told)
+
+
+@pytest.mark.parametrize("changed", _PRECISION, ids=["agree", "another", "inserted", "doubled", "argument"])
+@pytest.mark.parametrize("language", ["en", "zh", "ids"])
+def test_the_exit_code_is_the_same_in_every_language(
+    changed: dict[str, Any], language: str, tmp_path: Path, pseudo: Callable[[], None]
+) -> None:
+    golden, target = network(tmp_path / "golden"), network(tmp_path / "target", **changed)
+    if language == "ids":
+        pseudo()
+    said = CliRunner().invoke(
+        app, ["precision", "compare", str(golden), str(target), "--lang", language.replace("ids", "en")]
+    )
+    assert said.exit_code == (1 if "mm1" in changed or "double" in changed else 0), said.output
+    if language == "zh":
+        left = [one for line in said.output.splitlines() for one in ENGLISH.findall(line)]
+        assert left == []
 
 
 def _sayers() -> Iterator[str]:
