@@ -24,7 +24,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from hermes.base.say import say
 from hermes.migrate.api import Style, Target, Verdict, convert, scan, verify, write_beside
+from hermes.migrate.outcome import Outcome, Recorded
 
 GPT = (
     "train.py --compile=False --dataset=toy --block_size=32 --batch_size=4 --n_layer=2 --n_head=2 --n_embd=32 "
@@ -167,23 +169,17 @@ def _verified(source: Path, prepare: str, command: str, devices: int, style: Sty
 
 def _said(told: Verdict) -> str:
     weights = sum(len(one) for one in told.converted.weights.values())
-    if told.same and told.differences and told.again:
+    if told.outcome is Outcome.PASSED_FILLED and told.again:
         return f"same, {told.again.steps} losses, with fresh memory filled; the program reads memory that nobody wrote"
-    if told.same:
+    if told.outcome is Outcome.PASSED:
         return f"same, {told.steps} losses" + (f", {weights} sums of weights" if weights else "")
-    if not told.repeats:
-        parts = {one.what for one in told.differences}
-        which = "the original itself" if told.again and told.again.original else "the converted program"
-        shown = (
-            f"same, {told.steps} losses; weights differ"
-            if parts == {"weights"}
-            else f"{told.steps} losses, some differ"
-        )
-        return f"{shown}: {which} does not repeat"
+    if told.outcome in (Outcome.ORIGINAL_VARIES, Outcome.CONVERTED_VARIES):
+        only_weights = {one.what for one in told.differences} == {Recorded.WEIGHTS}
+        shown = f"same, {told.steps} losses; weights differ" if only_weights else f"{told.steps} losses, some differ"
+        return f"{shown}: {say(told.outcome.message)}"
     failed = told.converted if told.converted.failed else told.original
     last = (failed.output_tail.strip().splitlines() or [""])[-1] if failed and failed.failed else ""
-    which = "converted" if told.converted.failed else "original" if failed and failed.failed else "differs"
-    return f"{which}: {last[:90] or f'{told.steps} steps, {len(told.differences)} differences'}"
+    return f"{told.outcome.value}: {last[:90] or f'{told.steps} steps, {len(told.differences)} differences'}"
 
 
 def _alone(source: Path, prepare: str, command: str, devices: int, timeout_s: float) -> str:

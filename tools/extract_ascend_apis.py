@@ -37,6 +37,8 @@ _MARKS = (
     ("contiguous-only", re.compile(r"`?memory_format`?(?:参数)?仅支持(?:传入|设置为)?torch\.contiguous_format")),
     ("foreach-slow", re.compile("`foreach=None`或`foreach=True`")),
     ("nested-create-only", re.compile("嵌套张量只支持创建")),
+    ("no-scale-factor", re.compile("不支持`scale_factor`")),
+    ("bool-mask", re.compile("`attn_mask`输入有效数据，输入数据类型必须是bool类型")),
 )
 _CHIPS = (("A2", "A2"), ("A3", "A3"), ("950DT", "950"))
 _FIELDS = ("api", "versions", "chips", "argument", "types", "types_not_on_950", "types_also_on_a3", "marks")

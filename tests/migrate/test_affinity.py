@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.migrate.affinity import bind
 from hermes.migrate.affinity.machine import Machine, cpus, ranges, read_machine
 from hermes.migrate.affinity.plan import Plan, plan
@@ -131,19 +132,19 @@ def test_a_plan_of_gpus_reads_lists_of_ranges_and_colours(tmp_path: Path) -> Non
 def test_a_cgroup_limits_the_plan_and_is_said(tmp_path: Path) -> None:
     found = plan(_machine(_tree(tmp_path, ["0-7", "8-15"], cgroup="0-3,8-9"), npu_topo=TOPO))
     assert _cores(found) == ["0-1", "2-3", "8", "9"]
-    assert "a cgroup allows 6 of 16 cores" in found.notes[0]
+    assert "a cgroup allows 6 of 16 cores" in say(found.notes[0])
 
 
 def test_a_device_whose_cores_are_not_allowed_gets_others_and_it_is_said(tmp_path: Path) -> None:
     found = plan(_machine(_tree(tmp_path, ["0-7", "8-15"], cgroup="0-7"), npu_topo=TOPO))
     assert all(seat.cpus <= cpus("0-7") for seat in found.seats)
-    assert any("npu2: none of its cores 8-15 is allowed" in note for note in found.notes)
+    assert any("npu2: none of its cores 8-15 is allowed" in say(note) for note in found.notes)
 
 
 def test_more_devices_than_cores_share_them_and_it_is_said(tmp_path: Path) -> None:
     found = plan(_machine(_tree(tmp_path, ["0-1"]), npu_topo=TOPO.replace("0-7", "0-1").replace("8-15", "0-1")))
     assert _cores(found) == ["0-1"] * 4
-    assert any("4 devices share 2 cores" in note for note in found.notes)
+    assert any("4 devices share 2 cores" in say(note) for note in found.notes)
 
 
 @pytest.mark.parametrize("text", ["", "no such command", "NPU0 X\n", "CPU Affinity\n", "NPU0 X N/A\n\x00\xff"])
@@ -196,10 +197,10 @@ def test_a_process_that_has_ended_is_said_and_another_with_its_number_is_left_al
     kept[str(busy.pid)]["started"] = "1"
     state.write_text(json.dumps(kept))
     (back,) = bind.restore(state)
-    assert back.failed == (f"process {busy.pid} has ended",)
+    assert [say(one) for one in back.failed] == [f"process {busy.pid} does not run"]
 
 
 def test_a_process_that_does_not_run_is_said(tmp_path: Path) -> None:
     (done,) = bind.apply({2**22 + 1: frozenset({0})}, tmp_path / "x.json")
-    assert "does not run" in done.failed[0]
+    assert "does not run" in say(done.failed[0])
     assert threading.active_count() >= 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.skips import bound_by_modes
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.migrate import walk
 from hermes.migrate.model import Style, Target, TreeChange
 from hermes.migrate.tree import convert_tree, scan_tree
@@ -23,11 +25,11 @@ def _change(root: Path) -> TreeChange:
 
 
 def _why(root: Path) -> dict[str, str]:
-    return {one.path: one.why for one in scan_tree(root, Target()).skipped}
+    return {one.where: say(one.message) for one in scan_tree(root, Target()).skipped}
 
 
 @pytest.mark.parametrize(("text", "why"), [
-    ("def f(:\n", "cannot be parsed: line 1"),
+    ("def f(:\n", "cannot be parsed as Python, line 1"),
     ("print 'x'\n", "Python 2"),
     ("try:\n    f()\nexcept E, e:\n    pass\n", "Python 2"),
     ("x = (" * 2000, "cannot be parsed"),
@@ -71,7 +73,7 @@ def test_other_encodings_and_newlines_keep_every_other_byte(data: bytes, tmp_pat
 def test_a_large_file_is_named(tmp_path: Path) -> None:
     with (tmp_path / "x.py").open("wb") as stream:
         stream.truncate(11 * 2**20)
-    assert "11 MB" in _why(tmp_path)["x.py"]
+    assert "11.5 MB" in _why(tmp_path)["x.py"]
 
 
 def test_a_notebook_is_read_by_its_cells_and_not_changed(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_a_notebook_is_read_by_its_cells_and_not_changed(tmp_path: Path) -> None
     ]
     (tmp_path / "n.ipynb").write_text(json.dumps({"cells": cells}))
     ((_, place),) = scan_tree(tmp_path, Target()).places
-    assert (place.what, place.line) == ("cell 3: `torch.cuda.synchronize`", 2)
+    assert (say(place.what), place.line) == ("cell 3: torch.cuda.synchronize", 2)
     assert not _change(tmp_path).changed
 
 
@@ -91,9 +93,13 @@ def test_a_broken_notebook_is_named(tmp_path: Path) -> None:
     assert "notebook" in _why(tmp_path)["n.ipynb"]
 
 
-def test_an_empty_tree_and_an_empty_file_are_fine(tmp_path: Path) -> None:
-    (tmp_path / "x.py").write_text("")
-    assert not scan_tree(tmp_path, Target()).places
+@pytest.mark.parametrize("make", [scan_tree, convert_tree])
+@pytest.mark.parametrize("files", [{}, {"x.py": ""}, {"x.py": "print(1)\n"}, {"README.md": "cuda\n"}, {"c.json": "{}"}])
+def test_a_tree_that_is_no_program_of_torch_is_no_answer(make: Any, files: dict[str, str], tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError):
+        make(tmp_path, Target(), *((Style.NATIVE,) if make is convert_tree else ()))
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -193,7 +199,7 @@ def test_what_may_not_be_looked_at_is_passed_over_and_the_rest_is_read(
     finally:
         (tmp_path / "half").chmod(0o700)
     assert [one.relative for one in found] == ["train.py"]
-    assert {one.path for one in skipped} == {"processes/", "closed/", "half/x.py"}
+    assert {one.where for one in skipped} == {"processes/", "closed/", "half/x.py"}
     monkeypatch.setenv("HERMES_LIMIT_FILES", "3")
     with pytest.raises(InputError, match="at most 3 files and folders"):
         walk.find(tmp_path)

@@ -38,15 +38,16 @@ def _found(client: Any, style: str = "native") -> dict[str, Any]:
 
 def test_the_answer_is_there_whatever_becomes_of_the_profile(client: Any) -> None:
     found = _found(client)
-    assert found["answer"]["verdict"] == "yes, with work by hand"
+    assert found["verdict"] == "with_work"
+    assert found["answer"]["id"] == "migrate.answer.scan"
     assert [one["path"] for one in found["files"]] == ["run.sh", "train.py"]
-    assert [one["path"] for one in found["not_read"]] == ["bad.py"]
+    assert [one["where"] for one in found["coverage"]["diagnostics"] if one["level"] == "degraded"] == ["bad.py"]
 
 
 def test_a_file_has_its_places_beside_its_diff(client: Any) -> None:
     _found(client)
     file = client.json("/api/migrate/file?path=train.py")
-    assert {place["rule"] for place in file["places"]} == {"library", "cuda-method"}
+    assert {one["code"] for one in file["findings"]} == {"library", "cuda-method"}
     assert "+x = torch.ones(2).to(_ACCELERATOR)" in file["diff"]
 
 

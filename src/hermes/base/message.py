@@ -195,6 +195,15 @@ class Word(str, Enum):
         """The word as a message."""
         return Message(f"{type(self).__name__.lower()}.{self.value}")
 
+    def aspect(self, name: str) -> Message:
+        """What a family says beside the word; it lists that in `messages` too."""
+        return Message(f"{self.message.identifier}.{name}")
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All that is said of the word; a family may add to the word itself."""
+        return (self.message,)
+
     def __str__(self) -> str:
         return str(self.value)
 
@@ -203,4 +212,4 @@ def words() -> Iterable[str]:
     """The identifiers of every closed list of words that was imported so far."""
     for family in Word.__subclasses__():
         for member in family:
-            yield member.message.identifier
+            yield from (one.identifier for one in member.messages)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 
 import click
 
-from hermes.base.errors import InputError
-from hermes.cli.show import show_data, show_lines
+from hermes.cli import options
+from hermes.cli.show import show_document
 
 
 @click.command("affinity")
@@ -20,37 +19,21 @@ from hermes.cli.show import show_data, show_lines
     "--pid", "pids", multiple=True, metavar="DEVICE=PID", help="The process of a device; else the tools say it."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
-def run(do_apply: bool, do_restore: bool, pids: tuple[str, ...], form: str) -> None:
+@options.lang
+def run(do_apply: bool, do_restore: bool, pids: tuple[str, ...], form: str, lang: str | None) -> None:
     """Plan the cores of each rank from npu-smi or nvidia-smi, NUMA nodes, SMT and cgroup limits.
 
-    Without --apply nothing is changed: the plan is printed, with the lines for taskset, numactl and torch_npu.
+    Without --apply nothing is changed: the plan is printed, with the lines for numactl and torch_npu. Exit code 1:
+    a thread was not moved. 2: there is no device, or no process to move.
     """
     from hermes.migrate import api
 
     if do_apply and do_restore:
         raise click.UsageError("--apply and --restore exclude each other")
     state = api.affinity_state(os.environ, Path.home())
-    if do_restore:
-        done = api.restore_affinity(state)
-        show_lines("\n".join(api.bound_text(done)))
-        sys.exit(1 if any(one.failed for one in done) else 0)
-    plan = api.plan_affinity()
-    if do_apply:
-        done = api.apply_affinity(plan, _pids(pids), state)
-        show_lines("\n".join(api.bound_text(done)))
-        sys.exit(1 if any(one.failed for one in done) else 0)
-    document = api.plan_document(plan)
-    if form == "json":
-        show_data(json.dumps(document, indent=1))
-    else:
-        show_lines("\n".join(api.plan_text(plan)))
-
-
-def _pids(given: tuple[str, ...]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for one in given:
-        device, _, pid = one.partition("=")
-        if not (device.isdigit() and pid.isdigit()):
-            raise InputError(f"{one!r} names no device and process", hint="--pid 0=12345")
-        found.setdefault(int(device), []).append(int(pid))
-    return found
+    if not (do_apply or do_restore):
+        show_document(api.plan_document(api.plan_affinity()), form, lang, whole=True)
+        return
+    done = api.restore_affinity(state) if do_restore else api.apply_affinity(api.plan_affinity(), api.pids(pids), state)
+    show_document(api.bound_document(done), form, lang, whole=True)
+    sys.exit(1 if any(one.failed for one in done) else 0)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hermes.cli import options
-from hermes.cli.show import show_data, show_line
+from hermes.cli.show import show_data, show_document
 
 if TYPE_CHECKING:
     from hermes.migrate.api import Target
+    from hermes.model.document import Document
 
 _PATH = click.Path(path_type=Path)
 
@@ -37,18 +39,6 @@ def _target(version: str, chip: str) -> Target:
     return Target(torch=full, chip={"950DT": "950"}.get(chip.upper(), chip.upper()))
 
 
-def _print(lines: Iterable[str], lang: str | None = None) -> None:
-    for line in lines:
-        show_line(options.lines_told(line.rstrip("\n").replace("\t", "    "), lang))
-
-
-def _put(text: str, out: Path | None) -> None:
-    if out is None:
-        show_data(text)
-    else:
-        out.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
-
-
 @click.group("migrate", no_args_is_help=True)
 def run() -> None:
     """Take a CUDA program to Ascend: scan what it needs, convert it, verify it without an NPU."""
@@ -58,29 +48,41 @@ def run() -> None:
 @click.argument("path", metavar="PATH", type=_PATH)
 @_target_options
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "sarif", "html"]), default="text", help="What to print."
-)
+    "--format", "form", type=click.Choice(["text", "json", "html", "xlsx", "sarif"]), default="text",
+    help="What to print.",
+)  # fmt: skip
 @click.option("-o", "out", type=_PATH, help="Write it to this file.")
-@click.option("--all", "everything", is_flag=True, help="Print every place.")
+@click.option("--all", "everything", is_flag=True, help="Print every finding.")
 @options.lang
 def scan(path: Path, version: str, chip: str, form: str, out: Path | None, everything: bool, lang: str | None) -> None:
     """Say whether the program in PATH can move to Ascend, how much work it is, and what stands in the way.
 
     Reads Python, notebooks, shell, containers, YAML, TOML, JSON, requirements, C++ and CUDA; runs and changes nothing.
+    Exit code 0: every file was checked, and convert does all that is to do. 1: work is left, or a file was not checked.
+    2: there is no program of torch.
     """
     from hermes.migrate import api
 
     found = api.scan(path, _target(version, chip))
-    texts: dict[str, Callable[[], str]] = {
-        "text": lambda: "\n".join(api.scan_text(found, all_places=everything)),
-        "json": lambda: api.dumps(api.scan_document(found)),
-        "sarif": lambda: api.dumps(api.sarif(found)),
-        "html": lambda: api.page_of_scan(found, api.convert(path, found.target, api.Style.NATIVE)),
-    }
-    if form == "text" and out is None:
-        _print(api.scan_text(found, all_places=everything), lang)
+    # A page shows the diffs too.
+    change = api.convert(path, found.target, api.Style.NATIVE) if form == "html" else None
+    document = api.scan_document(found, change)
+    if form == "sarif":
+        _sarif(document, out)
     else:
-        _put(texts[form](), out)
+        show_document(document, form, lang, out, whole=everything)
+    sys.exit(0 if api.is_clean(found) else 1)
+
+
+def _sarif(document: Document, out: Path | None) -> None:
+    from hermes.migrate import api
+    from hermes.report.sarif import sarif
+
+    text = json.dumps(sarif(document, "hermes migrate", api.rules()), indent=1)
+    if out is None:
+        show_data(text)
+    else:
+        out.write_text(f"{text}\n", encoding="utf-8")
 
 
 @run.command("convert")
@@ -101,12 +103,15 @@ def scan(path: Path, version: str, chip: str, form: str, out: Path | None, every
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if CUDA-only code is left.")
 @click.option("--json", "as_json", is_flag=True, help="Print edits and what is left as JSON.")
 @click.option("--html", "page", type=_PATH, help="Write a page with the diff beside the places to this file.")
-@click.option("--all", "everything", is_flag=True, help="Print every place that is left.")
+@click.option("--all", "everything", is_flag=True, help="Print all that is left.")
 @_target_options
+@options.lang
 def convert(path: Path, version: str, chip: str, style: str, **wanted: Any) -> None:
     """Write the program in PATH for Ascend; what is not certain is left alone and listed.
 
     Paths, labels, comments and free text stay as they are; scripts and configuration change together with the Python.
+    Exit code 0: every file was read. 1: one was not; with --check also: CUDA-only code is left. 2: there is no program
+    of torch, or it cannot be written.
     """
     from hermes.migrate import api
 
@@ -115,23 +120,34 @@ def convert(path: Path, version: str, chip: str, style: str, **wanted: Any) -> N
     target = _target(version, chip)
     least = api.Sure.PROVEN if wanted["only_proven"] else api.Sure.LIKELY
     change = api.convert(path, target, api.Style(style), least)
+    document = api.convert_document(change)
+    lang, whole = wanted["lang"], wanted["everything"]
     if wanted["page"]:
-        _put(api.page_of_change(api.scan(path, target), change), wanted["page"])
-    if wanted["check"]:
-        _print(api.convert_text(change, all_places=wanted["everything"]))
-        sys.exit(0 if api.is_converted(change) else 1)
-    if wanted["out"]:
+        show_document(api.scan_document(api.scan(path, target), change), "html", lang, wanted["page"])
+    writes = not wanted["check"] and (wanted["out"] or wanted["in_place"])
+    if writes and wanted["out"]:
         api.write_beside(change, wanted["out"])
-    elif wanted["in_place"]:
+    elif writes:
         api.write_in_place(change, force=wanted["force"])
     if wanted["as_json"]:
-        show_data(api.dumps(api.convert_document(change)))
-    elif wanted["as_diff"] or not (wanted["out"] or wanted["in_place"] or wanted["page"]):
+        show_document(document, "json", lang)
+    elif wanted["as_diff"] or not (writes or wanted["page"] or wanted["check"]):
         show_data("".join(api.diff(change)), end="")
         with contextlib.redirect_stdout(sys.stderr):
-            _print(api.convert_text(change, all_places=wanted["everything"]))
+            show_document(_without_diffs(document), "text", lang, whole=whole)
     else:
-        _print(api.convert_text(change, all_places=wanted["everything"]))
+        show_document(_without_diffs(document), "text", lang, whole=whole)
+    holds = api.is_converted(change) if wanted["check"] else api.is_complete(change)
+    sys.exit(0 if holds else 1)
+
+
+def _without_diffs(document: Document) -> Document:
+    """The document without what `--diff` prints."""
+    from dataclasses import replace
+
+    from hermes.model.document import Code
+
+    return replace(document, parts=tuple(part for part in document.parts if not isinstance(part, Code)))
 
 
 @run.command("verify", context_settings={"ignore_unknown_options": True})
@@ -147,37 +163,27 @@ def convert(path: Path, version: str, chip: str, style: str, **wanted: Any) -> N
 @click.option("--steps", default=5, help="How many steps to run.")
 @click.option("--devices", default=1, help="How many NPUs the stand-in has.")
 @click.option("--timeout", "timeout_s", default=600.0, help="Seconds until a run is ended.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def verify(
-    path: Path,
-    command: tuple[str, ...],
-    original: Path | None,
-    original_command: str | None,
-    as_is: bool,
-    steps: int,
-    devices: int,
-    timeout_s: float,
-    as_json: bool,
-) -> None:
+@_target_options
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "html", "xlsx"]), default="text", help="What to print."
+)
+@click.option("-o", "out", type=_PATH, help="Write it to this file.")
+@options.lang
+def verify(path: Path, command: tuple[str, ...], version: str, chip: str, **wanted: Any) -> None:
     """Run a converted program for a few steps and compare its losses with those of the original.
 
-    On a machine without an NPU it runs on a stand-in for torch_npu, in which a call fails that torch_npu does not have.
-    COMMAND is what you would type in PATH, such as `python train.py --device npu`.
+    On a machine without an NPU it runs on a stand-in for torch_npu, in which a call fails that torch_npu does not have,
+    or that the support table refuses. COMMAND is what you would type in PATH, such as `python train.py --device npu`.
+    Exit code 0: losses and weights are the original's, bit by bit. 1: they differ, the program fails, or not all could
+    be compared. 2: there is nothing to run.
     """
     from hermes.migrate import api
 
+    original, by = wanted["original"], wanted["original_command"]
     told = api.verify(
-        path,
-        original,
-        command,
-        steps=steps,
-        devices=devices,
-        timeout_s=timeout_s,
-        original_command=shlex.split(original_command) if original_command else None,
-        as_is=as_is,
-    )
-    if as_json:
-        show_data(api.dumps(api.verify_document(told)))
-    else:
-        _print(api.verify_text_of(told))
-    sys.exit(0 if told.passed else 1)
+        path, original, command, steps=wanted["steps"], devices=wanted["devices"], timeout_s=wanted["timeout_s"],
+        original_command=shlex.split(by) if by else None, as_is=wanted["as_is"], target=_target(version, chip),
+    )  # fmt: skip
+    document = api.verify_document(told, str(path), str(original) if original else None)
+    show_document(document, wanted["form"], wanted["lang"], wanted["out"], whole=True)
+    sys.exit(0 if told.holds else 1)

@@ -1,25 +1,27 @@
-"""What other rooms call: scan a tree, convert it, write it, verify it, show it; and plan the cores of ranks."""
+"""What other rooms call: scan a tree, convert it, write it, verify it; plan the cores of ranks; all as documents."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from hermes.base.errors import InputError
-from hermes.migrate import tree, write
+from hermes.base.message import Message
+from hermes.migrate import documents, tree, write
 from hermes.migrate import verify as verification
 from hermes.migrate.affinity import bind, machine
+from hermes.migrate.affinity import documents as affinity
+from hermes.migrate.affinity import messages as say
 from hermes.migrate.affinity.bind import Bound
 from hermes.migrate.affinity.plan import Plan, plan
-from hermes.migrate.faces import affinity as affinity_text
-from hermes.migrate.faces import documents, text
-from hermes.migrate.faces import html as page
-from hermes.migrate.faces import verify as verify_text
 from hermes.migrate.model import Style, Sure, Target, TreeChange, TreeScan
-from hermes.migrate.summary import is_clean
+from hermes.migrate.rules import RULES
+from hermes.migrate.summary import is_clean, is_converted, not_checked
 from hermes.migrate.verify import Verdict
+from hermes.migrate.verify_document import verify_document
+from hermes.model.document import Code, Document
+from hermes.model.finding import Finding
 
 __all__ = [
     "Bound",
@@ -32,28 +34,23 @@ __all__ = [
     "Verdict",
     "affinity_state",
     "apply_affinity",
-    "bound_text",
+    "bound_document",
     "convert",
     "convert_document",
-    "convert_text",
     "diff",
-    "dumps",
     "file_view",
+    "is_clean",
+    "is_complete",
     "is_converted",
-    "overview",
-    "page_of_change",
-    "page_of_scan",
+    "pids",
     "plan_affinity",
     "plan_document",
-    "plan_text",
     "restore_affinity",
-    "sarif",
+    "rules",
     "scan",
     "scan_document",
-    "scan_text",
     "verify",
     "verify_document",
-    "verify_text_of",
     "write_beside",
     "write_in_place",
 ]  # fmt: skip
@@ -86,97 +83,43 @@ def diff(change: TreeChange) -> Iterator[str]:
     return write.diff(change)
 
 
-def is_converted(change: TreeChange) -> bool:
-    """Whether convert has nothing to change and nothing is left that stops on an NPU (`--check`)."""
-    stops = any(
-        place.effect.value == "stops" and place.sure is not Sure.GUESS for file in change.files for place in file.left
-    )
-    return not change.changed and not stops
+def is_complete(found: TreeScan | TreeChange) -> bool:
+    """Whether every file was read and understood."""
+    return not not_checked(found)
+
+
+def scan_document(found: TreeScan, change: TreeChange | None = None) -> Document:
+    """A scan as `hermes.migrate/1`; with a conversion also its diffs."""
+    return documents.scan_document(found, change)
+
+
+def convert_document(change: TreeChange) -> Document:
+    """A conversion as `hermes.migrate/1`."""
+    return documents.convert_document(change)
+
+
+def file_view(found: TreeScan, change: TreeChange, path: str) -> tuple[tuple[Finding, ...], Code | None]:
+    """The findings and the diff of one file; raises `InputError` for a file that was not scanned."""
+    return documents.file_view(found, change, path)
+
+
+def rules() -> Mapping[str, Sequence[Message]]:
+    """Title, reason and advice of each code of a finding."""
+    return {code: rule.messages for code, rule in RULES.items()}
 
 
 def verify(
     converted: Path, original: Path | None, command: Sequence[str], *, steps: int, devices: int, timeout_s: float,
-    original_command: Sequence[str] | None = None, as_is: bool = False,
+    original_command: Sequence[str] | None = None, as_is: bool = False, target: Target | None = None,
 ) -> Verdict:  # fmt: skip
     """Run a converted program on an NPU or the stand-in for one, and compare its losses with the original's.
 
-    With `as_is` both run on what this machine has.
+    With `as_is` both run on what this machine has. `target` says whose support table the stand-in refuses by.
     """
     return verification.verify(
-        converted,
-        original,
-        command,
-        steps=steps,
-        devices=devices,
-        timeout_s=timeout_s,
-        original_command=original_command,
-        as_is=as_is,
-    )
-
-
-def scan_text(found: TreeScan, *, all_places: bool) -> Iterator[str]:
-    """The lines of a scan."""
-    return text.scan(found, all_places=all_places)
-
-
-def convert_text(change: TreeChange, *, all_places: bool) -> Iterator[str]:
-    """The lines of a conversion."""
-    return text.convert(change, all_places=all_places)
-
-
-def verify_text_of(verdict: Verdict) -> Iterator[str]:
-    """The lines of a verification."""
-    return verify_text.text(verdict)
-
-
-def scan_document(found: TreeScan) -> dict[str, Any]:
-    """A scan as `hermes.migrate/1`."""
-    return documents.scan(found)
-
-
-def convert_document(change: TreeChange) -> dict[str, Any]:
-    """A conversion as `hermes.migrate/1`."""
-    return documents.convert(change)
-
-
-def verify_document(verdict: Verdict) -> dict[str, Any]:
-    """A verification as `hermes.migrate/1`."""
-    return verify_text.document(verdict)
-
-
-def overview(found: TreeScan, change: TreeChange) -> dict[str, Any]:
-    """The answer of a scan, and how much there is to say of each file; for a page that asks for files one by one."""
-    return documents.overview(found, change)
-
-
-def file_view(found: TreeScan, change: TreeChange, path: str) -> dict[str, Any]:
-    """The places and the diff of one file; raises `InputError` for a file that was not scanned."""
-    return documents.file_view(found, change, path)
-
-
-def sarif(found: TreeScan) -> dict[str, Any]:
-    """A scan as SARIF 2.1.0."""
-    return documents.sarif(found)
-
-
-def dumps(document: dict[str, Any]) -> str:
-    """A document as JSON text."""
-    return documents.dumps(document)
-
-
-def page_of_scan(found: TreeScan, change: TreeChange | None) -> str:
-    """One HTML file: the answer, the places by file, and beside them the diff of a conversion."""
-    return page.page(found, change)
-
-
-def page_of_change(found: TreeScan, change: TreeChange) -> str:
-    """The same page for a conversion."""
-    return page.page(found, change)
-
-
-def clean(found: TreeScan) -> bool:
-    """Whether a scan found nothing that stops on an NPU."""
-    return is_clean(found)
+        converted, original, command, steps=steps, devices=devices, timeout_s=timeout_s,
+        original_command=original_command, as_is=as_is, target=target,
+    )  # fmt: skip
 
 
 def plan_affinity(root: Path = Path("/"), tools: Mapping[str, str] | None = None) -> Plan:
@@ -185,7 +128,7 @@ def plan_affinity(root: Path = Path("/"), tools: Mapping[str, str] | None = None
     allowed = frozenset(os.sched_getaffinity(0)) if here else None
     found = machine.read_machine(root, machine.ask_tools() if tools is None else tools, allowed)
     if not found.devices:
-        raise InputError("neither npu-smi nor nvidia-smi names a device", hint="run it on the machine with the devices")
+        raise InputError(say.NO_DEVICE, hint=say.WHERE_TO_RUN)
     return plan(found)
 
 
@@ -195,7 +138,7 @@ def apply_affinity(wanted: Plan, pids: Mapping[int, Sequence[int]], state: Path)
         pid: seat.cpus for seat in wanted.seats for pid in (*seat.device.pids, *pids.get(seat.device.index, ()))
     }
     if not processes:
-        raise InputError("no process uses a device", hint="name one: --pid 0=12345")
+        raise InputError(say.NO_PROCESS, hint=say.NAME_PROCESS)
     return bind.apply(processes, state)
 
 
@@ -204,21 +147,27 @@ def restore_affinity(state: Path) -> list[Bound]:
     return bind.restore(state)
 
 
+def pids(given: Sequence[str]) -> dict[int, list[int]]:
+    """Processes by device, of words such as `0=12345`."""
+    found: dict[int, list[int]] = {}
+    for one in given:
+        device, _, pid = one.partition("=")
+        if not (device.isdigit() and pid.isdigit()):
+            raise InputError(say.no_pair(text=one), hint=say.HOW_PAIR)
+        found.setdefault(int(device), []).append(int(pid))
+    return found
+
+
 def affinity_state(environment: Mapping[str, str], home: Path) -> Path:
     """Where the cores that threads had before are kept."""
     return bind.state_file(environment, home)
 
 
-def plan_text(found: Plan) -> Iterator[str]:
-    """The lines of a plan."""
-    return affinity_text.text(found)
-
-
-def plan_document(found: Plan) -> dict[str, Any]:
+def plan_document(found: Plan) -> Document:
     """A plan as `hermes.affinity/1`."""
-    return affinity_text.document(found)
+    return affinity.plan_document(found)
 
 
-def bound_text(done: Sequence[Bound]) -> Iterator[str]:
-    """What was moved, and what was not."""
-    return affinity_text.bound(done)
+def bound_document(done: Sequence[Bound]) -> Document:
+    """What was moved, and what was not, as `hermes.affinity/1`."""
+    return affinity.bound_document(done)

@@ -1,22 +1,16 @@
-"""What scan and convert speak of: places in a source tree, edits of its files, files that were not read."""
+"""What scan and convert speak of: places in a source tree, edits of its files, and files before and after."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+
+from hermes.base.errors import Diagnostic
+from hermes.base.message import Message, Word
+from hermes.model.leaf import Risk
 
 
-class Effect(Enum):
-    """What happens on an NPU if nothing is done about a place."""
-
-    STOPS = "stops"
-    DIFFERS = "differs"
-    SLOW = "slow"
-    NOTE = "note"
-
-
-class Sure(Enum):
+class Sure(Word):
     """How a place was recognised: by resolved names and types, by habit of naming, or by its words alone."""
 
     PROVEN = "proven"
@@ -24,7 +18,7 @@ class Sure(Enum):
     GUESS = "guess"
 
 
-class Effort(Enum):
+class Effort(Word):
     """How long a person works on a place; `NONE` where `hermes migrate convert` does it or nothing has to be done."""
 
     NONE = "none"
@@ -33,7 +27,7 @@ class Effort(Enum):
     DAYS = "days"
 
 
-class Style(Enum):
+class Style(Word):
     """How a tree is converted."""
 
     NATIVE = "native"
@@ -41,7 +35,8 @@ class Style(Enum):
 
 
 SURE_ORDER = (Sure.GUESS, Sure.LIKELY, Sure.PROVEN)
-EFFECT_ORDER = (Effect.STOPS, Effect.DIFFERS, Effect.SLOW, Effect.NOTE)
+EFFECT_ORDER = (Risk.STOPS, Risk.DIFFERS, Risk.SLOW, Risk.NOTE)
+"""What happens on an NPU if nothing is done about a place, the most serious first."""
 EFFORT_ORDER = (Effort.NONE, Effort.MINUTES, Effort.HOURS, Effort.DAYS)
 
 
@@ -65,10 +60,10 @@ class Place:
     column: int
     end_line: int
     end_column: int
-    what: str
-    why: str
-    todo: str
-    effect: Effect
+    what: Message
+    why: Message
+    todo: Message
+    effect: Risk
     sure: Sure
     effort: Effort
     converts: bool = False
@@ -83,41 +78,39 @@ class Edit:
     end: int
     text: str
     rule: str
-    why: str
     sure: Sure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
-    """A file that was not read, or not understood, and why."""
-
-    path: str
-    why: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FileScan:
-    """What was found in one file. `apis` counts each torch API that it uses, by its full name."""
+    """What was found in one file. `apis` counts each torch API that it uses, by its full name.
+
+    `unknown` are libraries that it imports and no table knows.
+    """
 
     path: str
     kind: str
     lines: int
     places: Sequence[Place] = ()
     apis: dict[str, int] = field(default_factory=dict)
-    skipped: Skipped | None = None
+    unknown: frozenset[str] = frozenset()
+    skipped: Diagnostic | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """One file before and after; `left` are the places that convert did not settle."""
+    """One file before and after; `left` are the places that convert did not settle.
+
+    `relevant` says whether anything of torch, of CUDA or of a library of the tables was found in it.
+    """
 
     path: str
     before: str
     after: str
     edits: Sequence[Edit] = ()
     left: Sequence[Place] = ()
-    skipped: Skipped | None = None
+    relevant: bool = True
+    skipped: Diagnostic | None = None
     encoding: str = "utf-8"
 
     @property
@@ -133,7 +126,7 @@ class TreeScan:
     root: str
     target: Target
     files: Sequence[FileScan]
-    skipped: Sequence[Skipped]
+    skipped: Sequence[Diagnostic]
 
     @property
     def places(self) -> list[tuple[str, Place]]:
@@ -149,7 +142,7 @@ class TreeChange:
     target: Target
     style: Style
     files: Sequence[FileChange]
-    skipped: Sequence[Skipped]
+    skipped: Sequence[Diagnostic]
 
     @property
     def changed(self) -> list[FileChange]:

@@ -6,33 +6,47 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hermes.base.message import Message, Word
 from hermes.knowledge import migration
-from hermes.migrate.model import EFFECT_ORDER, SURE_ORDER, Effect, Effort, Place, Sure, TreeScan
+from hermes.migrate import document_messages as told
+from hermes.migrate.model import EFFECT_ORDER, SURE_ORDER, Effort, Place, Sure, TreeChange, TreeScan
+from hermes.model.leaf import Risk
 
 _HOURS = {Effort.NONE: (0.0, 0.0), Effort.MINUTES: (0.1, 0.3), Effort.HOURS: (1.0, 4.0), Effort.DAYS: (8.0, 40.0)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obstacle:
-    """Places of one sort that a person has to settle: one import of a library or twenty are one obstacle."""
+class CanMove(Word):
+    """Whether a program can move to Ascend."""
 
-    rule: str
-    what: str
-    effort: Effort
-    todo: str
-    places: Sequence[tuple[str, int]]
+    YES = "yes"
+    WITH_WORK = "with_work"
+    NOT_AS_IT_IS = "not_as_it_is"
+    NOTHING_TO_DO = "nothing_to_do"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Places of which the same is said: one import of a library or twenty are one thing to settle."""
+
+    place: Place
+    where: Sequence[tuple[str, Place]]
+
+    @property
+    def stands_in_the_way(self) -> bool:
+        """Whether a person has to settle it."""
+        return _stands_in_the_way(self.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What is said first. `hours` is a range for the work that convert does not do."""
 
-    verdict: str
+    verdict: CanMove
     by_convert: int
     by_hand: int
     files_changed: int
     hours: tuple[float, float]
-    obstacles: Sequence[Obstacle]
+    obstacles: Sequence[Group]
     effects: dict[str, int]
     apis_used: int
     apis_listed: int
@@ -42,7 +56,7 @@ class Summary:
 def summarize(scan: TreeScan) -> Summary:
     """The answer to `can it move?`."""
     places = scan.places
-    converts = [(path, one) for path, one in places if one.converts and one.effect is not Effect.NOTE]
+    converts = [(path, one) for path, one in places if one.converts and one.effect is not Risk.NOTE]
     by_hand = [(path, one) for path, one in places if _stands_in_the_way(one)]
     obstacles = _obstacles(by_hand)
     used = {name for file in scan.files for name in file.apis}
@@ -56,32 +70,37 @@ def summarize(scan: TreeScan) -> Summary:
     )  # fmt: skip
 
 
+def grouped(places: Iterable[tuple[str, Place]]) -> list[Group]:
+    """Places with what is the same of them told once, in the order of the first of each."""
+    groups: dict[tuple[object, ...], list[tuple[str, Place]]] = {}
+    for path, one in places:
+        key = (one.rule, one.what, one.why, one.todo, one.effect, one.sure, one.effort, one.converts)
+        groups.setdefault(key, []).append((path, one))
+    return [Group(place=group[0][1], where=group) for group in groups.values()]
+
+
 def _stands_in_the_way(place: Place) -> bool:
-    return not place.converts and place.effect in (Effect.STOPS, Effect.DIFFERS) and place.effort is not Effort.NONE
+    return not place.converts and place.effect in (Risk.STOPS, Risk.DIFFERS) and place.effort is not Effort.NONE
 
 
-def _obstacles(places: Iterable[tuple[str, Place]]) -> list[Obstacle]:
-    groups: dict[tuple[str, str], list[tuple[str, Place]]] = {}
-    for path, place in places:
-        groups.setdefault((place.rule, place.what), []).append((path, place))
-    found = [
-        Obstacle(rule=rule, what=what, effort=group[0][1].effort, todo=group[0][1].todo,
-                 places=[(path, place.line) for path, place in group])
-        for (rule, what), group in groups.items()
-    ]  # fmt: skip
-    return sorted(found, key=lambda one: (-_HOURS[one.effort][1], -len(one.places), one.what))
+def _obstacles(places: Iterable[tuple[str, Place]]) -> list[Group]:
+    by_thing: dict[tuple[str, Message], list[tuple[str, Place]]] = {}
+    for path, one in places:
+        by_thing.setdefault((one.rule, one.what), []).append((path, one))
+    found = [Group(place=group[0][1], where=group) for group in by_thing.values()]
+    return sorted(found, key=lambda one: (-_HOURS[one.place.effort][1], -len(one.where), str(one.place.what)))
 
 
-def _hours(obstacles: Sequence[Obstacle]) -> tuple[float, float]:
-    return sum(_HOURS[one.effort][0] for one in obstacles), sum(_HOURS[one.effort][1] for one in obstacles)
+def _hours(obstacles: Sequence[Group]) -> tuple[float, float]:
+    return sum(_HOURS[one.place.effort][0] for one in obstacles), sum(_HOURS[one.place.effort][1] for one in obstacles)
 
 
-def _verdict(converts: Sequence[object], obstacles: Sequence[Obstacle]) -> str:
-    if any(one.effort is Effort.DAYS for one in obstacles):
-        return "not as it is"
+def _verdict(converts: Sequence[object], obstacles: Sequence[Group]) -> CanMove:
+    if any(one.place.effort is Effort.DAYS for one in obstacles):
+        return CanMove.NOT_AS_IT_IS
     if obstacles:
-        return "yes, with work by hand"
-    return "yes" if converts else "nothing to do"
+        return CanMove.WITH_WORK
+    return CanMove.YES if converts else CanMove.NOTHING_TO_DO
 
 
 def _effects(places: Iterable[Place]) -> dict[str, int]:
@@ -89,16 +108,16 @@ def _effects(places: Iterable[Place]) -> dict[str, int]:
     return {effect.value: counted[effect] for effect in EFFECT_ORDER}
 
 
-def work(hours: tuple[float, float]) -> str:
-    """A range of hours as a person says it."""
+def work(hours: tuple[float, float]) -> Message | None:
+    """A range of hours as a person says it; None for no work."""
     low, high = hours
     if high <= 0:
-        return "no work by hand"
+        return None
     if high < 1:
-        return "less than an hour"
+        return told.UNDER_AN_HOUR
     if high <= 12:
-        return f"about {max(1, round(low))} to {round(high)} hours"
-    return f"about {max(1, round(low / 8))} to {max(2, round(high / 8))} days"
+        return told.hours(low=max(1, round(low)), high=round(high))
+    return told.days(low=max(1, round(low / 8)), high=max(2, round(high / 8)))
 
 
 def by_importance(places: Iterable[tuple[str, Place]]) -> list[tuple[str, Place]]:
@@ -109,7 +128,19 @@ def by_importance(places: Iterable[tuple[str, Place]]) -> list[tuple[str, Place]
     )
 
 
-def is_clean(scan: TreeScan, least: Sure = Sure.LIKELY) -> bool:
-    """Whether no code is left that stops on an NPU, as `--check` asks."""
-    sure_enough = SURE_ORDER[SURE_ORDER.index(least) :]
-    return not any(place.effect is Effect.STOPS and place.sure in sure_enough for _, place in scan.places)
+def not_checked(found: TreeScan | TreeChange) -> int:
+    """How many files were not read or not understood."""
+    return sum(one.level == "degraded" for one in found.skipped)
+
+
+def is_clean(scan: TreeScan) -> bool:
+    """Whether every file was checked, and convert does all that is to do."""
+    return not not_checked(scan) and summarize(scan).verdict in (CanMove.YES, CanMove.NOTHING_TO_DO)
+
+
+def is_converted(change: TreeChange) -> bool:
+    """Whether every file was checked, convert has nothing to change, and nothing is left that stops on an NPU."""
+    stops = any(
+        place.effect is Risk.STOPS and place.sure is not Sure.GUESS for file in change.files for place in file.left
+    )
+    return not change.changed and not stops and not not_checked(change)

@@ -6,11 +6,15 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from hermes.base.message import Message
 from hermes.knowledge import migration
-from hermes.migrate.model import Effect, Effort, Place, Sure
+from hermes.migrate import messages as say
+from hermes.migrate.messages import code
+from hermes.migrate.model import Effort, Place, Sure
 from hermes.migrate.python.file import Change, Found
 from hermes.migrate.python.find_libraries import _EFFECTS, _EFFORTS
 from hermes.migrate.rules import RULES
+from hermes.model.leaf import Risk
 
 _DEVICE_KEY = r"(?:[\w.]*[-_.])?(?:device|device[-_]?type|map_location|dev)"
 _BACKEND_KEY = r"(?:[\w.]*[-_.])?(?:dist|distributed|ddp|comm|process_group)?[-_]?backend"
@@ -62,8 +66,9 @@ class TextFile:
             position += len(line)
 
     def add(
-        self, rule: str, line: int, column: int, length: int, what: str, *, changes: tuple[Change, ...] | None = None,
-        shim: tuple[Change, ...] | None = None, why: str = "", todo: str = "", effect: Effect | None = None,
+        self, rule: str, line: int, column: int, length: int, what: Message, *, changes: tuple[Change, ...] | None = None,
+        shim: tuple[Change, ...] | None = None, why: Message | None = None, todo: Message | None = None,
+        effect: Risk | None = None,
         effort: Effort | None = None, sure: Sure = Sure.PROVEN,
     ) -> None:  # fmt: skip
         """Note a place; `column` counts from 0."""
@@ -144,7 +149,7 @@ def _configuration(file: TextFile) -> None:
 def _name(file: TextFile, number: int, start: int, begin: int, end: int, text: str, rule: str, what: str) -> None:
     change = Change(start=start + begin, end=start + end, text=text)
     sure = Sure.PROVEN if file.kind == "shell" else Sure.LIKELY
-    file.add(rule, number, begin, end - begin, f"`{what.strip()}`", changes=(change,), shim=(), sure=sure)
+    file.add(rule, number, begin, end - begin, code(text=what.strip()), changes=(change,), shim=(), sure=sure)
 
 
 def _settings(file: TextFile) -> None:
@@ -181,9 +186,9 @@ def _setting(
         if quote is None:
             changes = (Change(start=end, end=end, text=f"{glue}{usable.counterpart}={match[2]}"),)
     file.add(
-        "environment", number, match.start(1), len(match[1]), f"variable {setting.name}", changes=changes, shim=changes,
-        why=f"its counterpart on Ascend is {setting.counterpart}" if setting.counterpart else "Ascend does not read it",
-        todo=setting.todo, effect=Effect.DIFFERS if setting.counterpart else Effect.NOTE,
+        "environment", number, match.start(1), len(match[1]), say.variable(name=setting.name), changes=changes, shim=changes,
+        why=say.counterpart(name=setting.counterpart) if setting.counterpart else say.NOT_READ,
+        todo=setting.todo.message, effect=Risk.DIFFERS if setting.counterpart else Risk.NOTE,
         effort=Effort.MINUTES if setting.counterpart else Effort.NONE,
     )  # fmt: skip
 
@@ -204,9 +209,9 @@ def _variable(file: TextFile, number: int, column: int, name: str) -> None:
     if setting.counterpart and re.search(rf"\b{re.escape(setting.counterpart)}\b", file.text):
         return
     file.add(
-        "environment", number, column, len(name), f"variable {name}",
-        why=f"its counterpart on Ascend is {setting.counterpart}" if setting.counterpart else "Ascend does not read it",
-        todo=setting.todo, effect=Effect.DIFFERS if setting.counterpart else Effect.NOTE,
+        "environment", number, column, len(name), say.variable(name=name),
+        why=say.counterpart(name=setting.counterpart) if setting.counterpart else say.NOT_READ,
+        todo=setting.todo.message, effect=Risk.DIFFERS if setting.counterpart else Risk.NOTE,
         effort=Effort.MINUTES if setting.counterpart else Effort.NONE,
     )  # fmt: skip
 
@@ -218,8 +223,8 @@ def _tools(file: TextFile) -> None:
         for pattern in (_COMMAND, _FLAG):
             for match in pattern.finditer(line):
                 setting = migration.settings()[match[1]]
-                file.add("launcher", number, match.start(1), len(match[1]), f"`{match[1]}`", todo=setting.todo,
-                         why=f"its counterpart is {setting.counterpart}" if setting.counterpart else "it has no counterpart")  # fmt: skip
+                file.add("launcher", number, match.start(1), len(match[1]), code(text=match[1]), todo=setting.todo.message,
+                         why=say.counterpart(name=setting.counterpart) if setting.counterpart else say.NO_TOOL)  # fmt: skip
     _batch_lines(file)
 
 
@@ -229,14 +234,14 @@ def _batch_lines(file: TextFile) -> None:
         match = _FLAG.search(line) if line.startswith("#SBATCH") else None
         if match is not None:
             setting = migration.settings()[match[1]]
-            file.add("launcher", number, match.start(1), len(match[1]), f"`{match[1]}`", todo=setting.todo)
+            file.add("launcher", number, match.start(1), len(match[1]), code(text=match[1]), todo=setting.todo.message)
 
 
 def _images(file: TextFile) -> None:
     for number, _, line in file.lines():
         match = _IMAGE.search(line)
         if match is not None:
-            file.add("image", number, match.start(1), len(match[1]), f"image {match[1]}")
+            file.add("image", number, match.start(1), len(match[1]), say.image(name=match[1]))
 
 
 def _installs(file: TextFile) -> None:
@@ -256,8 +261,8 @@ def _requirements(file: TextFile) -> None:
             names.add(match[1].lower())
             _package(file, number, match.start(1), match[1])
             if match[1].lower() == "torch" and not re.search(r"(?im)^\s*-?\s*torch[-_]npu\b", file.text):
-                file.add("library", number, match.start(1), 5, "library torch without torch_npu", effort=Effort.MINUTES,
-                         why="torch alone does not know the NPU", todo="add torch_npu of the same version")  # fmt: skip
+                file.add("library", number, match.start(1), 5, say.TORCH_ALONE, effort=Effort.MINUTES,
+                         why=say.TORCH_WITHOUT_NPU, todo=say.ADD_TORCH_NPU)  # fmt: skip
 
 
 def _dependencies(file: TextFile) -> None:
@@ -270,8 +275,8 @@ def _dependencies(file: TextFile) -> None:
 
 def _wheels(file: TextFile, number: int, line: str) -> None:
     for match in _WHEELS.finditer(line):
-        file.add("library", number, match.start(1), len(match[1]), f"`{match[1]}`", effort=Effort.MINUTES,
-                 why="it brings CUDA's libraries", todo="install torch and torch_npu of one version")  # fmt: skip
+        file.add("library", number, match.start(1), len(match[1]), code(text=match[1]), effort=Effort.MINUTES,
+                 why=say.BRINGS_CUDA, todo=say.INSTALL_TORCH_NPU)  # fmt: skip
 
 
 def _package(file: TextFile, number: int, column: int, name: str) -> None:
@@ -279,9 +284,9 @@ def _package(file: TextFile, number: int, column: int, name: str) -> None:
     if library is None or library.status == "works":
         return
     file.add(
-        "library", number, column, len(name), f"library {name}", effect=_EFFECTS[library.status],
-        effort=_EFFORTS[library.status], todo=library.todo,
-        why=f"on Ascend: {library.counterpart}" if library.counterpart else "it has no counterpart on Ascend",
+        "library", number, column, len(name), say.library(name=name), effect=_EFFECTS[library.status],
+        effort=_EFFORTS[library.status], todo=library.todo.message,
+        why=say.on_ascend(name=library.counterpart) if library.counterpart else say.NO_LIBRARY,
     )  # fmt: skip
 
 
@@ -290,9 +295,9 @@ def _kernels(file: TextFile) -> None:
     for number, _, line in file.lines():
         for match in _KERNEL.finditer(line):
             found = True
-            file.add("custom-kernel", number, match.start(1), len(match[1]), f"CUDA kernel `{match[1]}`")
+            file.add("custom-kernel", number, match.start(1), len(match[1]), say.cuda_kernel(name=match[1]))
     if not found:
-        file.add("custom-kernel", 1, 0, 1, "CUDA source without a kernel of its own")
+        file.add("custom-kernel", 1, 0, 1, say.CUDA_SOURCE)
     _bindings(file)
 
 
@@ -303,4 +308,4 @@ def _bindings(file: TextFile) -> None:
     for number, _, line in file.lines():
         for match in _BINDING.finditer(line):
             name = f"{module[2]}.{match[1]}" if module and module[2] != "TORCH_EXTENSION_NAME" else match[1]
-            file.add("extension-operator", number, match.start(1), len(match[1]), f"operator `{name}` of an extension")
+            file.add("extension-operator", number, match.start(1), len(match[1]), say.extension_operator(name=name))

@@ -9,12 +9,15 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from hermes.base.cores import processes
-from hermes.base.errors import InputError
+from hermes.base.errors import Diagnostic, InputError
+from hermes.base.message import Message
 from hermes.knowledge import migration
+from hermes.migrate import messages as say
 from hermes.migrate import text, walk
 from hermes.migrate.model import (
     SURE_ORDER,
@@ -22,7 +25,6 @@ from hermes.migrate.model import (
     FileChange,
     FileScan,
     Place,
-    Skipped,
     Style,
     Sure,
     Target,
@@ -64,7 +66,7 @@ class Worker:
     def scan(self, found: walk.Found) -> FileScan:
         """What one file holds."""
         read = walk.read(found)
-        if isinstance(read, Skipped):
+        if isinstance(read, Diagnostic):
             return FileScan(path=found.relative, kind=found.kind, lines=0, skipped=read)
         if found.kind == "notebook":
             return _notebook(read.text, found, self.project, self.target)
@@ -72,26 +74,29 @@ class Worker:
             places = _ordered(text.scan(read.text, found.kind, found.relative))
             return FileScan(path=found.relative, kind=found.kind, lines=read.text.count("\n"), places=places)
         file = self._file(read, found)
-        if isinstance(file, Skipped):
+        if isinstance(file, Diagnostic):
             return FileScan(path=found.relative, kind=found.kind, lines=read.text.count("\n"), skipped=file)
         return FileScan(path=found.relative, kind=found.kind, lines=file.source.lines, places=_ordered(file.found),
-                        apis=file.apis)  # fmt: skip
+                        apis=file.apis, unknown=find_libraries.unknown(file))  # fmt: skip
 
     def convert(self, found: walk.Found) -> FileChange:
         """One file as it is after conversion."""
         read = walk.read(found)
-        if isinstance(read, Skipped):
+        if isinstance(read, Diagnostic):
             return FileChange(path=found.relative, before="", after="", skipped=read)
         before = read.text
         if found.kind == "notebook":
-            left = _notebook(before, found, self.project, self.target).places
-            return FileChange(path=found.relative, before=before, after=before, left=left, encoding=read.encoding)
+            scanned = _notebook(before, found, self.project, self.target)
+            return FileChange(path=found.relative, before=before, after=before, left=scanned.places,
+                              relevant=bool(scanned.places or scanned.apis), skipped=scanned.skipped,
+                              encoding=read.encoding)  # fmt: skip
         if found.kind != "python":
-            edits, _, left = edits_of(text.scan(before, found.kind, found.relative), self.style, self.least)
+            places = text.scan(before, found.kind, found.relative)
+            edits, _, left = edits_of(places, self.style, self.least)
             return FileChange(path=found.relative, before=before, after=apply(before, edits), edits=edits,
-                              left=left, encoding=read.encoding)  # fmt: skip
+                              left=left, relevant=bool(places), encoding=read.encoding)  # fmt: skip
         file = self._file(read, found)
-        if isinstance(file, Skipped):
+        if isinstance(file, Diagnostic):
             return FileChange(path=found.relative, before=before, after=before, skipped=file, encoding=read.encoding)
         return self._python(file, read)
 
@@ -103,16 +108,22 @@ class Worker:
             after, edits = read.text, []
             left = [one.place for one in file.found]
         return FileChange(path=path, before=read.text, after=after, edits=_in_order(edits), left=_unique(left),
-                          encoding=read.encoding)  # fmt: skip
+                          relevant=bool(file.found or file.apis), encoding=read.encoding)  # fmt: skip
 
-    def _file(self, read: Text, found: walk.Found) -> File | Skipped:
+    def _file(self, read: Text, found: walk.Found) -> File | Diagnostic:
         try:
             file = File(Source(read.text, found.relative), self.project, self.target)
         except NotPythonError as wrong:
-            return Skipped(path=found.relative, why=f"cannot be parsed: {wrong}",
-                           hint="2to3 or a newer Python may help" if "Python 2" in str(wrong) else "")  # fmt: skip
+            return walk.unread(found.relative, *_no_python(wrong))
         examine(file)
         return file
+
+
+def _no_python(wrong: NotPythonError) -> tuple[Message, Message | str]:
+    """Why a file cannot be parsed, and what to do."""
+    if wrong.python_2:
+        return say.python_2(reason=wrong.reason, line=wrong.line), say.TO_PYTHON_3
+    return say.no_python(reason=wrong.reason, line=wrong.line), ""
 
 
 def examine(file: File) -> None:
@@ -134,6 +145,7 @@ def scan_tree(root: Path, target: Target, workers: int | None = None) -> TreeSca
     files, skipped = walk.find(root)
     results = _each(root, files, target, Style.NATIVE, Sure.LIKELY, _scan_one, workers)
     skipped += [one.skipped for one in results if one.skipped is not None]
+    _is_program(root, skipped, any(one.places or one.apis for one in results))
     return TreeScan(root=str(root), target=target, files=results, skipped=skipped)
 
 
@@ -145,16 +157,21 @@ def convert_tree(
     files, skipped = walk.find(root)
     results = _each(root, files, target, style, least, _convert_one, workers)
     skipped += [one.skipped for one in results if one.skipped is not None]
+    _is_program(root, skipped, any(one.relevant for one in results if one.skipped is None))
     return TreeChange(root=str(root), target=target, style=style, files=results, skipped=skipped)
+
+
+def _is_program(root: Path, skipped: Sequence[Diagnostic], relevant: bool) -> None:
+    """Refuse a tree in which nothing is of torch or CUDA: "nothing to do" would be an answer about a program."""
+    if not relevant and not any(one.level == "degraded" for one in skipped):
+        raise InputError(say.NOTHING_OF_TORCH, where=str(root), hint=say.GIVE_TREE)
 
 
 def _check(target: Target) -> None:
     if target.torch not in migration.VERSIONS:
-        raise InputError(
-            f"no support table for torch {target.torch}", hint=f"there are {', '.join(migration.VERSIONS)}"
-        )
+        raise InputError(say.no_table(name=f"torch {target.torch}"), hint=say.tables(names=migration.VERSIONS))
     if target.chip not in migration.CHIPS:
-        raise InputError(f"no support table for the chip {target.chip}", hint=f"there are {', '.join(migration.CHIPS)}")
+        raise InputError(say.no_table(name=target.chip), hint=say.tables(names=migration.CHIPS))
 
 
 _worker: Worker | None = None
@@ -209,7 +226,7 @@ def _outline(root: Path, files: Sequence[walk.Found]) -> tuple[frozenset[str], f
     for found in files:
         wanted = found.kind in ("cpp", "cuda", "python")
         read = walk.read(found) if wanted else None
-        if read is None or isinstance(read, Skipped):
+        if read is None or isinstance(read, Diagnostic):
             continue
         if found.kind != "python" or "CUDAExtension" in read.text:
             extensions |= text.extensions(read.text, found.kind)
@@ -269,21 +286,19 @@ def _notebook(content: str, found: walk.Found, project: Project, target: Target)
                 origin.append((number, index))
         file = File(Source("\n".join(lines) + "\n", found.relative), project, target)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, NotPythonError) as wrong:
-        skipped = Skipped(path=found.relative, why=f"notebook that cannot be read: {wrong}")
+        skipped = walk.unread(found.relative, say.no_notebook(reason=str(wrong) or type(wrong).__name__))
         return FileScan(path=found.relative, kind="notebook", lines=0, skipped=skipped)
     examine(file)
     places = [_in_cell(place, origin) for place in _ordered(file.found)]
-    return FileScan(path=found.relative, kind="notebook", lines=len(lines), places=places, apis=file.apis)
+    return FileScan(path=found.relative, kind="notebook", lines=len(lines), places=places, apis=file.apis,
+                    unknown=find_libraries.unknown(file))  # fmt: skip
 
 
 def _in_cell(place: Place, origin: Sequence[tuple[int, int]]) -> Place:
     cell, line = origin[place.line - 1]
     last = origin[min(place.end_line, len(origin)) - 1][1]
-    return Place(
-        rule=place.rule, line=line, column=place.column, end_line=max(line, last), end_column=place.end_column,
-        what=f"cell {cell}: {place.what}", why=place.why, todo=place.todo, effect=place.effect, sure=place.sure,
-        effort=place.effort, converts=False, later=place.later,
-    )  # fmt: skip
+    what = say.in_cell(cell=cell, what=place.what)
+    return replace(place, line=line, end_line=max(line, last), what=what, converts=False)
 
 
 def _ordered(found: Sequence[Found]) -> list[Place]:

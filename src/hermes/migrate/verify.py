@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import os
 import shutil
@@ -13,28 +14,47 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Literal
 
 from hermes.base.errors import InputError
+from hermes.migrate import outcome as say
+from hermes.migrate.model import Target
+from hermes.migrate.outcome import HOLDS, Outcome, Recorded, Where
+from hermes.migrate.refusals import refusals
 
 _METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
 _ENTRY = "[torch.backends]\n{name} = {module}:_autoload\n"
 _TAIL_LINES = 25
-STAND_IN = "stand-in for torch_npu"
 # What glibc writes into memory that a program takes is 255 less this: each number is then small, and none is NaN.
 _FILL = 254
+# As `timeout` of the shell says it.
+_TIMED_OUT = 124
+
+
+Cause = Literal["error", "refused", "not_computed", "harness", "timeout"]
+"""What ends a program by an error: its own, a call that an NPU refuses, one that the stand-in does not compute, a
+defect of the harness, or the end of its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of the program. `losses` are by rank, in the order of the steps; `weights` a sum of all after each."""
+    """One run of the program. `losses` are by rank, in the order of the steps; `weights` a sum of all after each.
+
+    `cause` is what ended it by an error, where that is known, and `error` its text. `unwritten` are numbers that could
+    not be written down, `unlisted` calls with data types that the support table does not list.
+    """
 
     command: Sequence[str]
-    where: str
+    where: Where
     code: int
     seconds: float
     losses: Mapping[str, Sequence[float]]
     weights: Mapping[str, Sequence[float]]
     output_tail: str
+    cause: Cause | None = None
+    error: str = ""
+    unwritten: Sequence[str] = ()
+    unlisted: Sequence[str] = ()
 
     @property
     def failed(self) -> bool:
@@ -44,9 +64,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first step of a rank at which the two runs differ, in `what`: loss or weights."""
+    """The first step of a rank at which the two runs differ, in `what`."""
 
-    what: str
+    what: Recorded
     rank: str
     step: int
     original: float
@@ -76,38 +96,56 @@ class Again:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of it. `original` is None where it was not run, `again` where nothing had to be asked again."""
+    """What came of it. `original` is None where it was not run, `again` where nothing had to be asked again.
+
+    `on_cpu` is the converted program on the CPU, run where it failed on the stand-in without being refused anything.
+    """
 
     converted: Run
     original: Run | None
-    on_npu: bool
     differences: Sequence[Difference]
     steps: int
     again: Again | None = None
+    on_cpu: Run | None = None
 
     @property
-    def same(self) -> bool:
-        """Whether every loss is the same, bit by bit; with fresh memory filled alike, if the program reads it."""
-        if self.original is None or self.steps == 0:
-            return False
-        return not self.differences or (self.again is not None and self.again.same)
+    def outcome(self) -> Outcome:
+        """What came of it, in one word."""
+        if self.converted.failed:
+            return self._failure()
+        if self.converted.unwritten or (self.original is not None and self.original.unwritten):
+            return Outcome.NOT_RECORDED
+        if self.steps == 0:
+            failed = self.original is not None and self.original.failed
+            return Outcome.ORIGINAL_FAILED if failed else Outcome.NO_LOSS
+        if self.original is None:
+            return Outcome.NOT_GIVEN
+        return Outcome.ORIGINAL_FAILED if self.original.failed else self._comparison()
+
+    def _failure(self) -> Outcome:
+        by_cause = {
+            "refused": Outcome.REFUSED, "not_computed": Outcome.NOT_COMPUTED, "harness": Outcome.HARNESS_FAILED,
+            "timeout": Outcome.TIMED_OUT,
+        }  # fmt: skip
+        if self.on_cpu is not None and not self.on_cpu.failed:
+            return Outcome.HARNESS_FAILED
+        return by_cause.get(self.converted.cause or "error", Outcome.FAILED)
+
+    def _comparison(self) -> Outcome:
+        if not self.differences:
+            return Outcome.PASSED
+        if self.again is not None and self.again.same:
+            return Outcome.PASSED_FILLED
+        if self.converted.where is Where.NPU:
+            return Outcome.ROUNDED
+        if self.again is not None and self.again.original:
+            return Outcome.ORIGINAL_VARIES
+        return Outcome.CONVERTED_VARIES if self.again is not None and self.again.converted else Outcome.DIFFERS
 
     @property
-    def on_stand_in(self) -> bool:
-        """Whether the converted program ran on the stand-in for torch_npu."""
-        return self.converted.where == STAND_IN
-
-    @property
-    def repeats(self) -> bool:
-        """Whether two runs of the same program gave the same, as far as was asked."""
-        return self.again is None or not (self.again.original or self.again.converted)
-
-    @property
-    def passed(self) -> bool:
-        """Whether the converted program ran, and gave the original's losses where these are known."""
-        if self.converted.failed or self.steps == 0:
-            return False
-        return self.original is None or (not self.original.failed and (self.same or self.on_npu))
+    def holds(self) -> bool:
+        """Whether the converted program ran, and every loss and all weights are the original's."""
+        return self.outcome in HOLDS
 
 
 def has_npu() -> bool:
@@ -117,38 +155,42 @@ def has_npu() -> bool:
 
 def verify(
     converted: Path, original: Path | None, command: Sequence[str], *, steps: int, devices: int, timeout_s: float,
-    original_command: Sequence[str] | None = None, as_is: bool = False,
+    original_command: Sequence[str] | None = None, as_is: bool = False, target: Target | None = None,
 ) -> Verdict:  # fmt: skip
     """Run `command` in the converted tree and in the original one, and compare the losses of the first steps.
 
     Without an NPU the converted program runs on the stand-in. The original runs on the CPU, where `cuda` means the CPU;
     with `original_command` it runs as it is, by that command. With `as_is` both run on what this machine has.
     """
-    if not command:
-        raise InputError("no command to run", hint="hermes migrate verify PATH -- python train.py …")
-    _needs_torch(command)
+    _check(converted, original, command)
     npu = has_npu() and not as_is
     by = original_command or (command if as_is else [_for_cuda(word) for word in command])
-    how = None if original_command or as_is else "baseline"
-    stand_in = None if npu or as_is else "npu"
+    how = Where.AS_IT_IS if original_command or as_is else Where.CPU
+    there = Where.NPU if npu else Where.AS_IT_IS if as_is else Where.STAND_IN
     with tempfile.TemporaryDirectory(prefix="hermes-verify-") as folder:
         limits = _Limits(
-            work=Path(folder), steps=steps, devices=devices, timeout_s=timeout_s, compiles=npu or as_is
+            work=Path(folder), steps=steps, devices=devices, timeout_s=timeout_s, compiles=npu or as_is,
+            target=target or Target(),
         )  # fmt: skip
 
         def run_converted(filled: bool = False) -> Run:
-            return _run(converted, command, stand_in, limits, filled=filled)
+            return _run(converted, command, there, limits, filled=filled)
 
         def run_original(filled: bool = False) -> Run:
             return _run(original or converted, by, how, limits, filled=filled)
 
         after = run_converted()
+        on_cpu = None
+        if there is Where.STAND_IN and after.cause == "error":
+            on_cpu = _run(converted, [_for_cuda(word) for word in command], Where.CPU, limits, filled=False)
         before = run_original() if original is not None else None
         differences, compared = compare(before, after)
         again = None
         if before is not None and differences and compared and not (npu or before.failed or after.failed):
             again = ask_again(before, after, run_original, run_converted)
-    return Verdict(converted=after, original=before, on_npu=npu, differences=differences, steps=compared, again=again)
+    return Verdict(
+        converted=after, original=before, differences=differences, steps=compared, again=again, on_cpu=on_cpu
+    )  # fmt: skip
 
 
 def ask_again(before: Run, after: Run, run_original: Callable[[bool], Run],
@@ -183,8 +225,8 @@ def compare(original: Run | None, converted: Run) -> tuple[list[Difference], int
         return [], sum(len(losses) for losses in converted.losses.values())
     differences: list[Difference] = []
     for what, before, after in (
-        ("loss", original.losses, converted.losses),
-        ("weights", original.weights, converted.weights),
+        (Recorded.LOSS, original.losses, converted.losses),
+        (Recorded.WEIGHTS, original.weights, converted.weights),
     ):
         for rank in sorted({*before, *after}):
             found = _first(what, rank, before.get(rank, ()), after.get(rank, ()))
@@ -192,7 +234,7 @@ def compare(original: Run | None, converted: Run) -> tuple[list[Difference], int
     return differences, sum(min(len(one), len(converted.losses.get(rank, ()))) for rank, one in original.losses.items())
 
 
-def _first(what: str, rank: str, before: Sequence[float], after: Sequence[float]) -> Difference | None:
+def _first(what: Recorded, rank: str, before: Sequence[float], after: Sequence[float]) -> Difference | None:
     for step in range(max(len(before), len(after))):
         old = before[step] if step < len(before) else math.nan
         new = after[step] if step < len(after) else math.nan
@@ -203,52 +245,67 @@ def _first(what: str, rank: str, before: Sequence[float], after: Sequence[float]
     return None
 
 
-def _needs_torch(command: Sequence[str]) -> None:
+def _check(converted: Path, original: Path | None, command: Sequence[str]) -> None:
+    if not command:
+        raise InputError(say.NO_COMMAND, hint=say.HOW_TO_CALL)
     if shutil.which(command[0]) is None:
-        raise InputError(f"there is no program {command[0]!r}", hint="name the Python that has torch")
+        raise InputError(say.no_program(name=command[0]), hint=say.NAME_PYTHON)
+    for tree in (converted, original):
+        if tree is not None and not tree.exists():
+            raise InputError(say.NOTHING_THERE, where=str(tree))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limits:
-    """What holds for all runs: a folder for files, steps, devices, seconds, and whether torch.compile compiles."""
+    """What holds for all runs: a folder for files, steps, devices, seconds, whether to compile, the chip."""
 
     work: Path
     steps: int
     devices: int
     timeout_s: float
     compiles: bool
+    target: Target
 
 
-def _run(tree: Path, command: Sequence[str], stand_in: str | None, limits: _Limits, *, filled: bool) -> Run:
+def _run(tree: Path, command: Sequence[str], where: Where, limits: _Limits, *, filled: bool) -> Run:
     work = Path(tempfile.mkdtemp(dir=limits.work))
     site, out = work / "site", work / "losses"
     out.mkdir(parents=True)
-    _site(site, stand_in)
-    environment = dict(os.environ)
-    kept = environment.get("PYTHONPATH", "")
-    environment |= {
-        "PYTHONPATH": f"{site}{os.pathsep}{kept}" if kept else str(site), "HERMES_VERIFY_OUT": str(out),
-        "HERMES_VERIFY_STEPS": str(limits.steps), "HERMES_STANDIN_DEVICES": str(limits.devices),
-        "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": environment.get("PYTHONHASHSEED", "0"),
-    }  # fmt: skip
-    if stand_in is not None or not limits.compiles:
+    _site(site, where, limits.target)
+    environment = _environment(site, out, limits)
+    if where in (Where.STAND_IN, Where.CPU) or not limits.compiles:
         # What a compiler makes of a program rounds in its own way, and there is none for the stand-in.
         environment["TORCH_COMPILE_DISABLE"] = "1"
     if filled:
         environment["GLIBC_TUNABLES"] = f"glibc.malloc.perturb={_FILL}:glibc.malloc.tcache_count=0"
     begin = time.monotonic()
     code, told = _call(command, tree if tree.is_dir() else tree.parent, environment, limits.timeout_s)
-    if (out / "ended").exists():  # by the recorder, after all steps
-        code = 0
+    losses = _numbers(out, "loss")
+    ended = {path.name.removeprefix("ended.") for path in out.glob("ended.*")}
+    if losses and ("all" in ended or set(losses) <= ended):
+        code = 0  # The recorder ended it after its steps; what became of it then is not the program's.
+    cause, error = _cause(out, code)
     return Run(
-        command=tuple(command),
-        where={"npu": STAND_IN, "baseline": "CPU"}.get(stand_in or "", "as it is"),
-        code=code, seconds=time.monotonic() - begin, losses=_numbers(out, "loss"), weights=_numbers(out, "weights"),
-        output_tail=told,
+        command=tuple(command), where=where, code=_TIMED_OUT if code is None else code,
+        seconds=time.monotonic() - begin, losses=losses, weights=_numbers(out, "weights"), output_tail=told,
+        cause=cause, error=error, unwritten=_lines(out, "unwritten.*"), unlisted=_lines(out, "unlisted.*"),
     )  # fmt: skip
 
 
-def _call(command: Sequence[str], folder: Path, environment: Mapping[str, str], timeout_s: float) -> tuple[int, str]:
+def _environment(site: Path, out: Path, limits: _Limits) -> dict[str, str]:
+    environment = dict(os.environ)
+    kept = environment.get("PYTHONPATH", "")
+    return environment | {
+        "PYTHONPATH": f"{site}{os.pathsep}{kept}" if kept else str(site), "HERMES_VERIFY_OUT": str(out),
+        "HERMES_VERIFY_STEPS": str(limits.steps), "HERMES_STANDIN_DEVICES": str(limits.devices),
+        "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": environment.get("PYTHONHASHSEED", "0"),
+    }  # fmt: skip
+
+
+def _call(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], timeout_s: float
+) -> tuple[int | None, str]:
+    """The exit code, None where the time was over, and the end of the output."""
     process = subprocess.Popen(
         list(command), cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, start_new_session=True,
@@ -258,8 +315,26 @@ def _call(command: Sequence[str], folder: Path, environment: Mapping[str, str], 
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         told, _ = process.communicate()
-        return 124, f"{_tail(told)}\nended after {timeout_s:.0f} s"
+        return None, _tail(told)
     return process.returncode, _tail(told)
+
+
+def _cause(out: Path, code: int | None) -> tuple[Cause | None, str]:
+    """What ended a program: what its processes wrote as they ended, the most certain first."""
+    if not code:
+        return ("timeout" if code is None else None), ""
+    found = [tuple(line.partition(" ")[::2]) for line in _lines(out, "error.*")]
+    causes: tuple[Cause, ...] = ("not_computed", "refused", "harness")
+    for cause in causes:
+        text = next((text for kind, text in found if kind == cause), None)
+        if text is not None:
+            return cause, text
+    return "error", found[-1][1] if found else ""
+
+
+def _lines(out: Path, pattern: str) -> tuple[str, ...]:
+    lines = [line for path in sorted(out.glob(pattern)) for line in path.read_text("utf-8", "replace").splitlines()]
+    return tuple(dict.fromkeys(lines))
 
 
 def _tail(told: bytes) -> str:
@@ -275,7 +350,7 @@ def _numbers(out: Path, kind: str) -> dict[str, list[float]]:
     return found
 
 
-def _site(site: Path, stand_in: str | None) -> None:
+def _site(site: Path, where: Where, target: Target) -> None:
     """A folder for PYTHONPATH with what torch loads by itself: the recorder of losses, and a stand-in."""
     source = resources.files("hermes.migrate").joinpath("standin")
 
@@ -284,19 +359,23 @@ def _site(site: Path, stand_in: str | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(source.joinpath(name).read_bytes())
 
-    if stand_in is not None:
-        put("split.py", "hermes_split.py")
-    if stand_in == "npu":
-        put("torch_npu.py", "torch_npu/__init__.py")
-        put("npu_tensor.py", "torch_npu/npu_tensor.py")
-        put("surface.json", "torch_npu/surface.json")
-        put("shim.py", "torch_npu/contrib/transfer_to_npu.py")
-        _package(site, "torch_npu", "torch_npu")
-    elif stand_in == "baseline":
-        put("baseline.py", "hermes_baseline.py")
-        _package(site, "hermes_baseline", "hermes_baseline")
     put("record.py", "hermes_record.py")
     _package(site, "hermes_record", "hermes_record")
+    if where is Where.STAND_IN:
+        put("split.py", "hermes_split.py")
+        put("torch_npu.py", "torch_npu/__init__.py")
+        put("npu_tensor.py", "torch_npu/npu_tensor.py")
+        put("refuse.py", "torch_npu/refuse.py")
+        put("surface.json", "torch_npu/surface.json")
+        put("shim.py", "torch_npu/contrib/transfer_to_npu.py")
+        (site / "torch_npu" / "refusals.json").write_text(json.dumps(refusals(target)), encoding="utf-8")
+        _package(site, "torch_npu", "torch_npu")
+    elif where is Where.CPU:
+        put("split.py", "hermes_split.py")
+        put("baseline.py", "hermes_baseline.py")
+        put("nothing.py", "torch_npu/__init__.py")
+        put("nothing.py", "torch_npu/contrib/__init__.py")
+        _package(site, "hermes_baseline", "hermes_baseline")
 
 
 def _package(site: Path, name: str, module: str) -> None:

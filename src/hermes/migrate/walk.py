@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermes.base.errors import InputError
+from hermes.base.errors import Diagnostic, InputError
 from hermes.base.limits import FILES, SOURCE_BYTES
-from hermes.migrate.model import Skipped
+from hermes.base.message import Message
+from hermes.migrate import messages as say
 from hermes.store.files import views
 
 _NEVER = {
@@ -45,6 +46,15 @@ class Found:
     kind: str
 
 
+def unread(path: str, why: Message, hint: Message | str = "") -> Diagnostic:
+    """A file that was not read, or not understood: the answer lacks what stands in it."""
+    return Diagnostic(level="degraded", message=why, where=path, lost=say.NOT_CHECKED, hint=hint)
+
+
+def _refused(path: str, refused: OSError) -> Diagnostic:
+    return unread(path, say.unreadable(reason=refused.strerror or str(refused)))
+
+
 def kind_of(path: Path) -> str | None:
     """How a file of this name is read; None where the name says nothing of use."""
     for pattern, kind in _NAMES:
@@ -67,17 +77,17 @@ def _by_first_line(path: Path) -> str | None:
     return "shell" if re.search(rb"\b(ba|z|da|k)?sh\b", first) else None
 
 
-def find(root: Path) -> tuple[list[Found], list[Skipped]]:
+def find(root: Path) -> tuple[list[Found], list[Diagnostic]]:
     """All files of the tree that scan reads, in order of their paths, and what was passed over by name.
 
     Links to folders are followed once: a folder that was seen already, as in a loop of links, is passed over.
     """
     if not root.exists():
-        raise InputError("no such file or folder", where=str(root), hint="give the folder of the program")
+        raise InputError(say.NO_TREE, where=str(root), hint=say.GIVE_TREE)
     if root.is_file():
         return [Found(path=root, relative=root.name, kind=kind_of(root) or "python")], []
     found: list[Found] = []
-    skipped: list[Skipped] = []
+    skipped: list[Diagnostic] = []
     seen: set[tuple[int, int]] = set()
     for folder, relative in _folders(root, seen, skipped):
         for path in sorted(folder.iterdir()):
@@ -85,12 +95,14 @@ def find(root: Path) -> tuple[list[Found], list[Skipped]]:
             try:
                 kind = _kind_here(path)
             except OSError as refused:
-                skipped.append(Skipped(path=below, why=f"cannot be opened: {refused.strerror}"))
+                skipped.append(_refused(below, refused))
                 continue
             if kind == _NOWHERE:
-                skipped.append(Skipped(path=below, why="a link that leads nowhere"))
+                skipped.append(unread(below, say.DEAD_LINK))
             elif kind is not None:
                 found.append(Found(path=path, relative=below, kind=kind))
+    if not found and not skipped:
+        raise InputError(say.NOTHING_TO_SCAN, where=str(root), hint=say.GIVE_TREE)
     return sorted(found, key=lambda one: one.relative), skipped
 
 
@@ -106,7 +118,7 @@ def _kind_here(path: Path) -> str | None:
     return kind_of(path) if path.is_file() else None
 
 
-def _folders(root: Path, seen: set[tuple[int, int]], skipped: list[Skipped]) -> Iterator[tuple[Path, str]]:
+def _folders(root: Path, seen: set[tuple[int, int]], skipped: list[Diagnostic]) -> Iterator[tuple[Path, str]]:
     waiting = [(root, "")]
     entries, own_state = 0, views()
     while waiting:
@@ -114,15 +126,15 @@ def _folders(root: Path, seen: set[tuple[int, int]], skipped: list[Skipped]) -> 
         try:
             state = folder.stat()
             if state.st_dev in own_state:
-                skipped.append(Skipped(path=relative or ".", why="shows the machine's own state"))
+                skipped.append(unread(relative or ".", say.OWN_STATE))
                 continue
             names = sorted((path.name for path in folder.iterdir()), reverse=True)
         except OSError as refused:
-            skipped.append(Skipped(path=relative or ".", why=f"cannot be opened: {refused.strerror}"))
+            skipped.append(_refused(relative or ".", refused))
             continue
         identity = (state.st_dev, state.st_ino)
         if identity in seen:
-            skipped.append(Skipped(path=relative, why="a link to a folder that was read already"))
+            skipped.append(Diagnostic(level="info", message=say.SEEN_FOLDER, where=relative))
             continue
         seen.add(identity)
         entries += len(names)
@@ -143,26 +155,23 @@ class Text:
     encoding: str
 
 
-def read(found: Found) -> Text | Skipped:
+def read(found: Found) -> Text | Diagnostic:
     """The text of a file, or why it was not read."""
     try:
         size = found.path.stat().st_size
         if size > SOURCE_BYTES.now():
-            return Skipped(
-                path=found.relative,
-                why=f"{size / 2**20:.0f} MB: larger than the {SOURCE_BYTES.now() // 2**20} MB that are read",
-                hint=f"generated code or data; if it is source, split it, or raise {SOURCE_BYTES.variable}",
-            )
+            why = say.too_large(size=size, limit=SOURCE_BYTES.now())
+            return unread(found.relative, why, say.split_it(variable=SOURCE_BYTES.variable))
         data = found.path.read_bytes()
     except OSError as refused:
-        return Skipped(path=found.relative, why=f"cannot be read: {refused.strerror}")
+        return _refused(found.relative, refused)
     return decode(data, found.relative, python=found.kind == "python")
 
 
-def decode(data: bytes, relative: str, *, python: bool) -> Text | Skipped:
+def decode(data: bytes, relative: str, *, python: bool) -> Text | Diagnostic:
     """Bytes as text: by their mark, by what Python declares, as UTF-8, and last as Latin-1, which loses nothing."""
     if b"\0" in data[:4096] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return Skipped(path=relative, why="not text")
+        return unread(relative, say.NO_TEXT)
     encodings = ["utf-16"] if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ["utf-8"]
     if data.startswith(codecs.BOM_UTF8):
         encodings = ["utf-8-sig"]
@@ -176,4 +185,4 @@ def decode(data: bytes, relative: str, *, python: bool) -> Text | Skipped:
             continue
         if text.encode(encoding) == data:
             return Text(text=text, encoding=encoding)
-    return Skipped(path=relative, why="its encoding is not known")
+    return unread(relative, say.NO_ENCODING)

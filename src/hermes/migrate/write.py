@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hermes.base.errors import InputError
 from hermes.base.write_atomic import write_atomic
+from hermes.migrate import messages as say
 from hermes.migrate.model import FileChange, TreeChange
 
 _RUN_NOTHING = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
@@ -36,12 +37,10 @@ def beside(change: TreeChange, out: Path) -> None:
     """Copy the tree to a new folder, with the converted files in it."""
     root = Path(change.root)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError("the folder for the result is not empty", where=str(out), hint="name one that does not exist")
+        raise InputError(say.NOT_EMPTY, where=str(out), hint=say.NAME_NEW)
     resolved = out.resolve()
     if root.is_dir() and (resolved == root.resolve() or root.resolve() in resolved.parents):
-        raise InputError(
-            "the result would be written into the original", where=str(out), hint="name a folder outside of it"
-        )
+        raise InputError(say.INTO_ORIGINAL, where=str(out), hint=say.NAME_OUTSIDE)
     if root.is_dir():
         shutil.copytree(root, out, symlinks=True, ignore=_LEFT_OUT, dirs_exist_ok=True, copy_function=_copy)
         _writable(out)
@@ -74,8 +73,7 @@ def in_place(change: TreeChange, *, force: bool) -> None:
     for file in change.changed:
         target = root / file.path if root.is_dir() else root
         if not os.access(target, os.W_OK) or not os.access(target.parent, os.W_OK):
-            raise InputError("a file that would be changed is read-only", where=str(target),
-                             lost="nothing: no file was changed", hint="convert into a new folder: -o OUT")  # fmt: skip
+            raise InputError(say.READ_ONLY, where=str(target), lost=say.NOTHING_CHANGED, hint=say.INTO_NEW)
     for file in change.changed:
         _replace(root / file.path if root.is_dir() else root, file)
 
@@ -87,15 +85,12 @@ def _committed(folder: Path, change: TreeChange) -> None:
             text=True, timeout=60, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as failed:
-        raise InputError("git does not answer", where=str(folder), hint="-o OUT, or --force") from failed
+        raise InputError(say.NO_GIT, where=str(folder), hint=say.OUT_OR_FORCE) from failed
     if told.returncode:
-        raise InputError("the tree is in no git repository, so changes could not be taken back", where=str(folder),
-                         hint="convert into another folder with -o OUT, or say --force")  # fmt: skip
+        raise InputError(say.NO_REPOSITORY, where=str(folder), hint=say.OUT_OR_FORCE)
     if told.stdout.strip():
-        count = len(told.stdout.splitlines())
-        many = "an uncommitted change" if count == 1 else f"{count} uncommitted changes"
-        raise InputError(f"the tree has {many}", where=str(folder),
-                         lost="nothing: no file was changed", hint="commit first, or say --force")  # fmt: skip
+        changes = say.uncommitted(n=len(told.stdout.splitlines()))
+        raise InputError(changes, where=str(folder), lost=say.NOTHING_CHANGED, hint=say.COMMIT_FIRST)
 
 
 def _replace(path: Path, file: FileChange) -> None:

@@ -46,6 +46,23 @@ class Blame(str):
         return self.kind == "rank"
 
 
+class Line(str):
+    """A line of the user's code as `path:line`, and the characters of it that are meant.
+
+    `span` are the first column, the last line and the column behind the end; all count from 1.
+    """
+
+    path: str
+    line: int
+    span: tuple[int, int, int]
+
+    def __new__(cls, path: str, line: int, span: tuple[int, int, int]) -> Line:
+        """A line is the text that reports show."""
+        made = str.__new__(cls, f"{path}:{line}")
+        made.path, made.line, made.span = path, line, span
+        return made
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
     """A stretch of time of one rank, on its own clock. `whole` is that of a whole step, else of one event in it."""

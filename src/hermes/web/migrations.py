@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError
-from hermes.migrate.api import Style, Target, TreeChange, TreeScan, convert, file_view, overview, scan
+from hermes.migrate.api import Style, Target, TreeChange, TreeScan, convert, file_view, scan, scan_document
+from hermes.model.document import Code
+from hermes.report.document_json import document_values
+from hermes.report.findings_json import finding_document
 from hermes.web.answers import NotReadyError
 
 
@@ -20,6 +23,13 @@ class _Made:
     error: HermesError | None = None
     scan: TreeScan | None = None
     change: TreeChange | None = None
+
+
+def _overview(found: TreeScan, change: TreeChange) -> dict[str, object]:
+    """The answer of a scan, and of each file how much there is to say; the page asks for files one by one."""
+    document = scan_document(found, change)
+    parts = tuple(part for part in document.parts if not isinstance(part, Code) and part.key != "apis")
+    return document_values(replace(document, findings=(), parts=parts))
 
 
 class Migration:
@@ -39,7 +49,7 @@ class Migration:
             raise made.error
         if made.scan is None or made.change is None:
             return {"source": str(self._source), "seconds": round(time.monotonic() - made.began, 3)}
-        return {"source": str(self._source), "found": overview(made.scan, made.change)}
+        return {"source": str(self._source), "found": _overview(made.scan, made.change)}
 
     def file(self, style: str, path: str) -> dict[str, object]:
         """The places and the diff of one file; raises `InputError`, or `NotReadyError`."""
@@ -50,7 +60,9 @@ class Migration:
             raise made.error
         if made.scan is None or made.change is None:
             raise NotReadyError("the tree is still being scanned", hint="wait")
-        return file_view(made.scan, made.change, path)
+        findings, diff = file_view(made.scan, made.change, path)
+        lines = diff.text.splitlines() if diff is not None else []
+        return {"path": path, "findings": [finding_document(one) for one in findings], "diff": lines}
 
     def _begun(self, style: str) -> _Made:
         known = {one.value: one for one in Style}

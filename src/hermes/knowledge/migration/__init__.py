@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from hermes.knowledge.migration.advice import Advice
+
 VERSIONS = ("2.7.1", "2.11.0", "2.12.0", "2.13.0")
 """The torch versions whose APIs the tables know."""
 CHIPS = ("A2", "A3", "950")
@@ -26,7 +28,7 @@ class Library:
     packages: Sequence[str]
     status: str
     counterpart: str
-    todo: str
+    todo: Advice
     source: str
 
 
@@ -41,7 +43,7 @@ class Setting:
     kind: str
     counterpart: str
     same_value: bool
-    todo: str
+    todo: Advice
     source: str
 
 
@@ -70,7 +72,7 @@ def libraries() -> Mapping[str, Library]:
     return {
         row["module"]: Library(
             module=row["module"], packages=row["packages"].split(), status=row["status"],
-            counterpart=row["counterpart"], todo=row["todo"], source=sources()[row["source"]],
+            counterpart=row["counterpart"], todo=Advice(row["todo"]), source=sources()[row["source"]],
         )
         for row in _rows("libraries.csv")
     }  # fmt: skip
@@ -88,7 +90,7 @@ def settings() -> Mapping[str, Setting]:
     return {
         row["name"]: Setting(
             name=row["name"], kind=row["kind"], counterpart=row["counterpart"], same_value=row["same_value"] == "yes",
-            todo=row["todo"], source=sources()[row["source"]],
+            todo=Advice(row["todo"]), source=sources()[row["source"]],
         )
         for row in _rows("settings.csv")
     }  # fmt: skip

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import InputError
+from hermes.base.message import Message
 from hermes.base.write_atomic import write_atomic
+from hermes.migrate.affinity import messages as say
 from hermes.migrate.affinity.machine import ranges
 
 _PASSES = 5
@@ -23,7 +25,7 @@ class Bound:
     pid: int
     cpus: frozenset[int]
     threads: int
-    failed: Sequence[str] = ()
+    failed: Sequence[Message] = ()
 
 
 def state_file(environment: Mapping[str, str], home: Path) -> Path:
@@ -44,9 +46,9 @@ def restore(state: Path) -> list[Bound]:
     try:
         kept: dict[str, dict[str, object]] = json.loads(state.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError("nothing was applied", where=str(state), hint="hermes affinity --apply first") from None
+        raise InputError(say.NOT_APPLIED, where=str(state), hint=say.APPLY_FIRST) from None
     except (OSError, ValueError) as wrong:
-        raise InputError(f"the kept state cannot be read: {wrong}", where=str(state)) from wrong
+        raise InputError(say.state_unreadable(reason=str(wrong)), where=str(state)) from wrong
     done = [_restore(int(pid), entry) for pid, entry in kept.items()]
     state.unlink(missing_ok=True)
     return done
@@ -92,9 +94,9 @@ def _keep(state: Path, before: dict[str, dict[str, object]]) -> None:
 
 def _move_all(pid: int, cores: frozenset[int]) -> Bound:
     moved: set[int] = set()
-    failed: dict[int, str] = {}
+    failed: dict[int, Message] = {}
     if not _threads(pid):
-        return Bound(pid=pid, cpus=cores, threads=0, failed=(f"process {pid} does not run",))
+        return Bound(pid=pid, cpus=cores, threads=0, failed=(say.not_running(pid=str(pid)),))
     # Threads that are started meanwhile by one that was not moved yet are found by another pass.
     for _ in range(_PASSES):
         new = [thread for thread in _threads(pid) if thread not in moved and thread not in failed]
@@ -102,21 +104,23 @@ def _move_all(pid: int, cores: frozenset[int]) -> Bound:
             break
         for thread in new:
             reason = _move(thread, cores)
-            if reason:
-                failed[thread] = f"thread {thread}: {reason}"
+            if reason is not None:
+                failed[thread] = reason
             else:
                 moved.add(thread)
     return Bound(pid=pid, cpus=cores, threads=len(moved), failed=tuple(failed.values()))
 
 
-def _move(thread: int, cores: frozenset[int]) -> str:
+def _move(thread: int, cores: frozenset[int]) -> Message | None:
+    """Move a thread; why it could not be moved."""
     try:
         os.sched_setaffinity(thread, cores)
     except ProcessLookupError:
-        return ""
+        return None
     except OSError as refused:
-        return refused.strerror or str(refused)
-    return "" if frozenset(os.sched_getaffinity(thread)) == cores else "the kernel gave it other cores"
+        return say.thread_stays(thread=str(thread), reason=refused.strerror or str(refused))
+    given = frozenset(os.sched_getaffinity(thread))
+    return None if given == cores else say.other_cores(thread=str(thread))
 
 
 def _restore(pid: int, entry: dict[str, object]) -> Bound:
@@ -126,11 +130,11 @@ def _restore(pid: int, entry: dict[str, object]) -> Bound:
     known = {int(thread): cpus(str(text)) for thread, text in threads.items()} if isinstance(threads, dict) else {}
     usual = known.get(pid) or next(iter(known.values()), frozenset())
     if not _started(pid) or _started(pid) != entry.get("started"):
-        return Bound(pid=pid, cpus=usual, threads=0, failed=(f"process {pid} has ended",))
+        return Bound(pid=pid, cpus=usual, threads=0, failed=(say.not_running(pid=str(pid)),))
     moved, failed = 0, []
     for thread in _threads(pid):
         reason = _move(thread, known.get(thread, usual))
-        moved += not reason
-        if reason:
-            failed.append(f"thread {thread}: {reason}")
+        moved += reason is None
+        if reason is not None:
+            failed.append(reason)
     return Bound(pid=pid, cpus=usual, threads=moved, failed=tuple(failed))

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.base.message import Message
+from hermes.migrate.affinity import messages as say
+
 _BUS = re.compile(r"\b([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-9A-Fa-f])\b")
 _CPU_LIST = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*$")
 
@@ -32,7 +35,7 @@ class Machine:
     siblings: Mapping[int, frozenset[int]]
     allowed: frozenset[int]
     devices: Sequence[Device]
-    notes: Sequence[str] = ()
+    notes: Sequence[Message] = ()
 
 
 def cpus(text: str) -> frozenset[int]:
@@ -66,9 +69,9 @@ def read_machine(root: Path, tools: Mapping[str, str], allowed: frozenset[int] |
     usable = online & (limit or online)
     if allowed is not None:
         usable &= allowed
-    notes: list[str] = []
+    notes: list[Message] = []
     if limit is not None and limit < online:
-        notes.append(f"a cgroup allows {len(usable)} of {len(online)} cores: {ranges(usable)}")
+        notes.append(say.limited(allowed=len(usable), online=len(online), cores=ranges(usable)))
     devices = [_near(root, nodes, one, notes) for one in _devices(tools)]
     return Machine(
         nodes=nodes or {0: online}, siblings=_siblings(root, online), allowed=usable, devices=devices, notes=notes
@@ -194,14 +197,15 @@ def _gpus(topology: str, listed: str, apps: str) -> list[tuple[Device, str]]:
     ]  # fmt: skip
 
 
-def _near(root: Path, nodes: Mapping[int, frozenset[int]], found: tuple[Device, str], notes: list[str]) -> Device:
+def _near(root: Path, nodes: Mapping[int, frozenset[int]], found: tuple[Device, str], notes: list[Message]) -> Device:
     """A device with its cores and its node: from the PCI bus, and where that says nothing from the tool."""
     device, bus = found
     node, near = _by_bus(root, bus)
     by_node = nodes.get(node, frozenset()) if node is not None else frozenset()
     cores = near or by_node or device.near
     if device.near and cores and not device.near & cores:
-        notes.append(f"{device.kind}{device.index}: sysfs says cores {ranges(cores)}, its tool {ranges(device.near)}")
+        name = f"{device.kind}{device.index}"
+        notes.append(say.tools_disagree(device=name, system=ranges(cores), tool=ranges(device.near)))
     if node is None and cores:
         node = next((number for number, listed in nodes.items() if cores <= listed), None)
     return Device(kind=device.kind, index=device.index, near=cores, node=node, pids=device.pids)

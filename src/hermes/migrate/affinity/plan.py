@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hermes.base.message import Message
+from hermes.migrate.affinity import messages as say
 from hermes.migrate.affinity.machine import Device, Machine, ranges
 
 
@@ -14,7 +16,12 @@ class Seat:
 
     device: Device
     cpus: frozenset[int]
-    why: str
+    why: Message
+
+    @property
+    def name(self) -> str:
+        """The device by its kind and number."""
+        return f"{self.device.kind}{self.device.index}"
 
     @property
     def taskset(self) -> str:
@@ -33,7 +40,7 @@ class Plan:
     """All seats of a machine."""
 
     seats: Sequence[Seat]
-    notes: Sequence[str]
+    notes: Sequence[Message]
 
     @property
     def variable(self) -> str:
@@ -64,19 +71,20 @@ def plan(machine: Machine) -> Plan:
     return Plan(seats=sorted(seats, key=lambda seat: seat.device.index), notes=notes)
 
 
-def _why_all(device: Device, machine: Machine) -> str:
+def _why_all(device: Device, machine: Machine) -> Message:
     name = f"{device.kind}{device.index}"
     if device.near:
-        return f"{name}: none of its cores {ranges(device.near)} is allowed here; it gets others"
-    return f"{name}: nothing says which cores are near to it; it gets a share of all {len(machine.allowed)}"
+        return say.not_allowed(device=name, cores=ranges(device.near))
+    return say.not_known(device=name, cores=say.cores(n=len(machine.allowed)))
 
 
-def _share(free: frozenset[int], devices: Sequence[Device], machine: Machine, notes: list[str]) -> list[Seat]:
+def _share(free: frozenset[int], devices: Sequence[Device], machine: Machine, notes: list[Message]) -> list[Seat]:
     cores = _physical(free, machine.siblings)
     count = len(devices)
-    why = f"{len(free)} cores near to it" if count == 1 else f"its share of {len(free)} cores near to {count} devices"
+    near, all_devices = say.cores(n=len(free)), say.devices(n=count)
+    why = say.near(cores=near) if count == 1 else say.share(cores=near, devices=all_devices)
     if len(cores) < count:
-        notes.append(f"{count} devices share {len(cores)} cores: {ranges(free)}")
+        notes.append(say.crowded(devices=all_devices, cores=say.cores(n=len(cores)), which=ranges(free)))
         return [Seat(device=device, cpus=free, why=why) for device in devices]
     seats = []
     for position, device in enumerate(devices):

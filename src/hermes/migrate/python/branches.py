@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hermes.knowledge import migration
-from hermes.migrate.model import Effect, Effort, Sure
+from hermes.migrate import messages as say
+from hermes.migrate.model import Effort, Sure
 from hermes.migrate.python.file import File, Found
+from hermes.model.leaf import Risk
 
 _NPU = re.compile(r"(?i)(^|_|\b)(npu|hccl)(_|\b|$)")
 _ONLY_FOR_CUDA = re.compile(
@@ -52,15 +54,15 @@ def _asks(file: File, node: ast.AST) -> bool:
 
 
 def _noted(one: Found) -> bool:
-    return one.place.effect is Effect.NOTE or one.place.sure is Sure.GUESS
+    return one.place.effect is Risk.NOTE or one.place.sure is Sure.GUESS
 
 
 def _with_npu_branch(file: File, one: Found) -> Found:
     if not (one.native or one.shim) or one.node is None or not _handled(file, one.node):
         return one
     place = replace(
-        one.place, effect=Effect.NOTE, effort=Effort.NONE, converts=False,
-        why="the program has a branch of its own for the NPU here", todo="nothing has to be done",
+        one.place, effect=Risk.NOTE, effort=Effort.NONE, converts=False,
+        why=say.NPU_BRANCH, todo=say.NOTHING_TO_DO,
     )  # fmt: skip
     return replace(one, place=place, native=None, shim=None)
 
@@ -176,7 +178,7 @@ def _is(file: File, full: str) -> bool:
 
 def _guarded(file: File, one: Found, changing: set[int], only_cuda: set[int]) -> Found:
     node = one.node
-    if node is None or not one.native or not _is_test(one, node):
+    if node is None or not one.native or not _is_test(file, one, node):
         return one
     beside, below = _reach(file, node)
     inside = {id(inner) for part in beside for inner in ast.walk(part)}
@@ -185,9 +187,8 @@ def _guarded(file: File, one: Found, changing: set[int], only_cuda: set[int]) ->
     if not by_code and not any(_only_for_cuda(file, name) for name in _named_beside(file, node)):
         return one
     place = replace(
-        one.place, effect=Effect.DIFFERS, effort=Effort.NONE, converts=False,
-        why="it keeps an NPU out of code that runs on CUDA alone; the other branch runs there",
-        todo="write a branch for the NPU if that code matters",
+        one.place, effect=Risk.DIFFERS, effort=Effort.NONE, converts=False,
+        why=say.GUARDS_CUDA, todo=say.WRITE_BRANCH,
     )  # fmt: skip
     return replace(one, place=place, native=None, shim=None if one.shim else one.shim)
 
@@ -228,8 +229,11 @@ def _words(expression: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def _is_test(one: Found, node: ast.AST) -> bool:
-    return one.place.rule in _TESTS or (one.place.rule == "cuda-call" and "is_available" in one.place.what)
+def _is_test(file: File, one: Found, node: ast.AST) -> bool:
+    if one.place.rule in _TESTS:
+        return True
+    named = isinstance(node, ast.expr) and file.names.full(node) == "torch.cuda.is_available"
+    return one.place.rule == "cuda-call" and named
 
 
 def _reach(file: File, node: ast.AST) -> tuple[list[ast.AST], list[ast.AST]]:

@@ -7,7 +7,8 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hermes.migrate.model import Edit, Effect, Effort, Place, Style, Sure, Target
+from hermes.base.message import Message
+from hermes.migrate.model import Edit, Effort, Place, Style, Sure, Target
 from hermes.migrate.python.flow import Flow
 from hermes.migrate.python.kinds import Kinds
 from hermes.migrate.python.names import Names
@@ -15,6 +16,7 @@ from hermes.migrate.python.project import Project
 from hermes.migrate.python.source import Scope, Source
 from hermes.migrate.python.words import BACKEND, DEVICE
 from hermes.migrate.rules import RULES
+from hermes.model.leaf import Risk
 
 # With an underscore: programs that read their own globals, or `import *`, do not see these.
 ACCELERATOR, MODULE, COLLECTIVES = "_ACCELERATOR", "_DEVICE_MODULE", "_COLLECTIVES"
@@ -74,14 +76,14 @@ class File:
         self,
         rule: str,
         node: ast.expr | ast.stmt,
-        what: str,
+        what: Message,
         *,
         sure: Sure = Sure.PROVEN,
         native: Sequence[Change] | None = None,
         shim: Sequence[Change] | None = None,
-        why: str = "",
-        todo: str = "",
-        effect: Effect | None = None,
+        why: Message | None = None,
+        todo: Message | None = None,
+        effect: Risk | None = None,
         effort: Effort | None = None,
     ) -> None:
         """Note a place by its rule, whose reason, advice, effect and effort hold where none are given."""
@@ -138,8 +140,7 @@ def edits_of(found: Sequence[Found], style: Style, least: Sequence[Sure]) -> tup
             if (change.start, change.end) not in edits:
                 insort(spans, (change.start, change.end))
             edits[change.start, change.end] = Edit(
-                start=change.start, end=change.end, text=change.text, rule=one.place.rule,
-                why=one.place.todo, sure=one.place.sure,
+                start=change.start, end=change.end, text=change.text, rule=one.place.rule, sure=one.place.sure,
             )  # fmt: skip
     return [edits[span] for span in spans], needs, left
 

@@ -6,9 +6,12 @@ import ast
 from collections.abc import Sequence
 
 from hermes.migrate import facts
-from hermes.migrate.model import Effect, Effort, Sure
+from hermes.migrate import messages as say
+from hermes.migrate.messages import code
+from hermes.migrate.model import Effort, Sure
 from hermes.migrate.python.file import ACCELERATOR, MODULE, Change, File
 from hermes.migrate.python.source import Scope
+from hermes.model.leaf import Risk
 
 _AGNOSTIC = {
     "is_available": "is_available", "device_count": "device_count", "synchronize": "synchronize",
@@ -21,6 +24,14 @@ _ONLY_CUDA_PROPERTIES = {
     "max_threads_per_multi_processor", "regs_per_multiprocessor", "shared_memory_per_block",
     "shared_memory_per_block_optin", "shared_memory_per_multiprocessor",
 }  # fmt: skip
+# Of torch 2.13.0 without CUDA: what these answer, or do nothing, where others raise.
+_ANSWER_WITHOUT_CUDA = {
+    "is_available", "device_count", "is_initialized", "is_bf16_supported", "empty_cache", "seed", "seed_all",
+    "manual_seed", "manual_seed_all", "memory_allocated", "memory_reserved", "memory_cached", "max_memory_allocated",
+    "max_memory_reserved", "max_memory_cached", "memory_stats", "memory_stats_as_nested_dict", "host_memory_stats",
+    "host_memory_stats_as_nested_dict", "get_rng_state_all", "set_rng_state",
+}  # fmt: skip
+_ERRORS = ("OutOfMemoryError", "AcceleratorError")
 _GRAPHS = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "is_current_stream_capturing")
 _SHIM_TOO = {"CUDAGraph", "default_generators"}
 
@@ -76,13 +87,17 @@ def _use(file: File, node: ast.expr, full: str) -> None:
     if tail.startswith("amp.") and tail.removeprefix("amp.") in _AMP:
         _amp(file, node, tail.removeprefix("amp."), call, scope)
     elif tail.startswith("nvtx"):
-        file.add("nvtx", node, f"`{file.text(node)}`")
+        file.add("nvtx", node, code(text=file.text(node)))
     elif tail in _GRAPHS or tail.startswith("CUDAGraph"):
-        file.add("cuda-graph", node, f"`{file.text(node)}`", shim=None)
+        file.add("cuda-graph", node, code(text=file.text(node)), shim=None)
     elif tail in ("get_device_capability", "get_arch_list", "get_gencode_flags"):
-        file.add("capability", node, f"`{file.text(node)}`")
+        file.add("capability", node, code(text=file.text(node)))
     elif tail.startswith("nccl"):
-        file.add("cuda-version", node, f"`{file.text(node)}`", why="torch.cuda.nccl speaks of NVIDIA's library")
+        file.add("cuda-version", node, code(text=file.text(node)), why=say.MODULE_OF_NCCL)
+    elif tail in _ERRORS:
+        free = not file.shadowed(scope, file.torch(scope))
+        changes = file.replace(node, f"{file.torch(scope)}.{tail}", "torch") if free else None
+        file.add("moved-name", node, code(text=file.text(node)), native=changes, shim=())
     elif not tail:
         _whole(file, node, scope)
     elif _on_npu(tail):
@@ -91,8 +106,8 @@ def _use(file: File, node: ast.expr, full: str) -> None:
         file.add(
             "cuda-only",
             node,
-            f"`{file.text(node)}`",
-            why=f"torch_npu {facts.surface()['version']} has no torch.npu.{tail}",
+            code(text=file.text(node)),
+            why=say.not_in_torch_npu(name=tail, version=str(facts.surface()["version"])),
         )
 
 
@@ -102,7 +117,7 @@ def _whole(file: File, node: ast.expr, scope: Scope) -> None:
     if isinstance(target, ast.Name) and file.names.of_name(target.id, scope) == "torch.cuda":
         return  # An alias: what is used through it is found by its full name.
     changes = None if file.shadowed(scope, MODULE) else file.replace(node, MODULE, MODULE)
-    file.add("cuda-call", node, f"`{file.text(node)}`", native=changes, shim=())
+    file.add("cuda-call", node, code(text=file.text(node)), native=changes, shim=())
 
 
 def _on_npu(tail: str) -> bool:
@@ -125,11 +140,15 @@ def _counterpart(file: File, node: ast.expr, tail: str, call: ast.Call | None, s
     if changes and unknown and call is not None:
         changes = _by_position(file, call, changes)
     if unknown and changes is None:
-        why = f"torch.npu.{tail} takes no {' and no '.join(unknown)}"
-        file.add("cuda-only", node, f"`{file.text(node)}`", effort=Effort.MINUTES, why=why,
-                 todo="call it without, or by position")  # fmt: skip
+        why = say.no_keywords(name=tail, keywords=unknown)
+        file.add("cuda-only", node, code(text=file.text(node)), effort=Effort.MINUTES, why=why,
+                 todo=say.WITHOUT_KEYWORDS)  # fmt: skip
         return
-    file.add("cuda-call", node, f"`{file.text(node)}`", native=changes, shim=())
+    answers = call is not None and tail in _ANSWER_WITHOUT_CUDA
+    file.add(
+        "cuda-call", node, code(text=file.text(node)), native=changes, shim=(),
+        effect=Risk.DIFFERS if answers else None, why=say.ANSWERS_WITHOUT_CUDA if answers else None,
+    )  # fmt: skip
 
 
 def _unknown_keywords(tail: str, call: ast.Call | None) -> list[str]:
@@ -153,14 +172,14 @@ def _properties(file: File) -> None:
     """What the properties of a CUDA device have and those of an NPU do not."""
     for attribute in file.source.nodes(ast.Attribute):
         if attribute.attr == "cuda_stream" and isinstance(attribute.ctx, ast.Load):
-            file.add("cuda-only", attribute, f"`{file.text(attribute)}`", sure=Sure.LIKELY, effort=Effort.MINUTES,
-                     why="a stream of an NPU has npu_stream instead", todo="hand it to CUDA's code only")  # fmt: skip
+            file.add("cuda-only", attribute, code(text=file.text(attribute)), sure=Sure.LIKELY, effort=Effort.MINUTES,
+                     why=say.HANDLE_OF_STREAM, todo=say.HAND_TO_CUDA)  # fmt: skip
         if attribute.attr not in _ONLY_CUDA_PROPERTIES:
             continue
         kind = file.kinds.of(attribute.value)
         if kind is not None and kind.name == "properties":
-            file.add("capability", attribute, f"`{file.text(attribute)}`", sure=kind.sure, effect=Effect.STOPS,
-                     why=f"the properties of an NPU have no {attribute.attr}")  # fmt: skip
+            file.add("capability", attribute, code(text=file.text(attribute)), sure=kind.sure, effect=Risk.STOPS,
+                     why=say.no_property(name=attribute.attr))  # fmt: skip
 
 
 def _amp(file: File, node: ast.expr, name: str, call: ast.Call | None, scope: Scope) -> None:
@@ -171,7 +190,7 @@ def _amp(file: File, node: ast.expr, name: str, call: ast.Call | None, scope: Sc
         needs = frozenset({"torch", ACCELERATOR})
         head = Change(start=span[0], end=span[1], text=f"{torch}.amp.{name}", needs=needs)
         changes = _amp_arguments(file, node, name, call, head)
-    file.add("cuda-amp", node, f"`{file.text(node)}`", native=changes, shim=())
+    file.add("cuda-amp", node, code(text=file.text(node)), native=changes, shim=())
 
 
 def _amp_arguments(file: File, node: ast.expr, name: str, call: ast.Call | None, head: Change) -> list[Change] | None:
@@ -222,13 +241,12 @@ def find_imports(file: File) -> None:
         uses = {name: _uses(file, node, name) for name in bound.values()}
         kept = [alias for alias, name in bound.items() if not _all_rewritten(file, uses[name], alias, node)]
         changes = _without(file, node, kept)
-        what = f"`{file.source.text[slice(*file.source.span(node))]}`"
+        what = code(text=file.source.text[slice(*file.source.span(node))])
         if not kept and changes is not None:
-            file.add("cuda-call", node, what, native=changes, shim=(), todo="import nothing from torch.cuda")
+            file.add("cuda-call", node, what, native=changes, shim=(), todo=say.IMPORT_NOTHING)
         elif any(uses.values()) or kept:
-            names = ", ".join(alias.name for alias in kept)
             file.add("import-kept", node, what, sure=Sure.PROVEN, native=None, shim=(),
-                     why=f"{names}: used in a way that convert does not follow, or not used here")  # fmt: skip
+                     why=say.names_kept(names=[alias.name for alias in kept]))  # fmt: skip
 
 
 def _uses(file: File, node: ast.ImportFrom, name: str) -> list[ast.Name]:

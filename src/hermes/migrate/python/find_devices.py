@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-import tokenize
-from collections.abc import Iterable
 from dataclasses import replace
-from io import StringIO
 
+from hermes.migrate.messages import MORE_THAN_DEVICE, code
 from hermes.migrate.model import Sure
-from hermes.migrate.python.file import ACCELERATOR, COLLECTIVES, Change, File
-from hermes.migrate.python.flow import Flow
+from hermes.migrate.python.file import ACCELERATOR, Change, File
+from hermes.migrate.python.find_backends import BY_DEVICE, NCCL, backend, one_token
 from hermes.migrate.python.own import own_method
 
 _DEVICE = re.compile(r"cuda(:\d+)?$")
 _OPENING = re.compile(r"(?i)^([a-z]*)(\"\"\"|'''|\"|')")
 _TENSOR_TYPE = re.compile(r"torch\.cuda\.\w+Tensor$")
-_NCCL = ("nccl", "NCCL")
+_NAMES = re.compile(r"(?<![A-Za-z])(cuda|nccl)(?![a-z])")
 
 
 def find(file: File) -> None:
@@ -36,21 +34,40 @@ def find(file: File) -> None:
     for attribute in file.source.nodes(ast.Attribute):
         if attribute.attr == "is_cuda" and isinstance(attribute.ctx, ast.Load):
             _is_cuda(file, attribute)
+    _unsettled(file)
+
+
+def _unsettled(file: File) -> None:
+    """What goes into a device or a backend, names CUDA, and was found by nothing above: it is worth a look."""
+    seen = {id(inner) for one in file.found if one.node is not None for inner in ast.walk(one.node)}
+    for call in file.source.nodes(ast.Call):
+        values = [*enumerate(call.args), *((one.arg, one.value) for one in call.keywords)]
+        for where, value in values:
+            if file.devices.takes(call, where) is Sure.PROVEN or file.backends.takes(call, where) is Sure.PROVEN:
+                for part in ast.walk(value):
+                    named = isinstance(part, ast.Constant) and isinstance(part.value, str) and _NAMES.search(part.value)
+                    if named and id(part) not in seen and isinstance(part, ast.Constant):
+                        seen.add(id(part))
+                        whole = file.source.parents.get(part)
+                        shown = whole if isinstance(whole, (ast.JoinedStr, ast.BinOp)) else part
+                        file.add(
+                            "unsure-device", shown, code(text=_shortened(file.text(shown))), sure=Sure.LIKELY, shim=()
+                        )
 
 
 def _constant(file: File, node: ast.Constant, value: str) -> None:
-    if not ("cuda" in value or value in _NCCL) or _is_ours(file, node):
+    if not ("cuda" in value or value in NCCL) or _is_ours(file, node):
         return
     if _DEVICE.match(value):
         _device(file, node, value)
-    elif value in _NCCL:
-        _backend(file, node, value)
+    elif value in NCCL:
+        backend(file, node, value)
     elif _TENSOR_TYPE.match(value):
         _tensor_type(file, node, value)
+    elif BY_DEVICE.fullmatch(value):
+        backend(file, node, value)
     elif value.startswith("cuda:"):
         _pattern(file, node, value)
-    elif re.fullmatch(r"(cpu:gloo,)?cuda:nccl(,cpu:gloo)?", value):
-        _backend(file, node, value)
 
 
 def _is_ours(file: File, node: ast.Constant) -> bool:
@@ -65,55 +82,36 @@ def _is_ours(file: File, node: ast.Constant) -> bool:
 def _accelerated(file: File, text: str) -> str | None:
     """The literal with its leading `cuda` read from the constant: `"cuda"` -> name, `"cuda:1"` -> f-string."""
     match = _OPENING.match(text)
-    if match is None or not _one_token(text) or "b" in match[1].lower():
+    if match is None or not one_token(text) or "b" in match[1].lower():
         return None
     rest = text[match.end() :]
     if not rest.startswith("cuda"):
         return None
     if rest[4:] == match[2]:
         return ACCELERATOR
-    return None if "{" in rest or "}" in rest else f"f{match[1]}{match[2]}{{{ACCELERATOR}}}{rest[4:]}"
+    prefix = match[1].lower().replace("f", "")
+    return None if "{" in rest or "}" in rest else f"f{prefix}{match[2]}{{{ACCELERATOR}}}{rest[4:]}"
 
 
-def _one_token(text: str) -> bool:
-    """Whether the text is one string literal, not several beside each other."""
-    try:
-        tokens = list(tokenize.generate_tokens(StringIO(text).readline))
-    except (tokenize.TokenError, SyntaxError, IndentationError):
-        return False
-    kinds = [token.type for token in tokens]
-    strings = kinds.count(tokenize.STRING) + kinds.count(getattr(tokenize, "FSTRING_START", -1))
-    return strings == 1 or (strings > 1 and kinds[0] == getattr(tokenize, "FSTRING_START", -1) and _nested(tokens))
-
-
-def _nested(tokens: Iterable[tokenize.TokenInfo]) -> bool:
-    start, end = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "FSTRING_END", -1)
-    depth, closed = 0, 0
-    for token in tokens:
-        depth += (token.type == start) - (token.type == end)
-        closed += depth == 0 and token.type in (end, tokenize.STRING)
-    return closed == 1
-
-
-def _device(file: File, node: ast.Constant, value: str) -> None:
+def _device(file: File, node: ast.Constant | ast.JoinedStr, value: str) -> None:
     sure = file.devices.role(node)
     text = file.text(node)
     if sure is None:
         if _may_be_device(file, node) or _is_key_of_devices(file, node):
-            file.add("unsure-device", node, f"`{text}`", sure=Sure.GUESS, shim=())
+            file.add("unsure-device", node, code(text=text), sure=Sure.GUESS, shim=())
         return
     if file.shadowed(file.source.scope(node), ACCELERATOR):
-        file.add("device-string", node, f"`{text}`", sure=sure, shim=())
+        file.add("device-string", node, code(text=text), sure=sure, shim=())
         return
     written = _accelerated(file, text)
     changes = file.replace(node, written, ACCELERATOR) if written else None
     compared = isinstance(file.source.parents.get(node), ast.Compare)
     shim = _shim_comparison(file, node) if compared else ()
-    what = f"`{file.text(file.source.parents[node])}`" if compared else f"`{text}`"  # type: ignore[arg-type]
+    what = code(text=file.text(file.source.parents[node])) if compared else code(text=text)  # type: ignore[arg-type]
     file.add("device-test" if compared else "device-string", node, what, sure=sure, native=changes, shim=shim)
 
 
-def _may_be_device(file: File, node: ast.Constant) -> bool:
+def _may_be_device(file: File, node: ast.Constant | ast.JoinedStr) -> bool:
     """Whether a string that is exactly a device, but has no known use, is worth a look: not where it is text."""
     parent = file.source.parents.get(node)
     if isinstance(parent, (ast.Expr, ast.JoinedStr, ast.FormattedValue)):
@@ -126,17 +124,17 @@ def _may_be_device(file: File, node: ast.Constant) -> bool:
     return isinstance(parent, (ast.Assign, ast.Return, ast.keyword, ast.Compare, ast.IfExp, ast.Tuple, ast.List))
 
 
-def _is_key_of_devices(file: File, node: ast.Constant) -> bool:
+def _is_key_of_devices(file: File, node: ast.Constant | ast.JoinedStr) -> bool:
     """Whether a string is a key of a table by device, as `{"cuda": "nccl"}`, that has none for the NPU."""
     parent = file.source.parents.get(node)
     if not (isinstance(parent, ast.Dict) and node in parent.keys):
         return False
     keys = {one.value for one in parent.keys if isinstance(one, ast.Constant)}
     values = {one.value for one in parent.values if isinstance(one, ast.Constant)}
-    return "npu" not in keys and bool(keys & {"cpu", "mps", "xpu"} or values & set(_NCCL))
+    return "npu" not in keys and bool(keys & {"cpu", "mps", "xpu"} or values & set(NCCL))
 
 
-def _shim_comparison(file: File, node: ast.Constant) -> tuple[Change, ...] | None:
+def _shim_comparison(file: File, node: ast.Constant | ast.JoinedStr) -> tuple[Change, ...] | None:
     """Under the shim `.type` of a tensor's device is npu: the test takes both. Plain strings stay what they are."""
     compare = file.source.parents[node]
     assert isinstance(compare, ast.Compare)
@@ -148,7 +146,7 @@ def _shim_comparison(file: File, node: ast.Constant) -> tuple[Change, ...] | Non
         return ()
     operators = {ast.Eq: "in", ast.NotEq: "not in"}
     operator = operators.get(type(compare.ops[0]))
-    if operator is None or node.value != "cuda":
+    if operator is None or not isinstance(node, ast.Constant) or node.value != "cuda":
         return None
     start, end = file.source.span(left)[1], file.source.span(node)[1]
     return (Change(start=start, end=end, text=f' {operator} ("cuda", "npu")'),)
@@ -168,13 +166,15 @@ def _pattern(file: File, node: ast.Constant, value: str) -> None:
     sure = file.devices.role(outer) if outer is not None else None
     text = file.text(node)
     match = _OPENING.match(text)
-    if sure is None or match is None or not _one_token(text):
-        file.add("unsure-device", node, f"`{text}`", sure=Sure.GUESS, shim=())
+    if sure is None or match is None or not one_token(text):
+        file.add("unsure-device", node, code(text=text), sure=Sure.GUESS, shim=())
         return
     joined = f"{ACCELERATOR} + {match[1]}{match[2]}{text[match.end() + 4 :]}"
     # The sum binds looser than `.format` and `%`.
     written = f"({joined})" if formatted or isinstance(getattr(parent, "op", None), ast.Mod) else joined
-    file.add("device-string", node, f"`{text}`", sure=sure, native=file.replace(node, written, ACCELERATOR), shim=())
+    file.add(
+        "device-string", node, code(text=text), sure=sure, native=file.replace(node, written, ACCELERATOR), shim=()
+    )
 
 
 def _start(file: File, node: ast.Constant, call: ast.Call) -> None:
@@ -185,51 +185,33 @@ def _start(file: File, node: ast.Constant, call: ast.Call) -> None:
         return
     written = None if file.shadowed(file.source.scope(node), ACCELERATOR) else _accelerated(file, file.text(node))
     changes = file.replace(node, written, ACCELERATOR) if written else None
-    file.add("device-test", node, f"`{file.text(call)}`", sure=sure, native=changes, shim=())
+    file.add("device-test", node, code(text=file.text(call)), sure=sure, native=changes, shim=())
 
 
 def _f_string(file: File, node: ast.JoinedStr) -> None:
     first = node.values[0] if node.values else None
-    if not (isinstance(first, ast.Constant) and str(first.value) == "cuda:"):
-        return
+    start = str(first.value) if isinstance(first, ast.Constant) else ""
+    if len(node.values) == 1 and _DEVICE.match(start):
+        _device(file, node, start)
+    elif len(node.values) == 1 and start in NCCL:
+        backend(file, node, start)
+    elif len(node.values) > 1 and (start == "cuda:" or (start == "cuda" and file.devices.role(node))):
+        _with_fields(file, node)
+
+
+def _with_fields(file: File, node: ast.JoinedStr) -> None:
+    """`f"cuda:{rank}"`, `f"cuda{suffix}"`."""
     sure = file.devices.role(node)
     text = file.text(node)
     opening = _OPENING.match(text)
-    plain = opening is not None and "f" in opening[1].lower() and text.startswith("cuda:", opening.end())
+    plain = opening is not None and "f" in opening[1].lower() and text.startswith("cuda", opening.end())
     if sure is None or opening is None or not plain or file.shadowed(file.source.scope(node), ACCELERATOR):
-        file.add("unsure-device", node, f"`{text}`", sure=Sure.GUESS, shim=())
+        file.add("unsure-device", node, code(text=text), sure=Sure.GUESS, shim=())
         return
     # Only the word: what stands in braces behind it may be changed by itself.
     start = file.source.span(node)[0] + opening.end()
     change = Change(start=start, end=start + len("cuda"), text=f"{{{ACCELERATOR}}}", needs=frozenset({ACCELERATOR}))
-    file.add("device-string", node, f"`{text}`", sure=sure, native=(change,), shim=())
-
-
-def _backend(file: File, node: ast.Constant, value: str) -> None:
-    flow: Flow = file.backends
-    sure = flow.role(node)
-    if sure is None:
-        return
-    text = file.text(node)
-    compared = isinstance(file.source.parents.get(node), ast.Compare)
-    plain = value.lower() == "nccl" and _one_token(text) and not file.shadowed(file.source.scope(node), COLLECTIVES)
-    changes = file.replace(node, COLLECTIVES, COLLECTIVES) if plain and value == "nccl" else None
-    shim = _shim_backend(file, node) if compared else ()
-    file.add("backend-string", node, f"`{text}`", sure=sure, native=changes, shim=shim)
-
-
-def _shim_backend(file: File, node: ast.Constant) -> tuple[Change, ...] | None:
-    """`get_backend() == "nccl"` is False under the shim, which starts hccl."""
-    compare = file.source.parents[node]
-    assert isinstance(compare, ast.Compare)
-    asked = isinstance(compare.left, ast.Call) and file.names.full(compare.left.func) == "torch.distributed.get_backend"
-    if not asked or len(compare.ops) != 1:
-        return ()
-    operator = {ast.Eq: "in", ast.NotEq: "not in"}.get(type(compare.ops[0]))
-    if operator is None:
-        return None
-    start, end = file.source.span(compare.left)[1], file.source.span(node)[1]
-    return (Change(start=start, end=end, text=f' {operator} ("nccl", "hccl")'),)
+    file.add("device-string", node, code(text=text), sure=sure, native=(change,), shim=())
 
 
 def _tensor_type(file: File, node: ast.Constant, value: str) -> None:
@@ -240,9 +222,11 @@ def _tensor_type(file: File, node: ast.Constant, value: str) -> None:
         return
     quote = file.text(node)[0]
     written = f"f{quote}torch.{{{ACCELERATOR}}}.{value.rpartition('.')[2]}{quote}"
-    plain = _one_token(file.text(node)) and file.text(node) == f"{quote}{value}{quote}"
+    plain = one_token(file.text(node)) and file.text(node) == f"{quote}{value}{quote}"
     changes = file.replace(node, written, ACCELERATOR) if plain else None
-    file.add("tensor-type-string", node, f"`{file.text(node)}`", native=changes, shim=None if name != "type" else ())
+    file.add(
+        "tensor-type-string", node, code(text=file.text(node)), native=changes, shim=None if name != "type" else ()
+    )
 
 
 def _cuda_method(file: File, call: ast.Call, func: ast.Attribute) -> None:
@@ -251,10 +235,10 @@ def _cuda_method(file: File, call: ast.Call, func: ast.Attribute) -> None:
     kind = file.kinds.of(func.value)
     if kind is not None and kind.name not in ("tensor", "module"):
         return
-    what = f"`{_shortened(file.text(call))}`"
+    what = code(text=_shortened(file.text(call)))
     if not _takes_a_device(call):
         if kind is None:
-            file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=(), why="it is called with more than a device")
+            file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=(), why=MORE_THAN_DEVICE)
         return
     if kind is None and own_method(file, "cuda"):
         file.add("unsure-cuda", call, what, sure=Sure.GUESS, shim=())
@@ -274,7 +258,7 @@ def _number(file: File, func: ast.Attribute, node: ast.expr) -> None:
     if owner is not None and owner.name not in ("tensor", "module"):
         return
     changes = None if file.shadowed(file.source.scope(node), ACCELERATOR) else _index(file, node)
-    file.add("device-number", node, f"`.to({file.text(node)})`", sure=owner.sure if owner else Sure.LIKELY,
+    file.add("device-number", node, code(text=f".to({file.text(node)})"), sure=owner.sure if owner else Sure.LIKELY,
              native=changes, shim=())  # fmt: skip
 
 
@@ -361,7 +345,9 @@ def _is_cuda(file: File, node: ast.Attribute) -> None:
     tight = isinstance(parent, (ast.Compare, ast.Attribute, ast.BinOp, ast.Subscript, ast.Await, ast.FormattedValue))
     span = None if file.shadowed(file.source.scope(node), ACCELERATOR) else file.source.exact(node)
     changes = _device_is(file, node, span, tight) if span else None
-    file.add("is-cuda", node, f"`{file.text(node)}`", sure=kind.sure if kind else Sure.LIKELY, native=changes, shim=())
+    file.add(
+        "is-cuda", node, code(text=file.text(node)), sure=kind.sure if kind else Sure.LIKELY, native=changes, shim=()
+    )
 
 
 def _device_is(file: File, node: ast.Attribute, span: tuple[int, int], tight: bool) -> tuple[Change, ...]:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import ast
+import sys
 
 from hermes.knowledge import migration
 from hermes.knowledge.migration import Library
-from hermes.migrate.model import Effect, Effort
+from hermes.migrate import messages as say
+from hermes.migrate.model import Effort
 from hermes.migrate.python.file import File
+from hermes.model.leaf import Risk
 
-_EFFECTS = {"works": Effect.NOTE, "port": Effect.STOPS, "change": Effect.STOPS, "none": Effect.STOPS}
+_EFFECTS = {"works": Risk.NOTE, "port": Risk.STOPS, "change": Risk.STOPS, "none": Risk.STOPS}
 _EFFORTS = {"works": Effort.NONE, "port": Effort.MINUTES, "change": Effort.HOURS, "none": Effort.DAYS}
 _LATE = {Effort.DAYS: Effort.HOURS, Effort.HOURS: Effort.HOURS, Effort.MINUTES: Effort.MINUTES}
+_WITHOUT_DEVICE = {
+    "torch",
+    "torch_npu",
+    "numpy",
+    "scipy",
+    "pandas",
+    "yaml",
+    "tqdm",
+    "matplotlib",
+    "pytest",
+    "setuptools",
+}
 _GUARDED = {one: Effort.NONE if one is Effort.NONE else Effort.MINUTES for one in Effort}
 
 
@@ -44,17 +59,26 @@ def _libraries(file: File, node: ast.Import | ast.ImportFrom) -> list[Library]:
     return list(found.values())
 
 
+def unknown(file: File) -> frozenset[str]:
+    """Libraries that the file imports, of which the tables know nothing: they may need CUDA."""
+    names = {alias.name for node in file.source.nodes(ast.Import) for alias in node.names}
+    names |= {node.module for node in file.source.nodes(ast.ImportFrom) if node.module and not node.level}
+    tops = {name.split(".")[0] for name in names} - sys.stdlib_module_names - _WITHOUT_DEVICE
+    known = {name.split(".")[0] for name in migration.libraries()}
+    return frozenset(top for top in tops - known if not file.project.holds(top, file.source.relative))
+
+
 def add_library(file: File, node: ast.Import | ast.ImportFrom, library: Library) -> None:
     """Note one library at the statement that imports it."""
     guarded = _guarded(file, node)
     late = not guarded and file.source.scope(node) is not file.source.top
     effect, effort = _EFFECTS[library.status], _EFFORTS[library.status]
-    why = f"on Ascend: {library.counterpart}" if library.counterpart else "it has no counterpart on Ascend"
-    if late and effect is Effect.STOPS:
-        effect, effort, why = Effect.DIFFERS, _LATE[effort], f"{why}; it is imported only where this function runs"
+    why = say.on_ascend(name=library.counterpart) if library.counterpart else say.NO_LIBRARY
+    if late and effect is Risk.STOPS:
+        effect, effort, why = Risk.DIFFERS, _LATE[effort], say.imported_late(why=why)
     file.add(
-        "library", node, f"library {library.module}", why=why, todo=library.todo,
-        effect=Effect.NOTE if guarded else effect, effort=_GUARDED[effort] if guarded else effort,
+        "library", node, say.library(name=library.module), why=why, todo=library.todo.message,
+        effect=Risk.NOTE if guarded else effect, effort=_GUARDED[effort] if guarded else effort,
         shim=() if library.status == "works" else None, native=() if library.status == "works" else None,
     )  # fmt: skip
 
@@ -75,4 +99,4 @@ def _extension(file: File, node: ast.Attribute) -> None:
     parent = file.source.parents.get(node)
     if isinstance(parent, ast.Attribute) or full.count(".") != 1:
         return
-    file.add("extension-operator", node, f"`{full}` of a CUDA extension of this project")
+    file.add("extension-operator", node, say.extension_call(name=full))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from hermes.migrate.messages import code, in_loop
 from hermes.migrate.model import Sure
 from hermes.migrate.python.file import File
 
@@ -20,7 +21,7 @@ def find(file: File) -> None:
             _method(file, call, call.func, training)
         full = file.names.full(call.func)
         if full in _BY_DATA or (full == "torch.where" and len(call.args) == 1 and not call.keywords):
-            file.add("dynamic-shape", call, f"`{full}`")
+            file.add("dynamic-shape", call, code(text=full))
     for subscript in file.source.nodes(ast.Subscript):
         _mask(file, subscript)
     for loop in file.source.nodes(ast.For):
@@ -55,13 +56,13 @@ def _method(file: File, call: ast.Call, func: ast.Attribute, training: set[ast.A
         file.add(
             "sync-item",
             call,
-            f"`{_short(file.text(call))}` in a training loop",
+            in_loop(text=_short(file.text(call))),
             sure=Sure.PROVEN if kind else Sure.LIKELY,
         )
     elif name in _BY_DATA_METHODS and kind is not None:
-        file.add("dynamic-shape", call, f"`{_short(file.text(call))}`", sure=kind.sure)
+        file.add("dynamic-shape", call, code(text=_short(file.text(call))), sure=kind.sure)
     elif name == "long" and kind is not None and _in_forward(file, call):
-        file.add("int64-index", call, f"`{_short(file.text(call))}`", sure=Sure.GUESS)
+        file.add("int64-index", call, code(text=_short(file.text(call))), sure=Sure.GUESS)
 
 
 def _is_read(file: File, name: str, is_tensor: bool) -> bool:
@@ -87,7 +88,7 @@ def _mask(file: File, node: ast.Subscript) -> None:
         return
     kind = file.kinds.of(node.value)
     if kind is not None and kind.name == "tensor":
-        file.add("dynamic-shape", node, f"`{_short(file.text(node))}`", sure=kind.sure)
+        file.add("dynamic-shape", node, code(text=_short(file.text(node))), sure=kind.sure)
 
 
 def _parameters(file: File, loop: ast.For) -> None:
@@ -99,7 +100,7 @@ def _parameters(file: File, loop: ast.For) -> None:
     for node in ast.walk(loop):
         changed = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
         if changed and any(isinstance(one, ast.Name) and one.id == loop.target.id for one in ast.walk(node)):
-            file.add("small-operators", loop.iter, f"`for {loop.target.id} in {_short(file.text(loop.iter))}`")
+            file.add("small-operators", loop.iter, code(text=f"for {loop.target.id} in {_short(file.text(loop.iter))}"))
             return
 
 

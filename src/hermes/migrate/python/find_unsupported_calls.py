@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ast
 
+from hermes.base.message import Message
 from hermes.knowledge import migration
 from hermes.knowledge.migration import Support
-from hermes.migrate.model import Effect, Effort, Sure
+from hermes.migrate import messages as say
+from hermes.migrate.messages import code
+from hermes.migrate.model import Effort, Sure
 from hermes.migrate.python.file import COLLECTIVES, File
 from hermes.migrate.python.kind import Kind
+from hermes.migrate.refusals import BOOL_MASK, NO_SCALE_FACTOR, WIDE, is_listed, listed_types
+from hermes.model.leaf import Risk
 
 _EXACT = {
     "torch.nn.DataParallel": "data-parallel",
@@ -37,15 +42,7 @@ _STARTS = (
     ("torch.backends.cuda.sdp_kernel", "sdp-kernel"),
     ("torch.backends.cudnn.", "cudnn"),
 )
-_NO_KERNEL = frozenset({
-    "detach", "detach_", "requires_grad_", "tolist", "item", "size", "dim", "ndim", "ndimension", "numel", "nelement",
-    "element_size", "stride", "data_ptr", "numpy", "backward", "register_hook", "retain_grad", "retains_grad",
-    "record_stream", "storage", "storage_offset", "storage_type", "untyped_storage", "new_zeros", "new_ones",
-    "new_full", "new_empty", "new_tensor", "squeeze_", "unsqueeze_", "as_strided", "dsplit", "grad", "cpu", "to",
-    "type", "contiguous", "copy_", "pin_memory", "share_memory_", "from_numpy", "empty", "empty_like", "Tensor",
-})  # fmt: skip
-_NO_KERNELS = ("torch.autograd.", "torch.testing.", "torch.backends.", "torch.utils.", "torch.distributed.")
-_MATRIX = frozenset({"mm", "bmm", "addmm", "addbmm", "baddbmm", "matmul", "linear", "Linear", "addmm_", "baddbmm_"})
+_TENSOR_AT = {"torch.distributed.all_gather": 1}
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 
 
@@ -74,14 +71,14 @@ def _by_name(file: File, node: ast.expr, full: str) -> None:
     if full == "torch.distributed.Backend.NCCL":
         free = not file.shadowed(file.source.scope(node), COLLECTIVES)
         changes = file.replace(node, COLLECTIVES, COLLECTIVES) if free else None
-        file.add("backend-string", node, f"`{file.text(node)}`", native=changes, shim=())
+        file.add("backend-string", node, code(text=file.text(node)), native=changes, shim=())
         return
     if full == "torch.distributed.is_nccl_available":
         _is_nccl_available(file, node)
     elif rule is not None:
         _known(file, node, rule, full)
     if full in _DOUBLE:
-        file.add("float64", node, f"`{file.text(node)}`")
+        file.add("float64", node, code(text=file.text(node)))
     if full.startswith("torch.") and not full.startswith("torch.cuda."):
         file.apis[full] = file.apis.get(full, 0) + 1
         if rule is None:
@@ -93,14 +90,14 @@ def _known(file: File, node: ast.expr, rule: str, full: str) -> None:
     shim = None
     if rule == "profiler":
         shim = ()
-    file.add(rule, node, f"`{file.text(node)}`" if rule != "triton-kernel" else _kernel(file, node), shim=shim)
+    file.add(rule, node, code(text=file.text(node)) if rule != "triton-kernel" else _kernel(file, node), shim=shim)
 
 
-def _kernel(file: File, node: ast.expr) -> str:
+def _kernel(file: File, node: ast.expr) -> Message:
     for parent in file.source.ancestors(node):
         if isinstance(parent, ast.FunctionDef):
-            return f"Triton kernel `{parent.name}`"
-    return f"`{file.text(node)}`"
+            return say.triton_kernel(name=parent.name)
+    return code(text=file.text(node))
 
 
 def _is_nccl_available(file: File, node: ast.expr) -> None:
@@ -110,8 +107,8 @@ def _is_nccl_available(file: File, node: ast.expr) -> None:
     if free and isinstance(call, ast.Call) and call.func is node and isinstance(node, ast.Attribute):
         text = f"{file.text(node.value)}.is_backend_available({COLLECTIVES})"
         changes = file.replace(call, text, COLLECTIVES)
-    file.add("backend-string", node, f"`{file.text(node)}`", native=changes, shim=(),
-             why="it asks for NVIDIA's library", todo="ask for the backend of the accelerator")  # fmt: skip
+    file.add("backend-string", node, code(text=file.text(node)), native=changes, shim=(),
+             why=say.ASKS_FOR_NCCL, todo=say.ASK_FOR_BACKEND)  # fmt: skip
 
 
 def _method(file: File, call: ast.Call, func: ast.Attribute) -> None:
@@ -121,7 +118,7 @@ def _method(file: File, call: ast.Call, func: ast.Attribute) -> None:
     if kind is None or kind.name not in ("tensor", "module"):
         return
     if func.attr == "double":
-        file.add("float64", call, f"`{_short(file.text(call))}`", sure=kind.sure)
+        file.add("float64", call, code(text=_short(file.text(call))), sure=kind.sure)
     if kind.name == "tensor":
         full = f"torch.Tensor.{func.attr}"
         file.apis[full] = file.apis.get(full, 0) + 1
@@ -134,48 +131,58 @@ def _listed(file: File, node: ast.expr, full: str, call: ast.Call | None, owner:
     if entry is None:
         return
     sure = owner.sure if owner else Sure.PROVEN
-    what, chip = f"`{full}`", file.target.chip
+    what, chip = code(text=full), file.target.chip
     if chip not in entry.chips:
-        where = f"{chip} (torch {file.target.torch})"
-        effect = Effect.STOPS if not entry.chips else Effect.DIFFERS
-        also = f"; it is listed for {', '.join(sorted(entry.chips))}" if entry.chips else ""
+        effect = Risk.STOPS if not entry.chips else Risk.DIFFERS
         file.add("unsupported-api", node, what, sure=sure if sure is not Sure.PROVEN else Sure.LIKELY, effect=effect,
-                 why=f"the support table of Ascend/pytorch does not list it for {where}{also}",
-                 todo="check it on the chip before relying on it, or use another call")  # fmt: skip
+                 why=say.not_listed(chip=chip, version=file.target.torch, chips=sorted(entry.chips)),
+                 todo=say.CHECK_ON_CHIP)  # fmt: skip
     elif "inference" in entry.marks:
         file.add("inference-only", node, what, sure=sure)
-    elif entry.marks & {"cpu", "cpu-only"}:
-        file.add("cpu-fallback", node, what, sure=sure)
+    elif "cpu-only" in entry.marks:
+        file.add("cpu-fallback", node, what, sure=sure, why=say.ON_HOST)
+    elif "cpu" in entry.marks:
+        # "May", says the table.
+        file.add("cpu-fallback", node, what, sure=Sure.LIKELY if sure is Sure.PROVEN else sure)
     elif "other-order" in entry.marks:
-        file.add("cpu-fallback", node, what, sure=sure, effect=Effect.DIFFERS, effort=Effort.MINUTES,
-                 why="among equal values its indices come in another order than on a GPU",
-                 todo="do not compare its indices with those of a GPU")  # fmt: skip
+        file.add("cpu-fallback", node, what, sure=sure, effect=Risk.DIFFERS, effort=Effort.MINUTES,
+                 why=say.OTHER_ORDER,
+                 todo=say.COMPARE_NO_INDICES)  # fmt: skip
     _types(file, node, entry, call, owner)
+    _arguments(file, node, entry, call)
+
+
+def _arguments(file: File, node: ast.expr, entry: Support, call: ast.Call | None) -> None:
+    """Arguments that the table excludes: a factor of `interpolate`, a mask of attention that is not bool."""
+    if call is None:
+        return
+    given = {one.arg: one.value for one in call.keywords if one.arg}
+    chip, what = file.target.chip, code(text=_short(file.text(call)))
+    factor = given.get("scale_factor", call.args[2] if len(call.args) > 2 else None)
+    if NO_SCALE_FACTOR in entry.marks and factor is not None and not _is_none(factor):
+        why = say.not_taken(chip=chip, argument="scale_factor")
+        file.add("argument-limit", node, what, sure=Sure.PROVEN, why=why, todo=say.GIVE_SIZE)
+    mask = given.get("attn_mask", call.args[3] if len(call.args) > 3 else None)
+    if BOOL_MASK in entry.marks and mask is not None and not _is_none(mask):
+        kind = file.kinds.of(mask)
+        if kind is not None and kind.name == "tensor" and kind.dtype not in ("", "bool"):
+            why = say.mask_not_bool(chip=chip, dtype=kind.dtype)
+            file.add("argument-limit", node, what, sure=kind.sure, why=why, todo=say.CAST_MASK)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _types(file: File, node: ast.expr, entry: Support, call: ast.Call | None, owner: Kind | None) -> None:
-    allowed = entry.types_on(file.target.chip)
     dtype = owner.dtype if owner else _dtype_of_first(file, call)
-    if not dtype or _takes_any(entry.api, dtype):
+    if not dtype or is_listed(entry.api, dtype, file.target):
         return
-    if (not allowed or dtype in allowed) and not (dtype == "float64" and "no-double" in entry.marks):
-        return
-    listed = ", ".join(sorted(allowed)) or "no float64"
-    wide = dtype in ("float64", "complex64", "complex128")
-    file.add("dtype-limit", node, f"`{entry.api}` with {dtype}", sure=owner.sure if owner else Sure.PROVEN,
-             effect=Effect.STOPS if wide else Effect.DIFFERS,
-             why=f"on {file.target.chip} the support table lists {listed} for it")  # fmt: skip
-
-
-def _takes_any(api: str, dtype: str) -> bool:
-    """Whether the types that the table lists for a call are only those with which it was tried.
-
-    What computes nothing takes every type; the matrix unit of each of the chips takes bfloat16.
-    """
-    last = api.rpartition(".")[2]
-    if last in _NO_KERNEL or last.startswith("is_") or api.startswith(_NO_KERNELS):
-        return True
-    return dtype == "bfloat16" and last in _MATRIX
+    allowed = listed_types(entry.api, file.target)
+    chip = file.target.chip
+    why = say.types_listed(chip=chip, types=sorted(allowed)) if allowed else say.no_double(chip=chip)
+    file.add("dtype-limit", node, say.with_type(api=entry.api, dtype=dtype), sure=owner.sure if owner else Sure.PROVEN,
+             effect=Risk.STOPS if dtype in WIDE else Risk.DIFFERS, why=why)  # fmt: skip
 
 
 def _dtype_of_first(file: File, call: ast.Call | None) -> str:
@@ -184,7 +191,8 @@ def _dtype_of_first(file: File, call: ast.Call | None) -> str:
     for keyword in call.keywords:
         if keyword.arg == "dtype":
             return file.kinds.dtype(keyword.value)
-    kind = file.kinds.of(call.args[0]) if call.args else None
+    at = _TENSOR_AT.get(file.names.full(call.func) or "", 0)
+    kind = file.kinds.of(call.args[at]) if len(call.args) > at else None
     return kind.dtype if kind and kind.name == "tensor" else ""
 
 

@@ -6,8 +6,10 @@ import ast
 import re
 
 from hermes.knowledge import migration
-from hermes.migrate.model import Effect, Effort, Sure
+from hermes.migrate import messages as say
+from hermes.migrate.model import Effort, Sure
 from hermes.migrate.python.file import Change, File
+from hermes.model.leaf import Risk
 
 _VARIABLE = re.compile(r"(CUDA|NCCL|TORCH_NCCL|TORCH_CUDA|TORCH_CUDNN|PYTORCH_CUDA|CUBLAS|NVIDIA)_[A-Z0-9_]+$")
 
@@ -41,16 +43,16 @@ def _variable(file: File, node: ast.Constant, name: str, written: set[str]) -> N
     if not _is_environment(file, node):
         return
     if setting is None:
-        file.add("environment", node, f"variable {name}", sure=Sure.LIKELY, effect=Effect.NOTE, effort=Effort.NONE,
-                 why="no part of Ascend reads it", todo="nothing has to be done if only CUDA reads it")  # fmt: skip
+        file.add("environment", node, say.variable(name=name), sure=Sure.LIKELY, effect=Risk.NOTE, effort=Effort.NONE,
+                 why=say.NOT_READ, todo=say.ONLY_FOR_CUDA)  # fmt: skip
         return
     changes = _both(file, node, setting.counterpart, name in written) if setting.same_value else None
     if changes == ():
         return
     file.add(
-        "environment", node, f"variable {name}", native=changes, shim=changes, todo=setting.todo,
-        why=f"its counterpart on Ascend is {setting.counterpart}" if setting.counterpart else "Ascend does not read it",
-        effect=Effect.DIFFERS if setting.counterpart else Effect.NOTE,
+        "environment", node, say.variable(name=name), native=changes, shim=changes, todo=setting.todo.message,
+        why=say.counterpart(name=setting.counterpart) if setting.counterpart else say.NOT_READ,
+        effect=Risk.DIFFERS if setting.counterpart else Risk.NOTE,
         effort=Effort.MINUTES if setting.counterpart else Effort.NONE,
     )  # fmt: skip
 

@@ -191,6 +191,10 @@ class Flow:
         call = self.source.parents[parent]
         return self._keyword(call, parent.arg) if isinstance(call, ast.Call) else None
 
+    def takes(self, call: ast.Call, where: int | str | None) -> Sure | None:
+        """How sure it is that an argument of a call, by its position or its keyword, is a device (or backend)."""
+        return self._positional(call, where) if isinstance(where, int) else self._keyword(call, where)
+
     def _positional(self, call: ast.Call, index: int) -> Sure | None:
         full = self.names.full(call.func)
         if full is not None and self.words.calls.get(full) == index:

@@ -7,6 +7,7 @@ import re
 import sys
 from dataclasses import replace
 
+from hermes.migrate.messages import by_hand_only
 from hermes.migrate.model import Edit, Sure
 from hermes.migrate.python.file import ACCELERATOR, COLLECTIVES, MODULE, File
 
@@ -34,9 +35,7 @@ def reachable(file: File) -> None:
     for index, one in enumerate(file.found):
         reads = any(change.needs & _LINES.keys() for change in one.native or ())
         if reads and not (guarded and one.node is not None and _runs_later(file, one.node)):
-            place = replace(
-                one.place, converts=False, todo=f"{one.place.todo}; by hand, as torch is not always imported"
-            )
+            place = replace(one.place, converts=False, todo=by_hand_only(todo=one.place.todo))
             file.found[index] = replace(one, place=place, native=None)
 
 
@@ -111,7 +110,7 @@ def constants(file: File, needs: set[str], edits: list[Edit]) -> Edit | None:
     before = "" if position == 0 or file.source.text[:position].endswith(("\n", "\r")) else newline
     gap = newline if missing else ""
     return Edit(start=position, end=position, text=f"{before}{gap}{block}{newline}", rule="header",
-                why="what the edits below read", sure=Sure.PROVEN)  # fmt: skip
+                sure=Sure.PROVEN)  # fmt: skip
 
 
 def name_is_taken(file: File) -> bool:
@@ -211,7 +210,7 @@ def shim(file: File) -> Edit | None:
     newline = "\r\n" if "\r\n" in text else "\n"
     before = "" if position == 0 or text[:position].endswith(("\n", "\r")) else newline
     return Edit(start=position, end=position, text=before + "".join(f"{line}{newline}" for line in _SHIM),
-                rule="shim-import", why="patches torch.cuda for the NPU", sure=Sure.PROVEN)  # fmt: skip
+                rule="shim-import", sure=Sure.PROVEN)  # fmt: skip
 
 
 def _shim_position(file: File) -> int:

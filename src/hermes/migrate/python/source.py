@@ -18,7 +18,11 @@ FunctionNode = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class NotPythonError(Exception):
-    """The text is no Python that this interpreter can parse; the message says why."""
+    """The text is no Python that this interpreter can parse: why, and at which line if that is known."""
+
+    def __init__(self, reason: str, line: int | None = None, *, python_2: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.line, self.python_2 = reason, line, python_2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -174,8 +178,8 @@ def _parse(text: str) -> ast.Module:
             return ast.parse(text)
         except SyntaxError as wrong:
             if _PYTHON_2.search(text):
-                raise NotPythonError(f"Python 2 (line {wrong.lineno}: {wrong.msg})") from wrong
-            raise NotPythonError(f"line {wrong.lineno}: {wrong.msg}") from wrong
+                raise NotPythonError(wrong.msg, wrong.lineno, python_2=True) from wrong
+            raise NotPythonError(wrong.msg, wrong.lineno) from wrong
         except (ValueError, RecursionError, MemoryError) as wrong:
             raise NotPythonError(str(wrong) or type(wrong).__name__) from wrong
 

@@ -22,9 +22,9 @@ _cpu = torch.device("cpu")
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, torch.device) and value.type == "cuda":
+    if isinstance(value, torch.device) and value.type in ("cuda", "npu"):
         return _cpu
-    if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")):
+    if isinstance(value, str) and value.partition(":")[0] in ("cuda", "npu"):
         return "cpu"
     return value
 
@@ -203,6 +203,7 @@ def _remote_calls() -> None:
 
 def _autoload() -> None:
     """What torch calls when it is imported."""
+    torch.utils.rename_privateuse1_backend("npu")  # a device of this name can be spoken of, and means the CPU
     _cuda()
     _accelerator()
     _objects()

@@ -2,7 +2,7 @@
 
 Part of the stand-in for torch_npu: runs inside the user's program, imports torch and nothing of Hermes. Every operator
 of torch reaches `run`, which computes it on the CPU by the kernel that a CPU tensor would take, so that results are those
-of a run on the CPU bit by bit. What an NPU refuses is refused here too: operands on different devices.
+of a run on the CPU bit by bit. What an NPU refuses is refused here too: operands on different devices, and what `refuse` looks at.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import contextlib
 import functools
 from typing import Any
 
+import hermes_record
 import torch
 from torch.jit import _builtins
 from torch.utils._pytree import tree_map
+
+from . import refuse
 
 aten = torch.ops.aten
 core: Any = torch._C
@@ -89,10 +92,10 @@ class NpuTensor(torch.Tensor):
     def numpy(self, *, force: bool = False) -> Any:
         if force:
             return self.detach().cpu().numpy()
-        raise TypeError(
+        raise hermes_record.marked(TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             "memory first."
-        )
+        ))  # fmt: skip
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         return self.numpy()
@@ -137,6 +140,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
     name = func._schema.name
     given = _tensors(args, kwargs)
     _refuse_mixed(name, given)
+    refuse.collective(name, given)
     device = kwargs.get("device")
     to_cpu = device is not None and torch.device(device).type not in ("npu", "meta")
     index = _index(device, given)
@@ -187,10 +191,8 @@ def _refuse_mixed(name: str, given: list[torch.Tensor]) -> None:
     on_npu = [one for one in given if isinstance(one, NpuTensor)]
     on_cpu = [one for one in given if not isinstance(one, NpuTensor) and one.dim() > 0 and one.device.type == "cpu"]
     if on_npu and on_cpu:
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {on_npu[0].device} and cpu! "
-            f"(when computing {name})"
-        )
+        text = f"Expected all tensors to be on the same device, but found at least two devices, {on_npu[0].device} and cpu!"
+        raise hermes_record.marked(RuntimeError(f"{text} (when computing {name})"))
 
 
 # -- operators that torch splits up in another way for an accelerator than for the CPU
@@ -267,13 +269,14 @@ class _Island(torch.autograd.Function):
         return (None, None, *result)
 
 
-def island(original: Any) -> Any:
+def island(original: Any, api: str = "") -> Any:
     """A function of torch that computes on the CPU as a whole when it is given tensors of the NPU."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = _tensors(args, kwargs)
         if not any(isinstance(one, NpuTensor) for one in given):
             return original(*args, **kwargs)
+        refuse.called(api, original, args, kwargs)
         position = {id(one): number for number, one in enumerate(given)}
 
         def compute(*raw: Any) -> Any:
@@ -356,7 +359,8 @@ def register() -> None:
             _builtins._register_builtin(made, operator)
     NpuTensor.new_tensor = _new_tensor  # type: ignore[method-assign, assignment]
     functional = torch.nn.functional
-    functional.scaled_dot_product_attention = island(functional.scaled_dot_product_attention)
+    attention = "torch.nn.functional.scaled_dot_product_attention"
+    functional.scaled_dot_product_attention = island(functional.scaled_dot_product_attention, attention)
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"):
         setattr(torch._VF, name, island(getattr(torch._VF, name)))
     functional.batch_norm = island(functional.batch_norm)

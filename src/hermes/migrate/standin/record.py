@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -30,17 +31,54 @@ def _write(kind: str, number: float) -> None:
         stream.write(f"{kind} {number.hex()}\n")
 
 
+def _append(kind: str, text: str) -> None:
+    """Add a line to a file beside the losses."""
+    line = " ".join(text.split())[:400]
+    with (_file().parent / _file().name.replace("losses", kind)).open(
+        "a", encoding="utf-8", errors="replace"
+    ) as stream:
+        stream.write(f"{line}\n")
+
+
+_told: set[str] = set()
+
+
+def unlisted(text: str) -> None:
+    """Write down once a call whose data type the support table does not list."""
+    if text not in _told:
+        _told.add(text)
+        _append("unlisted", text)
+
+
+def marked(error: Exception, cause: str = "refused") -> Exception:
+    """An error of the stand-in: a call that an NPU refuses, or one that the stand-in does not compute."""
+    error.hermes_cause = cause  # type: ignore[attr-defined]
+    _append("raised", f"{cause} {error}")
+    return error
+
+
+def _guarded(what: str, compute: Any) -> None:
+    """Write a number down; what cannot be computed is told, and never raised into the program."""
+    try:
+        number = compute()
+    except Exception as wrong:  # noqa: BLE001 - whatever it is, the program goes on
+        _append("unwritten", f"{what}: {type(wrong).__name__}: {wrong}")
+    else:
+        _write(what, number)
+
+
 def _note(value: Any) -> None:
-    _write("loss", float(value.detach().cpu().double().sum().item()))
+    _guarded("loss", lambda: float(value.detach().cpu().double().sum().item()))
 
 
 def _weights(optimizer: Any, args: Any, kwargs: Any) -> None:
     """One number for all weights after a step, summed in float64 on the CPU in a fixed order."""
-    total = 0.0
-    for group in optimizer.param_groups:
-        for weight in group["params"]:
-            total += float(weight.detach().cpu().double().abs().sum().item())
-    _write("weights", total)
+
+    def total() -> float:
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        return sum((float(one.detach().cpu().double().abs().sum().item()) for one in weights), 0.0)
+
+    _guarded("weights", total)
 
 
 def _seed(torch: Any) -> None:
@@ -61,7 +99,14 @@ def _remote() -> bool:
 
 def _end(limit: int) -> None:
     """End the program after its steps. Ranks that call each other end together, each after as many steps."""
+    again = bool(_told & {"ended"})
+    _told.add("ended")
+    (_file().parent / _file().name.replace("losses", "ended").removesuffix(".txt")).touch()
     if not _remote():
+        if again or threading.current_thread() is not threading.main_thread():
+            # The program caught the end, or only a thread of it would end.
+            sys.stdout.flush()
+            os._exit(0)
         raise SystemExit(0)
     out = Path(os.environ["HERMES_VERIFY_OUT"])
     give_up = time.monotonic() + _PATIENCE_S
@@ -70,8 +115,50 @@ def _end(limit: int) -> None:
         if all(text.count("loss ") in (0, limit) for text in texts):
             break
         time.sleep(0.1)
-    (out / "ended").touch()
+    (out / "ended.all").touch()
     os.killpg(0, signal.SIGKILL)
+
+
+_OF_CHILDREN = ("ProcessRaisedException", "ProcessExitedException", "ChildFailedError")
+
+
+def _ended_by(kind: Any, error: BaseException, trace: Any) -> None:
+    """Write down what ends the program: a refusal, what the stand-in does not compute, a defect of ours, or an error."""
+    if kind.__name__ in _OF_CHILDREN:
+        for path in Path(os.environ["HERMES_VERIFY_OUT"]).glob("raised.*"):
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                _append("error", line)
+        return
+    _append("error", f"{_cause(error, trace)} {kind.__name__}: {error}")
+
+
+def _cause(error: BaseException, trace: Any) -> str:
+    seen: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in seen:
+        seen.append(one)
+        holder = getattr(getattr(one, "obj", None), "__name__", "") if isinstance(one, AttributeError) else ""
+        missing = str(getattr(one, "name", "") or "") if isinstance(one, ImportError) else str(holder)
+        if hasattr(one, "hermes_cause"):
+            return str(one.hermes_cause)
+        if missing.split(".")[0] == "torch_npu" and "torch_npu" in sys.modules:
+            return "refused"
+        one = one.__cause__ or one.__context__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    inside = trace is not None and Path(trace.tb_frame.f_code.co_filename).is_relative_to(Path(__file__).parent)
+    return "harness" if inside else "error"
+
+
+def _watch_end() -> None:
+    original = sys.excepthook
+
+    def hook(kind: Any, error: BaseException, trace: Any) -> None:
+        with contextlib.suppress(Exception):
+            _ended_by(kind, error, trace)
+        original(kind, error, trace)
+
+    sys.excepthook = hook
 
 
 def _without_device_threads() -> None:
@@ -117,6 +204,7 @@ def _autoload() -> None:
 
     if "HERMES_VERIFY_OUT" not in os.environ:
         return
+    _watch_end()
     _seed(torch)
     _without_device_threads()
     if os.environ.get("TORCH_COMPILE_DISABLE") == "1":

@@ -22,11 +22,12 @@ _FIRST = "torch" not in sys.modules
 _ASKED = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD")
 if _FIRST:
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+import hermes_record  # noqa: E402
 import hermes_split  # noqa: E402
 import torch  # noqa: E402
 import torch.utils.backend_registration as registration  # noqa: E402
 
-from . import npu_tensor  # noqa: E402
+from . import npu_tensor, refuse  # noqa: E402
 
 if _FIRST:
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = _ASKED or "1"
@@ -40,6 +41,11 @@ class NotComputedError(NotImplementedError):
     """The wheel has it; the stand-in has not."""
 
 
+def _not_computed(name: str) -> Exception:
+    text = f"{name} exists in torch_npu {__version__}; the stand-in does not compute it"
+    return hermes_record.marked(NotComputedError(text), "not_computed")
+
+
 def _signature(text: str) -> inspect.Signature:
     function = ast.parse(f"def f{text}: pass").body[0]
     scope: dict[str, Any] = {}
@@ -51,11 +57,12 @@ def _checked(name: str, signature: str, compute: Any) -> Any:
     sign = _signature(signature)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        sign.bind(*args, **kwargs)
+        try:
+            sign.bind(*args, **kwargs)
+        except TypeError as wrong:
+            raise hermes_record.marked(wrong)  # noqa: B904 - it is the same error, marked
         if compute is None:
-            raise NotComputedError(
-                f"{name}{signature} exists in torch_npu {__version__}; the stand-in does not compute it"
-            )
+            raise _not_computed(f"{name}{signature}")
         return compute(*args, **kwargs)
 
     call.__name__ = name.rpartition(".")[2]
@@ -74,7 +81,7 @@ def _device(value: Any = None) -> int:
 def _set_device(device: Any) -> None:
     index = _device(device)
     if not 0 <= index < _DEVICES:
-        raise RuntimeError(f"Invalid device ID {index}: there are {_DEVICES} (set HERMES_STANDIN_DEVICES)")
+        raise hermes_record.marked(RuntimeError(f"Invalid device ID {index}: there are {_DEVICES} (--devices)"))
     npu_tensor.state["index"] = index
 
 
@@ -213,7 +220,7 @@ def _value(name: str) -> Any:
 
 def _absent_class(full: str) -> type:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
-        raise NotComputedError(f"{full} exists in torch_npu {__version__}; the stand-in does not compute it")
+        raise _not_computed(full)
 
     return type(full.rpartition(".")[2], (), {"__init__": refuse})
 
@@ -242,9 +249,7 @@ def _operators() -> None:
     for name in _SURFACE["operators"]:
 
         def call(*args: Any, _name: str = name, **kwargs: Any) -> Any:
-            raise NotComputedError(
-                f"torch_npu.{_name} exists in torch_npu {__version__}; the stand-in does not compute it"
-            )
+            raise _not_computed(f"torch_npu.{_name}")
 
         globals().setdefault(name, call)
 
@@ -348,6 +353,7 @@ def _start() -> None:
     registration._setup_privateuseone_for_python_backend("npu", backend_module=_npu)
     npu_tensor.register()
     hermes_split.install()
+    refuse.install()
     _accelerator()
     # Weights that two modules share stay shared when they are moved.
     torch.__future__.set_swap_module_params_on_conversion(True)

@@ -1,0 +1,131 @@
+"""What the documents of a scan and a conversion say: answers, actions, titles of tables and columns."""
+
+from __future__ import annotations
+
+from hermes.base.message import Count, Message, Name, message, sentence
+
+
+@message("migrate.place")
+def place(*, what: Message, why: Message) -> None:
+    """A finding: a place, and why it matters."""
+
+
+BY_HABIT = sentence("migrate.by_habit")
+"""A place was recognised by how things are usually named."""
+BY_WORDS = sentence("migrate.by_words")
+"""A place was recognised by its words alone."""
+BY_CONVERT = sentence("migrate.by_convert")
+"""Convert settles a place."""
+
+
+@message("migrate.by_hand")
+def by_hand(*, effort: Message) -> None:
+    """A person settles a place."""
+
+
+@message("migrate.once_measured")
+def once_measured(*, rule: Name) -> None:
+    """A place that is worth work once a profile shows that it costs time."""
+
+
+NO_WORK = sentence("migrate.no_work")
+"""A place that takes no work."""
+UNDER_AN_HOUR = sentence("migrate.under_an_hour")
+"""Work of minutes."""
+
+
+@message("migrate.hours")
+def hours(*, low: Count, high: Count) -> None:
+    """Work of hours."""
+
+
+@message("migrate.days")
+def days(*, low: Count, high: Count) -> None:
+    """Work of days."""
+
+
+@message("migrate.answer.scan")
+def can_it_move(
+    *, chip: Name, torch: Name, verdict: Message, work: Message | None = None, missing: Message | None = None
+) -> None:
+    """The answer of a scan; `missing` says what was not checked."""
+
+
+@message("migrate.files_not_checked")
+def files_not_checked(*, n: Count) -> None:
+    """Files that were not read or not understood."""
+
+
+@message("migrate.answer.convert")
+def converted(
+    *, edits: Message, files: Message, style: Message, left: Message | None = None, missing: Message | None = None
+) -> None:
+    """The answer of a conversion."""
+
+
+@message("migrate.edits")
+def edits(*, n: Count) -> None:
+    """How many edits there are."""
+
+
+@message("migrate.files")
+def files(*, n: Count) -> None:
+    """How many files there are."""
+
+
+@message("migrate.places_left")
+def places_left(*, n: Count) -> None:
+    """How many places are left to a person."""
+
+
+@message("migrate.apis")
+def apis(*, used: Count, listed: Count, on_chip: Count, chip: Name) -> None:
+    """What the support table says of the torch APIs of a program, in numbers."""
+
+
+NOT_SCANNED = sentence("migrate.not_scanned")
+"""A file that was not scanned is asked for."""
+
+
+# -- titles
+
+
+TITLE_OBSTACLES = sentence("migrate.title.obstacles")
+"""Title of what a person has to settle, the most work first."""
+TITLE_FILES = sentence("migrate.title.files")
+"""Title of the files."""
+TITLE_APIS = sentence("migrate.title.apis")
+"""Title of the torch APIs."""
+
+
+@message("migrate.title.diff")
+def title_diff(*, path: Name) -> None:
+    """Title of the diff of a file."""
+
+
+COLUMN_WHAT = sentence("migrate.column.what")
+"""Column: what it is."""
+COLUMN_EFFORT = sentence("migrate.column.effort")
+"""Column: how long a person works on it."""
+COLUMN_TODO = sentence("migrate.column.todo")
+"""Column: what to do."""
+COLUMN_PLACES = sentence("migrate.column.places")
+"""Column: how many places there are."""
+COLUMN_FIRST = sentence("migrate.column.first")
+"""Column: the first place."""
+COLUMN_FILE = sentence("migrate.column.file")
+"""Column: the path of a file."""
+COLUMN_KIND = sentence("migrate.column.kind")
+"""Column: how a file was read."""
+COLUMN_LINES = sentence("migrate.column.lines")
+"""Column: how many lines a file has."""
+COLUMN_EDITS = sentence("migrate.column.edits")
+"""Column: how many edits convert makes in a file."""
+COLUMN_LEFT = sentence("migrate.column.left")
+"""Column: how many places convert leaves in a file."""
+COLUMN_API = sentence("migrate.column.api")
+"""Column: the full name of a torch API."""
+COLUMN_USES = sentence("migrate.column.uses")
+"""Column: how often it is used."""
+COLUMN_CHIPS = sentence("migrate.column.chips")
+"""Column: the chips for which the support table lists it."""

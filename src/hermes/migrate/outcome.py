@@ -1,0 +1,144 @@
+"""What a verification says: its outcome, where programs ran, and what is not known."""
+
+from __future__ import annotations
+
+from hermes.base.message import Count, Message, Name, Names, Word, message, sentence
+
+
+class Where(Word):
+    """Where a program ran."""
+
+    NPU = "npu"
+    STAND_IN = "stand_in"
+    CPU = "cpu"
+    AS_IT_IS = "as_it_is"
+
+
+class Outcome(Word):
+    """What came of a verification. Only `PASSED` and `PASSED_FILLED` hold."""
+
+    PASSED = "passed"
+    PASSED_FILLED = "passed_filled"
+    NOT_GIVEN = "not_given"
+    NO_LOSS = "no_loss"
+    NOT_RECORDED = "not_recorded"
+    ORIGINAL_FAILED = "original_failed"
+    ORIGINAL_VARIES = "original_varies"
+    CONVERTED_VARIES = "converted_varies"
+    ROUNDED = "rounded"
+    DIFFERS = "differs"
+    TIMED_OUT = "timed_out"
+    FAILED = "failed"
+    REFUSED = "refused"
+    NOT_COMPUTED = "not_computed"
+    HARNESS_FAILED = "harness_failed"
+
+
+HOLDS = (Outcome.PASSED, Outcome.PASSED_FILLED)
+
+
+@message("verify.answer")
+def answer(*, outcome: Message, where: Message, losses: Message | None = None) -> None:
+    """The answer of a verification."""
+
+
+@message("verify.losses")
+def losses(*, n: Count) -> None:
+    """How many losses were compared or seen."""
+
+
+@message("verify.raised")
+def raised(*, error: Name) -> None:
+    """The error with which the converted program ended."""
+
+
+@message("verify.differs")
+def differs(*, what: Message, rank: Name, step: Count, original: Name, converted: Name) -> None:
+    """The first difference of a rank between original and converted program."""
+
+
+@message("verify.varies")
+def varies(*, what: Message, rank: Name, step: Count, first: Name, second: Name) -> None:
+    """The first difference of a rank between two runs of one program."""
+
+
+class Recorded(Word):
+    """What is written down of each step."""
+
+    LOSS = "loss"
+    WEIGHTS = "weights"
+
+
+NO_ORIGINAL = sentence("verify.no_original")
+"""No original was given."""
+GIVE_ORIGINAL = sentence("verify.give_original")
+"""What to do where no original was given or run."""
+ABOUT_STAND_IN = sentence("verify.about_stand_in")
+"""What a run on the stand-in shows, and what it does not."""
+
+
+@message("verify.about_types")
+def about_types(*, calls: Names) -> None:
+    """Calls with data types that the support table does not list."""
+
+
+TRY_ON_NPU = sentence("verify.try_on_npu")
+"""What to do about these calls."""
+ABOUT_MEMORY = sentence("verify.about_memory")
+"""The original reads memory that nobody wrote."""
+
+
+@message("verify.not_written")
+def not_written(*, what: Name) -> None:
+    """The recorder could not write down a loss or the weights."""
+
+
+NEXT_STEP = sentence("verify.next")
+"""What to do after a verification that holds."""
+NO_COMMAND = sentence("verify.no_command")
+"""No command was given."""
+
+
+@message("verify.no_program")
+def no_program(*, name: Name) -> None:
+    """The first word of the command is no program here."""
+
+
+NAME_PYTHON = sentence("verify.name_python")
+"""What to do about it."""
+HOW_TO_CALL = sentence("verify.how_to_call")
+"""How a command is given."""
+NOTHING_THERE = sentence("verify.nothing_there")
+"""The tree to verify does not exist."""
+TITLE_RUNS = sentence("verify.title.runs")
+"""Title of the runs."""
+TITLE_LOSSES = sentence("verify.title.losses")
+"""Title of the losses."""
+
+
+@message("verify.title.output")
+def title_output(*, program: Message) -> None:
+    """Title of the end of a program's output."""
+
+
+class Program(Word):
+    """The two programs of a verification."""
+
+    ORIGINAL = "original"
+    CONVERTED = "converted"
+
+
+COLUMN_PROGRAM = sentence("verify.column.program")
+"""Column: which program."""
+COLUMN_WHERE = sentence("verify.column.where")
+"""Column: where it ran."""
+COLUMN_COMMAND = sentence("verify.column.command")
+"""Column: its command."""
+COLUMN_SECONDS = sentence("verify.column.seconds")
+"""Column: how long it ran."""
+COLUMN_CODE = sentence("verify.column.code")
+"""Column: its exit code."""
+COLUMN_RANK = sentence("verify.column.rank")
+"""Column: the rank."""
+COLUMN_STEP = sentence("verify.column.step")
+"""Column: the step."""
