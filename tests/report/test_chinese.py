@@ -9,7 +9,6 @@ import re
 from rich.console import Console
 from tests.shared_jobs import Jobs
 
-from hermes.jobs.detect.causes import WORDS
 from hermes.model.report import Report
 from hermes.report.chinese import language, told
 from hermes.report.html import render_html
@@ -64,17 +63,6 @@ def test_the_language_is_that_of_the_locale() -> None:
     assert language({"LANG": "zh_CN.UTF-8"}) == "zh"
     assert language({"LC_ALL": "C", "LANG": "zh_CN.UTF-8"}) == "en"
     assert language({}) == "en"
-
-
-def test_what_a_watcher_says_is_told() -> None:
-    for what, do in WORDS.values():
-        assert not re.search(ENGLISH, told(what)), what
-        assert not re.search(ENGLISH, told(do)), do
-    slower = "rank 0 is slower since step 502: 0.89 -> 1.37 ms a step (+54%)"
-    assert (
-        told(f"{slower}; 76% of it is waiting for a CPU (CPU contention)")
-        == "卡 0 自第 502 步起变慢：每步 0.89 -> 1.37 ms（+54%）；其中 76% 为等待 CPU（CPU 争用）"
-    )
 
 
 def test_a_code_and_a_line_stay_before_what_is_said_of_them() -> None:

@@ -568,7 +568,7 @@ def test_next_names_the_first_action_and_lands_on_its_finding(served: Any, visit
     seen.retell(lambda document: document["plan"]["actions"].reverse())
     page = seen.open("")
     first = served.study.document["plan"]["actions"][-1]
-    assert first["title"] in page.locator(".next").inner_text()
+    assert first["title"]["text"] in page.locator(".next").inner_text()
     page.set_viewport_size({"width": 1280, "height": 500})
     page.locator(".next a").click()
     page.locator(f"#{first['codes'][0]}.meant").wait_for()
