@@ -400,7 +400,7 @@ def test_what_is_missing_on_several_ranks_is_said_once_with_the_ranks(
             "kernel_details.csv is missing: lost operator types, shapes and units of kernels; on ranks 0 and 1"
         ]
         seen.page.get_by_role("button", name="中文").click()
-        seen.page.locator("aside.notice li", has_text=re.compile("；在 .*0和1 上")).first.wait_for()
+        seen.page.locator("aside.notice li", has_text=re.compile("；在 .*0、1 上")).first.wait_for()
 
 
 def test_what_if_shows_the_step_as_measured_while_its_changes_are_prepared(served: Any, visit: Any) -> None:

@@ -144,6 +144,8 @@ function runsOf(values) {
   const kept = found.length <= RUNS_SHOWN ? found : found.slice(0, RUNS_SHOWN / 2);
   const words = kept.flatMap((run) => (run.length > 2 ? [base("range", { first: { name: String(run[0]) }, last: { name: String(run.at(-1)) } })] : run.map(String)));
   if (kept.length < found.length) words.push(base("more", { n: { count: values.length - kept.flat().length } }));
+  // No space stands between numbers and the Chinese word for "and".
+  if (language === "zh" && words.every((one) => /^[\x00-\x7f]*$/.test(one))) return words.join("、");
   return listed(words.map((one) => [own(one)])).map((piece) => piece.text).join("");
 }
 
