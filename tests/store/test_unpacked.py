@@ -134,6 +134,18 @@ def test_too_many_files_are_refused(tmp_path: Path, store: Cache, monkeypatch: p
     assert len(inside(unpack(path, store).root)) == 5
 
 
+def test_the_hint_lets_an_archive_through_whose_size_bounds_its_entries(
+    tmp_path: Path, store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "_FREE_ENTRIES", 2)
+    path = tar(tmp_path / "job.tar.gz", *((f"{number}.json", b"") for number in range(300)), mode="w:gz")
+    with pytest.raises(InputError, match="too many files and folders for its size") as refused:
+        unpack(path, store)
+    variable, _, value = str(refused.value.hint).rpartition(" ")[2].partition("=")
+    monkeypatch.setenv(variable, value)
+    assert len(inside(unpack(path, store).root)) == 300
+
+
 @pytest.mark.parametrize("names", [["a/b/c/d/x"], ["a/", "b/", "c/", "d/", "x"]])
 def test_folders_count_as_files_do(
     names: list[str], tmp_path: Path, store: Cache, monkeypatch: pytest.MonkeyPatch

@@ -37,14 +37,19 @@ class InputLimit:
             )
         return int(said)
 
-    def exceeded(self, what: str, *, where: str, lost: str = "everything in it") -> InputError:
-        """What to raise where an input goes beyond it; `what` names the input's part."""
-        what = f"{what}: Hermes takes at most {self.now():,} {self.unit}"
-        return InputError(what, where=where, lost=lost, hint=self.hint())
+    def exceeded(
+        self, what: str, *, where: str, lost: str = "everything in it", most: int | None = None, needs: int = 0
+    ) -> InputError:
+        """What to raise where an input goes beyond it; `what` names the input's part.
 
-    def hint(self) -> str:
+        `most` is what this input may have, where that is less; `needs` the value that lets it through, where known.
+        """
+        what = f"{what}: Hermes takes at most {most or self.now():,} {self.unit}"
+        return InputError(what, where=where, lost=lost, hint=self.hint(needs))
+
+    def hint(self, needs: int = 0) -> str:
         """How to raise it."""
-        return f"if you trust it, raise the limit: {self.variable}={2 * self.now()}"
+        return f"if you trust it, raise the limit: {self.variable}={needs or 2 * self.now()}"
 
 
 FILES = InputLimit(
@@ -112,5 +117,6 @@ def most_unpacked(packed_bytes: int) -> int:
 
 
 def most_entries(packed_bytes: int) -> int:
-    """How many files and folders an archive of so many bytes may hold."""
-    return min(ARCHIVE_ENTRIES.now(), _FREE_ENTRIES + packed_bytes // _LEAST_ENTRY_BYTES)
+    """How many files and folders an archive of so many bytes may hold; as many as the user says, if he does."""
+    most = ARCHIVE_ENTRIES.now()
+    return min(most, _FREE_ENTRIES + packed_bytes // _LEAST_ENTRY_BYTES) if most == ARCHIVE_ENTRIES.most else most

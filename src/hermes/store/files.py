@@ -183,7 +183,10 @@ def refuse_hollow(path: Path) -> None:
         os.close(file)
     if size > most_unpacked(held):
         raise ARCHIVE_RATIO.exceeded(
-            f"the file is {size:,} bytes long, and holds {held:,} of them", where=str(path), lost="the file"
+            f"the file is {size:,} bytes long, and holds {held:,} of them",
+            where=str(path),
+            lost="the file",
+            needs=size // max(held, 1) + 1,
         )
 
 

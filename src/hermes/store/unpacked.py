@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from hermes.base.errors import Diagnostic, InputError
-from hermes.base.limits import ARCHIVE_ENTRIES, ARCHIVE_RATIO, InputLimit, most_entries, most_unpacked
+from hermes.base.limits import ARCHIVE_ENTRIES, ARCHIVE_RATIO, most_entries, most_unpacked
 from hermes.store import messages
 from hermes.store.cache import Cache
 from hermes.store.files import SKIPPED
@@ -126,7 +126,10 @@ class _Budget:
         """Count entries, also those that are not written; raises `InputError` when there are too many."""
         self.entries += count
         if self.entries > most_entries(self.packed):
-            raise self.too_much("it holds too many files and folders for its size", ARCHIVE_ENTRIES)
+            raise ARCHIVE_ENTRIES.exceeded(
+                "the archive is not unpacked: it holds too many files and folders for its size", where=self.shown,
+                most=most_entries(self.packed),
+            )  # fmt: skip
 
     def copied(self, blocks: Iterator[bytes], out: IO[bytes], name: str) -> None:
         """Write the blocks; raises `InputError` when there are too many, and notes damage."""
@@ -141,9 +144,6 @@ class _Budget:
                 out.write(block)
         except _DAMAGE as broken:
             self.damage = self.damage or f"{name}: {broken}"
-
-    def too_much(self, why: str, limit: InputLimit) -> InputError:
-        return limit.exceeded(f"the archive is not unpacked: {why}", where=self.shown)
 
     def full(self) -> InputError:
         return InputError(
@@ -190,7 +190,8 @@ def _made(
         try:
             fill(budget, folder)
         except _TooMuchError as large:
-            raise budget.too_much("it unpacks to too many bytes", ARCHIVE_RATIO) from large
+            what = "the archive is not unpacked: it unpacks to too many bytes"
+            raise ARCHIVE_RATIO.exceeded(what, where=shown) from large
         if not budget.files:
             why = f" ({_listed([budget.damage])})" if budget.damage else ""
             raise InputError(
