@@ -7,6 +7,8 @@
 Importing this imports nothing else: `hermes.inside` runs in training processes. Each name is loaded when it is used.
 """
 
+from __future__ import annotations
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hermes.python import Analysis as Analysis

@@ -105,3 +105,14 @@ def test_a_tensor_of_more_chunks_than_rows_of_the_table_has_a_row(
     elements = [drawn(length) for length in (600, 2 * CHUNK, 700, 5 * CHUNK + 3, 800, 6 * CHUNK)]
     for found, one in zip(rows(statistics, [torch.from_numpy(one) for one in elements]), elements, strict=True):
         same(found, one)
+
+
+def test_rows_that_a_long_tensor_has_added_to_the_table_are_used_afterwards(
+    statistics: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr("hermes.inside.record.stats._ROWS", 3)
+    elements = [drawn(length) for length in (6 * CHUNK, 600, 700, 800, 900, CHUNK + 3, 1000, CHUNK)]
+    for found, one in zip(rows(statistics, [torch.from_numpy(one) for one in elements]), elements, strict=True):
+        same(found, one)

@@ -8,15 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, cast
+
+from hermes.inside.border import Border
 
 if TYPE_CHECKING:
     from hermes.inside.agent import Agent
 
 _NULL = -(1 << 63)
 _agent: Agent | None = None
+_Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
+def _give_up(broken: Exception) -> None:
+    if _agent is not None:
+        _agent.give_up(broken)
+    else:
+        from hermes.inside.say import say
+
+        say(f"capture is off: {type(broken).__name__}: {broken}")
+
+
+_BORDER = Border(_give_up)
+
+
+def _public(ours: _Call) -> _Call:
+    """The job calls it: whatever it raises turns capture off."""
+    return cast(_Call, wraps(ours)(_BORDER.entry(ours)))
+
+
+@_public
 def start(
     *, flops_per_step: int | None = None, count_flops: bool = False, device_events: bool = False,
     collectives: bool = False, transfers: bool = False,
@@ -36,19 +58,14 @@ def start(
 
     if _agent is not None or os.environ.get("HERMES_CAPTURE") == "0":
         return
-    from hermes.inside.say import say
+    from hermes.inside.agent import Agent
 
-    try:
-        from hermes.inside.agent import Agent
-
-        _agent = Agent(os.environ, collectives=collectives, flops=flops_per_step, count_flops=count_flops,
-                       device_events=device_events, transfers=transfers)  # fmt: skip
-    except Exception as broken:  # noqa: BLE001 - capture fails open
-        say(f"capture is off: {type(broken).__name__}: {broken}")
-        return
+    _agent = Agent(os.environ, collectives=collectives, flops=flops_per_step, count_flops=count_flops,
+                   device_events=device_events, transfers=transfers)  # fmt: skip
     _agent.start()
 
 
+@_public
 def step(*, samples: int | None = None, tokens: int | None = None, transfer_ns: int | None = None) -> None:
     """A step of the loop ends here, for loops whose optimizer steps are not their steps.
 
@@ -66,18 +83,21 @@ def training_step(*, samples: int | None = None, tokens: int | None = None) -> I
     step(samples=samples, tokens=tokens)
 
 
+@_public
 def set_step(number: int) -> None:
     """The step that ends next has that number: after a checkpoint was loaded."""
     if _agent is not None:
         _agent.set_step(number)
 
 
+@_public
 def mark_checkpoint() -> None:
     """A checkpoint is written in this step. `torch.save` says so itself."""
     if _agent is not None:
         _agent.mark("checkpoint")
 
 
+@_public
 def mark_evaluation() -> None:
     """The model is evaluated in this step. Batches that no backward pass follows say so themselves."""
     if _agent is not None:
@@ -107,6 +127,7 @@ def mindspore_callback() -> object:
     return Steps()
 
 
+@_public
 def stop() -> None:
     """Write what is left and watch no more in this process."""
     if _agent is not None:

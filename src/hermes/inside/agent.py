@@ -8,10 +8,11 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.inside.border import Border
 from hermes.inside.monitor.at_step_end import LOOP, Monitor, Stepped
 from hermes.inside.monitor.bandwidth import Bandwidth
 from hermes.inside.monitor.device import device_clock, initialised
@@ -42,7 +43,7 @@ _FORK_S = 0.05
 _WORLD = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Place:
     """Where this process stands in its job."""
 
@@ -51,7 +52,7 @@ class Place:
     launched: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Joined:
     """What was opened of a job for this process."""
 
@@ -63,7 +64,7 @@ class Joined:
 
 
 class Agent:
-    """All that capture keeps in a process. Its methods never raise; what fails turns it off with one line."""
+    """All that capture keeps in a process. What its methods raise turns it off, with one line."""
 
     def __init__(
         self, environment: Mapping[str, str], *, collectives: bool = False, flops: int | None = None,
@@ -77,6 +78,7 @@ class Agent:
         self._transfers = transfers or environment.get("HERMES_TRANSFERS") == "1"
         self._flops = flops or _number(environment.get("HERMES_FLOPS_PER_STEP", ""))
         self._hooks: Hooks | None = None
+        self._border = Border(self.give_up)
         self._renew()
 
     def _renew(self) -> None:
@@ -95,19 +97,17 @@ class Agent:
 
     def start(self) -> None:
         """Wait for the first optimizer step, now or once torch is loaded."""
-        self._guard(self._arm)
-
-    def _arm(self) -> None:
         if self._hooks is None:
-            self._hooks = Hooks(ignore, self.optimizer_ended)
+            entry = self._border.entry
+            self._hooks = Hooks(ignore, self.optimizer_ended, self._border)
             self._hooks.arm()
-            os.register_at_fork(before=self._forking, after_in_child=self._forked)
-            atexit.register(self._ended)
+            os.register_at_fork(before=entry(self._forking), after_in_child=entry(self._forked))
+            atexit.register(entry(self._ended))
 
     def optimizer_ended(self, optimizer: object, _args: object = None, _kwargs: object = None) -> None:
         """Hook after the first optimizer step; those of the same optimizer end a step of the job from then on."""
         if self._stepped is None and not self.off:
-            self._guard(lambda: self._join(optimizer))
+            self._join(optimizer)
 
     def step(self, samples: int, tokens: int, transfer_ns: int) -> None:
         """The job says that a step ended; from the first such call on optimizers say it no more."""
@@ -115,7 +115,7 @@ class Agent:
         if self.off:
             return
         if meter is None or self._stepped is None:
-            self._guard(lambda: self._join(LOOP))
+            self._join(LOOP)
             return
         if not meter.explicit:
             meter.follow(LOOP)
@@ -150,15 +150,16 @@ class Agent:
             self._begin(self._joining.result(), optimizer)
 
     def _facts(self, place: Place, optimizer: object) -> dict[str, object]:
-        facts: dict[str, object] = {
+        return {
             "rank": place.rank,
             "world": place.world,
             "host": platform.node(),
             "python": sys.executable,
             "flops": self._flops,
             "step": step_is(optimizer),
+            "frameworks": frameworks(sys.modules),
+            "device": device_name(sys.modules),
         }
-        return facts | {"frameworks": frameworks(sys.modules), "device": device_name(sys.modules)}
 
     def _open(self) -> Joined:
         """All that asks the disk."""
@@ -179,7 +180,7 @@ class Agent:
         job, rank = joined.job, self._place.rank
         self._meter = Meter()
         self._monitor = Monitor(joined.ring, joined.log, self._meter, say)
-        self._patches = Patches(self._meter)
+        self._patches = Patches(self._meter, self._border)
         bandwidth = Bandwidth(job.folder / f"comm-rank{rank}.json") if self._collectives else None
         if bandwidth is not None:
             bandwidth.wrap_ddp()
@@ -198,10 +199,10 @@ class Agent:
         self._meter.follow(optimizer)
         self._meter.explicit = optimizer is LOOP
         self._monitor.begin(0 if self._first_step is None else self._first_step)
-        self._stepped = self._monitor.stepped(self._captures, self._give_up)
+        self._stepped = self._monitor.stepped(self._captures)
         if "multiprocessing.util" in sys.modules:
             # A process of multiprocessing may end without `atexit`.
-            sys.modules["multiprocessing.util"].Finalize(None, self.close, exitpriority=-100)
+            sys.modules["multiprocessing.util"].Finalize(None, self._border.entry(self.close), exitpriority=-100)
         if self._hooks is not None:
             self._hooks.use(self._monitor.before_step(), self._stepped)
 
@@ -237,14 +238,10 @@ class Agent:
             say(elsewhere)
         return job
 
-    def _guard(self, call: Callable[[], None]) -> None:
-        """Whatever goes wrong in here is not the job's business."""
-        try:
-            call()
-        except Exception as broken:  # noqa: BLE001 - capture fails open
-            self._give_up(broken)
-
-    def _give_up(self, broken: Exception) -> None:
+    def give_up(self, broken: Exception) -> None:
+        """What the monitor cannot do is told in one line, and it watches no more."""
+        if self.off:
+            return
         say(f"capture is off: {'' if isinstance(broken, LiveError) else type(broken).__name__ + ': '}{broken}")
         self.close(tell=False)
 
@@ -262,12 +259,15 @@ class Agent:
         self.off = True
         if self._hooks is not None:
             self._hooks.use(ignore, ignore)
+
+        def told(broken: Exception) -> None:
+            if tell:
+                say(f"capture could not end cleanly ({type(broken).__name__}: {broken})")
+
+        # Where one part fails the next must still close.
+        border = Border(told)
         for part in (self._unwrap, self._close_captures, self._close_monitor):
-            try:
-                part()
-            except Exception as broken:  # noqa: BLE001 - as above; the next part must still close
-                if tell:
-                    say(f"capture could not end cleanly ({type(broken).__name__}: {broken})")
+            border.call(part)
 
     def _unwrap(self) -> None:
         if self._patches is not None:
@@ -292,7 +292,7 @@ class Agent:
     def _forking(self) -> None:
         """Before a fork: nothing is to be under way in another thread, as far as a moment suffices."""
         if self._monitor is not None and not self.off:
-            self._guard(lambda: self._monitor.settle(_FORK_S) if self._monitor else None)
+            self._monitor.settle(_FORK_S)
 
     def _forked(self) -> None:
         """In a forked child the parent's step is not ours; should the child train, it begins anew."""

@@ -35,12 +35,14 @@ class CellSnapshot(Taking):
     def attach(self) -> None:
         """Wait for the first calls of cells and the first data sets."""
         cell = self._mindspore.nn.Cell
-        self._replace(cell, "__call__", self._calling(cell.__call__))
+        around = self.border.around
+        self._replace(cell, "__call__", around(cell.__call__, self._called, self._ended))
         for kind in self._optimizers:
-            self._replace(kind, "__call__", self._before(kind.__call__, self._optimizer))
+            self._replace(kind, "__call__", around(kind.__call__, self._looking(self._optimizer)))
         data: Any = sys.modules.get("mindspore.dataset.engine.datasets")
         for name in ("create_tuple_iterator", "create_dict_iterator") if data is not None else ():
-            self._replace(data.Dataset, name, self._before(getattr(data.Dataset, name), self._loader))
+            original = getattr(data.Dataset, name)
+            self._replace(data.Dataset, name, around(original, self._looking(self._loader)))
 
     def _replace(self, kind: Any, name: str, by: Any) -> None:
         self._undo.append((kind, name, kind.__dict__.get(name)))
@@ -55,28 +57,25 @@ class CellSnapshot(Taking):
                 setattr(kind, name, before)
         self._undo = []
 
-    def _calling(self, call: Any) -> Any:
-        def called(cell: Any, *args: Any, **kwargs: Any) -> Any:
-            outermost = self._depth == 0 and not isinstance(cell, self._optimizers)
-            if outermost:
-                self.guard(lambda: self._batch(cell, [*args, *kwargs.values()]))
-            self._depth += 1
-            try:
-                return call(cell, *args, **kwargs)
-            finally:
-                self._depth -= 1
-                if outermost and self._undo and self.complete:
-                    self.guard(self._finish)
+    def _called(self, args: Any, kwargs: Any) -> bool:
+        cell, *given = args
+        outermost = self._depth == 0 and not isinstance(cell, self._optimizers)
+        self._depth += 1
+        if outermost:
+            self.border.call(self._batch, cell, [*given, *kwargs.values()])
+        return outermost
 
-        return called
+    def _ended(self, outermost: bool, *_: object) -> None:
+        self._depth -= 1
+        if outermost and self._undo and self.complete:
+            self._finish()
 
-    def _before(self, call: Any, look: Any) -> Any:
-        def called(it: Any, *args: Any, **kwargs: Any) -> Any:
+    def _looking(self, look: Any) -> Any:
+        def before(args: Any, _kwargs: Any) -> None:
             if self._undo:
-                self.guard(lambda: look(it))
-            return call(it, *args, **kwargs)
+                look(args[0])
 
-        return called
+        return before
 
     def _finish(self) -> None:
         self._detach()
@@ -123,7 +122,7 @@ class CellSnapshot(Taking):
                 yield from self._cells(part, inner)
 
     def _tensor(self, tensor: Any, *, sums: bool = False) -> dict[str, Any]:
-        dtype = str(tensor.dtype).lower().removeprefix("mindspore.")
+        dtype = str(tensor.dtype).lower().replace("mindspore.", "")
         host = tensor.astype(self._mindspore.float32) if dtype == "bfloat16" else tensor
         array = self._numbers.host(host.asnumpy())
         entry = {"shape": list(tensor.shape), "dtype": dtype, "print": self._numbers.print_of(array)}

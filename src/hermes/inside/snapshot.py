@@ -35,35 +35,30 @@ class Snapshot(Taking):
     def attach(self) -> None:
         """Wait for the first batches, loaders and optimizers."""
         module = self._torch.nn.modules.module
-        optimizers = importlib.import_module("torch.optim.optimizer")
+        optimizers, entry = importlib.import_module("torch.optim.optimizer"), self.border.entry
         self._handles = [
-            module.register_module_forward_pre_hook(self._before),
-            module.register_module_forward_hook(self._after, always_call=True),
-            optimizers.register_optimizer_step_pre_hook(self._optimizer),
+            module.register_module_forward_pre_hook(entry(self._before)),
+            module.register_module_forward_hook(entry(self._after), always_call=True),
+            optimizers.register_optimizer_step_pre_hook(entry(self._optimizer)),
         ]
         self._watch_loaders()
 
     def _watch_loaders(self) -> None:
         data = importlib.import_module("torch.utils.data.dataloader")
         begin = data.DataLoader.__iter__
-        snapshot = self
-
-        def iterate(loader: Any) -> Any:
-            snapshot._guard(lambda: snapshot._loader(loader))
-            return begin(loader)
-
-        data.DataLoader.__iter__ = iterate
+        data.DataLoader.__iter__ = self.border.around(begin, self._loader)
         self._unwatch = lambda: setattr(data.DataLoader, "__iter__", begin)
 
     def _before(self, module: Any, args: Any) -> None:
         self._depth += 1
         if self._depth == 1:
-            self._guard(lambda: self._batch(module, args))
+            with self._torch.no_grad():
+                self._batch(module, args)
 
     def _after(self, module: Any, args: Any, result: Any) -> None:
         self._depth = max(self._depth - 1, 0)
         if self._depth == 0 and self._handles and self.complete:
-            self._guard(self._finish)
+            self._finish()
 
     def _finish(self) -> None:
         for handle in self._handles:
@@ -71,10 +66,6 @@ class Snapshot(Taking):
         self._handles = []
         self._unwatch()
         self.write()
-
-    def _guard(self, call: Any) -> None:
-        with self._torch.no_grad():
-            self.guard(call)
 
     def _batch(self, module: Any, args: Any) -> None:
         found = self.found
@@ -104,7 +95,8 @@ class Snapshot(Taking):
             for name, tensor in named:
                 local = plain(tensor)
                 if local is not None:
-                    clean = name.replace("_orig_mod.", "").removeprefix("module.")
+                    clean = name.replace("_orig_mod.", "")
+                    clean = clean[len("module.") :] if clean.startswith("module.") else clean
                     entry = {"kind": kind, "trained": bool(tensor.requires_grad), **self._tensor(local)}
                     self.found["parameters"][f"{root}.{clean}"] = entry
 
@@ -154,7 +146,8 @@ class Snapshot(Taking):
                 continue
         return found
 
-    def _loader(self, loader: Any) -> None:
+    def _loader(self, args: Any, _kwargs: Any) -> None:
+        (loader,) = args
         if len(self.found["loaders"]) >= 16:
             return
         start = loader.worker_init_fn
@@ -169,10 +162,7 @@ class Snapshot(Taking):
             }
         )  # fmt: skip
 
-    def _optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._guard(lambda: self._optimizer_seen(optimizer))
-
-    def _optimizer_seen(self, optimizer: Any) -> None:
+    def _optimizer(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         names = [one["type"] for one in self.found["optimizers"]]
         if len(names) >= 8 or id(optimizer) in self.__dict__.setdefault("_seen", set()):
             return

@@ -13,6 +13,7 @@ import sys
 import zipfile
 from typing import Any
 
+from hermes.inside.border import Border
 from hermes.inside.record.layout import SNAPSHOT
 from hermes.inside.record.stats import state_print
 
@@ -21,6 +22,7 @@ BATCHES = 2
 _MOST_BATCHES = 8
 _MOST_CALLS = 1000
 """Calls after which an optimizer is no longer waited for: there is none, or it runs where it is not seen."""
+_MOST_FAILED = 100
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH")
 _CONFIGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".sh", ".py")
 _LONGEST_CONFIG = 200_000
@@ -32,6 +34,7 @@ class Taking:
     def __init__(self, out: str, rank: int) -> None:
         self._out = out if rank == 0 else f"{os.path.splitext(out)[0]}.rank{rank}.zip"  # noqa: PTH122
         self._calls = 0
+        self.border = Border(self._failed)
         self.found: dict[str, Any] = {
             "format": SNAPSHOT, "rank": rank, "environment": _environment(), "packages": _packages(),
             "command": _command(), "batches": [], "parameters": {}, "loaders": [], "optimizers": [],
@@ -50,12 +53,11 @@ class Taking:
         again = sum(one["model"] == batches[0]["model"] for one in batches) >= BATCHES if batches else False
         return (again and bool(self.found["optimizers"])) or self._calls >= _MOST_CALLS
 
-    def guard(self, call: Any) -> None:
-        """Look at something. Whatever goes wrong is not the job's business."""
-        try:
-            call()
-        except Exception as broken:  # noqa: BLE001 - the job must not see it
-            self.found.setdefault("failed", []).append(f"{type(broken).__name__}: {broken}"[:300])
+    def _failed(self, broken: Exception) -> None:
+        """Told of in the file, which goes on."""
+        failed = self.found.setdefault("failed", [])
+        if len(failed) < _MOST_FAILED:
+            failed.append(f"{type(broken).__name__}: {broken}"[:300])
 
     def write(self) -> None:
         """The file, in the place of what was there."""

@@ -11,9 +11,8 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Callable
 from threading import get_ident
-from typing import Any
+from typing import Any, Callable
 
 from hermes.inside.monitor.bandwidth import Bandwidth
 from hermes.inside.monitor.before import RECORDS
@@ -86,11 +85,10 @@ class Monitor:
             self._meter.next_step = step
             self._meter.flags |= FLAGS["resumed"]
 
-    def stepped(self, captures: Captures, give_up: Callable[[Exception], None]) -> Stepped:
+    def stepped(self, captures: Captures) -> Stepped:
         """What torch calls after each step of an optimizer, with it; those of the anchor end a step of the job.
 
         One function that does all that every step needs: each further one costs half a microsecond between steps.
-        What fails is handed to `give_up`.
         """
         meter, note, seldom, later = self._meter, self._noted.append, self._seldom, self._later
         put, torch = self._write, _profiler_flag()
@@ -106,42 +104,39 @@ class Monitor:
                 m.optimizer_from = 0
             if id(optimizer) != m.anchor and not m.anchored(optimizer):
                 return
-            try:
-                step, count = m.next_step, m.count
-                m.next_step = step + 1
-                flags = m.flags if m.unused == m.ahead else m.flags | m.evaluated()
-                flags = flags | _FOREIGN if torch._is_profiler_enabled else flags
-                rest = _NOT_READ if now < m.due_ns else seldom(now)
-                loader = m.uses_loader
-                note(
-                    (
-                        count + 1, step, now + m.epoch_ns, now - m.last_end, flags,
-                        m.batches if loader else NULL, m.samples, m.tokens, m.data_ns if loader else NULL,
-                        m.data_cpu_ns if loader and m.split else NULL,
-                        m.forward_ns if loader and m.uses_backward else NULL,
-                        m.backward_ns if m.uses_backward else NULL, m.optimizer_ns or NULL,
-                        m.save_ns, m.gc_ns, m.gc_count, rest, m.overhead_ns,
-                    )
-                )  # fmt: skip
-                m.count = count + 1
-                # As `Meter.begin`, and as seldom as it can be.
-                m.last_end = now
-                m.data_ns = m.data_cpu_ns = m.forward_ns = m.forward_from = m.backward_ns = 0
-                m.batches = m.optimizer_ns = m.flags = 0
-                m.samples = m.tokens = NULL
-                if m.rare or m.split or (m.long and now >= m.split_at):
-                    m.seldom(now)
-                if now >= m.write_ns:
-                    put()
-                if rest is not _NOT_READ or count >= m.full_at:
-                    later(now)
-                    m.busy = m.busy or captures.asked()
-                if m.busy:
-                    m.flags |= _PROFILED if captures.poll(step) else 0
-                    m.busy = captures.busy
-                m.overhead_ns = _now() - now
-            except Exception as broken:  # noqa: BLE001 - capture fails open
-                give_up(broken)
+            step, count = m.next_step, m.count
+            m.next_step = step + 1
+            flags = m.flags if m.unused == m.ahead else m.flags | m.evaluated()
+            flags = flags | _FOREIGN if torch._is_profiler_enabled else flags
+            rest = _NOT_READ if now < m.due_ns else seldom(now)
+            loader = m.uses_loader
+            note(
+                (
+                    count + 1, step, now + m.epoch_ns, now - m.last_end, flags,
+                    m.batches if loader else NULL, m.samples, m.tokens, m.data_ns if loader else NULL,
+                    m.data_cpu_ns if loader and m.split else NULL,
+                    m.forward_ns if loader and m.uses_backward else NULL,
+                    m.backward_ns if m.uses_backward else NULL, m.optimizer_ns or NULL,
+                    m.save_ns, m.gc_ns, m.gc_count, rest, m.overhead_ns,
+                )
+            )  # fmt: skip
+            m.count = count + 1
+            # As `Meter.begin`, and as seldom as it can be.
+            m.last_end = now
+            m.data_ns = m.data_cpu_ns = m.forward_ns = m.forward_from = m.backward_ns = 0
+            m.batches = m.optimizer_ns = m.flags = 0
+            m.samples = m.tokens = NULL
+            if m.rare or m.split or (m.long and now >= m.split_at):
+                m.seldom(now)
+            if now >= m.write_ns:
+                put()
+            if rest is not _NOT_READ or count >= m.full_at:
+                later(now)
+                m.busy = m.busy or captures.asked()
+            if m.busy:
+                m.flags |= _PROFILED if captures.poll(step) else 0
+                m.busy = captures.busy
+            m.overhead_ns = _now() - now
 
         return after_step
 

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hermes.inside.border import Border, silent
+
 _EVERY_NS = 5_000_000_000
 _MOST = 64
 _now = time.perf_counter_ns
@@ -37,7 +39,8 @@ class Bandwidth:
         module = sys.modules.get("torch.nn.parallel.distributed")
         kind = getattr(module, "DistributedDataParallel", None)
         if kind is not None:
-            self._wrapped = [one for one in gc.get_objects() if isinstance(one, kind)][:_MOST]
+            # `isinstance` would ask objects for their class, and some that torch has deprecated warn of that.
+            self._wrapped = [one for one in gc.get_objects() if kind in type(one).__mro__][:_MOST]
 
     def add(self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], ns: int) -> None:
         """A call of torch.distributed that took the host so long."""
@@ -71,7 +74,7 @@ class Bandwidth:
             ]
             text = json.dumps({"collectives": [*rows, *self._ddp()]})
             try:
-                _thread.start_new_thread(self._replace, (text,))
+                _thread.start_new_thread(Border(silent).entry(self._replace), (text,))
             except RuntimeError:
                 self._writing.release()
 

@@ -5,7 +5,6 @@ A capture that begins by itself follows a change: only the records since it are 
 
 from __future__ import annotations
 
-import itertools
 import math
 import mmap
 import time
@@ -21,9 +20,8 @@ _APART = FLAGS["first"] | FLAGS["profiled"] | FLAGS["foreign_profiler"]
 """What is no step of the job's own; an evaluation is one that may come evenly."""
 _FEWEST, _SURE, _CHANGED = 5, 4.0, 0.2
 _PAGES, _TRIES = 256, 5
-_MEANS = {"step_ns": "wall_ns"} | {
-    name: name for name in ("gc_ns", "data_ns", "data_cpu_ns", "save_ns", "optimizer_ns")
-}
+_SAME = ("gc_ns", "data_ns", "data_cpu_ns", "save_ns", "optimizer_ns")
+_MEANS = {"step_ns": "wall_ns", **{name: name for name in _SAME}}
 """Mean and the field of a record that it is of."""
 
 
@@ -121,7 +119,7 @@ def _means(rows: list[tuple[int, ...]]) -> Iterator[tuple[str, int]]:
             yield name, sum(known) // len(rows)
     # Read four times a second only, for all steps since: the first may count what was before these records.
     faults = [(at, row[AT["minor_faults"]]) for at, row in enumerate(rows) if row[AT["minor_faults"]] != NULL]
-    rates = sorted(count // (at - last) for (last, _), (at, count) in itertools.pairwise(faults))
+    rates = sorted(count // (at - last) for (last, _), (at, count) in zip(faults, faults[1:]))
     if rates:
         # No mean: what starts now and then, as a capture that makes room, touches more at once than hundreds of steps.
         yield "minor_faults", rates[(len(rates) - 1) // 2]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
+
+from hermes.inside.border import Border
 
 OPTIMIZERS = "torch.optim.optimizer"
 Stepped = Callable[..., None]
@@ -24,18 +25,20 @@ class Hooks:
     while it calls it; `use` puts others in their place, which it may be told at any time.
     """
 
-    def __init__(self, before: Stepped, after: Stepped) -> None:
+    def __init__(self, before: Stepped, after: Stepped, border: Border) -> None:
         self._handles: list[Any] = []
+        self._border = border
         self.use(before, after)
 
     def use(self, before: Stepped, after: Stepped) -> None:
         """Call these from now on."""
+        before, after = self._border.entry(before), self._border.entry(after)
         for hook in (before, after):
             # A compiler of optimizer steps must call them and not look inside: what `torch.compiler.disable` sets,
             # without its import.
-            vars(getattr(hook, "__func__", hook))["_torchdynamo_disable"] = True
+            vars(hook)["_torchdynamo_disable"] = True
         self._before, self._after = before, after
-        for handle, hook in zip(self._handles, (before, after), strict=False):
+        for handle, hook in zip(self._handles, (before, after)):
             hooks = handle.hooks_dict_ref()
             if hooks is not None and handle.id in hooks:
                 hooks[handle.id] = hook
@@ -46,7 +49,7 @@ class Hooks:
         if module is not None and hasattr(module, "register_optimizer_step_post_hook"):
             self.register(module)
         else:
-            sys.meta_path.insert(0, _Finder(self))
+            sys.meta_path.insert(0, _Finder(self, self._border))
 
     def register(self, module: ModuleType) -> None:
         """Register with torch's global optimizer hooks (public since torch 2.2)."""
@@ -59,41 +62,30 @@ class Hooks:
 class _Finder:
     """Stands in front of the importers until one module is loaded. No base class: that of importlib costs 20 ms."""
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, hooks: Hooks, border: Border) -> None:
         self._hooks = hooks
+        self._border = border
+        self.find_spec: Callable[..., Any] = border.entry(self._find)
 
-    def find_spec(self, name: str, path: Any = None, _target: object = None) -> ModuleSpec | None:
-        """Nothing for all modules but one, whose loader is told to call back."""
+    def _find(self, name: str, path: Any = None, _target: object = None) -> ModuleSpec | None:
+        """Nothing for all modules but one, whose loader calls back once."""
         if name != OPTIMIZERS:
             return None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._hooks)  # type: ignore[assignment]
+            loader: Any = spec.loader
+            loader.exec_module = self._border.around(loader.exec_module, _loads, self._loaded)
         return spec
 
-
-class _Loader:
-    """Loads by the loader that it stands for, then registers the hooks."""
-
-    def __init__(self, loader: Any, hooks: Hooks) -> None:
-        self._loader = loader
-        self._hooks = hooks
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the loader does."""
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
-
-    def exec_module(self, module: ModuleType) -> None:
-        """As the loader does, and hand the module back to it."""
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        if hasattr(module, "register_optimizer_step_post_hook"):
+    def _loaded(self, loader: Any, args: Any, _kwargs: Any, _result: object, ended: bool) -> None:
+        del loader.exec_module
+        (module,) = args
+        if ended and hasattr(module, "register_optimizer_step_post_hook"):
             self._hooks.register(module)
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._loader, name)
+
+def _loads(args: Any, _kwargs: Any) -> Any:
+    """The loader that loads a module now."""
+    return args[0].__spec__.loader

@@ -43,7 +43,7 @@ class Loaders:
         for many in (steps, every):
             starts = [ns for count, ns in meter.starts if count >= meter.count - many]
             if starts and 0 < many <= every:
-                return batches | {"loader_starts": len(starts), "loader_start_ns": sum(starts) // many}
+                return {**batches, "loader_starts": len(starts), "loader_start_ns": sum(starts) // many}
         return batches
 
     def end(self) -> None:

@@ -154,29 +154,20 @@ class Meter:
         self.samples = samples if self.samples == NULL else self.samples + samples if samples != NULL else NULL
         self.tokens = tokens if self.tokens == NULL else self.tokens + tokens if tokens != NULL else NULL
 
-    def save(self, call: Callable[[], object]) -> object:
-        """Do `call`, which writes a checkpoint."""
-        start = _now()
-        try:
-            return call()
-        finally:
-            if get_ident() == self.thread:
-                self.rare = True
-                self.save_ns += _now() - start
-                self.flags |= FLAGS["checkpoint"]
+    def saved(self, ns: int) -> None:
+        """A checkpoint was written, which took so long."""
+        if get_ident() == self.thread:
+            self.rare = True
+            self.save_ns += ns
+            self.flags |= FLAGS["checkpoint"]
 
-    def communicate(self, call: Callable[[], object], size: int) -> object:
-        """Do `call`, a collective on that many bytes."""
-        self.uses_collectives = True
-        start = _now()
-        try:
-            return call()
-        finally:
-            if get_ident() == self.thread:
-                self.rare = True
-                self.due_ns = 0
-                self.comm_ns += _now() - start
-                self.comm_bytes += size
+    def communicated(self, ns: int, size: int) -> None:
+        """A collective on that many bytes took so long."""
+        if get_ident() == self.thread:
+            self.rare = True
+            self.due_ns = 0
+            self.comm_ns += ns
+            self.comm_bytes += size
 
     def collection(self, phase: str, _info: object) -> None:
         """A callback for `gc.callbacks`."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hermes.inside.border import Border
 from hermes.inside.monitor.meter import Meter
 from hermes.inside.wire.beside import Beside
 from hermes.inside.wire.numerics import Look, append
@@ -26,7 +27,8 @@ _MOST_ON_HOST = 1 << 20
 _MOVED = 8
 _MOVED_ELEMENTS = 1 << 14
 """Parameters of which updates are measured, and elements of each: they are copied for the time of one step."""
-_FRAMES = 10
+_OWN_FRAMES, _FRAMES = 7, 10
+"""Frames between `_loss` and torch's, and how many of those beyond are looked through."""
 _SCALERS = ("_maybe_opt_step", "step")
 """Methods by which a scaler of torch, or an optimizer of DeepSpeed that scales, steps the optimizer inside."""
 _now = time.perf_counter_ns
@@ -36,6 +38,7 @@ class Numerics:
     """Of one process. The monitor asks for a look by `meter.look`; what fails ends the looking, and nothing else."""
 
     def __init__(self, meter: Meter, path: Path, say: Callable[[str], None]) -> None:
+        self._border = Border(self._give_up)
         self._meter = meter
         self._path = path
         self._say = say
@@ -60,45 +63,43 @@ class Numerics:
         if not mine or self.over:
             return
         began = _now()
-        try:
-            self._torch = self._torch or sys.modules["torch"]
-            with self._torch.no_grad():
-                self._look(optimizer)
-        except Exception as broken:  # noqa: BLE001 - the job goes on as it was
-            self._give_up(broken)
+        self._border.call(self._seen, optimizer)
         self._spent = _now() - began
+
+    def _seen(self, optimizer: object) -> None:
+        self._torch = self._torch or sys.modules["torch"]
+        with self._torch.no_grad():
+            self._look(optimizer)
 
     def step_ended(self, now: int, step: int) -> None:
         """Finish a look, read an earlier one, or ask for the next."""
-        if self.over:
-            return
-        try:
-            if self._meter.look:
-                self._meter.look = False
-                if self._made is not None:
-                    with self._torch.no_grad():
-                        self._finish(step)
-                self._meter.loss = None
-                # The first look loads and allocates, and any other may be held up: of two the quicker one counts.
-                spent, before = self._spent + _now() - now, self._cost
-                self._cost = spent
-                self._due = now + max(_EVERY_NS, _SHARE * min(spent, before))
-            elif now >= self._due:
-                self._read()
-                self._meter.look = self._pending is None
-        except Exception as broken:  # noqa: BLE001 - the job goes on as it was
-            self._give_up(broken)
+        if not self.over:
+            self._border.call(self._go_on, now, step)
+
+    def _go_on(self, now: int, step: int) -> None:
+        if self._meter.look:
+            self._meter.look = False
+            if self._made is not None:
+                with self._torch.no_grad():
+                    self._finish(step)
+            self._meter.loss = None
+            # The first look loads and allocates, and any other may be held up: of two the quicker one counts.
+            spent, before = self._spent + _now() - now, self._cost
+            self._cost = spent
+            self._due = now + max(_EVERY_NS, _SHARE * min(spent, before))
+        elif now >= self._due:
+            self._read()
+            self._meter.look = self._pending is None
 
     def close(self) -> None:
         """Write what is known."""
-        if self.over:
-            return
-        try:
-            self._read()
-            if self._writing is None or self._writing.done(1.0):
-                self._write()
-        except Exception as broken:  # noqa: BLE001 - the job goes on as it was
-            self._give_up(broken)
+        if not self.over:
+            self._border.call(self._last)
+
+    def _last(self) -> None:
+        self._read()
+        if self._writing is None or self._writing.done(1.0):
+            self._write()
 
     def _give_up(self, broken: Exception) -> None:
         self.over = True
@@ -139,7 +140,7 @@ class Numerics:
         sizes = [_plain(one.grad).numel() for one in alike]
         share = min(1.0, most / max(sum(sizes), 1))
         self._gradients = [
-            (one, 0 if share == 1.0 else max(int(size * share), 1)) for one, size in zip(alike, sizes, strict=True)
+            (one, 0 if share == 1.0 else max(int(size * share), 1)) for one, size in zip(alike, sizes)
             if size
         ]  # fmt: skip
         dense = [one for one in alike if one.numel() and _plain(one).is_contiguous()]
@@ -154,7 +155,7 @@ class Numerics:
         loss = loss[0] if isinstance(loss, (list, tuple)) and len(loss) == 1 else loss
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.device != device:
             return [torch.full((), float("nan"), device=device), torch.zeros((), device=device)]
-        scale = _scale_of(sys._getframe(3))
+        scale = _scale_of(sys._getframe(_OWN_FRAMES))
         loss = loss.detach().float().reshape(())
         if scale is not None:
             loss = loss / scale

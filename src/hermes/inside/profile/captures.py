@@ -166,12 +166,12 @@ class Captures:
             if self._before is not None and self._before.done(_READY_S):
                 with contextlib.suppress(Exception):
                     told, self._long = self._before.result()
-                    told = told | (self._long.told() if told and self._long else {})
+                    told = {**told, **(self._long.told() if told and self._long else {})}
             if self._lines is None:
                 self._look()
             if self._loaders is not None:
                 with contextlib.suppress(Exception):
-                    told = told | self._loaders.told(told.get("steps", 0))
+                    told = {**told, **self._loaders.told(told.get("steps", 0))}
             python = self._lines.python if self._lines is not None else None
             ns = min(told.get("cpu_ns") or told.get("step_ns", 0), told.get("step_ns", 0))
             calls = calls_expected(python, ns, request.steps)

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from types import CodeType, FrameType
 
+from hermes.inside.border import Border, silent
+
 EVERY_S = 0.004
 _MOST = 4_000
 """So many looks at most, and none is taken for longer than a minute: steps that last longer have been seen enough."""
@@ -34,7 +36,7 @@ class Lines(threading.Thread):
     """A daemon thread beside one other; it never raises, and ends by itself."""
 
     def __init__(self, thread: int, every_s: float = EVERY_S) -> None:
-        super().__init__(name="hermes-lines", daemon=True)
+        super().__init__(name="hermes-lines", daemon=True, target=Border(silent).entry(self._watch))
         self._thread = thread
         self._every_s = every_s
         self._ended = threading.Event()
@@ -44,13 +46,14 @@ class Lines(threading.Thread):
         self._others: dict[int, _Other] = {}
         self._began_ns = self._looked_ns = time.monotonic_ns()
 
-    def run(self) -> None:
+    def _watch(self) -> None:
         """Look until it is told to end, or has seen enough."""
-        with contextlib.suppress(Exception):
+        try:
             self._look()
-        # No other thread closes them: their numbers may be those of other files by then.
-        for other in self._others.values():
-            other.close()
+        finally:
+            # No other thread closes them: their numbers may be those of other files by then.
+            for other in self._others.values():
+                other.close()
 
     def _look(self) -> None:
         until = time.monotonic_ns() + _LONGEST_NS
@@ -180,7 +183,8 @@ def own_code() -> list[str]:
         file = module.__dict__.get("__file__") if isinstance(getattr(module, "__dict__", None), dict) else None
         if not isinstance(file, str) or "-packages/" in file or (file.startswith(brought) and _is_library(file)):
             continue
-        name = _short(file, roots).split("/", 1)[0].removesuffix(".py")
+        name = _short(file, roots).split("/", 1)[0]
+        name = name[: -len(".py")] if name.endswith(".py") else name
         if name and name != "hermes" and len(name) <= _LONGEST_NAME and "," not in name:
             found[name] = None
     return list(found)[:_MOST_NAMES]

@@ -31,16 +31,16 @@ class Arithmetic:
         self._generator = torch.Generator().manual_seed(seed)
         self._exact: dict[str, bool] = {}
 
-    def run(self, known: Any, func: Any, args: Any, kwargs: Any) -> Any:
-        """The result of the operator, rounded as asked for."""
+    def run(self, known: Any, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        """The result of the operator, which `call` runs once, rounded as asked for."""
         exact = self._exact.get(known.name)
         if exact is None:
             exact = self._exact[known.name] = known.name.startswith(_EXACT)
         if exact or any(isinstance(one, str) and one in _PICKS for one in args):
-            return func(*args, **kwargs)
+            return call()
         if self._kind != "perturbed":
-            return self._wider(known, func, args, kwargs)
-        result = func(*args, **kwargs)
+            return self._wider(known, call, func, args, kwargs)
+        result = call()
         self._perturb(result)
         return result
 
@@ -59,11 +59,11 @@ class Arithmetic:
         with torch.autograd._unsafe_preserve_version_counter(result):
             result.copy_(moved)
 
-    def _wider(self, known: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    def _wider(self, known: Any, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
         torch = self._torch
         wide = torch.float64 if self._kind == "float64" else torch.float32
         if known.writes:
-            return func(*args, **kwargs)
+            return call()
 
         def widen(one: Any) -> Any:
             if isinstance(one, torch.Tensor):
@@ -77,7 +77,7 @@ class Arithmetic:
         try:
             result = func(*widen(args), **{name: widen(one) for name, one in kwargs.items()})
         except (RuntimeError, TypeError, NotImplementedError):
-            return func(*args, **kwargs)
+            return call()
         narrow = _narrowest(args, torch)
 
         def restore(one: Any) -> Any:

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import Any
 
+from hermes.inside.border import Border
 from hermes.inside.record.cellpaths import CellPaths
 from hermes.inside.record.cellvalues import CellValues
 from hermes.inside.record.frames import Frames
-from hermes.inside.record.journal import Journal, encode, encode_all, encode_values, say
+from hermes.inside.record.journal import Journal, encode, encode_all, encode_values
 from hermes.inside.record.options import Options
 from hermes.inside.record.pack import Pack
 from hermes.inside.record.stats import state_print
 from hermes.inside.record.watch import Watch
+from hermes.inside.say import say
 
 
 class CellRecorder:
     """Records the steps that the options name. A step ends with the step of the optimizer that stepped first."""
 
     def __init__(self, mindspore: Any, options: Options, *, rank: int, world: int) -> None:
+        self.border = Border(self._give_up)
         self._mindspore = mindspore
         self.options = options
         self.step = 0
@@ -54,10 +58,10 @@ class CellRecorder:
         """Follow optimizers and, for the first step, the first call of a cell."""
         for kind in self._optimizers:
             self._undo.append((kind, kind.__dict__.get("__call__")))
-            kind.__call__ = self._stepping(kind.__call__)
+            kind.__call__ = self.border.around(kind.__call__, self._steps, self._stepped_on)
         self._cell.__call__ = self._calling()
         if self.options.compiled == "eager" and "MS_JIT" not in os.environ:
-            self._eager = Eager(self._mindspore)
+            self._eager = Eager(self._mindspore, self.border)
 
     def detach(self) -> None:
         """Nothing is left behind in MindSpore."""
@@ -115,60 +119,49 @@ class CellRecorder:
     # -- calls
 
     def _calling(self) -> Any:
-        call, recorder = self._call, self
+        return self.border.around(self._call, self._called, self._returned)
 
-        def recorded(cell: Any, *args: Any, **kwargs: Any) -> Any:
-            if recorder._first_call:
-                recorder._guarded(recorder._begins)
-            if not recorder.recording or recorder._in_optimizer or isinstance(cell, recorder._optimizers):
-                return call(cell, *args, **kwargs)
-            outer, step = recorder._module, recorder.step
-            op = recorder._guarded(recorder._before, cell, args, kwargs)
-            try:
-                result = call(cell, *args, **kwargs)
-            finally:
-                # An optimizer inside of this call may have ended the step that it began in.
-                same = recorder.recording and recorder.step == step
-                if same:
-                    recorder._module = outer
-            if same and op is not None:
-                recorder._guarded(recorder._after, op, result)
-            return result
+    def _called(self, args: Any, kwargs: Any) -> tuple[int | None, int, dict[str, Any] | None] | None:
+        cell, *given = args
+        if self._first_call:
+            self._begins()
+        if not self.recording or self.failed or self._in_optimizer or isinstance(cell, self._optimizers):
+            return None
+        outer, step = self._module, self.step
+        return outer, step, self.border.call(self._before, cell, given, kwargs)
 
-        return recorded
+    def _returned(self, given: Any, _args: Any, _kwargs: Any, result: Any, ended: bool) -> None:
+        outer, step, op = given
+        # An optimizer inside of this call may have ended the step that it began in.
+        if self.recording and self.step == step:
+            self._module = outer
+            if ended and op is not None:
+                self._after(op, result)
 
     def _begins(self) -> None:
         self._first_call = False
         self._cell.__call__ = self._call
         self.begin()
 
-    def _stepping(self, call: Any) -> Any:
-        recorder = self
-
-        def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if recorder._in_optimizer:
-                return call(optimizer, *args, **kwargs)
-            recorder._guarded(recorder._stepped, optimizer, args)
-            recorder._in_optimizer = True
-            try:
-                result = call(optimizer, *args, **kwargs)
-            finally:
-                recorder._in_optimizer = False
-            recorder._guarded(recorder._ended, optimizer)
-            return result
-
-        return step
-
-    def _guarded(self, call: Any, *given: Any) -> Any:
-        """Whatever goes wrong in here is not the job's business."""
-        try:
-            return call(*given)
-        except Exception as broken:  # noqa: BLE001 - the job must not see it
-            if not self.failed:
-                self.failed = f"{type(broken).__name__}: {broken}"[:500]
-                say(f"recording stopped in step {self.step}: {self.failed}")
-                self._journal.append([encode({"failed": self.failed, "step": self.step})])
+    def _steps(self, args: Any, _kwargs: Any) -> bool | None:
+        if self._in_optimizer:
             return None
+        optimizer, *given = args
+        self.border.call(self._stepped, optimizer, given)
+        self._in_optimizer = True
+        return True
+
+    def _stepped_on(self, _given: Any, args: Any, _kwargs: Any, _result: Any, ended: bool) -> None:
+        self._in_optimizer = False
+        if ended:
+            self._ended(args[0])
+
+    def _give_up(self, broken: Exception) -> None:
+        """Stop recording for good: the job goes on without."""
+        if not self.failed:
+            self.failed = f"{type(broken).__name__}: {broken}"[:500]
+            say(f"recording stopped in step {self.step}: {self.failed}")
+            self._journal.append([encode({"failed": self.failed, "step": self.step})])
 
     def _before(self, cell: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
         number = self._paths.number(cell, self._module)
@@ -207,16 +200,10 @@ class CellRecorder:
             line["place"] = at
             line["out"] = [self._values.of(one) for one in self._values.tensors(gradient)]
 
-        def hook(at: int) -> Any:
-            def called(gradient: Any) -> Any:
-                self._guarded(arrived, at, gradient)
-                return gradient  # MindSpore goes on with what a hook gives back
-
-            return called
-
         for at, tensor in enumerate(found):
             if str(tensor.dtype).startswith(("Float", "BFloat")):
-                tensor.register_hook(hook(at))
+                # MindSpore goes on with what a hook gives back.
+                tensor.register_hook(self.border.tap(partial(arrived, at)))
 
     def _stepped(self, optimizer: Any, args: Any) -> None:
         """An optimizer is about to step."""
@@ -287,20 +274,20 @@ class CellRecorder:
 class Eager:
     """Lets a program run cell by cell, whatever it says of its mode, until `end` gives it what it said."""
 
-    def __init__(self, mindspore: Any) -> None:
+    def __init__(self, mindspore: Any, border: Border) -> None:
         self._mindspore = mindspore
         self._set = mindspore.context.set_context
         self._mode = mindspore.get_context("mode")
         os.environ["MS_JIT"] = "0"
         self._set(mode=mindspore.PYNATIVE_MODE)
 
-        def set_context(**given: Any) -> None:
+        def eager(_args: Any, given: Any) -> None:
             if "mode" in given:
                 self._mode = given["mode"]
                 given["mode"] = mindspore.PYNATIVE_MODE
-            self._set(**given)
 
-        mindspore.context.set_context = mindspore.set_context = set_context
+        # `given` is what the original is called with.
+        mindspore.context.set_context = mindspore.set_context = border.around(self._set, eager)
 
     def end(self) -> None:
         """As the program wants it."""

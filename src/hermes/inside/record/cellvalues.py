@@ -58,7 +58,7 @@ class CellValues:
         if op is None and seen is not None and seen[0]() is tensor:
             return seen[1]
         number = len(self.lines)
-        dtype = str(tensor.dtype).lower().removeprefix("mindspore.")
+        dtype = str(tensor.dtype).lower().replace("mindspore.", "")
         line: dict[str, Any] = {
             "value": number, "dtype": dtype, "shape": list(tensor.shape), "device": self._device,
         }  # fmt: skip

@@ -83,7 +83,7 @@ def _is_inner(filename: str) -> bool:
 
 def _frames(key: tuple[Any, ...]) -> list[list[Any]]:
     frames = []
-    for code, line in zip(key[::2], key[1::2], strict=True):
+    for code, line in zip(key[::2], key[1::2]):
         text = linecache.getline(code.co_filename, line).strip()[:200]
         frames.append([code.co_filename, line, code.co_name, text])
     return frames

@@ -12,6 +12,7 @@ from typing import Any
 
 from hermes.inside.record.layout import FORMAT, INDEX, STATISTICS
 from hermes.inside.record.options import Options
+from hermes.inside.say import say
 
 _MOST_ALARMS = 3
 """Alarms after which a ring is not kept on: what went wrong first is in it."""
@@ -137,8 +138,3 @@ class Journal:
         for lines in held:
             self.append(lines)
         self.append([encode({"alarm": reason[:500], "step_seen": step})])
-
-
-def say(text: str) -> None:
-    """One line on the error stream."""
-    print(f"hermes: {text}", file=sys.stderr, flush=True)  # noqa: T201

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Tuple
 
-_Place = tuple[str, Any, int, int]
+_Place = Tuple[str, Any, int, int]
 """What a gradient's line says: its name, the module, the number of the module's call, and which tensor of it."""
 
 
@@ -22,12 +22,12 @@ class Modules:
 
     def attach(self) -> None:
         """A recorded step begins."""
-        module = self._torch.nn.modules.module
+        module, entry = self._torch.nn.modules.module, self._recorder.border.entry
         self._stack = []
         self._waiting = {}
         self._handles = [
-            module.register_module_forward_pre_hook(self._before),
-            module.register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
+            module.register_module_forward_pre_hook(entry(self._before)),
+            module.register_module_forward_hook(entry(self._after), with_kwargs=True, always_call=True),
         ]
 
     def detach(self) -> None:
@@ -41,17 +41,14 @@ class Modules:
         recorder = self._recorder
         if not recorder.recording or recorder.failed or self._torch.compiler.is_compiling():
             return
-        try:
-            parent = recorder.module
-            number = recorder.paths.number(module, parent)
-            recorder.module = number
-            op: dict[str, Any] | None = None
-            inputs: list[int] = []
-            if recorder.options.modules:
-                op, inputs = self._begin(module, number, args)
-            self._stack.append((number, op, inputs))
-        except Exception as broken:  # noqa: BLE001 - the job must not see it
-            recorder.give_up(broken)
+        parent = recorder.module
+        number = recorder.paths.number(module, parent)
+        recorder.module = number
+        op: dict[str, Any] | None = None
+        inputs: list[int] = []
+        if recorder.options.modules:
+            op, inputs = self._begin(module, number, args)
+        self._stack.append((number, op, inputs))
 
     def _after(self, module: Any, args: Any, *rest: Any) -> None:
         # Where a module raised, torch calls without keyword arguments: recomputation ends so as soon as it has enough.
@@ -59,13 +56,10 @@ class Modules:
         recorder = self._recorder
         if not recorder.recording or not self._stack or self._torch.compiler.is_compiling():
             return
-        try:
-            number, op, _ = self._stack.pop()
-            recorder.module = self._stack[-1][0] if self._stack else None
-            if op is not None:
-                self._end(module, number, op, kwargs, result)
-        except Exception as broken:  # noqa: BLE001 - the job must not see it
-            recorder.give_up(broken)
+        number, op, _ = self._stack.pop()
+        recorder.module = self._stack[-1][0] if self._stack else None
+        if op is not None:
+            self._end(module, number, op, kwargs, result)
 
     def _begin(self, module: Any, number: int, args: Any) -> tuple[dict[str, Any] | None, list[int]]:
         recorder = self._recorder
@@ -108,7 +102,7 @@ class Modules:
         recorder = self._recorder
         if not self._backward:
             return
-        for at, (tensor, number) in enumerate(zip(found, numbers, strict=True)):
+        for at, (tensor, number) in enumerate(zip(found, numbers)):
             if number is None or not tensor.requires_grad or not tensor.is_floating_point():
                 continue
             waiting = self._waiting.get(number)
@@ -123,19 +117,16 @@ class Modules:
         def arrived(gradient: Any) -> None:
             if not recorder.recording or recorder.step != step or recorder.failed:
                 return
-            try:
-                with recorder._lock, recorder._off():
-                    value = recorder.values.of(gradient)
-                    # Whoever took the tensor last is the first on the way back.
-                    for name, module, number, at in reversed(waiting):
-                        line = recorder.new_op(name, "backward", module, number)
-                        line["place"] = at
-                        line["out"] = [] if value is None else [value]
-                        recorder.complete(line)
-            except Exception as broken:  # noqa: BLE001 - the job must not see it
-                recorder.give_up(broken)
+            with recorder._lock, recorder._off():
+                value = recorder.values.of(gradient)
+                # Whoever took the tensor last is the first on the way back.
+                for name, module, number, at in reversed(waiting):
+                    line = recorder.new_op(name, "backward", module, number)
+                    line["place"] = at
+                    line["out"] = [] if value is None else [value]
+                    recorder.complete(line)
 
-        return arrived
+        return recorder.border.entry(arrived)
 
 
 def tensors(found: Any, torch: Any, depth: int = 0) -> list[Any]:

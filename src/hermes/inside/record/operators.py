@@ -94,17 +94,17 @@ def make_mode(recorder: Any, torch: Any) -> Any:
     getpid = os.getpid
     record = recorder.operator
 
-    def dispatch(_: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if not recorder.recording or getpid() != process:
-            return func(*args, **kwargs)
+    def seen(call: Any, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if not recorder.recording or recorder.failed or getpid() != process:
+            return call()
         for one in types:
             if one not in plain:
                 if one.__module__.startswith("torch._subclasses"):
-                    return func(*args, **kwargs)  # a shape is tried out, nothing is computed
+                    return call()  # a shape is tried out, nothing is computed
                 return NotImplemented  # its own class takes it apart, into operators that come by here
-        return record(func, args, kwargs)
+        return record(call, func, args, kwargs)
 
+    dispatch = recorder.border.dispatcher(seen)
     left_alone = _never_compiled(torch, dispatch)
 
     class Recording(TorchDispatchMode):  # type: ignore[misc]
@@ -150,42 +150,35 @@ class Operators:
         """A step begins."""
         self._by_sequence.clear()
 
-    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run an operator, and record it."""
+    def call(self, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run an operator by `call`, and record it."""
         known = self._known.get(id(func))
         if known is None:
             known = self._known[id(func)] = Known(func, self._torch)
             self._kept.append(func)
         if known.ignored:
-            return func(*args, **kwargs)
+            return call()
         recorder = self._recorder
         phase, module, forward = self._place()
         if self._narrow and not recorder.options.wants(known.name, recorder.paths.name(module), phase):
-            return self._run(known, func, args, kwargs)
-        try:
-            sorted_args = Arguments(recorder.values, self._types)
-            plain = [sorted_args.of(one) for one in args]
-            if kwargs:
-                plain.append({name: sorted_args.of(one) for name, one in kwargs.items()})
-            op = recorder.new_op(known.name, phase, module, forward)
-            if known.random:
-                op["random"] = self._random_state(sorted_args.tensors)
-            op["in"], op["args"] = sorted_args.numbers, plain
-        except Exception as broken:  # noqa: BLE001 - the job must not see it
-            recorder.give_up(broken)
-            return func(*args, **kwargs)
-        result = func(*args, **kwargs) if self._arithmetic is None else self._run(known, func, args, kwargs)
-        try:
-            self._results(known, op, sorted_args, result, args)
-            recorder.complete(op)
-        except Exception as broken:  # noqa: BLE001 - the job must not see it
-            recorder.give_up(broken)
+            return self._run(known, call, func, args, kwargs)
+        sorted_args = Arguments(recorder.values, self._types)
+        plain = [sorted_args.of(one) for one in args]
+        if kwargs:
+            plain.append({name: sorted_args.of(one) for name, one in kwargs.items()})
+        op = recorder.new_op(known.name, phase, module, forward)
+        if known.random:
+            op["random"] = self._random_state(sorted_args.tensors)
+        op["in"], op["args"] = sorted_args.numbers, plain
+        result = call() if self._arithmetic is None else self._run(known, call, func, args, kwargs)
+        self._results(known, op, sorted_args, result, args)
+        recorder.complete(op)
         return result
 
-    def _run(self, known: Known, func: Any, args: Any, kwargs: Any) -> Any:
+    def _run(self, known: Known, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
         if self._arithmetic is None or known.view or known.empty or known.random or known.collective:
-            return func(*args, **kwargs)
-        return self._arithmetic.run(known, func, args, kwargs)
+            return call()
+        return self._arithmetic.run(known, call, func, args, kwargs)
 
     def _place(self) -> tuple[str, int | None, int | None]:
         """Phase, module and, in the backward pass, the operator of the forward pass that this one belongs to."""

@@ -34,7 +34,7 @@ class Pack:
 
     def write(self, name: str, tensor: Any) -> list[Any] | None:
         """Append the bytes of a tensor of torch; gives part, begin and end, counted from the start of the data."""
-        dtype = str(tensor.dtype).removeprefix("torch.")
+        dtype = str(tensor.dtype).replace("torch.", "")
         if not self.takes(dtype, tensor.numel()):
             return None
         host = tensor.detach().cpu().contiguous()

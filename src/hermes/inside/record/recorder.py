@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from hermes.inside.border import Border
 from hermes.inside.record.arithmetic import Arithmetic
 from hermes.inside.record.frames import Frames
-from hermes.inside.record.journal import Journal, encode, encode_all, encode_values, say
+from hermes.inside.record.journal import Journal, encode, encode_all, encode_values
 from hermes.inside.record.modules import Modules
 from hermes.inside.record.operators import Operators, make_mode
 from hermes.inside.record.options import Options
@@ -17,6 +20,7 @@ from hermes.inside.record.pack import Pack
 from hermes.inside.record.paths import Paths
 from hermes.inside.record.values import Values
 from hermes.inside.record.watch import Watch
+from hermes.inside.say import say
 
 
 class Recorder:
@@ -26,6 +30,7 @@ class Recorder:
     """
 
     def __init__(self, torch: Any, options: Options, *, rank: int, world: int) -> None:
+        self.border = Border(self._give_up)
         self.torch = torch
         self.options = options
         self.step = 0
@@ -105,10 +110,10 @@ class Recorder:
 
     # -- what happens inside of a step
 
-    def operator(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run one operator and record it."""
+    def operator(self, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run one operator by `call`, and record it."""
         with self._lock:
-            return self._operators.call(func, args, kwargs)
+            return self._operators.call(call, func, args, kwargs)
 
     def new_op(self, name: str, phase: str, module: int | None, forward: int | None = None) -> dict[str, Any]:
         """A line for a call that begins now."""
@@ -149,7 +154,7 @@ class Recorder:
         if self.recording and "update" in self.options.phases:
             self._of_parameters(optimizer, "update", lambda parameter: parameter)
 
-    def give_up(self, broken: Exception) -> None:
+    def _give_up(self, broken: Exception) -> None:
         """Stop recording for good: the job goes on without."""
         if not self.failed:
             self.failed = f"{type(broken).__name__}: {broken}"[:500]
@@ -177,9 +182,20 @@ class Recorder:
         local = plain(parameter)
         return self.paths.tensors.get(local.data_ptr(), ("", ""))[0] if local is not None else ""
 
-    def _off(self) -> Any:
+    @contextmanager
+    def _off(self) -> Iterator[None]:
         """Our own operators are neither recorded nor differentiated."""
-        return _Off(self.torch, modes=self._mode is not None)
+        torch = self.torch
+        before = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        try:
+            if self._mode is None:
+                yield
+            else:
+                with torch.utils._python_dispatch._disable_current_modes():
+                    yield
+        finally:
+            torch._C._set_grad_enabled(before)
 
     # -- ending and writing
 
@@ -215,24 +231,3 @@ class Recorder:
         self._ops, self.stacks = [], []
         self.values.begin()
         self.paths.forget() if self.over else None
-
-
-class _Off:
-    """Switches off gradients and, where there are any, modes of the dispatcher."""
-
-    __slots__ = ("_before", "_modes", "_set")
-
-    def __init__(self, torch: Any, *, modes: bool) -> None:
-        self._set = torch._C._set_grad_enabled
-        self._before = torch.is_grad_enabled()
-        self._modes = torch.utils._python_dispatch._disable_current_modes() if modes else None
-
-    def __enter__(self) -> None:
-        self._set(False)
-        if self._modes is not None:
-            self._modes.__enter__()
-
-    def __exit__(self, *_: object) -> None:
-        if self._modes is not None:
-            self._modes.__exit__(None, None, None)
-        self._set(self._before)

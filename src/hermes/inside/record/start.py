@@ -9,9 +9,12 @@ import os
 import sys
 from typing import Any
 
+from hermes.inside.border import Border
 from hermes.inside.record.options import Options, from_environment
+from hermes.inside.say import say
 
 _active: list[Any] = []
+_BORDER = Border(lambda broken: say(f"not recorded: {type(broken).__name__}: {broken}"))
 
 
 class Steps:
@@ -19,20 +22,23 @@ class Steps:
 
     def __init__(self, recorder: Any) -> None:
         self._recorder = recorder
+        self._border: Border = recorder.border
         self._first: int | None = None
         self._handles: list[Any] = []
 
     def attach(self, torch: Any) -> None:
         """Hook all optimizers and, for the first step, the first call of a module."""
         optimizers = importlib.import_module("torch.optim.optimizer")
-        self._handles = [
-            optimizers.register_optimizer_step_pre_hook(self._before),
-            optimizers.register_optimizer_step_post_hook(self._after),
-        ]
-        for hook in (Steps._before, Steps._after, Steps._called):
+        entry = self._border.entry
+        before, after, called = entry(self._before), entry(self._after), entry(self._called)
+        for hook in (before, after, called):
             vars(hook)["_torchdynamo_disable"] = True
+        self._handles = [
+            optimizers.register_optimizer_step_pre_hook(before),
+            optimizers.register_optimizer_step_post_hook(after),
+        ]
         if self._recorder.options.wants_step(0):
-            self._handles.append(torch.nn.modules.module.register_module_forward_pre_hook(self._called))
+            self._handles.append(torch.nn.modules.module.register_module_forward_pre_hook(called))
 
     def detach(self) -> None:
         """Nothing is left behind in torch."""
@@ -58,9 +64,10 @@ class Steps:
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         recorder = self._recorder
+        recorder.in_optimizer = False
         if recorder.recording:
-            recorder.in_optimizer = False
-            recorder.updates(optimizer)
+            # A step ends whatever became of what was to be recorded of it.
+            self._border.call(recorder.updates, optimizer)
         if id(optimizer) != self._first:
             return
         recorder.end()
@@ -97,7 +104,7 @@ def start(framework: Any, options: Options) -> Any:
         steps = Steps(recorder)
         steps.attach(framework)
     _active.append((recorder, steps))
-    atexit.register(recorder.close)
+    atexit.register(recorder.border.entry(recorder.close))
     return recorder
 
 
@@ -114,13 +121,10 @@ def claimed(what: str) -> bool:
 
 
 def boot(framework: str = "torch") -> None:
-    """Start as the environment says. Whatever goes wrong, the job goes on."""
-    try:
-        options = from_environment()
-        if options is not None:
-            start(sys.modules[framework], options)
-    except Exception as broken:  # noqa: BLE001 - the job must not see it
-        print(f"hermes: not recorded: {type(broken).__name__}: {broken}", file=sys.stderr)  # noqa: T201
+    """Start as the environment says."""
+    options = from_environment()
+    if options is not None:
+        start(sys.modules[framework], options)
 
 
 class record:  # noqa: N801 - used as `with record(...)` and `@record(...)`
@@ -135,6 +139,13 @@ class record:  # noqa: N801 - used as `with record(...)` and `@record(...)`
         self._steps: Any = None
 
     def __enter__(self) -> record:
+        _BORDER.call(self._begin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _BORDER.call(self._end)
+
+    def _begin(self) -> None:
         import torch
 
         if self._recorder is None:
@@ -144,11 +155,13 @@ class record:  # noqa: N801 - used as `with record(...)` and `@record(...)`
             self._recorder = Recorder(torch, self._options, rank=number, world=world)
         self._steps = Steps(self._recorder)
         self._steps.attach(torch)
-        self._recorder.begin()
-        return self
+        self._recorder.border.call(self._recorder.begin)
 
-    def __exit__(self, *_: object) -> None:
+    def _end(self) -> None:
         self._steps.detach()
+        self._recorder.border.call(self._leave)
+
+    def _leave(self) -> None:
         if self._recorder._ops or (self._recorder.recording and not self._steps._first):
             self._recorder.end()
         elif self._recorder.recording:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Callable, Dict, List, Optional
 
 from hermes.inside.record.layout import CHUNK, PROJECTIONS, STATISTICS, sign_bytes
 
-_Row = list[float]
-Done = Callable[[dict[str, Any], _Row | None], None]
+_Row = List[float]
+Done = Callable[[Dict[str, Any], Optional[_Row]], None]
 STATS = len(STATISTICS) - PROJECTIONS
 _CHUNKS = 1 << 14
 """Chunks that have a sign of their own; longer tensors use them again."""
@@ -72,7 +71,7 @@ class Statistics:
         self._waiting = []
         for rows in groups.values():
             table = self._torch.stack([row for _, row in rows]).cpu().tolist()
-            for (line, _), row in zip(rows, table, strict=True):
+            for (line, _), row in zip(rows, table):
                 self._done(line, row)
 
     def _device(self, flat: Any) -> list[Any]:
@@ -140,16 +139,15 @@ class _Table:
         self._room = room
         self._zero = torch.zeros((), dtype=signs.dtype)
         self.rows = torch.zeros(rows, len(STATISTICS), dtype=signs.dtype)
-        # Views into the table are made once: to make one takes as long as to fill it.
-        self._views = [
-            (row[0], row[1], row[2], row[3], row[6], row[-PROJECTIONS:]) for row in self.rows[:_ROWS].unbind()
-        ]
+        # Views into the table are made once: to make one takes as long as to fill it. Only rows of a table that a long
+        # tensor has enlarged are beyond these.
+        self._views = [_columns(row) for row in self.rows[:_ROWS].unbind()]
         self._parts: dict[int, tuple[int, Any, Any, Any, Any]] = {}
 
     def one(self, flat: Any, count: int, at: int) -> float:
         """Fill a row from one chunk; its norm."""
         torch = self._torch
-        low, high, total, norm, nonzero, signed = self._views[at]
+        low, high, total, norm, nonzero, signed = self._views[at] if at < _ROWS else _columns(self.rows[at])
         found = self._parts.get(count)
         even, signs, products, by_part, room = found if found is not None else self._parts_of(count)
         self._norm(flat, out=norm)
@@ -167,7 +165,7 @@ class _Table:
         """Fill rows from chunks of one length, each a row."""
         torch = self._torch
         rows, count = chunks.shape
-        if rows == 1 and at < _ROWS:
+        if rows == 1:
             self.one(chunks.view(-1), count, at)
             return
         even = count - count % PROJECTIONS
@@ -192,6 +190,11 @@ class _Table:
         found = even, self._signs[:even], products, products.view(PROJECTIONS, -1), self._room[:count]
         self._parts[count] = found
         return found
+
+
+def _columns(row: Any) -> tuple[Any, ...]:
+    """The elements of a row of a table that `_Table.one` fills."""
+    return row[0], row[1], row[2], row[3], row[6], row[-PROJECTIONS:]
 
 
 class _Host:
@@ -232,7 +235,7 @@ class _Host:
         """Fill rows from a tensor of several chunks; a number that is finite where all elements are."""
         first, table = self._used, self._table
         whole, rest = divmod(count, CHUNK)
-        if self._at_once == 1 and first + whole < _ROWS and (rest >= PROJECTIONS or not rest):
+        if self._at_once == 1 and (rest >= PROJECTIONS or not rest):
             return sum(table.one(part, part.numel(), first + at) for at, part in enumerate(flat.split(CHUNK)))
         for at in range(0, whole, self._at_once):
             rows = min(self._at_once, whole - at)
@@ -285,7 +288,7 @@ class _Short:
         self._table.fill(elements, 0)
         rest = count % PROJECTIONS
         tails = elements[:, count - rest :].tolist() if rest else [_NONE] * len(lines)
-        for at, (line, row) in enumerate(zip(lines, self._table.rows[: len(lines)].tolist(), strict=True)):
+        for at, (line, row) in enumerate(zip(lines, self._table.rows[: len(lines)].tolist())):
             bad = _NONE if math.isfinite(row[3]) else _bad(self._places[at])
             self._done(line, _finished(row, count, tails[at], bad))
 
@@ -300,7 +303,7 @@ def _bad(flat: Any) -> list[float]:
 
 def _together(rows: list[_Row]) -> _Row:
     """The row of a tensor from those of its chunks."""
-    columns = list(zip(*rows, strict=True))
+    columns = list(zip(*rows))
     low, high, norm = min(columns[0]), max(columns[1]), math.hypot(*columns[3])
     if any(map(math.isnan, columns[3])):
         low = high = norm = math.nan

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from hermes.inside.border import Border, silent
+
 T = TypeVar("T")
 
 
@@ -20,7 +22,7 @@ class Beside(Generic[T]):
         self._value: T
         self._raised: BaseException | None = None
         self._call: Callable[[], T] | None = call
-        _thread.start_new_thread(self._run, ())
+        _thread.start_new_thread(Border(silent).entry(self._run), ())
 
     def _run(self) -> None:
         try:

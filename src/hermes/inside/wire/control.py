@@ -51,7 +51,7 @@ NO_STEP = (
 """What is told once of a job in which no rank has taken a slot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Request:
     """One capture asked for: steps `start_step` up to, not including, `start_step + steps`, of the ranks named.
 
@@ -76,7 +76,7 @@ class Request:
         return not self.ranks or rank in self.ranks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Slot:
     """What a rank says of itself: its process, and how far it is with the request of that epoch."""
 

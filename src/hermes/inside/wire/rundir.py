@@ -26,7 +26,7 @@ _GRACE_S = 60.0
 """A segment that nobody holds is left alone so long where its maker cannot be looked for: in another container."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Job:
     """A job that is or was watched: its directory and the segment that its ranks share.
 

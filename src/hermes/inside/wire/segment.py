@@ -27,6 +27,8 @@ _AHEAD = _HEAD.size - _CHECK.size
 _LARGEST = 1 << 30
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock` of 64-bit Linux (fcntl(2)): type, whence, start, length, process."""
+_GET_LOCK, _SET_LOCK = 36, 37
+"""`F_OFD_GETLK` and `F_OFD_SETLK` of Linux (fcntl.h), which Python names since 3.9."""
 _HIGH = 400
 also_of: set[int] = set()
 """Users beside this one whose files may be used: only an operator, whom root's policy names, adds to it."""
@@ -165,7 +167,7 @@ def lock(descriptor: int, place: int, *, shared: bool = False) -> bool:
     """
     kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
     try:
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, place, 1, 0))
+        fcntl.fcntl(descriptor, _SET_LOCK, _FLOCK.pack(kind, os.SEEK_SET, place, 1, 0))
     except (BlockingIOError, PermissionError):
         return False
     return True
@@ -173,11 +175,11 @@ def lock(descriptor: int, place: int, *, shared: bool = False) -> bool:
 
 def unlock(descriptor: int, place: int) -> None:
     """Let that byte go."""
-    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
+    fcntl.fcntl(descriptor, _SET_LOCK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
 
 
 def held(descriptor: int, first: int, count: int = 1) -> bool:
     """Whether another open file has locked one of these bytes: whether its process lives."""
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, first, count, 0)
-    found: int = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))[0]
+    found: int = _FLOCK.unpack(fcntl.fcntl(descriptor, _GET_LOCK, asked))[0]
     return found != fcntl.F_UNLCK

@@ -40,7 +40,7 @@ class TorchBackend:
         wanted = {name: True for name in TORCH[self._request.level]}
         if not self._stacks:
             wanted.pop("with_stack", None)
-        wanted |= _asked(self._request)
+        wanted.update(_asked(self._request))
         activities = [profiler.ProfilerActivity.CPU]
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             activities.append(profiler.ProfilerActivity.CUDA)
