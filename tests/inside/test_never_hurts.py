@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -136,7 +137,7 @@ _FROZEN = """
         if frozen.is_set():
             time.sleep(3600)
         return real(*arguments)
-    steplog.LogWriter.append = lambda self, records: stuck(self._descriptor, records)
+    steplog.LogWriter.append = lambda self, records: stuck(self._file.number, records)
     written.MOST = 1000 * 256
     {first}
     capture.start()
@@ -209,6 +210,68 @@ def test_who_closes_all_low_descriptors_does_not_find_ours_among_them(place: Pla
     done = place.python(loop(60, body, end="print('done')"))
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert all(path.stat().st_size == 0 for path in place.folder.glob("mine-*"))
+
+
+# A job, as a daemon does, closes all that is open and opens files of its own, under all numbers that it may have.
+_CLOSES_ALL = """
+    import os, resource
+    def close_all():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        os.closerange(3, 1024)
+        own = [os.open(f"mine-{number}", os.O_CREAT | os.O_RDWR) for number in range(1000)]
+        # It has some left to open others with.
+        [os.close(number) for number in own[LEFT]]
+        return {number: os.fstat(number) for number in own if number not in own[LEFT]}
+    def same(own):
+        return all(os.path.samestat(os.fstat(number), facts) for number, facts in own.items())
+"""
+
+
+def closes_all(left: str) -> str:
+    return _CLOSES_ALL.replace("LEFT", left)
+
+
+@pytest.mark.parametrize("left", ["-60:", "100:300", "300:"])
+def test_who_closes_all_descriptors_finds_nothing_of_ours_in_its_own_files(
+    place: Place, column: Column, left: str
+) -> None:
+    body = "own = close_all() if number == 100 else own; time.sleep(0.005)"
+    script = loop(600, body, end="capture.stop(); print(same(own))").replace("for number", "own = {}\n    for number")
+    done = place.python(closes_all(left) + script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    assert all(path.stat().st_size == 0 for path in place.folder.glob("mine-*"))
+    (job,) = place.jobs()
+    assert column(job.log_path(0), "step") == list(range(1, 600))
+    assert list(place.memory.iterdir()) == []
+
+
+@pytest.mark.usefixtures("with_torch")
+@pytest.mark.parametrize("what", ["statistics", "tensors"])
+def test_who_closes_all_descriptors_is_recorded_to_the_end(place: Place, what: str) -> None:
+    script = (
+        closes_all("-60:")
+        + """
+    import torch
+    torch.set_num_threads(1)
+    from hermes.inside.record import start
+    start.boot()
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(6):
+        loss = model(torch.ones(3, 4)).sum()
+        own = close_all() if step == 2 else own if step else {}
+        loss.backward()
+        optimizer.step()
+    print(same(own))
+    """
+    )
+    options = {"out": "recording", "steps": "0-5", "what": what}
+    done = place.python(script, HERMES_RECORD=json.dumps(options))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    assert all(path.stat().st_size == 0 for path in place.folder.glob("mine-*"))
+    lines = [json.loads(line) for line in (place.folder / "recording/rank0/index.jsonl").read_text().splitlines()]
+    assert [line["end"] for line in lines if "end" in line] == list(range(6))
+    assert not any(line.get("dropped") for line in lines)
 
 
 def test_a_lock_outlives_no_process_that_forked(place: Place) -> None:

@@ -22,7 +22,7 @@ from hermes.inside.monitor.loaders import Loaders
 from hermes.inside.monitor.meter import Meter
 from hermes.inside.monitor.numerics import Numerics
 from hermes.inside.monitor.patches import Patches
-from hermes.inside.monitor.stacks import offer
+from hermes.inside.monitor.stacks import Offer
 from hermes.inside.profile.captures import Captures
 from hermes.inside.say import say
 from hermes.inside.wire import process
@@ -61,6 +61,7 @@ class Joined:
     number: int
     ring: RingWriter
     log: LogWriter
+    stacks: Offer
 
 
 class Agent:
@@ -167,10 +168,11 @@ class Agent:
         if self._environment.get("LOCAL_RANK", "0") == "0" and "HERMES_JOB" not in self._environment:
             clean(*memory_folders(self._environment))
         job, control, number = self._enter(place)
-        about = {"job": job.id, **self._about, **offer(job.folder, place.rank)}
+        stacks = Offer(job.folder, place.rank)
+        about = {"job": job.id, **self._about, **stacks.told}
         ring = open_ring(job, place.rank, about)
         log = LogWriter(job.log_path(place.rank), about)
-        joined = Joined(job=job, control=control, number=number, ring=ring, log=log)
+        joined = Joined(job=job, control=control, number=number, ring=ring, log=log, stacks=stacks)
         self._note(job, place.rank, about)
         return joined
 
@@ -179,7 +181,7 @@ class Agent:
         self._joined = joined
         job, rank = joined.job, self._place.rank
         self._meter = Meter()
-        self._monitor = Monitor(joined.ring, joined.log, self._meter, say)
+        self._monitor = Monitor(joined.ring, joined.log, self._meter, say, joined.stacks.look)
         self._patches = Patches(self._meter, self._border)
         bandwidth = Bandwidth(job.folder / f"comm-rank{rank}.json") if self._collectives else None
         if bandwidth is not None:

@@ -97,7 +97,7 @@ def test_a_record_that_claims_another_place_than_its_own_is_not_handed_out(tmp_p
     path = tmp_path / "ring"
     writer = RingWriter(path, {}, capacity=8)
     writer.add(record(1))
-    os.pwrite(writer.descriptor, record(1 << 40), ROWS_AT + 3 * SIZE)
+    os.pwrite(writer._file.number, record(1 << 40), ROWS_AT + 3 * SIZE)
     assert [row[0] for row in RingReader(path).new()] == [1]
 
 

@@ -54,8 +54,12 @@ LOOP = object()
 class Monitor:
     """Counts steps and writes a record for each. One thread steps."""
 
-    def __init__(self, ring: RingWriter, log: LogWriter, meter: Meter, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, ring: RingWriter, log: LogWriter, meter: Meter, say: Callable[[str], None],
+        each_second: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._ring = ring
+        self._each_second = each_second
         self._log = Written(log, say)
         self._meter = meter
         self._probes = Probes()
@@ -188,6 +192,7 @@ class Monitor:
             meter.due_ns = 0
         if now - self._last_flush >= _FLUSH_NS or meter.count >= meter.full_at:
             self.flush()
+            self._each_second()
 
     def _write(self) -> None:
         """Put what was noted into the ring."""

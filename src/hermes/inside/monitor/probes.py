@@ -8,9 +8,11 @@ import sys
 import time
 from collections.abc import Mapping
 
+from hermes.inside.wire.held import Held
 from hermes.inside.wire.record import NULL
 from hermes.inside.wire.ring import LATE_NS
 
+_SCHEDSTAT, _STATM = "/proc/thread-self/schedstat", "/proc/self/statm"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SAMPLE_NS = 250_000_000
 READ_NS = LATE_NS
@@ -31,8 +33,8 @@ class Probes:
 
     def __init__(self) -> None:
         # Files of /proc are kept open: opening one costs ten times what reading it does.
-        self._schedstat = _open("/proc/thread-self/schedstat")
-        self._memory = _open("/proc/self/statm")
+        self._schedstat = _open(_SCHEDSTAT)
+        self._memory = _open(_STATM)
         self._cpu_ns = self._delay_ns = self._slices = 0
         self._sampled = (0, 0, 0, 0, 0)
         self._sampled_ns = -_SAMPLE_NS
@@ -46,11 +48,14 @@ class Probes:
         Not to be called before `READ_NS` have gone by since `read_ns`.
         """
         self.read_ns = now_ns
-        if self._schedstat < 0:
+        raw = _fields(self._schedstat)
+        if raw is None and self._schedstat is not None:
+            self._schedstat = _open(_SCHEDSTAT)
+            raw = _fields(self._schedstat)
+        if raw is None:
             cpu_ns, delay_ns, slices = time.thread_time_ns(), NULL, NULL
             found = (cpu_ns - self._cpu_ns, NULL, NULL)
         else:
-            raw = os.pread(self._schedstat, 80, 0).split()
             cpu_ns, delay_ns, slices = int(raw[0]), int(raw[1]), int(raw[2])
             found = (cpu_ns - self._cpu_ns, delay_ns - self._delay_ns, slices - self._slices)
         self._cpu_ns, self._delay_ns, self._slices = cpu_ns, delay_ns, slices
@@ -72,16 +77,18 @@ class Probes:
         )  # fmt: skip
 
     def _resident(self) -> int:
-        if self._memory < 0:
-            return NULL
-        return int(os.pread(self._memory, 80, 0).split()[1]) * _PAGE
+        raw = _fields(self._memory)
+        if raw is None and self._memory is not None:
+            self._memory = _open(_STATM)
+            raw = _fields(self._memory)
+        return NULL if raw is None else int(raw[1]) * _PAGE
 
     def close(self) -> None:
         """Close the files."""
-        for descriptor in (self._schedstat, self._memory):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._schedstat = self._memory = -1
+        for file in (self._schedstat, self._memory):
+            if file is not None:
+                file.close()
+        self._schedstat = self._memory = None
 
 
 def device_bytes(modules: Mapping[str, object]) -> int:
@@ -100,10 +107,23 @@ def device_bytes(modules: Mapping[str, object]) -> int:
     return NULL
 
 
-def _open(path: str) -> int:
+def _open(path: str) -> Held | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        os.pread(descriptor, 80, 0).split()[1]
-    except (OSError, IndexError):
-        return -1
-    return descriptor
+        file = Held(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return None
+    raw = _fields(file)
+    if raw is None or len(raw) < 2:
+        file.close()
+        return None
+    return file
+
+
+def _fields(file: Held | None) -> list[bytes] | None:
+    """The numbers in a file of /proc; None where there is none, or the job has closed it."""
+    if file is None:
+        return None
+    try:
+        return os.pread(file.number, 80, 0).split()
+    except OSError:
+        return None

@@ -9,23 +9,47 @@ import os
 import signal
 from pathlib import Path
 
+from hermes.inside.wire.held import Held
 
-def offer(folder: Path, rank: int) -> dict[str, object]:
-    """Have a free real-time signal write stacks to a file in `folder`; what a watcher must know, or nothing."""
-    number = _free()
-    if number is None:
-        return {}
-    try:
-        import faulthandler
 
+class Offer:
+    """A free real-time signal that writes stacks to a file in `folder`; `told` is what a watcher must know, or nothing.
+
+    The handler writes to a number that it was given once: `look` sees to it that this is still our file.
+    """
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self.told: dict[str, object] = {}
+        self._file: Held | None = None
+        self._signal, self._number = _free(), -1
+        if self._signal is None:
+            return
         name = f"stacks-rank{rank}.txt"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(folder / name, flags, 0o600)
-        # The descriptor stays open for as long as the process lives: the handler writes to it.
-        faulthandler.register(number, file=descriptor, all_threads=True, chain=False)
-    except (OSError, ValueError, RuntimeError, AttributeError, ImportError):
-        return {}
-    return {"stacks": {"signal": number, "file": name}}
+        try:
+            self._file = Held(os.open(folder / name, flags, 0o600), lambda: os.open(folder / name, flags & ~os.O_CREAT))
+            self.look()
+        except (OSError, ValueError, RuntimeError, AttributeError, ImportError):
+            return
+        # The file stays open for as long as the process lives.
+        self.told = {"stacks": {"signal": self._signal, "file": name}}
+
+    def look(self) -> None:
+        """Give the handler another file where the job has closed this one: once it is there it stays, since without a
+        handler the signal would end the process."""
+        if self._file is None or self._signal is None:
+            return
+        try:
+            number = self._file.number
+        except OSError:
+            # Never again: what is written now goes nowhere.
+            self._file = Held(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
+            number = self._file.number
+        if number != self._number:
+            import faulthandler
+
+            faulthandler.register(self._signal, file=number, all_threads=True, chain=False)
+            self._number = number
 
 
 def _free() -> int | None:

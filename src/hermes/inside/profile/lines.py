@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from hermes.inside.border import Border, silent
+from hermes.inside.wire.held import Held
 
 EVERY_S = 0.004
 _MOST = 4_000
@@ -136,17 +137,18 @@ class _Other:
 
     def __init__(self, thread: int) -> None:
         native = next((one.native_id for one in threading.enumerate() if one.ident == thread), None)
-        try:
-            self._file = os.open(f"/proc/self/task/{native}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self._file = -1
+        self._file: Held | None = None
+        with contextlib.suppress(OSError):
+            self._file = Held(os.open(f"/proc/self/task/{native}/schedstat", os.O_RDONLY | os.O_CLOEXEC))
         self._first_ns = self._last_ns = self._read() or 0
         self.seen: dict[tuple[tuple[CodeType, int], ...], int] = {}
 
     def _read(self) -> int | None:
         """The thread's time on a core; None once it has ended, and where the system does not tell (proc(5))."""
+        if self._file is None:
+            return None
         try:
-            return int(os.pread(self._file, 80, 0).split()[0])
+            return int(os.pread(self._file.number, 80, 0).split()[0])
         except (OSError, ValueError, IndexError):
             return None
 
@@ -163,9 +165,9 @@ class _Other:
 
     def close(self) -> None:
         """Look no more."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def calls_expected(python: float | None, step_ns: int | None, steps: int) -> int:

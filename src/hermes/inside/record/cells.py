@@ -37,7 +37,7 @@ class CellRecorder:
         self._optimizers = optimizers_of(mindspore)
         self._paths = CellPaths(self._optimizers)
         self._frames = Frames()
-        folder = os.path.join(options.out, f"rank{rank}")  # noqa: PTH118
+        folder = os.path.abspath(os.path.join(options.out, f"rank{rank}"))  # noqa: PTH100, PTH118
         self._journal = Journal(folder, options, "mindspore", str(mindspore.__version__), rank=rank, world=world)
         self._pack = Pack(folder, options.limit_bytes)
         self._values: CellValues | None = None

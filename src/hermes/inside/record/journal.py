@@ -13,6 +13,7 @@ from typing import Any
 from hermes.inside.record.layout import FORMAT, INDEX, STATISTICS
 from hermes.inside.record.options import Options
 from hermes.inside.say import say
+from hermes.inside.wire.held import Held
 
 _MOST_ALARMS = 3
 """Alarms after which a ring is not kept on: what went wrong first is in it."""
@@ -76,7 +77,7 @@ class Journal:
             collections.deque(maxlen=options.ring) if options.ring else None
         )
         self._alarms = 0
-        self._file: int | None = None
+        self._file: Held | None = None
 
     @property
     def holds(self) -> bool:
@@ -96,13 +97,15 @@ class Journal:
             return
         os.makedirs(self._folder, exist_ok=True)  # noqa: PTH103
         path = os.path.join(self._folder, INDEX)  # noqa: PTH118
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        made = os.open(path, flags | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._file = Held(made, lambda: os.open(path, flags))
         head = {
             "format": FORMAT, **self._head, "process": os.getpid(), "started_ns": time.time_ns(),
             "command": [str(one)[:200] for one in sys.argv[:50]], "options": self._asked,
             "python": sys.version.split()[0],
         }  # fmt: skip
-        os.write(self._file, (json.dumps(head, allow_nan=False) + "\n").encode())
+        os.write(self._file.number, (json.dumps(head, allow_nan=False) + "\n").encode())
 
     def begin(self, line: str) -> None:
         """The first line of a step."""
@@ -126,7 +129,7 @@ class Journal:
         assert self._file is not None
         data = ("\n".join(lines) + "\n").encode("utf-8", "replace")
         while data:
-            data = data[os.write(self._file, data) :]
+            data = data[os.write(self._file.number, data) :]
 
     def alarm(self, step: int, reason: str) -> None:
         """Write the steps that the ring holds: something went wrong in this one."""

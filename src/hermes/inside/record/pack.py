@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from hermes.inside.record.layout import DATA_START, DTYPES, LARGEST_HEADER
+from hermes.inside.wire.held import Held
 
 _MOST_AT_ONCE = 1 << 30
 
@@ -20,7 +21,7 @@ class Pack:
         self._folder = folder
         self._left = min(limit, _free(folder))
         self._step = 0
-        self._file: int | None = None
+        self._file: Held | None = None
         self._part = 0
         self._name = ""
         self._at = 0
@@ -55,11 +56,11 @@ class Pack:
         # Whole elements begin at multiples of eight, so that they can be mapped.
         end = begin + size
         if size:
-            self._append(pointer, size)
+            self._append(pointer, size, DATA_START + begin)
         self._at = end
         pad = -end % 8
         if pad:
-            os.write(self._fd(), b"\0" * pad)
+            os.pwrite(self._number(), b"\0" * pad, DATA_START + end)
             self._entries[f"_{begin}"] = {"dtype": "U8", "shape": [pad], "data_offsets": [end, end + pad]}
             self._header_bytes += 80
             self._at += pad
@@ -75,28 +76,28 @@ class Pack:
         text = json.dumps(self._entries, separators=(",", ":")).encode()
         if len(text) <= LARGEST_HEADER:
             # A header ends in spaces, as many as its length asks for.
-            os.pwrite(self._file, LARGEST_HEADER.to_bytes(8, "little"), 0)
-            os.pwrite(self._file, text + b" " * (LARGEST_HEADER - len(text)), 8)
-        os.close(self._file)
+            os.pwrite(self._file.number, LARGEST_HEADER.to_bytes(8, "little"), 0)
+            os.pwrite(self._file.number, text + b" " * (LARGEST_HEADER - len(text)), 8)
+        self._file.close()
         self._file, self._entries, self._header_bytes, self._at = None, {}, 0, 0
 
-    def _fd(self) -> int:
+    def _number(self) -> int:
         assert self._file is not None
-        return self._file
+        return self._file.number
 
-    def _append(self, pointer: int, size: int) -> None:
+    def _append(self, pointer: int, size: int, place: int) -> None:
         view = memoryview((ctypes.c_char * size).from_address(pointer)).cast("B")
         done = 0
         while done < size:
-            done += os.write(self._fd(), view[done : done + _MOST_AT_ONCE])
+            done += os.pwrite(self._number(), view[done : done + _MOST_AT_ONCE], place + done)
 
     def _open(self) -> None:
         self.end()
         self._name = f"step{self._step}.{self._part:03}.safetensors"
         self._part += 1
         path = os.path.join(self._folder, self._name)  # noqa: PTH118
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        os.lseek(self._file, DATA_START, os.SEEK_SET)
+        flags = os.O_RDWR | os.O_CLOEXEC
+        self._file = Held(os.open(path, flags | os.O_CREAT | os.O_TRUNC, 0o644), lambda: os.open(path, flags))
         self._left -= DATA_START
 
 

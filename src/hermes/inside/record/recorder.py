@@ -43,7 +43,7 @@ class Recorder:
             Arithmetic(torch, options.arithmetic, options.seed + rank) if options.arithmetic != "own" else None
         )
         self._frames = Frames()
-        folder = os.path.join(options.out, f"rank{rank}")  # noqa: PTH118
+        folder = os.path.abspath(os.path.join(options.out, f"rank{rank}"))  # noqa: PTH100, PTH118
         self._journal = Journal(folder, options, "pytorch", str(torch.__version__), rank=rank, world=world)
         self._pack = Pack(folder, options.limit_bytes)
         self.values = Values(torch, options, self._pack, self.paths)

@@ -15,6 +15,7 @@ from typing import Final
 
 from hermes.inside.wire import process, segment
 from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.held import Held, held
 
 MAGIC = b"HERMCTRL"
 RANKS = 256
@@ -133,7 +134,7 @@ class Control:
     def __init__(self, path: Path, descriptor: int, about: Mapping[str, object]) -> None:
         self.path = path
         self.about = about
-        self.descriptor = descriptor
+        self._file = Held(descriptor, lambda: segment.again(path))
         self._mine: int | None = None
 
     @classmethod
@@ -151,6 +152,11 @@ class Control:
         return cls(path, descriptor, about)
 
     @property
+    def descriptor(self) -> int:
+        """Where the segment is open at this moment. Raises `OSError` where the job has closed it for good."""
+        return self._file.number
+
+    @property
     def epoch(self) -> int:
         """Grows by 2 with each request; odd while one is being written. Raises `LiveError` when it was cut off."""
         return int(_EPOCH.unpack(self._read(_REQUEST_AT, _EPOCH.size))[0])
@@ -166,11 +172,11 @@ class Control:
 
     def keep(self) -> None:
         """Hold the job's memory as long as this is open, as who brings its ranks does."""
-        segment.lock(self.descriptor, _KEEPERS, shared=True)
+        self._file.lock(_KEEPERS, shared=True)
 
     def in_use(self) -> bool:
         """Whether a rank or a keeper of the job lives, other than this one."""
-        return segment.held(self.descriptor, 0, _MUTEX) or segment.held(self.descriptor, _KEEPERS)
+        return held(self.descriptor, 0, _MUTEX) or held(self.descriptor, _KEEPERS)
 
     def request(self) -> tuple[int, Request] | None:
         """The current request and its epoch; None when there is none, or when it is being written right now.
@@ -239,7 +245,7 @@ class Control:
                     break
             if free is None:
                 raise LiveError(f"the control segment has room for {RANKS} ranks")
-            segment.lock(self.descriptor, free)
+            self._file.lock(free)
             self._mine = free
             self.say(free, Slot(rank=rank, pid=pid, started=started, epoch=0, state="none", text=text))
             return free
@@ -264,7 +270,7 @@ class Control:
         if not (0 <= state < len(STATES) and length <= _TEXT and pid > 0):
             return None
         text = raw[_SLOT.size : _SLOT.size + length].decode("utf-8", "replace")
-        alive = number == self._mine or segment.held(self.descriptor, number)
+        alive = number == self._mine or held(self.descriptor, number)
         return Slot(rank=rank, pid=pid, started=started, epoch=epoch, state=STATES[state], text=text, alive=alive)
 
     def slots(self) -> list[Slot]:
@@ -281,14 +287,14 @@ class Control:
         Ranks take it once, when they claim their slot, and never while they step.
         """
         give_up = time.monotonic() + patience_s
-        while not segment.lock(self.descriptor, _MUTEX):
+        while not self._file.lock(_MUTEX):
             if time.monotonic() > give_up:
                 raise LiveError(f"{self.path} is locked by another process")
             time.sleep(0.005)
         try:
             yield
         finally:
-            segment.unlock(self.descriptor, _MUTEX)
+            self._file.unlock(_MUTEX)
 
     def remove(self) -> bool:
         """Remove the file unless somebody else is in the job; whether it was removed."""
@@ -300,6 +306,4 @@ class Control:
 
     def close(self) -> None:
         """Let go of the file and the locks; the file stays. In a forked child only its own copy is let go of."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        self._file.close()

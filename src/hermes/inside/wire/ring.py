@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hermes.inside.wire import segment
 from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.held import Held, held
 from hermes.inside.wire.record import AT, BODY, SIZE, unpack
 
 MAGIC = b"HERMSTEP"
@@ -37,17 +38,18 @@ class RingWriter:
         self.base = self.count = base
         size = ROWS_AT + capacity * SIZE
         facts = {**about, "capacity": capacity, "record": SIZE, "base": base}
-        self.descriptor = segment.create(path, MAGIC, size, facts)
-        segment.lock(self.descriptor, _ALIVE)
+        self._file = Held(segment.create(path, MAGIC, size, facts), lambda: segment.again(path))
+        self._file.lock(_ALIVE)
 
     def add(self, records: bytes | bytearray | memoryview) -> None:
         """Append packed records, at most as many as fit, over the oldest when the ring is full: one system call."""
         place, many = self.count % self.capacity, len(records) // SIZE
+        number = self._file.number
         if place + many > self.capacity:
             cut = (self.capacity - place) * SIZE
-            os.pwrite(self.descriptor, records[cut:], ROWS_AT)
+            os.pwrite(number, records[cut:], ROWS_AT)
             records = records[:cut]
-        os.pwrite(self.descriptor, records, ROWS_AT + place * SIZE)
+        os.pwrite(number, records, ROWS_AT + place * SIZE)
         self.count += many
 
     def since(self, count: int) -> tuple[bytes, int]:
@@ -58,15 +60,13 @@ class RingWriter:
         while number < self.count:
             place = number % self.capacity
             many = min(self.count - number, self.capacity - place)
-            parts.append(os.pread(self.descriptor, many * SIZE, ROWS_AT + place * SIZE))
+            parts.append(os.pread(self._file.number, many * SIZE, ROWS_AT + place * SIZE))
             number += many
         return b"".join(parts), first - count
 
     def close(self) -> None:
         """Let go of the file and its lock; it stays for those who still read it."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
+        self._file.close()
 
 
 class RingReader:
@@ -88,7 +88,7 @@ class RingReader:
     @property
     def alive(self) -> bool:
         """Whether the process that writes it lives."""
-        return segment.held(self._descriptor, _ALIVE)
+        return held(self._descriptor, _ALIVE)
 
     def reads(self, path: Path) -> bool:
         """Whether it reads the very file that is there now: names come again, with the numbers of processes."""

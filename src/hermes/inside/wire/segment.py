@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import stat
@@ -25,11 +24,6 @@ _HEAD = struct.Struct("<8sIIQII")
 _CHECK = struct.Struct("<I")
 _AHEAD = _HEAD.size - _CHECK.size
 _LARGEST = 1 << 30
-_FLOCK = struct.Struct("hhqqi4x")
-"""`struct flock` of 64-bit Linux (fcntl(2)): type, whence, start, length, process."""
-_GET_LOCK, _SET_LOCK = 36, 37
-"""`F_OFD_GETLK` and `F_OFD_SETLK` of Linux (fcntl.h), which Python names since 3.9."""
-_HIGH = 400
 also_of: set[int] = set()
 """Users beside this one whose files may be used: only an operator, whom root's policy names, adds to it."""
 
@@ -89,6 +83,11 @@ def _check_owner(facts: os.stat_result, path: Path) -> None:
         raise LiveError(f"{path} is open to other users (mode {stat.S_IMODE(facts.st_mode):o})")
 
 
+def again(path: Path) -> int:
+    """A descriptor of a segment that was open before. Raises `OSError`."""
+    return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
 def create(path: Path, magic: bytes, size: int, about: Mapping[str, object]) -> int:
     """A descriptor of a new segment of that size, for its owner alone, all of its memory reserved.
 
@@ -98,7 +97,7 @@ def create(path: Path, magic: bytes, size: int, about: Mapping[str, object]) -> 
     folder = open_folder(path.parent)
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = _high(os.open(path.name, flags, 0o600, dir_fd=folder))
+        descriptor = os.open(path.name, flags, 0o600, dir_fd=folder)
         try:
             os.fchmod(descriptor, 0o600)
             os.posix_fallocate(descriptor, 0, size)
@@ -122,7 +121,7 @@ def attach(path: Path, magic: bytes, *, writable: bool) -> tuple[int, int, dict[
     flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     folder = open_folder(path.parent)
     try:
-        descriptor = _high(os.open(path.name, flags, dir_fd=folder))
+        descriptor = os.open(path.name, flags, dir_fd=folder)
     except OSError as refused:
         why = "is a link" if refused.errno == errno.ELOOP else f"cannot be opened ({refused.strerror})"
         raise LiveError(f"{path} {why}") from refused
@@ -147,39 +146,3 @@ def _trusted_size(descriptor: int, path: Path) -> int:
     if not HEADER <= facts.st_size <= _LARGEST:
         raise LiveError(f"{path} has {facts.st_size} bytes")
     return facts.st_size
-
-
-def _high(descriptor: int) -> int:
-    """The same file under a high number: who closes all low ones and opens others must not find ours among them."""
-    try:
-        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)
-    except OSError:
-        return descriptor
-    os.close(descriptor)
-    return moved
-
-
-def lock(descriptor: int, place: int, *, shared: bool = False) -> bool:
-    """Lock that byte until the file is closed; whether it could be had. It needs not be there.
-
-    The lock is the open file's (`F_OFD_SETLK`): it ends with its process, whatever number that has elsewhere, and who
-    closes another descriptor of the file does not end it. A forked child has to close its copy.
-    """
-    kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
-    try:
-        fcntl.fcntl(descriptor, _SET_LOCK, _FLOCK.pack(kind, os.SEEK_SET, place, 1, 0))
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
-
-
-def unlock(descriptor: int, place: int) -> None:
-    """Let that byte go."""
-    fcntl.fcntl(descriptor, _SET_LOCK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
-
-
-def held(descriptor: int, first: int, count: int = 1) -> bool:
-    """Whether another open file has locked one of these bytes: whether its process lives."""
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, first, count, 0)
-    found: int = _FLOCK.unpack(fcntl.fcntl(descriptor, _GET_LOCK, asked))[0]
-    return found != fcntl.F_UNLCK

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from hermes.inside.wire import segment
 from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.held import Held
 from hermes.inside.wire.record import SIZE, unpack
 
 MAGIC = b"HERMLOG1"
@@ -31,7 +32,7 @@ class LogWriter:
         self.path = path
         self.about = dict(about)
         self.largest = largest
-        self._descriptor = -1
+        self._file: Held | None = None
         self._size = 0
         self._open()
 
@@ -39,36 +40,37 @@ class LogWriter:
         """Append whole records. Raises `OSError` as the disk does; half a record is taken back."""
         if self._size + len(records) > self.largest and self._size > segment.HEADER:
             self._set_aside()
-        written = os.write(self._descriptor, records)
+        if self._file is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self.path))
+        written = os.write(self._file.number, records)
         if written != len(records):
             # A full disk takes a part: the next reader would see a torn record, so give it back.
-            os.ftruncate(self._descriptor, self._size)
+            os.ftruncate(self._file.number, self._size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         self._size += written
 
     def close(self) -> None:
         """Close the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _open(self) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self._descriptor = os.open(self.path, flags, 0o600)
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            size = os.fstat(self._descriptor).st_size
+            self._file = Held(self._opened(os.O_CREAT), self._opened, _lock)
+            number = self._file.number
+            size = os.fstat(number).st_size
             if size < segment.HEADER:
-                os.ftruncate(self._descriptor, 0)
+                os.ftruncate(number, 0)
                 first = segment.header(MAGIC, 0, {**self.about, "record": SIZE})
-                if os.write(self._descriptor, first) != len(first):
+                if os.write(number, first) != len(first):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 size = segment.HEADER
             else:
-                segment.parse_header(os.pread(self._descriptor, segment.HEADER, 0), MAGIC, str(self.path))
+                segment.parse_header(os.pread(number, segment.HEADER, 0), MAGIC, str(self.path))
             whole = segment.HEADER + (size - segment.HEADER) // SIZE * SIZE
             if whole != size:
-                os.ftruncate(self._descriptor, whole)
+                os.ftruncate(number, whole)
             self._size = whole
         except OSError as refused:
             self.close()
@@ -77,6 +79,9 @@ class LogWriter:
             self.close()
             raise
 
+    def _opened(self, more: int = 0) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | more, 0o600)
+
     def _set_aside(self) -> None:
         self.close()
         self.path.replace(self.path.with_name(self.path.name + ".1"))
@@ -84,6 +89,10 @@ class LogWriter:
             self._open()
         except LiveError as refused:
             raise OSError(str(refused)) from refused
+
+
+def _lock(number: int) -> None:
+    fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _reading(path: Path) -> BinaryIO:
