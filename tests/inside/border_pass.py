@@ -326,7 +326,9 @@ def wrong(ended: Ended, bare: Ended, job: str) -> str:
     return f"said: {foreign[:8]}" if foreign else ""
 
 
-def find(job: str, *, each: int, offset: int, done: set[str], tell: Callable[[str], None]) -> tuple[int, list[str]]:
+def find(
+    job: str, *, name: str, each: int, offset: int, done: set[str], tell: Callable[[str], None]
+) -> tuple[int, list[str]]:
     """Break each `each`-th function that the job calls and that is not `done`; how many, and what was wrong."""
     bare = run("bare watch" if job == "watch" else "bare")
     assert bare.code == 0, bare.said
@@ -336,7 +338,8 @@ def find(job: str, *, each: int, offset: int, done: set[str], tell: Callable[[st
         return 1, [f"{job}, nothing broken: {text}"]
     mine = [
         one for one in targets()
-        if (one.code.co_filename, one.code.co_firstlineno, one.code.co_name) in whole.called and one.name not in done
+        if (one.code.co_filename, one.code.co_firstlineno, one.code.co_name) in whole.called
+        and one.name not in done and name in one.name
     ]  # fmt: skip
     found, many = [], 0
     for target in mine[offset::each]:
@@ -353,6 +356,7 @@ def find(job: str, *, each: int, offset: int, done: set[str], tell: Callable[[st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=JOBS, action="append")
+    parser.add_argument("--name", default="", help="only functions whose name holds this")
     parser.add_argument("--each", type=int, default=1)
     parser.add_argument("--offset", type=int, default=0)
     given = parser.parse_args()
@@ -366,7 +370,12 @@ def main() -> int:
     bad, many = [], 0
     for job in given.only or JOBS:
         count, found = find(
-            job, each=given.each, offset=given.offset, done=done, tell=lambda text: sys.stdout.write(f"{text}\n")
+            job,
+            name=given.name,
+            each=given.each,
+            offset=given.offset,
+            done=done,
+            tell=lambda text: sys.stdout.write(f"{text}\n"),
         )
         many += count
         bad += found

@@ -18,6 +18,7 @@ from tests.inside.launch.conftest import beside
 from tests.patience import PATIENCE_S, until
 
 from hermes.base.errors import HermesError
+from hermes.inside.wire.record import FLAGS
 from hermes.inside.wire.rundir import Job, running
 from hermes.jobs.captures import Asked, Wish, answers, ask, cancel, find_job, finished, progress
 
@@ -138,7 +139,31 @@ def test_the_asked_steps_are_captured_and_the_job_goes_on(
     assert "Warning" not in said
     profiled = [step for step, flag in zip(*(_column(column, job, name) for name in ("step", "flags"))) if flag & 2]  # noqa: B905
     # The steps after the last run beside the writing.
-    assert profiled[:4] == [first, first + 1, first + 2, first + 3]
+    assert {first, first + 1, first + 2, first + 3} <= {*profiled}
+
+
+@pytest.mark.parametrize("level", ["light", "standard"])
+def test_what_a_capture_costs_is_flagged_and_told(place: Place, train: Path, column: Column, level: str) -> None:
+    process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
+    job = stepping(place)
+    until(lambda: progress(job)[0][0] > 150, PATIENCE_S)
+    asked = ask(job, wish(level=level), now_ns=time.time_ns())
+    assert answered(asked) == {0: "finished"}
+    told = re.fullmatch(r"steps (\d+)-\d+, held the job for (\d+) ms: .*", answers(asked)[0].text)
+    assert told
+    ended = progress(job)[0][0]
+    until(lambda: progress(job)[0][0] > ended + 50, PATIENCE_S)
+    stop(process)
+    steps, walls, flags = (_column(column, job, name) for name in ("step", "wall_ns", "flags"))
+    flagged = [at for at, flag in enumerate(flags) if flag & FLAGS["profiled"]]
+    # The first is that after which it was heard of, many ahead; then some ahead of the captured ones, these, and those
+    # beside the writing.
+    accepted, first = flagged[0], steps.index(int(told[1]))
+    assert accepted < first - 10
+    assert flagged[-1] > first + 2
+    usual = sorted(walls[accepted - 100 : accepted])[50]
+    lost_ms = sum(walls[at] - usual for at in flagged) / 1e6
+    assert int(told[2]) == pytest.approx(lost_ms, rel=0.15, abs=5)
 
 
 def _column(column: Column, job: Job, name: str) -> list[int]:

@@ -32,8 +32,9 @@ HANGS = """
 import json, sys, time
 from pathlib import Path
 sys.path.insert(0, {source!r})
-from hermes.inside.monitor.stacks import offer
-print(json.dumps(offer(Path({folder!r}), {rank})), flush=True)
+from hermes.inside.monitor.stacks import Offer
+offer = Offer(Path({folder!r}), {rank})
+print(json.dumps(offer.told), flush=True)
 {body}
 """
 LOADS = """
@@ -136,6 +137,22 @@ def test_a_rank_that_ends_no_step_is_a_state_and_one_line_and_so_is_its_end(live
     assert live_job.lines[1:] == ["Steps end again, after 25.0 s without one"]
     events = [json.loads(line) for line in (live_job.job.folder / "events.jsonl").read_text().splitlines()]
     assert [event["kind"] for event in events] == ["no progress", "progress"]
+    watcher.close(patience_s=0)
+
+
+def test_a_profiler_that_holds_a_step_is_no_standstill(live_job: LiveJob) -> None:
+    watcher = Watcher(
+        live_job.job, preset="robust", environment=live_job.environment, capture=False, say=live_job.said.append
+    )
+    live_job.steps([6.0] * 30)
+    watcher.look(NOW)
+    number, (slot,) = 0, live_job.control.slots()
+    live_job.control.say(number, replace(slot, state="started"))
+    watcher.look(NOW + 60 * SECOND)
+    assert (watcher.state, live_job.said) == ("watching", [])
+    # Longer than any capture: the job hangs in it.
+    watcher.look(NOW + 700 * SECOND)
+    assert watcher.state == "no progress"
     watcher.close(patience_s=0)
 
 

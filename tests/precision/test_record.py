@@ -282,3 +282,23 @@ for _ in range(3):
     optimizer.zero_grad()
 dist.destroy_process_group()
 """
+
+
+def test_a_hook_of_the_job_that_follows_ours_is_called_when_recording_ends(tmp_path: Path) -> None:
+    script = """
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from hermes.inside.record import start
+start.boot()
+seen = []
+register_optimizer_step_post_hook(lambda *_: seen.append(1))
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(4):
+    model(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+print(len(seen))
+"""
+    told = {**os.environ, "HERMES_RECORD": json.dumps({"out": str(tmp_path / "recording"), "steps": "0-1"})}
+    done = subprocess.run([sys.executable, "-c", script], env=told, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "4\n", "")

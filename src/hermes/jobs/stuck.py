@@ -14,6 +14,8 @@ from pathlib import Path
 
 from hermes.base.message import Message
 from hermes.inside.wire import process
+from hermes.inside.wire.control import Control
+from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job
 from hermes.jobs.messages import (
@@ -140,6 +142,18 @@ class Stall:
             lines=lines, blames=tuple(map(Blame.of_rank, blamed)), confidence=confidence("jobs.stuck"),
             actions=(Action(title=self.remedy, do="", verify="", risk="", source=""),),
         )  # fmt: skip
+
+
+def capturing(job: Job) -> bool:
+    """Whether a rank records a capture at this moment: its profiler may hold a step for as long as it wants."""
+    try:
+        control = Control.attach(job.segment, job=job.id)
+    except LiveError:
+        return False
+    try:
+        return any(slot.alive and slot.state == "started" for slot in control.slots())
+    finally:
+        control.close()
 
 
 def seen_ns(end_ns: int, now_ns: int) -> int:

@@ -108,7 +108,7 @@ class Monitor:
                 m.optimizer_from = 0
             if id(optimizer) != m.anchor and not m.anchored(optimizer):
                 return
-            step, count = m.next_step, m.count
+            step, count, wall = m.next_step, m.count, now - m.last_end
             m.next_step = step + 1
             flags = m.flags if m.unused == m.ahead else m.flags | m.evaluated()
             flags = flags | _FOREIGN if torch._is_profiler_enabled else flags
@@ -116,7 +116,7 @@ class Monitor:
             loader = m.uses_loader
             note(
                 (
-                    count + 1, step, now + m.epoch_ns, now - m.last_end, flags,
+                    count + 1, step, now + m.epoch_ns, wall, flags,
                     m.batches if loader else NULL, m.samples, m.tokens, m.data_ns if loader else NULL,
                     m.data_cpu_ns if loader and m.split else NULL,
                     m.forward_ns if loader and m.uses_backward else NULL,
@@ -138,7 +138,7 @@ class Monitor:
                 later(now)
                 m.busy = m.busy or captures.asked()
             if m.busy:
-                m.flags |= _PROFILED if captures.poll(step) else 0
+                m.flags |= _PROFILED if captures.poll(step, wall) else 0
                 m.busy = captures.busy
             m.overhead_ns = _now() - now
 

@@ -14,14 +14,13 @@ from hermes.inside.monitor.loaders import Loaders
 from hermes.inside.profile.backends import Backend, choose
 from hermes.inside.profile.lines import Lines, calls_expected
 from hermes.inside.wire.beside import Beside
-from hermes.inside.wire.control import FINAL, Control, Request, Slot
+from hermes.inside.wire.control import FINAL, LONGEST_NS, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.levels import CaptureError, room
 from hermes.inside.wire.long_steps import LongSteps
 from hermes.inside.wire.process import me
 
 _PATIENCE = 100
-_LONGEST_NS = 600_000_000_000
 _READY_S = 0.25
 """So long the first step of a capture waits for the disk, which has had half a second or more to answer."""
 _SOON = 4
@@ -65,6 +64,9 @@ class Captures:
         self._saving: Beside[Path] | None = None
         self._saved = ""
         self._began_ns = 0
+        self._usual_ns = self._spent_ns = 0
+        self._longer = False
+        self._walls: list[int] = []
 
     @property
     def busy(self) -> bool:
@@ -82,16 +84,32 @@ class Captures:
             self._give_up()
             return False
 
-    def poll(self, step: int) -> bool:
-        """Step `step` has ended. Whether the next one is slowed by a capture."""
-        if self.asked():
+    def poll(self, step: int, wall_ns: int) -> bool:
+        """Step `step` has ended, which took so long. Whether the next one is longer for what a capture does."""
+        if self._longer:
+            self._walls.append(wall_ns)
+        heard = self.asked()
+        if heard:
             self._hear(self.control, step)
         if self._off:
-            return False
+            return heard
         if self._saving is not None:
             self._collect(self._saving)
-            return True
-        return self._request is not None and self._go_on(self._request, step)
+            self._longer = True
+        else:
+            self._longer = (self._request is not None and self._go_on(self._request, step)) or heard or self._beside
+        return self._longer
+
+    @property
+    def _beside(self) -> bool:
+        """Whether something is done beside the steps for a capture that has not begun: it takes the interpreter."""
+        working = [one for one in (self._ready, self._before) if one is not None and not one.done()]
+        return bool(working) or self._lines is not None
+
+    def _held(self) -> str:
+        """How long the capture held the job: what the steps took that it made longer, beyond what they usually take."""
+        lost_ns = sum(self._walls) - len(self._walls) * self._usual_ns if self._usual_ns else self._spent_ns
+        return f"held the job for {max(lost_ns, 0) / 1e6:.0f} ms"
 
     def _hear(self, control: Control, step: int) -> None:
         """Take up what was asked, if it can be read."""
@@ -124,6 +142,7 @@ class Captures:
             self._answer("late", f"at step {step}")
             return
         self._request = request
+        self._walls, self._usual_ns, self._spent_ns = [], 0, 0
         self._answer("accepted", f"at step {step}")
         out, needed = Path(request.out), request.largest_bytes
         self._ready = Beside(lambda: room(out, needed))
@@ -149,7 +168,7 @@ class Captures:
                 return False
             self._start(request)
             return True
-        late = time.monotonic_ns() - self._began_ns > _LONGEST_NS
+        late = time.monotonic_ns() - self._began_ns > LONGEST_NS
         if step + 1 >= request.start_step + request.steps or late or step + 1 < request.start_step:
             self._finish(self._backend, request, step)
         else:
@@ -178,10 +197,13 @@ class Captures:
             stacks = request.level == "full" or calls <= _MOST_CALLS
             self._left_out = "" if stacks else f", without Python stacks, which would hold about {calls} calls"
             self._backend = choose(request, self._rank, sys.modules, told, stacks=stacks)
+            self._usual_ns = told.get("middle_ns", 0)
             self._began_ns = time.monotonic_ns()
+            # A profiler may take long to start: who watches must know that no step ends meanwhile.
+            self._answer("started", f"step {request.start_step}")
             self._backend.start()
             self._backend.mark(request.start_step)
-            self._answer("started", f"step {request.start_step}")
+            self._spent_ns += time.monotonic_ns() - self._began_ns
 
         self._contained(begin, state="refused")
 
@@ -200,15 +222,15 @@ class Captures:
 
     def _finish(self, backend: Backend, request: Request, step: int) -> None:
         def end() -> None:
-            start = time.perf_counter_ns()
+            start = time.monotonic_ns()
             if self._lines is not None:
                 self._lines.end()
                 with contextlib.suppress(Exception):
                     long = spans_of(self._last(), self._long) if self._long else []
                     backend.note("hermes_lines", {**self._lines.told(), "long": long})
             backend.stop()
-            held = (time.perf_counter_ns() - start) / 1e6
-            self._saved = f"steps {request.start_step}-{step}, held the job for {held:.0f} ms{self._left_out}"
+            self._spent_ns += time.monotonic_ns() - start
+            self._saved = f"steps {request.start_step}-{step}"
             self._saving = Beside(backend.save)
 
         self._contained(end)
@@ -221,7 +243,7 @@ class Captures:
         def end() -> None:
             path = saving.result()
             self._backend = None
-            self._end("finished", f"{self._saved}: {path.name}")
+            self._end("finished", f"{self._saved}, {self._held()}{self._left_out}: {path.name}")
 
         self._contained(end)
 

@@ -159,6 +159,10 @@ class Recorder:
         if not self.failed:
             self.failed = f"{type(broken).__name__}: {broken}"[:500]
             say(f"recording stopped in step {self.step}: {self.failed}")
+            if self._mode is None or self._is_on_top():
+                # Else it is left when the step ends: an operator is under way.
+                self.recording = False
+                self._leave()
             self._journal.append([encode({"failed": self.failed, "step": self.step})])
 
     def _of_parameters(self, optimizer: Any, phase: str, pick: Any) -> None:
@@ -200,15 +204,23 @@ class Recorder:
     # -- ending and writing
 
     def _leave(self) -> None:
-        self._modules.detach()
+        # Where one part fails the others must still be left.
+        for part in (self._modules.detach, self._leave_mode, self._leave_stance):
+            self.border.call(part)
         self.module = None
-        if self.options.operators and self._mode is not None:
-            from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-            if _get_current_dispatch_mode() is self._mode:
-                self._mode.__exit__(None, None, None)
-            # Else the user entered another mode on top: ours stays below it, and lets everything pass.
-            self._mode = None
+    def _leave_mode(self) -> None:
+        if self._mode is not None and self._is_on_top():
+            self._mode.__exit__(None, None, None)
+        # Else the user entered another mode on top: ours stays below it, and lets everything pass.
+        self._mode = None
+
+    def _is_on_top(self) -> bool:
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+        return _get_current_dispatch_mode() is self._mode
+
+    def _leave_stance(self) -> None:
         if self.options.compiled == "eager":
             self._stance("default")
 

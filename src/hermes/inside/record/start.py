@@ -24,6 +24,7 @@ class Steps:
         self._recorder = recorder
         self._border: Border = recorder.border
         self._first: int | None = None
+        self._called_now = False
         self._handles: list[Any] = []
 
     def attach(self, torch: Any) -> None:
@@ -41,9 +42,13 @@ class Steps:
             self._handles.append(torch.nn.modules.module.register_module_forward_pre_hook(called))
 
     def detach(self) -> None:
-        """Nothing is left behind in torch."""
+        """Nothing is left behind in torch, but a hook that others follow while torch calls them: it does nothing."""
         for handle in self._handles:
-            handle.remove()
+            hooks = handle.hooks_dict_ref() or {}
+            if self._called_now and handle.id in hooks and next(reversed(hooks)) != handle.id:
+                hooks[handle.id] = _nothing
+            else:
+                handle.remove()
         self._handles = []
 
     def _called(self, module: Any, args: Any) -> None:
@@ -70,11 +75,16 @@ class Steps:
             self._border.call(recorder.updates, optimizer)
         if id(optimizer) != self._first:
             return
-        recorder.end()
+        self._border.call(recorder.end)
         if recorder.over:
+            self._called_now = True
             self.detach()
         else:
             recorder.begin()
+
+
+def _nothing(*_: object) -> None:
+    """Called after steps of optimizers."""
 
 
 def rank() -> tuple[int, int]:

@@ -45,6 +45,8 @@ STATES: Final = ("none", "accepted", "started", "finished", "refused", "failed",
 FINAL: Final = frozenset({"finished", "refused", "late", "failed", "cancelled", "gone"})
 LEVELS: Final = ("light", "standard", "full")
 _MOST_STEPS = 1000
+LONGEST_NS: Final = 600_000_000_000
+"""A capture that has been recorded for so long ends with the step under way; none holds up a step for longer."""
 NO_STEP = (
     "no step was found: a step ends when an optimizer of torch steps; a loop of another kind says so itself, "
     "with hermes.inside.step() after each of its steps"
