@@ -6,6 +6,7 @@ none waits: what goes wrong turns capture off with one line on stderr.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -16,6 +17,7 @@ from hermes.inside.border import Border
 if TYPE_CHECKING:
     from hermes.inside.agent import Agent
 
+_OLDEST = (3, 8)
 _NULL = -(1 << 63)
 _agent: Agent | None = None
 _Call = TypeVar("_Call", bound=Callable[..., Any])
@@ -25,9 +27,9 @@ def _give_up(broken: Exception) -> None:
     if _agent is not None:
         _agent.give_up(broken)
     else:
-        from hermes.inside.say import say
+        from hermes.inside.say import say_off
 
-        say(f"capture is off: {type(broken).__name__}: {broken}")
+        say_off(f"{type(broken).__name__}: {broken}")
 
 
 _BORDER = Border(_give_up)
@@ -57,6 +59,11 @@ def start(
     import os
 
     if _agent is not None or os.environ.get("HERMES_CAPTURE") == "0":
+        return
+    if sys.version_info < _OLDEST:
+        from hermes.inside.say import say_off
+
+        say_off(f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old, Hermes needs 3.8 or newer")
         return
     from hermes.inside.agent import Agent
 

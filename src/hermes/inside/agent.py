@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermes.inside.border import Border
+from hermes.inside.border import Border, warnings_let_pass
 from hermes.inside.monitor.at_step_end import LOOP, Monitor, Stepped
 from hermes.inside.monitor.bandwidth import Bandwidth
 from hermes.inside.monitor.device import device_clock, initialised
@@ -24,7 +24,7 @@ from hermes.inside.monitor.numerics import Numerics
 from hermes.inside.monitor.patches import Patches
 from hermes.inside.monitor.stacks import Offer
 from hermes.inside.profile.captures import Captures
-from hermes.inside.say import say
+from hermes.inside.say import say, say_off
 from hermes.inside.wire import process
 from hermes.inside.wire.beside import Beside
 from hermes.inside.wire.control import NO_STEP, Control
@@ -148,7 +148,8 @@ class Agent:
             self._about = self._facts(self._place, optimizer)
             self._joining = Beside(self._open)
         if self._joining.done(_JOIN_S if first else 0.0):
-            self._begin(self._joining.result(), optimizer)
+            with warnings_let_pass():
+                self._begin(self._joining.result(), optimizer)
 
     def _facts(self, place: Place, optimizer: object) -> dict[str, object]:
         return {
@@ -244,7 +245,7 @@ class Agent:
         """What the monitor cannot do is told in one line, and it watches no more."""
         if self.off:
             return
-        say(f"capture is off: {'' if isinstance(broken, LiveError) else type(broken).__name__ + ': '}{broken}")
+        say_off(f"{'' if isinstance(broken, LiveError) else type(broken).__name__ + ': '}{broken}")
         self.close(tell=False)
 
     def _ended(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -147,6 +147,19 @@ def _of_a_signal(broken: BaseException) -> bool:
             return True
         at = at.tb_next
     return False
+
+
+@contextlib.contextmanager
+def warnings_let_pass() -> Iterator[None]:
+    """Where the job makes warnings errors, those that ours calls forth in a framework are none."""
+    import warnings
+
+    if any(one[0] == "error" for one in warnings.filters):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    else:
+        yield
 
 
 def silent(_broken: Exception) -> None:

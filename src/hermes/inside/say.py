@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 
+OFF = "capture-off.txt"
+"""Is left in the run directory by a process that cannot be watched: that no step was found says nothing then."""
 _said: set[str] = set()
 
 
@@ -17,3 +21,17 @@ def say(text: str) -> None:
         print(f"hermes: {line}", file=sys.stderr, flush=True)  # noqa: T201 - stderr is all there is in a user's process
     except (OSError, ValueError, AttributeError):
         return
+
+
+def say_off(why: str) -> None:
+    """That nothing is captured in this process, and why; and leave word of it in the job's run directory."""
+    say(f"capture is off: {why}")
+    folder = os.environ.get("HERMES_JOB", "")
+    if folder:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        with contextlib.suppress(OSError):
+            descriptor = os.open(os.path.join(folder, OFF), flags, 0o600)  # noqa: PTH118 - not worth its import here
+            try:
+                os.write(descriptor, f"capture is off: {why}\n".encode("utf-8", "replace"))
+            finally:
+                os.close(descriptor)

@@ -14,6 +14,7 @@ import zlib
 from threading import get_ident
 from typing import Any, Callable
 
+from hermes.inside.border import warnings_let_pass
 from hermes.inside.monitor.bandwidth import Bandwidth
 from hermes.inside.monitor.before import RECORDS
 from hermes.inside.monitor.device import DeviceClock
@@ -187,7 +188,8 @@ class Monitor:
         meter, count = self._meter, self.count_flops
         self._write()
         if count is not None and not count.over:
-            meter.flags |= _PROFILED if count.step_ended() else 0
+            with warnings_let_pass():
+                meter.flags |= _PROFILED if count.step_ended() else 0
             # A step is counted to its end.
             meter.due_ns = 0
         if now - self._last_flush >= _FLUSH_NS or meter.count >= meter.full_at:

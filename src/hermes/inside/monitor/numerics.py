@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hermes.inside.border import Border
+from hermes.inside.border import Border, warnings_let_pass
 from hermes.inside.monitor.meter import Meter
 from hermes.inside.wire.beside import Beside
 from hermes.inside.wire.numerics import Look, append
@@ -68,7 +68,7 @@ class Numerics:
 
     def _seen(self, optimizer: object) -> None:
         self._torch = self._torch or sys.modules["torch"]
-        with self._torch.no_grad():
+        with self._torch.no_grad(), warnings_let_pass():
             self._look(optimizer)
 
     def step_ended(self, now: int, step: int) -> None:
@@ -80,7 +80,7 @@ class Numerics:
         if self._meter.look:
             self._meter.look = False
             if self._made is not None:
-                with self._torch.no_grad():
+                with self._torch.no_grad(), warnings_let_pass():
                     self._finish(step)
             self._meter.loss = None
             # The first look loads and allocates, and any other may be held up: of two the quicker one counts.

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from hermes.inside.border import warnings_let_pass
 from hermes.inside.monitor.before import before, long_of, spans_of
 from hermes.inside.monitor.loaders import Loaders
 from hermes.inside.profile.backends import Backend, choose
@@ -231,7 +232,7 @@ class Captures:
             backend.stop()
             self._spent_ns += time.monotonic_ns() - start
             self._saved = f"steps {request.start_step}-{step}"
-            self._saving = Beside(backend.save)
+            self._saving = Beside(lambda: _save(backend))
 
         self._contained(end)
 
@@ -250,7 +251,8 @@ class Captures:
     def _contained(self, call: Callable[[], None], state: str = "failed") -> None:
         """Whatever a profiler raises ends the capture, not the step."""
         try:
-            call()
+            with warnings_let_pass():
+                call()
         except CaptureError as refused:
             self._end(state, str(refused))
         except Exception as broken:  # noqa: BLE001 - a profiler's failure must not become the user's
@@ -307,3 +309,12 @@ class Captures:
             self._answer("gone", "the job ended")
         self._give_up()
         self.control.close()
+
+
+def _save(backend: Backend) -> Path:
+    """Write the trace; where a warning is an error, once more without: filters are the whole process's, steps go on."""
+    try:
+        return backend.save()
+    except Warning:
+        with warnings_let_pass():
+            return backend.save()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from hermes.inside.border import warnings_let_pass
 from hermes.inside.record.journal import encode_value
 from hermes.inside.record.options import Options
 from hermes.inside.record.pack import Pack
@@ -151,6 +152,10 @@ class Values:
             line["name"], line["role"] = name
 
     def _look(self, line: dict[str, Any], local: Any) -> None:
+        with warnings_let_pass():
+            self._print(line, local)
+
+    def _print(self, line: dict[str, Any], local: Any) -> None:
         what = self._options.what
         if what == "statistics":
             self._statistics.of(local, line)

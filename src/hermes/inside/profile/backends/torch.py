@@ -96,8 +96,8 @@ class TorchBackend:
             if not _whole(draft):
                 raise CaptureError("the trace could not be written whole")
             draft.replace(self._path)
-        finally:
             self._profile = None
+        finally:
             draft.unlink(missing_ok=True)
         return self._path
 

@@ -1,0 +1,67 @@
+"""Waits, for the price of nothing, until a Python that `hermes run` started loads torch.
+
+Nothing is imported before torch's optimizers are, and nothing is done before one of them steps: launchers load torch
+and never step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+_OPTIMIZERS = "torch.optim.optimizer"
+
+
+class _Waiting:
+    """Stands before the importers until torch's optimizers are asked for."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        """None, and for the one module what Hermes' own finder makes of it."""
+        if name != _OPTIMIZERS:
+            return None
+        try:
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            return _watch(name, path, target)
+        except Exception as broken:  # noqa: BLE001 - the job must not see it
+            _off(f"{type(broken).__name__}: {broken}")
+        return None
+
+
+def _watch(name: str, path: object, target: object) -> object:
+    home = os.environ.get("HERMES_HOME", "")
+    from importlib.machinery import PathFinder
+
+    found = sys.modules.get("hermes") or PathFinder.find_spec("hermes")
+    places = list(getattr(found, "__path__", None) or getattr(found, "submodule_search_locations", None) or [])
+    ours = os.path.join(home, "hermes")  # noqa: PTH118
+    if found is None:
+        # The job's Python need not have Hermes installed; nothing else of where it is installed comes along.
+        from types import ModuleType
+
+        package = ModuleType("hermes")
+        package.__path__ = [ours]
+        sys.modules["hermes"] = package
+    elif not any(os.path.exists(os.path.join(place, "inside", "__init__.py")) for place in places):  # noqa: PTH110, PTH118
+        _off("the job has another package called hermes")
+        return None
+    import hermes.inside
+
+    before = list(sys.meta_path)
+    hermes.inside.start()
+    new = [finder for finder in sys.meta_path if finder not in before]
+    return new[0].find_spec(name, path, target) if new else None  # type: ignore[arg-type]
+
+
+def _off(why: str) -> None:
+    """Nothing of `hermes.inside` can be used: say so as it does."""
+    text = f"capture is off: {why}"
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(f"hermes: {text}", file=sys.stderr)  # noqa: T201
+    with contextlib.suppress(OSError), open(os.path.join(os.environ["HERMES_JOB"], "capture-off.txt"), "a") as file:  # noqa: PTH118, PTH123
+        file.write(f"{text}\n")
+
+
+def begin() -> None:
+    """Wait from now on."""
+    sys.meta_path.insert(0, _Waiting())  # type: ignore[arg-type]
