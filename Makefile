@@ -68,10 +68,12 @@ whole: $(whole)/.whole ## install PyTorch, its trainers, Ray, an S3 server and M
 
 check: lint docs-check test-all ## the gate: format, lint, types, imports, docs, tests
 
-lint: $(VENV)/.dev ## format, lint, types and imports, without changing a file
+lint: $(VENV)/.dev ## format, lint, types, imports and the oldest Python, without changing a file
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 	$(bin)/mypy
+	$(bin)/mypy --python-version 3.14 --package hermes.inside
+	$(bin)/vermin --quiet --target=3.8- --no-tips --violations --backport typing --exclude-regex '/launch/' src/hermes/inside
 	$(bin)/lint-imports
 
 format: $(VENV)/.dev ## format the code, and mend what ruff can mend

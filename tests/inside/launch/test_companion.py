@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hermes.inside.launch.companion import NO_STEP_S, Steps
+from hermes.inside.say import OFF
 from hermes.inside.wire import process
 from hermes.inside.wire.control import NO_STEP, Control
 from hermes.inside.wire.recovery import remove_memory
@@ -58,3 +59,15 @@ def test_a_job_that_ended_without_a_step_is_told_what_to_write(tmp_path: Path) -
     said: list[str] = []
     Steps(None, said.append, lambda: 0.0).look(over=True)
     assert said == [NO_STEP]
+
+
+def test_a_process_that_cannot_be_watched_is_no_loop_without_steps(tmp_path: Path) -> None:
+    environment = {"HERMES_SHM_DIR": str(tmp_path)}
+    job = enter(tmp_path / "jobs", "train-1-2", command=("a",), owner=process.me(), environment=environment)
+    said: list[str] = []
+    (job.folder / OFF).write_text("capture is off: Python 3.7 is too old")
+    watched = Control.attach(job.segment)
+    Steps(watched, said.append, lambda: 0.0).look(over=True)
+    watched.close()
+    remove_memory(job)
+    assert said == []

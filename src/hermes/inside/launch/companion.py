@@ -20,6 +20,7 @@ from typing import Any
 
 from hermes.inside.launch.isolated import isolated
 from hermes.inside.launch.tell import tell, write
+from hermes.inside.say import OFF
 from hermes.inside.wire import process
 from hermes.inside.wire.control import NO_STEP, Control
 from hermes.inside.wire.errors import LiveError
@@ -147,7 +148,13 @@ class Steps:
             return
         # A job that loads for long may still come to its first step.
         self._warned = True
-        self._say(_ANEW if self._stated else NO_STEP)
+        if self._stated or not self._is_off():
+            self._say(_ANEW if self._stated else NO_STEP)
+
+    def _is_off(self) -> bool:
+        """Whether a process of the job has said that it cannot be watched: it has told why."""
+        folder = self._control.about.get("folder") if self._control else None
+        return isinstance(folder, str) and Path(folder, OFF).exists()
 
 
 class Child:
