@@ -135,6 +135,6 @@ def test_a_capture_is_told_of_the_steps_before_it_and_starts_without_where_they_
         largest_bytes=1,
     ))  # fmt: skip
     for step in (3, 6, 8):
-        captures.poll(step)
+        captures.poll(step, 10)
         time.sleep(0.1)
     assert [one.get("step_ns") for one in told] == [None if raises else 10]

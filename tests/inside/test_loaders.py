@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hermes.inside.border import Border, silent
 from hermes.inside.monitor.loaders import Loaders, keep, padding_of, told_of
 from hermes.inside.monitor.meter import Meter
 from hermes.inside.monitor.patches import Patches
@@ -77,7 +78,7 @@ def test_batches_are_kept_only_while_somebody_asks() -> None:
 def test_starts_of_workers_are_counted_with_the_waits_for_their_first_batches(stay: bool) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install --group torch")
     meter = Meter()
-    loaders, patches = Loaders(meter), Patches(meter)
+    loaders, patches = Loaders(meter), Patches(meter, Border(silent))
     data = torch.utils.data.TensorDataset(torch.arange(8))
     many = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1, persistent_workers=stay)
     none = torch.utils.data.DataLoader(data, batch_size=4)

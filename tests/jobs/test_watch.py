@@ -285,14 +285,14 @@ def test_a_watcher_that_is_killed_at_any_call_leaves_a_job_that_the_next_can_ask
     while ended:
         ended = _die_at(fatal, live_job)
         fatal += 1
-        rank.poll(44)
+        rank.poll(44, 1)
         cancel(live_job.job)
-        rank.poll(44)
+        rank.poll(44, 1)
         asked = ask(live_job.job, WISH, now_ns=time.time_ns())
-        rank.poll(44)
+        rank.poll(44, 1)
         assert answers(asked)[0].state == "accepted"
         cancel(live_job.job)
-        rank.poll(44)
+        rank.poll(44, 1)
     assert fatal > 30
     assert said == []
 
@@ -393,10 +393,10 @@ def test_a_capture_that_all_ranks_had_passed_is_asked_for_again_farther_ahead(li
     def soon(asked: Asked) -> None:
         starts.append(asked.request.start_step)
         # The steps are short now: the rank hears of it when the first one is over.
-        rank.poll(26)
+        rank.poll(26, 1)
         if len(starts) == 2:
             cancel(live_job.job)
-            rank.poll(27)
+            rank.poll(27, 1)
 
     asked, said = taken(live_job.job, WISH, asked=soon, tell=lambda slot: None, pause_s=0.01)
     assert starts == [26, 80]
