@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hermes.base.message import Message
 from hermes.inside.wire import process
-from hermes.inside.wire.control import Control
+from hermes.inside.wire.control import LONGEST_NS, Control
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job
@@ -144,7 +144,7 @@ class Stall:
         )  # fmt: skip
 
 
-def capturing(job: Job) -> bool:
+def _capturing(job: Job) -> bool:
     """Whether a rank records a capture at this moment: its profiler may hold a step for as long as it wants."""
     try:
         control = Control.attach(job.segment, job=job.id)
@@ -167,6 +167,10 @@ def stall(
     """Whether no rank makes progress; then where they stand, by `ask` for the stacks of one."""
     if not ranks or any(now_ns - one.seen_ns < one.patience_ns for one in ranks.values()):
         return None
+    still_ns = now_ns - max(one.seen_ns for one in ranks.values())
+    if still_ns < LONGEST_NS and _capturing(job):
+        # A profiler that starts or collects holds its step: that ends by itself.
+        return None
     last = max(one.step for one in ranks.values())
     gone = [rank for rank, one in ranks.items() if not one.alive]
     behind = [rank for rank, one in ranks.items() if one.furthest < last]
@@ -174,7 +178,7 @@ def stall(
     wanted = sorted(ranks.keys() - set(gone), key=lambda rank: (rank not in behind, rank))[:_MOST_ASKED]
     places = {rank: found for rank in wanted if (found := place_of(ask(job, rank, ranks[rank])))}
     return Stall(
-        seconds=(now_ns - max(one.seen_ns for one in ranks.values())) / 1e9, step=last, ranks=tuple(sorted(ranks)),
+        seconds=still_ns / 1e9, step=last, ranks=tuple(sorted(ranks)),
         gone=tuple(sorted(gone)), behind=tuple(sorted(behind)), places=places,
     )  # fmt: skip
 

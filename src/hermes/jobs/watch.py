@@ -14,7 +14,6 @@ from typing import IO
 
 from hermes.base.errors import HermesError
 from hermes.base.message import Message, Text
-from hermes.inside.wire.control import LONGEST_NS
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import RingReader
@@ -35,7 +34,7 @@ from hermes.jobs.events import event, note
 from hermes.jobs.messages import JobState
 from hermes.jobs.notices import facts_of, finding_of
 from hermes.jobs.reasons import reason
-from hermes.jobs.stuck import LEAST_NS, Progress, Stall, capturing, seen_ns, stacks, stall
+from hermes.jobs.stuck import LEAST_NS, Progress, Stall, seen_ns, stacks, stall
 
 _IDLE_NS = 10_000_000_000
 _LATEST = 200
@@ -231,10 +230,6 @@ class Watcher:
             return
         if not ranks or any(now_ns - known.seen_ns < LEAST_NS for known in ranks.values()):
             self._goes_on()
-            return
-        still_ns = now_ns - max(known.seen_ns for known in ranks.values())
-        if self.stall is None and still_ns < LONGEST_NS and capturing(self.job):
-            # A profiler that starts or collects holds its step: that ends by itself.
             return
         asked = stacks if self.stall is None and self.acting else _no_stacks
         found = stall(self.job, {rank: known.progress() for rank, known in ranks.items()}, now_ns, ask=asked)
