@@ -127,7 +127,7 @@ turn = torch.polar(torch.ones(3, 4), torch.arange(12.0).view(3, 4)).to("cuda")
 optimizer = torch.optim.SGD([values], lr=0.1)
 for step in range(3):
     turned = torch.view_as_complex(values) * turn
-    spectrum = torch.fft.fft(turned.conj() @ turn.transpose(0, 1).conj())
+    spectrum = torch.fft.fft(turned.conj() * turn.conj())
     gate = nn.functional.silu(values).sum() + nn.functional.mish(values).sum()
     (gate + torch.view_as_real(turned).sin().sum() + spectrum.imag.abs().sum() + turned.conj().imag.exp().sum()).backward()
     optimizer.step()
@@ -192,7 +192,7 @@ def test_gradients_are_computed_by_the_thread_that_asks_so_that_none_of_the_devi
     tmp_path: Path,
 ) -> None:
     told = _verify(tmp_path, ASKING)
-    assert told.holds, told
+    assert told.outcome is Outcome.NOT_GIVEN, told
 
 
 REMOTE = """import os

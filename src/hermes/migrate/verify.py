@@ -127,7 +127,7 @@ class Verdict:
             "refused": Outcome.REFUSED, "not_computed": Outcome.NOT_COMPUTED, "harness": Outcome.HARNESS_FAILED,
             "timeout": Outcome.TIMED_OUT,
         }  # fmt: skip
-        if self.on_cpu is not None and not self.on_cpu.failed:
+        if self.on_cpu is not None and self.on_cpu.error != self.converted.error:
             return Outcome.HARNESS_FAILED
         return by_cause.get(self.converted.cause or "error", Outcome.FAILED)
 

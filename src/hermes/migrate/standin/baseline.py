@@ -203,7 +203,6 @@ def _remote_calls() -> None:
 
 def _autoload() -> None:
     """What torch calls when it is imported."""
-    torch.utils.rename_privateuse1_backend("npu")  # a device of this name can be spoken of, and means the CPU
     _cuda()
     _accelerator()
     _objects()
