@@ -35,7 +35,7 @@ _FOR_PROGRAMS = frozenset({
 """Modules that write sentences for who knows no messages."""
 _NOT_CONVERTED = frozenset({
     # Which action a case is about, and which words fit a job, until every rule says values.
-    "knowledge/fits.py", "profiles/advise/plan.py", "profiles/pipeline/lines.py",
+    "knowledge/fits.py", "profiles/advise/plan.py",
     "profiles/rules/compute/cmp034_costly_form.py",
     # A track of the timeline is a face of its own; an error quotes the notes of a capture.
     "profiles/load.py", "profiles/timeline.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -11,11 +12,14 @@ from pathlib import Path
 import pytest
 from tests.each import each
 
+from hermes.base.message import Message
+from hermes.base.say import say
 from hermes.knowledge import cases, cures
 from hermes.knowledge.cases import Case
 from hermes.knowledge.fits import JobKind, fits, fitted_action, fitted_case, fitted_prose, fitted_snippet
 from hermes.knowledge.vendors import traits
 from hermes.model.finding import Action
+from hermes.profiles.rules import ALL
 
 ROOT = Path(__file__).resolve().parents[2] / "src/hermes"
 CHIPS = ("ascend", "cuda", "rocm", "cpu", "mtia", "xpu", "gaudi", "")
@@ -63,8 +67,9 @@ def actions() -> Iterator[tuple[str, Action]]:
     for path in sorted([*(ROOT / "profiles/rules").rglob("*.py"), ROOT / "knowledge/cures.py"]):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Action":
-                said = {one.arg: _text(one.value) for one in node.keywords if one.arg}
-                yield f"{path.stem}-{node.lineno}", Action(**said)
+                said = {one.arg: one.value for one in node.keywords if one.arg}
+                if not {"fit", "cases"} & {*said}:
+                    yield f"{path.stem}-{node.lineno}", Action(**{name: _text(one) for name, one in said.items()})
 
 
 ACTIONS = tuple(actions())
@@ -88,6 +93,40 @@ def test_an_action_names_nothing_that_another_chip_or_library_or_training_alone_
         assert foreign(text, chip) == []
         assert re.findall(OF_LIBRARIES, text) == []
         assert trains or re.findall(OF_TRAINING, text, re.IGNORECASE) == []
+
+
+def _said(value: object) -> Iterator[Action]:
+    """The actions in a value of a module that are messages."""
+    if isinstance(value, Action) and isinstance(value.do, Message):
+        yield value
+    elif isinstance(value, (tuple, Mapping)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _said(one)
+
+
+SAID = {
+    f"{rule.code}-{one.do}": one
+    for rule in ALL
+    for value in vars(sys.modules[rule.function.__module__]).values()
+    for one in _said(value)
+}
+
+
+def test_actions_of_messages_were_found() -> None:
+    assert len(SAID) > 10
+
+
+@each(SAID.items(), lambda one: one[0])
+def test_a_message_fits_the_jobs_that_its_action_is_for(one: tuple[str, Action]) -> None:
+    action = one[1]
+    for chip, trains in product(CHIPS, (True, False)):
+        kind = job(chip, *action.fit.libraries, trains=trains)
+        # An action of a library may name it and what it does; all else must hold for any job that it fits.
+        text = " ".join(map(say, (action.title, action.do, action.verify, action.risk)))
+        if kind.needs_met(action.fit):
+            assert foreign(text, chip) == []
+            assert action.fit.libraries or re.findall(OF_LIBRARIES, text) == []
+            assert trains or re.findall(OF_TRAINING, text, re.IGNORECASE) == []
 
 
 @each(cases.cases(), lambda one: str(one.id))

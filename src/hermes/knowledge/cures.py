@@ -10,14 +10,6 @@ from collections.abc import Mapping
 from hermes.knowledge.vendors import Traits
 from hermes.model.finding import Action
 
-OVERLAP_TENSOR_PARALLEL = Action(
-    title="Split products and their collectives into pieces that overlap",
-    do="--tp-comm-overlap in Megatron; --use-ascend-coc --coc-fused-kernel or --use-ascend-mc2 in MindSpeed; "
-    "sequence parallelism; fewer ranks in the tensor-parallel group where memory allows.",
-    verify="Transfers of tp that nothing hides fall in the next profile.",
-    risk="CoC and MC2 exclude each other; a smaller group needs more memory.",
-    source="MindSpeed, communication-over-computation.md and mc2.md; Megatron-LM, tp_comm_overlap",
-)
 ROOM_BESIDE_TRANSFERS = Action(
     title="Let other work overlap, and let collectives copy less",
     do="export TORCH_HCCL_ZERO_COPY=1 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "

@@ -1,7 +1,8 @@
-"""What a change needs to be of use: chip, framework, library, and whether the job trains, told by the words in it.
+"""What a change needs to be of use: chip, framework, library, and whether the job trains.
 
-`WORDS` is the one place that says so. A text is shown with the parts that fit a job: clauses of prose, lines of a
-snippet, variables of a setting; where nothing is left that can be followed, it is not shown.
+An action says so by its `fit`. Of cases, and of sentences that are no messages yet, the words in them tell: `WORDS` is
+the one place that says what a word needs. Such a text is shown with the parts that fit a job: clauses of prose, lines
+of a snippet, variables of a setting; where nothing is left that can be followed, it is not shown.
 """
 
 from __future__ import annotations
@@ -14,25 +15,15 @@ from functools import lru_cache
 from hermes.base.say import say
 from hermes.knowledge.cases import Case
 from hermes.model.finding import Action
+from hermes.model.fit import Fit, Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """Words by a pattern, and the jobs that they mean something to: any of `chips`, any of `libraries`, that train.
-
-    Empty is any. `types`: types of numbers of which the chip's matrix units must have one. `unless`: not to jobs of
-    these libraries, which do it themselves. `transports`: the libraries that move data between ranks, one of which
-    must, where it is known what does.
-    """
+    """Words by a pattern, and the jobs that they mean something to."""
 
     pattern: re.Pattern[str]
-    chips: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
-    frameworks: tuple[str, ...] = ()
-    training: bool = False
-    unless: tuple[str, ...] = ()
-    transports: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
+    fit: Fit
 
 
 def _word(
@@ -41,15 +32,16 @@ def _word(
     chips: tuple[str, ...] = (),
     libraries: tuple[str, ...] = (),
     frameworks: tuple[str, ...] = (),
-    training: bool = False,
+    phase: Phase | None = None,
     unless: tuple[str, ...] = (),
     transports: tuple[str, ...] = (),
     types: tuple[str, ...] = (),
 ) -> Word:
-    return Word(
-        pattern=re.compile(pattern), chips=chips, libraries=libraries, frameworks=frameworks, training=training,
-        unless=unless, transports=transports, types=types,
+    fit = Fit(
+        chips=chips, libraries=libraries, frameworks=frameworks, phase=phase, unless=unless, transports=transports,
+        types=types,
     )  # fmt: skip
+    return Word(pattern=re.compile(pattern), fit=fit)
 
 
 _TOOLS = (
@@ -89,18 +81,18 @@ WORDS: tuple[Word, ...] = (
     ),
     _word(
         r"DistributedDataParallel|\bDDP\b|bucket_cap_mb|find_unused_parameters|no_sync\(|static_graph=",
-        libraries=("ddp",), training=True,
+        libraries=("ddp",), phase="training",
     ),
-    _word(r"\bFSDP2?\b|fully_shard|reshard_after_forward|FullySharded", libraries=("fsdp",), training=True),
+    _word(r"\bFSDP2?\b|fully_shard|reshard_after_forward|FullySharded", libraries=("fsdp",), phase="training"),
     _word(
         r"[Dd]eep[Ss]peed|\bZeRO\b|\bstage: \d|overlap_comm\b|offload_optimizer",
-        libraries=("deepspeed",), training=True,
+        libraries=("deepspeed",), phase="training",
     ),
     _word(r"MindSpeed", libraries=("mindspeed",), chips=("ascend",)),
     _word(rf"Megatron|(?<![\w-])--(?!(?:{_TOOLS})\b)[a-z][a-z0-9]+", libraries=("megatron", "mindspeed")),
-    _word(r"\bLightning\b|accumulate_grad_batches", libraries=("lightning",), training=True),
-    _word(r"\bAccelerate\b", libraries=("accelerate",), training=True),
-    _word(r"TrainingArguments|\bTrainer\b|dataloader_num_workers", libraries=("trainer",), training=True),
+    _word(r"\bLightning\b|accumulate_grad_batches", libraries=("lightning",), phase="training"),
+    _word(r"\bAccelerate\b", libraries=("accelerate",), phase="training"),
+    _word(r"TrainingArguments|\bTrainer\b|dataloader_num_workers", libraries=("trainer",), phase="training"),
     _word(r"attn_implementation|from_pretrained", libraries=("transformers",)),
     _word(r"[Tt]orch[Rr]ec", libraries=("torchrec",)),
     _word(r"\bvLLM\b|--enforce-eager|cudagraph_mode|--async-scheduling", libraries=("vllm",)),
@@ -115,7 +107,7 @@ WORDS: tuple[Word, ...] = (
     _word(
         r"[Mm]icro-?batch|[Aa]ccumulat|\b[Bb]ackward|GradScaler|\b[Oo]ptimizer|\boptim\.|zero_grad|\b[Gg]radient"
         r"|[Cc]onvergence|learning rate|distributed-optimizer|\b[Rr]ecomput",
-        training=True,
+        phase="training",
     ),
 )  # fmt: skip
 """Words by what they need; a text needs what all its words need."""
@@ -137,26 +129,26 @@ class JobKind:
     types: tuple[str, ...] = ()
     trains: bool | None = None
 
-    def needs_met(self, word: Word) -> bool:
-        """Whether a word means something to this job."""
-        if word.training and self.trains is False:
+    def needs_met(self, fit: Fit) -> bool:
+        """Whether what fits such jobs means something to this one."""
+        if fit.phase and self.trains is not None and (fit.phase == "training") != self.trains:
             return False
-        if {*word.unless} & {*self.libraries}:
+        if {*fit.unless} & {*self.libraries}:
             return False
-        if word.transports and self.transports and not {*word.transports} & {*self.transports}:
+        if fit.transports and self.transports and not {*fit.transports} & {*self.transports}:
             return False
-        if word.types and self.types and not {*word.types} & {*self.types}:
+        if fit.types and self.types and not {*fit.types} & {*self.types}:
             return False
-        if word.frameworks and self.frameworks and not {*word.frameworks} & {*self.frameworks}:
+        if fit.frameworks and self.frameworks and not {*fit.frameworks} & {*self.frameworks}:
             return False
         return all(not needed or {*needed} & {*own} for needed, own in (
-            (word.chips, self.chips), (word.libraries, (*self.libraries, *self.transports))
+            (fit.chips, self.chips), (fit.libraries, (*self.libraries, *self.transports))
         ))  # fmt: skip
 
 
 def fits(text: str, job: JobKind) -> bool:
     """Whether every word of a text means something to the job."""
-    return not any(word.pattern.search(text) for word in WORDS if not job.needs_met(word))
+    return not any(word.pattern.search(text) for word in WORDS if not job.needs_met(word.fit))
 
 
 @lru_cache(maxsize=4_096)
@@ -216,8 +208,12 @@ def _snippet_line(line: str, job: JobKind) -> str | None:
 
 
 def fitted_action(action: Action, job: JobKind) -> Action | None:
-    """An action as it is shown for a job; None where what it says to do does not fit."""
-    do = fitted_prose(say(action.do), job)
+    """An action as it is shown for a job; None where it does not fit. Only a sentence is looked into."""
+    if not job.needs_met(action.fit):
+        return None
+    if not isinstance(action.do, str):
+        return action
+    do = fitted_prose(action.do, job)
     if not do or not fits(say(action.title), job):
         return None
     verify = fitted_prose(say(action.verify), job) or "The next capture no longer shows this loss."

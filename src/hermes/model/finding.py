@@ -97,7 +97,8 @@ class Evidence:
 class Action:
     """One thing to do, how to see that it helped, what it risks, where the advice comes from, and whom it fits.
 
-    `whole`: it says all of the change, so that none of a known case is put beside it.
+    `whole`: it says all of the change, so that none of a known case is put beside it. `cases`: the known cases whose
+    change it is, by their ids.
     """
 
     title: Text
@@ -107,6 +108,7 @@ class Action:
     source: str
     whole: bool = False
     fit: Fit = ANY
+    cases: tuple[str, ...] = ()
 
 
 Basis = Literal["replayed", "bound", "measured"]

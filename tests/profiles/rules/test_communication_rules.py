@@ -24,6 +24,7 @@ from tests.profiles.rules.rows import (
     talking,
 )
 
+from hermes.knowledge.fits import JobKind, fitted_actions
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import Alignment
 from hermes.model.finding import Loss
@@ -70,11 +71,22 @@ def in_function(rank: int, place: str, function: str, ns: int) -> CodeLine:
 def test_exposed_transfers_are_told_by_dimension_and_the_cure_fits_the_largest(two: Given) -> None:
     groups = (group_op(transfer_ns=200), group_op("all_gather", group="tp", parallel="tp", transfer_ns=600))
     finding = only(com001.exposed_communication, saying(two, groups=groups))
-    assert [(part.what, part.value) for part in finding.evidence[2:]] == [
-        ("transfers of tp that nothing hides", 300.0),
-        ("transfers of dp that nothing hides", 100.0),
-    ]
-    assert "Split products" in finding.actions[0].title
+    told = [(part.what.identifier, part.what["group"], part.value) for part in finding.evidence[2:]]
+    assert told == [("com001.dimension", "tp", 300.0), ("com001.dimension", "dp", 100.0)]
+    assert finding.actions[0].title.identifier == "com001.tensor"
+
+
+def test_each_library_has_its_own_way_to_hide_communication_and_any_job_has_one(two: Given) -> None:
+    finding = only(com001.exposed_communication, saying(two, groups=(group_op(transfer_ns=200),)))
+
+    def ways(*libraries: str, trains: bool = True) -> list[str]:
+        job = JobKind(chips=("cuda",), libraries=libraries, trains=trains)
+        return [one.do.identifier.removeprefix("com001.do_") for one in fitted_actions(finding.actions, job)]
+
+    assert ways() == ["gradients", "any"]
+    assert ways("ddp") == ["ddp", "gradients", "any"]
+    assert ways("fsdp", "megatron") == ["fsdp", "megatron", "gradients", "any"]
+    assert ways("ddp", trains=False) == ["any"]
 
 
 def test_hidden_transfers_are_not_called_exposed(two: Given) -> None:

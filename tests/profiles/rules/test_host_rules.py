@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.profiles.rules.given import Given
 
+from hermes.base.say import say
 from hermes.model.compute_measures import NO_COMPUTE, Losses, OperatorCost
 from hermes.model.finding import Loss
 from hermes.model.host_measures import Contention, HostSide, QueueDepth, SettingValues, Shapes
@@ -129,7 +130,7 @@ def test_without_a_device_the_time_of_the_calls_counts(
 ) -> None:
     finding = found(rule, measures([blind()], host=HostSide(events=(event(what, 300, device_free_ns=None),))))
     assert (finding.cost_ns, finding.within, finding.replay) == (300, "", ())
-    assert "takes 30% of the step" in finding.message
+    assert "takes 30% of the step" in say(finding.message)
     assert finding.gain.expected_ns == 300
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.profiles.rules.given import Given
 
+from hermes.base.say import say
 from hermes.model.finding import Loss
 from hermes.model.host_measures import HostSide, SettingValues
 from hermes.model.input_measures import InputCopies, InputQueue, InputRates
@@ -34,7 +35,7 @@ def silent(rule: Rule, measures: Given) -> bool:
 
 
 def values(finding: Loss) -> dict[str, float]:
-    return {one.what: one.value for one in finding.evidence}
+    return {say(one.what): one.value for one in finding.evidence}
 
 
 def rates(**more: Any) -> InputRates:
@@ -59,7 +60,7 @@ def test_waiting_for_batches_beyond_the_limit_is_found(
     finding = found(rule, measures([split(free=300)], host=host, free=[free({"data loading": 300})]))
     assert (finding.code, finding.layer, finding.cost_ns, finding.share) == (rule.code, "io", 300, 0.3)
     assert (finding.within, finding.replay) == ("CPU001", ("host:data-loading=0",))
-    assert "leaves the device free for 30% of the step" in finding.message
+    assert "leaves the device free for 30% of the step" in say(finding.message)
 
 
 @LOADERS
@@ -82,7 +83,7 @@ def test_without_a_device_the_time_of_the_host_counts(
 ) -> None:
     finding = found(rule, measures([blind()], host=HostSide(fetches=(fetches(kind, 300, device_free_ns=None),))))
     assert (finding.cost_ns, finding.share, finding.within, finding.replay) == (300, 0.3, "", ())
-    assert "takes 30% of the step" in finding.message
+    assert "takes 30% of the step" in say(finding.message)
 
 
 def test_each_kind_of_loader_has_its_own_rule(measures: Make, split: Make, fetches: Make) -> None:
@@ -126,7 +127,11 @@ def test_ranks_that_wait_alike_share_a_finding_and_one_that_waits_alone_is_blame
 
 @pytest.mark.parametrize(
     ("reading", "processing", "cause", "first"),
-    [(200, 50, "reading", "nearer"), (50, 200, "processing", "worker"), (None, None, "loading", "worker")],
+    [
+        (200, 50, "reading", "io001.nearer"),
+        (50, 200, "processing", "io001.workers"),
+        (None, None, "loading", "io001.workers"),
+    ],
 )
 def test_reading_and_processing_are_told_apart_where_they_were_measured(
     reading: int | None, processing: int | None, cause: str, first: str, measures: Make, split: Make, fetches: Make
@@ -134,12 +139,15 @@ def test_reading_and_processing_are_told_apart_where_they_were_measured(
     row = fetches("main process", 300, reading_ns=reading, processing_ns=processing)
     finding = found(io001.no_workers, measures([split()], host=HostSide(fetches=(row,))))
     assert cause in finding.fault
-    assert first in finding.actions[0].title
+    assert finding.actions[0].title.identifier == first
 
 
 def test_the_workers_that_are_needed_are_in_the_cure(measures: Make, split: Make, fetches: Make) -> None:
     host = HostSide(fetches=(fetches("main process", 300),), rates=(rates(workers_needed=6),))
-    assert "num_workers=6" in found(io001.no_workers, measures([split()], host=host)).actions[0].do
+    do = found(io001.no_workers, measures([split()], host=host)).actions[0].do
+    assert (do["workers"], do["enough"]["n"]) == ("6", 6)
+    assert "num_workers=6" in say(do)
+    assert "num_workers=6" in say(do, "zh")
 
 
 def test_without_a_core_for_workers_cheaper_batches_are_advised(measures: Make, blind: Make, fetches: Make) -> None:
@@ -149,8 +157,8 @@ def test_without_a_core_for_workers_cheaper_batches_are_advised(measures: Make, 
     )
     finding = found(io001.no_workers, measures([blind()], host=host))
     (action,) = finding.actions
-    assert action.title.startswith("Make batches cheaper")
-    assert "num_workers" not in action.do
+    assert (action.title.identifier, action.do.identifier) == ("io001.cheaper", "io001.slices_do")
+    assert say(action.do).endswith("the process has 1 core, and workers would share what the loop needs.")
     assert (finding.gain.low_ns, finding.gain.high_ns) == (150, 300)
 
 
@@ -159,7 +167,8 @@ def test_a_loader_that_is_read_anew_in_each_step_is_not_given_workers(
 ) -> None:
     host = HostSide(fetches=(fetches("main process", 300, epochs=1, epoch_ns=1),))
     (action,) = found(io001.no_workers, measures([split(free=300)], host=host)).actions
-    assert action.title.startswith("Make batches cheaper")
+    assert action.title.identifier == "io001.cheaper"
+    assert action.do["why"].identifier == "io001.read_anew"
 
 
 def test_demand_over_supply_says_how_many_more_workers(measures: Make, split: Make, fetches: Make) -> None:

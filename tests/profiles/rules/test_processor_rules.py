@@ -30,6 +30,7 @@ from hermes.profiles.rules.compute import cmp032_long_floats_of_a_processor as c
 from hermes.profiles.rules.compute import cmp033_decoded_anew as cmp033
 from hermes.profiles.rules.compute import cmp034_costly_form as cmp034
 from hermes.profiles.rules.environment import env004_anomaly_checks as env004
+from hermes.profiles.rules.evidence_messages import before
 from hermes.profiles.rules.host import cpu006_garbage_collection as cpu006
 from hermes.profiles.rules.host import cpu009_small_operators as cpu009
 from hermes.profiles.rules.host import cpu010_too_many_threads as cpu010
@@ -466,16 +467,19 @@ def test_collections_before_the_capture_take_the_place_of_those_in_it(judged: Ma
     host = HostSide(events=(event("garbage collection", 900),), before=earlier(gc_ns=300, step_ns=2_000))
     finding = only(cpu006.garbage_collection, judged([blind()], host=host))
     assert (finding.cost_ns, finding.share, finding.gain.before) == (150, 0.15, True)
-    assert any("mean of 90" in fact.what for fact in finding.evidence)
+    assert before(n=90) in [fact.what for fact in finding.evidence]
 
 
 def test_collections_that_the_program_asks_for_are_to_be_deleted(judged: Make, blind: Make, event: Make) -> None:
     asked = event("garbage collection", 600, names=(("gc.collect", 1, 600),))
     (action,) = only(cpu006.garbage_collection, judged([blind()], host=HostSide(events=(asked,)))).actions
-    assert action.title.startswith("Delete gc.collect()")
+    assert action.title.identifier == "cpu006.delete"
     by_itself = event("garbage collection", 600, names=(("garbage collection", 1, 600),))
-    (action,) = only(cpu006.garbage_collection, judged([blind()], host=HostSide(events=(by_itself,)))).actions
-    assert "Delete" not in action.title
+    own = only(cpu006.garbage_collection, judged([blind()], host=HostSide(events=(by_itself,)))).actions
+    assert [(one.do.identifier, one.fit.libraries) for one in own] == [
+        ("cpu006.megatron_do", ("megatron", "mindspeed")),
+        ("cpu006.choose_do", ()),
+    ]
 
 
 def test_a_capture_without_a_collection_has_those_that_came_before_it(judged: Make, blind: Make) -> None:

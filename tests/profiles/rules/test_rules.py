@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.profiles.rules.given import Given
 
+from hermes.base.say import say
 from hermes.model.comm_measures import Communication, SlowRank
 from hermes.model.finding import Loss
 from hermes.model.measures import HostStall, PeerWait, StepSplit
@@ -107,10 +108,8 @@ def test_exposed_communication_names_the_operations_that_make_it(measures: Make,
         com001.exposed_communication,
         measures([split(step=0, exposed=100), split(step=1, exposed=100)], exposed_by_op=by_op),
     )
-    assert [(part.what, part.value) for part in finding.evidence[2:]] == [
-        ("exposed all_reduce", 80.0),
-        ("exposed all_gather", 20.0),
-    ]
+    told = [(part.what.identifier, part.what["op"], part.value) for part in finding.evidence[2:]]
+    assert told == [("com001.operation", "all_reduce", 80.0), ("com001.operation", "all_gather", 20.0)]
 
 
 def test_what_is_waiting_for_a_rank_cannot_be_hidden(measures: Make, split: Split, wait: Wait) -> None:
@@ -135,8 +134,12 @@ def test_exposed_time_of_unknown_waits_is_said_with_less_confidence(measures: Ma
     known = found(com001.exposed_communication, measures([split(exposed=300)], waits=[wait(0, 5, 1)]))
     unknown = found(com001.exposed_communication, measures([split(exposed=300)]))
     assert (known.confidence, unknown.confidence) == (0.9, 0.5)
-    assert "not recorded" in unknown.message
-    assert "not recorded" not in known.message
+    assert (known.message["doubt"], unknown.message["doubt"].identifier) == (None, "com001.unrecorded")
+    assert say(unknown.message) == (
+        "30% of the step is communication with nothing computed beside it; "
+        "how much of it is waiting for a rank is not recorded"
+    )
+    assert say(unknown.message, "zh") == "步的 30% 为未被计算掩盖的通信；其中等待其他卡的部分没有记录"
 
 
 # A slow rank -------------------------------------------------------------------------------------------------------

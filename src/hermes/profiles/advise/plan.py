@@ -108,8 +108,15 @@ def _sure(fit: Fit) -> bool:
 
 
 def _about(finding: Loss, case: Case) -> bool:
-    """Whether the change of a case is one that the finding asks for: a call, a setting or a class that both name."""
-    return any(_words(case.after) & _words(f"{say(one.title)} {say(one.do)}") for one in finding.actions)
+    """Whether the change of a case is one that the finding asks for."""
+    return any(_is_of(one, case) for one in finding.actions)
+
+
+def _is_of(action: Action, case: Case) -> bool:
+    """Whether an action names the case. Of a sentence: whether both name a call, a setting or a class."""
+    if isinstance(action.do, str):
+        return bool(_words(case.after) & _words(f"{say(action.title)} {action.do}"))
+    return case.id in action.cases
 
 
 def _describes(finding: Loss) -> bool:
@@ -118,13 +125,19 @@ def _describes(finding: Loss) -> bool:
 
 
 def _own(finding: Loss, case: Case | None) -> Action:
-    """The finding's action that a case is about, by the words that they share; the first without a case."""
+    """The finding's action that names the case, of sentences the one with most of its words; the first without one."""
     if not finding.actions:
         return _LOOK
     if case is None:
         return finding.actions[0]
     wanted = _words(f"{case.cause} {case.cure} {case.after}")
-    return max(finding.actions, key=lambda one: len(_words(f"{say(one.title)} {say(one.do)}") & wanted))
+
+    def alike(action: Action) -> int:
+        if isinstance(action.do, str):
+            return len(_words(f"{say(action.title)} {action.do}") & wanted)
+        return int(case.id in action.cases)
+
+    return max(finding.actions, key=alike)
 
 
 def _words(text: str) -> frozenset[str]:

@@ -14,6 +14,7 @@ from hermes.model.host_measures import Before
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
 from hermes.model.plan import Unprofiled
+from hermes.profiles.rules.gain_messages import without_profiler
 
 MOST_NS = Limit(
     value=3_000, unit="ns a recorded call: more is no profiler's doing", source="docs/evidence/profiler-cost.md"
@@ -43,7 +44,7 @@ def unprofiled_gain(step: Unprofiled, gain: Gain) -> Gain:
     whole = max(0, step.captured_ns - round(MOST_NS.value * step.calls))
     others = max(0, round((whole - gain.high_ns) * min(1.0, step.step_ns / max(1, whole))))
     high = max(low, min(gain.high_ns, step.step_ns - others))
-    return replace(gain, low_ns=low, high_ns=high, method=f"{gain.method}; less what the profiler may have added")
+    return replace(gain, low_ns=low, high_ns=high, method=without_profiler(method=gain.method))
 
 
 def unprofiled(before: Sequence[Before], splits: Sequence[StepSplit]) -> Unprofiled | None:

@@ -11,6 +11,7 @@ from hermes.model.plan import Advice, NoiseFloor, Unprofiled
 from hermes.profiles.advise.profiler_cost import unprofiled_gain
 from hermes.profiles.advise.ranges import Known, spread_of
 from hermes.profiles.advise.room import Room
+from hermes.profiles.rules.gain_messages import beyond
 from hermes.profiles.rules.parts import PLACES, above
 from hermes.profiles.whatif.replay import Prediction
 
@@ -212,7 +213,7 @@ def _remainder(broad: Loss, parts: Sequence[Loss], replay: Replay) -> Loss:
         broad.gain,
         low_ns=low,
         high_ns=max(low, broad.gain.high_ns - claimed),
-        method=f"what is left beyond {' and '.join(dict.fromkeys(part.code for part in parts))}: {broad.gain.method}",
+        method=beyond(codes=dict.fromkeys(part.code for part in parts), method=broad.gain.method),
     )
     return replace(broad, gain=gain, explained_by=codes)
 

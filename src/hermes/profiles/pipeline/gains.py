@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from hermes.base.errors import InputError
+from hermes.base.message import Message, Text
 from hermes.model.fault import Fault
 from hermes.model.finding import Loss
 from hermes.model.limit import Limit
@@ -17,6 +18,7 @@ from hermes.profiles.load import Loaded
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.profiles.pipeline.paths import StepLoader
 from hermes.profiles.pipeline.whatif import step_of
+from hermes.profiles.rules.gain_messages import more_changes, of_replay
 from hermes.profiles.whatif.changes import parse
 from hermes.profiles.whatif.job import JobStep
 from hermes.profiles.whatif.replay import Prediction, predict
@@ -85,11 +87,11 @@ def _within(finding: Loss, room: Room) -> Loss:
     return replace(finding, cost_ns=cost, share=min(share, 1.0), gain=gain)
 
 
-def _said(specs: Sequence[str]) -> str:
-    """Changes as a line holds them: names of kernels may be hundreds of letters long."""
+def _method(specs: Sequence[str], method: Text) -> Message:
+    """How the replay was made, in a line: names of kernels may be hundreds of letters long."""
     short = [spec if len(spec) <= _LETTERS else f"{spec[: _LETTERS - 1]}…" for spec in specs[:_NAMED]]
-    more = f" and {len(specs) - _NAMED} more" if len(specs) > _NAMED else ""
-    return " with ".join(short) + more
+    more = more_changes(n=len(specs) - _NAMED) if len(specs) > _NAMED else None
+    return of_replay(changes=short, more=more, method=method)
 
 
 def _with_gain(finding: Loss, replay: StepReplay, *, told: bool) -> Loss:
@@ -113,7 +115,7 @@ def _with_gain(finding: Loss, replay: StepReplay, *, told: bool) -> Loss:
             finding.gain,
             low_ns=low,
             high_ns=high,
-            method=f"replay of {_said(finding.replay)}; {finding.gain.method}",
+            method=_method(finding.replay, finding.gain.method),
             basis="replayed" if told else "bound",
         ),
     )

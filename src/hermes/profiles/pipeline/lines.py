@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from statistics import median
 
-from hermes.base.say import say
 from hermes.knowledge.host_work import (
     CHECKPOINT,
     CHECKS,
@@ -133,5 +132,9 @@ def _said(line: str) -> str:
     return frame.said if frame else line
 
 
-def _names(finding: Loss) -> list[str]:
-    return [found["name"] for item in finding.evidence if (found := _NAME_IN.search(say(item.what)))]
+def _names(finding: Loss) -> Iterator[str]:
+    for item in finding.evidence:
+        if not isinstance(item.what, str):
+            yield from (one.value for one in item.what.arguments if one.name == "name")
+        elif found := _NAME_IN.search(item.what):
+            yield found["name"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hermes.base.message import Text
 from hermes.base.units import duration
 from hermes.model.finding import Evidence, step_moment
 from hermes.model.job import Job
@@ -28,7 +29,7 @@ class Spent:
 
 def loss(
     job: Job,
-    what: str,
+    what: Text,
     limit: Limit,
     cost: Callable[[StepSplit], int | None],
     length: Callable[[StepSplit], int] = lambda split: split.window_ns,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
+from hermes.base.message import Text
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON
 from hermes.model.finding import Blame, Evidence, Gain, Moment
 from hermes.model.host_measures import Before, HostEvents, SettingValues, SyncCall
@@ -12,7 +13,9 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import HostStall, StepSplit
 from hermes.model.path_measures import StepFree
+from hermes.profiles.rules import evidence_messages as say
 from hermes.profiles.rules._component import Spent, loss
+from hermes.profiles.rules.gain_messages import at_most, of_host
 
 _ALIKE = 0.5
 """Ranks that lose at least this part of what the worst loses suffer alike; the others at most wait for those."""
@@ -27,21 +30,19 @@ def step_ns(split: StepSplit) -> int:
     return split.whole_ns
 
 
-def bound(job: Job, found: Spent, method: str, *, before: bool = False) -> Gain:
+def bound(job: Job, found: Spent, method: Text, *, before: bool = False) -> Gain:
     """What is won when the loss is gone: see `won`."""
     return won(job, found.worst.rank, found.cost_ns, method, before=before)
 
 
-def won(job: Job, rank: int, cost_ns: int, method: str, *, before: bool = False) -> Gain:
+def won(job: Job, rank: int, cost_ns: int, method: Text, *, before: bool = False) -> Gain:
     """What is won when a loss of a rank is gone: at most all, and without a device all, for nothing runs beside it.
 
     `before`: the loss was counted in steps before the capture.
     """
     if has_device(job, rank):
-        return Gain(low_ns=0, high_ns=cost_ns, method=f"bound: {method}", before=before)
-    return Gain(
-        low_ns=cost_ns, high_ns=cost_ns, method=f"the host's own time: {method}", basis="replayed", before=before
-    )
+        return Gain(low_ns=0, high_ns=cost_ns, method=at_most(when=method), before=before)
+    return Gain(low_ns=cost_ns, high_ns=cost_ns, method=of_host(when=method), basis="replayed", before=before)
 
 
 def window_ns(split: StepSplit) -> int:
@@ -51,7 +52,7 @@ def window_ns(split: StepSplit) -> int:
 
 def host_loss(
     job: Job,
-    what: str,
+    what: Text,
     limit: Limit,
     cost: Callable[[StepSplit], int | None],
     length: Callable[[StepSplit], int] | None = None,
@@ -135,7 +136,7 @@ def counted_fact(job: Job, unprofiled: Rows[Before], rank: int, counter: str) ->
     row, ns = before_of(unprofiled, rank), counted(job, unprofiled, rank, counter)
     if row is None or ns is None:
         return ()
-    return (fact(job, rank, f"in a step, mean of {row.steps}", ns, "ns", source=BEFORE_IT),)
+    return (fact(job, rank, say.before(n=row.steps), ns, "ns", source=BEFORE_IT),)
 
 
 def on(job: Job, found: Spent) -> str:
@@ -149,6 +150,11 @@ def on_ranks(job: Job, ranks: Collection[int]) -> str:
     if len(ranks) == every:
         return ""
     return f" on rank {min(ranks)}" if len(ranks) == 1 else f" on {len(ranks)} of {every} ranks"
+
+
+def only_on(job: Job, ranks: Collection[int]) -> Collection[int] | None:
+    """The ranks that a sentence names; None where all have it."""
+    return None if len(ranks) == len(job.steps.counts) else ranks
 
 
 def blamed(job: Job, found: Spent, *more: Blame) -> tuple[Blame, ...]:
@@ -213,7 +219,7 @@ def larger(*costs: int | None) -> int | None:
 
 
 def fact(
-    job: Job, rank: int, what: str, value: float, unit: str, threshold: float | None = None, source: str = "",
+    job: Job, rank: int, what: Text, value: float, unit: str, threshold: float | None = None, source: str = "",
     at_ns: int | None = None,
 ) -> Evidence:  # fmt: skip
     """A number of one rank; `source` says what it was taken from, if not the calls of the capture.
@@ -236,13 +242,13 @@ def fact(
 def of_events(job: Job, row: HostEvents) -> tuple[Evidence, ...]:
     """How many calls of a kind there were, how long, and which took most."""
     said = [
-        fact(job, row.rank, "calls a step", (row.calls or 0) / max(1, row.steps), "calls", source=row.source),
-        fact(job, row.rank, "longest call", row.longest_ns or 0, "ns", source=row.source, at_ns=row.longest_at_ns),
+        fact(job, row.rank, say.CALLS, (row.calls or 0) / max(1, row.steps), "calls", source=row.source),
+        fact(job, row.rank, say.LONGEST_CALL, row.longest_ns or 0, "ns", source=row.source, at_ns=row.longest_at_ns),
     ]
     if row.steps_hit is not None:
-        said.append(fact(job, row.rank, "steps that have some", row.steps_hit / max(1, row.steps), "of steps"))
+        said.append(fact(job, row.rank, say.STEPS_HIT, row.steps_hit / max(1, row.steps), "of steps"))
     said += [
-        fact(job, row.rank, f"time in {name}", ns / max(1, row.steps), "ns a step")
+        fact(job, row.rank, say.time_in(name=name), ns / max(1, row.steps), "ns a step")
         for name, _, ns in row.names[:_SHOWN]
     ]
     return tuple(said)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from hermes.base.message import Text
 from hermes.model.finding import Evidence
 from hermes.model.host_measures import Before
 from hermes.model.input_measures import Fetches, InputRates
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import StepSplit
+from hermes.profiles.rules import evidence_messages as say
 from hermes.profiles.rules._component import Spent
 from hermes.profiles.rules._host import before_of, counted, counted_fact, counted_step, fact, has_device, host_loss
 from hermes.profiles.rules.rule import by_share
@@ -29,7 +31,7 @@ def fetches_of(fetches: Rows[Fetches], rank: int) -> Fetches | None:
 
 
 def fetch_loss(
-    job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before], what: str, limit: Limit, kinds: Collection[str]
+    job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before], what: Text, limit: Limit, kinds: Collection[str]
 ) -> Spent | None:
     """The rank that loses most to fetching in loops of these kinds; of steps before the capture where these tell it."""
     length = counted_step(job, unprofiled, WAITED)
@@ -130,15 +132,15 @@ def loop_facts(job: Job, rates: Rows[InputRates], unprofiled: Rows[Before], row:
     """The fetches, and the demand against what is supplied."""
     rank = row.rank
     yield from counted_fact(job, unprofiled, rank, WAITED)
-    yield fact(job, rank, "median fetch", row.median_ns, "ns")
+    yield fact(job, rank, say.MEDIAN_FETCH, row.median_ns, "ns")
     step = "" if row.longest_step is None else f"step {row.longest_step}"
-    yield fact(job, rank, "longest fetch", row.longest_ns, "ns", source=step)
-    yield fact(job, rank, "fetches that waited 1 ms or more", row.long / row.fetches, "of fetches")
+    yield fact(job, rank, say.LONGEST_FETCH, row.longest_ns, "ns", source=step)
+    yield fact(job, rank, say.LONG_FETCHES, row.long / row.fetches, "of fetches")
     rate = next(iter(rates.of(rank)), None)
     if rate is None:
         return
-    for what, value in (("batches that the step could take", rate.demand), ("batches that are made", rate.supply)):
+    for what, value in ((say.DEMAND, rate.demand), (say.SUPPLY, rate.supply)):
         if value is not None:
             yield fact(job, rank, what, round(value, 3), "a second")
-    if rate.cores_free is not None:
-        yield fact(job, rank, f"cores free, of {rate.cores}", round(rate.cores_free, 1), "cores")
+    if rate.cores_free is not None and rate.cores is not None:
+        yield fact(job, rank, say.cores_free(n=rate.cores), round(rate.cores_free, 1), "cores")

@@ -32,11 +32,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hermes.base.message import Message, Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.cures import OVERLAP_TENSOR_PARALLEL
 from hermes.model.comm_measures import GroupOp
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
+from hermes.model.fit import Fit
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.measures import ExposedOp, PeerWait, StepSplit
@@ -45,6 +46,7 @@ from hermes.model.structure_measures import Pipeline
 from hermes.profiles.rules._comm import bubble_of, exposed_comm, exposed_transfer, waited_per_step
 from hermes.profiles.rules._component import loss, typical
 from hermes.profiles.rules._host import has_device
+from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import by_share, rule
 
 LIMIT = Limit(
@@ -108,7 +110,7 @@ def exposed_communication(
 ) -> Iterator[Loss]:
     """One finding for all ranks that are beyond the limit."""
     limit = ALL if all(map(_unhidden, typical(job))) else LIMIT
-    found = loss(job, "exposed communication", limit, lambda split: exposed_comm(overlaps, split))
+    found = loss(job, COST, limit, lambda split: exposed_comm(overlaps, split))
     if found is None or not _notable(overlaps, found.worst):
         return
     by_op = {row.op: row.exposed_ns for row in exposed.of(found.worst.rank)}
@@ -124,7 +126,7 @@ def exposed_communication(
     recorded = _recorded(waits, groups, found.worst.rank)
     parts = tuple(
         Evidence(
-            what=f"exposed {op}",
+            what=operation(op=op),
             value=float(ns // steps),
             unit="ns",
             threshold=None,
@@ -134,8 +136,7 @@ def exposed_communication(
         if ns
     )
     yield Loss(
-        message=f"{found.share:.0%} of the step is communication with nothing computed beside it"
-        + ("" if recorded else "; how much of it is waiting for a rank is not recorded"),
+        message=exposed_share(share=found.share, doubt=None if recorded else UNRECORDED),
         ranks=found.ranks,
         blames=(),
         cost_ns=found.cost_ns,
@@ -144,13 +145,13 @@ def exposed_communication(
         gain=Gain(
             low_ns=0,
             high_ns=max(0, min(found.cost_ns - waiting, idle_compute)),
-            method="bound: all that is not waiting for one rank is hidden, as far as compute is left to hide it",
+            method=at_most(when=HIDDEN),
         ),
         confidence=_confidence(job, found.worst.rank, recorded),
         evidence=(*found.evidence, *parts, *_dimensions(job, groups, found.worst.rank)),
         # A replay would hide the waiting for ranks that nobody knows of, too.
         replay=("comm:overlap",) if recorded else (),
-        actions=(_CURES.get(_largest(job, groups, found.worst.rank), _OVERLAP),),
+        actions=_CURES.get(_largest(job, groups, found.worst.rank), _GRADIENTS),
     )
 
 
@@ -165,7 +166,7 @@ def _dimensions(job: Job, groups: Rows[GroupOp], rank: int) -> tuple[Evidence, .
     """Exposed transfers of each dimension of parallelism, without the waits, and how much of them compute hides."""
     return tuple(
         Evidence(
-            what=f"transfers of {name} that nothing hides",
+            what=dimension(group=name),
             value=float(round(ns)),
             unit="ns",
             threshold=None,
@@ -198,33 +199,110 @@ def _largest(job: Job, groups: Rows[GroupOp], rank: int) -> str:
     return max(sorted(sums), key=lambda name: sums[name], default="")
 
 
-_OVERLAP = Action(
-    title="Start collectives as early as their input is ready",
-    do="Start each with async_op=True, and wait for it where its result is read; gradients in pieces of 25 to 100 MB, "
-    "each reduced while the backward pass still makes the next. DistributedDataParallel(model, bucket_cap_mb=100) with "
-    "find_unused_parameters off does so. FSDP: set_modules_to_forward_prefetch and its like for backward. DeepSpeed: "
-    "overlap_comm: true. Megatron and MindSpeed: --use-distributed-optimizer --overlap-grad-reduce.",
-    verify="Profile again: exposed communication falls, overlapped communication rises.",
-    risk="Larger buckets need more memory and start later; kernels beside a collective may slow down (COM006).",
-    source="PyTorch documentation of torch.distributed and DistributedDataParallel",
+COST = sentence("com001.cost")
+UNRECORDED = sentence("com001.unrecorded")
+HIDDEN = sentence("com001.hidden")
+GRADIENTS = sentence("com001.gradients")
+GRADIENTS_VERIFY = sentence("com001.gradients_verify")
+GRADIENTS_RISK = sentence("com001.gradients_risk")
+TENSOR = sentence("com001.tensor")
+TENSOR_RISK = sentence("com001.tensor_risk")
+EXPERTS = sentence("com001.experts")
+EXPERTS_RISK = sentence("com001.experts_risk")
+STAGES = sentence("com001.stages")
+STAGES_RISK = sentence("com001.stages_risk")
+
+
+@message("com001.exposed")
+def exposed_share(*, share: Share, doubt: Message | None = None) -> None:
+    """The finding."""
+
+
+@message("com001.operation")
+def operation(*, op: Name) -> None:
+    """What one kind of collective costs."""
+
+
+@message("com001.dimension")
+def dimension(*, group: Name) -> None:
+    """What the transfers of a dimension of parallelism cost."""
+
+
+@message("com001.dimension_verify")
+def dimension_verify(*, group: Name) -> None:
+    """How to see that they cost less."""
+
+
+def _gradients(do: Message, fit: Fit, *cases: str) -> Action:
+    return Action(
+        title=GRADIENTS,
+        do=do,
+        verify=GRADIENTS_VERIFY,
+        risk=GRADIENTS_RISK,
+        source="PyTorch documentation of torch.distributed and DistributedDataParallel",
+        fit=fit,
+        cases=cases,
+    )
+
+
+_MEGATRON = ("megatron", "mindspeed")
+_OF_DDP = ("COM-01", "COM-02", "COM-03", "COM-04", "COM-08", "COM-35")
+_OF_FLAGS = ("COM-05", "COM-06", "COM-07")
+_GRADIENTS = (
+    _gradients(sentence("com001.do_ddp"), Fit(libraries=("ddp",), phase="training"), *_OF_DDP),
+    _gradients(sentence("com001.do_fsdp"), Fit(libraries=("fsdp",), phase="training"), "PAR-17"),
+    _gradients(sentence("com001.do_deepspeed"), Fit(libraries=("deepspeed",), phase="training")),
+    _gradients(sentence("com001.do_megatron"), Fit(libraries=_MEGATRON, phase="training"), *_OF_FLAGS),
+    _gradients(sentence("com001.do_gradients"), Fit(phase="training"), "COM-08", "COM-35"),
+    Action(
+        title=GRADIENTS,
+        do=sentence("com001.do_any"),
+        verify=GRADIENTS_VERIFY,
+        risk=sentence("com001.any_risk"),
+        source="PyTorch documentation of torch.distributed",
+    ),
 )
-_CURES: Mapping[str, Action] = {
-    "tp": OVERLAP_TENSOR_PARALLEL,
-    "ep": Action(
-        title="Hide the all-to-all of experts behind their products",
-        do="Run two micro-batches in turn, one in its products while the other is sent; --moe-alltoall-overlap-comm in "
-        "MindSpeed; --overlap-moe-expert-parallel-comm in Megatron; keep expert "
-        "groups within a node.",
-        verify="Transfers of ep that nothing hides fall in the next profile.",
-        risk="Memory for the batches in flight.",
-        source="case COM-20",
+
+
+def _of(group: str, title: Message, do: Message, risk: Message, source: str, fit: Fit, *cases: str) -> Action:
+    return Action(
+        title=title, do=do, verify=dimension_verify(group=group), risk=risk, source=source, fit=fit, cases=cases
+    )  # fmt: skip
+
+
+_CURES: Mapping[str, tuple[Action, ...]] = {
+    "tp": (
+        _of(
+            "tp", TENSOR, sentence("com001.tensor_mindspeed"), TENSOR_RISK,
+            "MindSpeed, communication-over-computation.md and mc2.md", Fit(libraries=("mindspeed",)),
+            "COM-19", "PAR-07", "PAR-09",
+        ),
+        _of(
+            "tp", TENSOR, sentence("com001.tensor_megatron"), TENSOR_RISK, "Megatron-LM, tp_comm_overlap",
+            Fit(libraries=("megatron",)), "PAR-07", "PAR-09",
+        ),
+        _of(
+            "tp", sentence("com001.narrower"), sentence("com001.narrower_do"), sentence("com001.narrower_risk"),
+            "case PAR-07", Fit(), "PAR-07", "PAR-09",
+        ),
     ),
-    "pp": Action(
-        title="Overlap sends and receives with compute",
-        do="Batched sends and receives that are waited for where they are read; --overlap-p2p-communication with "
-        "virtual stages in Megatron.",
-        verify="Transfers of pp that nothing hides fall in the next profile.",
-        risk="Virtual stages send more often.",
-        source="case COM-36",
+    "ep": (
+        _of(
+            "ep", EXPERTS, sentence("com001.experts_mindspeed"), EXPERTS_RISK, "case COM-20",
+            Fit(libraries=("mindspeed",)), "COM-20",
+        ),
+        _of(
+            "ep", EXPERTS, sentence("com001.experts_megatron"), EXPERTS_RISK, "case COM-20",
+            Fit(libraries=("megatron",)), "COM-20",
+        ),
+        _of("ep", EXPERTS, sentence("com001.experts_do"), EXPERTS_RISK, "case COM-20", Fit(), "COM-20"),
     ),
-}
+    "pp": (
+        _of(
+            "pp", STAGES, sentence("com001.stages_megatron"), STAGES_RISK, "case COM-36", Fit(libraries=_MEGATRON),
+            "COM-36",
+        ),
+        _of("pp", STAGES, sentence("com001.stages_do"), STAGES_RISK, "case COM-36", Fit(), "COM-36"),
+    ),
+}  # fmt: skip
+"""What to do, by the dimension of parallelism that costs most; for a library first, then for any job."""

@@ -41,6 +41,7 @@ from hermes.profiles.rules._comm import exposed_comm
 from hermes.profiles.rules._component import Spent, loss
 from hermes.profiles.rules._host import bound, event_cost, events_of, has_device
 from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.gain_messages import on_shared_cores
 from hermes.profiles.rules.rule import rule
 
 LIMIT = NOISE
@@ -116,8 +117,7 @@ def _gain(job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], found
     high = min(round((busy + _copies(job, events, rank)) * (1 - 1 / times)), found.worst.window_ns)
     if has_device(job, rank) or high <= gain.high_ns:
         return gain
-    method = f"{gain.method}, and what is hidden takes cores from the compute beside it"
-    return Gain(low_ns=gain.low_ns, high_ns=high, method=method)
+    return Gain(low_ns=gain.low_ns, high_ns=high, method=on_shared_cores(method=gain.method))
 
 
 def _repeated(events: Rows[HostEvents], ops: Rows[OperatorCost], rank: int) -> int:

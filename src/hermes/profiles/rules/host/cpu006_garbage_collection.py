@@ -30,11 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.message import Name, Ranks, Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import COLLECT, GC
 from hermes.model.code_measures import NamedLine
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Loss
+from hermes.model.fit import Fit
 from hermes.model.host_measures import Before, HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -50,10 +52,9 @@ from hermes.profiles.rules._host import (
     has_device,
     host_loss,
     of_events,
-    on,
+    only_on,
     within,
 )
-from hermes.profiles.rules._input import where_verb
 from hermes.profiles.rules.rule import by_share, rule
 
 ASKED = Limit(value=0.5, unit="of it is in calls of gc.collect", source="docs/evidence/host-limits.md")
@@ -70,24 +71,21 @@ def garbage_collection(
 ) -> Iterator[Loss]:
     """At most one finding."""
     length = counted_step(job, unprofiled, "gc_ns")
-    found = host_loss(
-        job, "collecting garbage", LIMIT, lambda split: _cost(job, events, unprofiled, split.rank), length
-    )
+    found = host_loss(job, COLLECTING, LIMIT, lambda split: _cost(job, events, unprofiled, split.rank), length)
     if found is None:
         return
     rank = found.worst.rank
     row = events_of(events, rank, GC)
     asked = row is not None and by_share(ASKED, _asked_ns(row) / max(row.ns or 0, 1))
     lines = tuple(one.line for one in named if (one.rank, one.kind, one.name) == (rank, "event", GC))[:1]
+    said = idle_meanwhile if has_device(job, rank) else takes
     yield Loss(
-        message=f"Collecting garbage {where_verb(job, found)}{on(job, found)}",
+        message=said(share=found.share, on=only_on(job, found.ranks)),
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=bound(
-            job, found, "no collection inside the steps", before=counted(job, unprofiled, rank, "gc_ns") is not None
-        ),
+        gain=bound(job, found, NO_COLLECTION, before=counted(job, unprofiled, rank, "gc_ns") is not None),
         confidence=confidence("CPU006"),
         evidence=(
             *found.evidence,
@@ -96,18 +94,7 @@ def garbage_collection(
         ),
         replay=("host:garbage-collection=0",) if has_device(job, rank) else (),
         apart=not within(free, rank, {GC}),
-        actions=(
-            _delete(lines)
-            if asked
-            else Action(
-                title="Collect when you choose, on all ranks at once",
-                do="After start-up: gc.collect(); gc.freeze(); gc.disable(). Then every 500 steps: gc.collect(). "
-                "Megatron: --manual-gc --manual-gc-interval 100.",
-                verify="No collection is left in most steps, and free time falls.",
-                risk="Memory of reference cycles stays until the next collection: watch it.",
-                source="Python documentation of gc: freeze, disable; msprof-analyze's advisor on collections",
-            ),
-        ),
+        actions=(_delete(lines),) if asked else (_BY_MEGATRON, _AT_CHOSEN_STEPS),
     )
 
 
@@ -117,15 +104,14 @@ def _asked_ns(row: HostEvents) -> int:
 
 def _delete(lines: tuple[str, ...]) -> Action:
     """What to do about a call that the program makes itself."""
-    place = lines[0].partition(" ")[0] if lines else ""
     return Action(
-        title=f"Delete gc.collect() at {place}" if place else "Delete gc.collect() from the loop",
-        do="The call walks all objects each time. Delete it: reference counts free tensors, and Python collects cycles "
-        "by itself. Where memory must be given back, do it once an epoch.",
-        verify="No collection is left in most steps, and the step shortens by the cost.",
-        risk="Memory of reference cycles stays until the next collection: watch it.",
+        title=delete(place=lines[0].partition(" ")[0] if lines else None),
+        do=DELETE_DO,
+        verify=DELETE_VERIFY,
+        risk=RISK,
         source="Python documentation of gc",
         whole=True,
+        cases=("CPU-46",),
     )
 
 
@@ -133,3 +119,48 @@ def _cost(job: Job, events: Rows[HostEvents], unprofiled: Rows[Before], rank: in
     """Nanoseconds a step in collections; without a device of the steps before the capture, where these are told."""
     ns = counted(job, unprofiled, rank, "gc_ns")
     return event_cost(job, events, rank, GC) if ns is None else ns
+
+
+COLLECTING = sentence("cpu006.collecting")
+NO_COLLECTION = sentence("cpu006.no_collection")
+CHOOSE = sentence("cpu006.choose")
+CHOOSE_DO = sentence("cpu006.choose_do")
+MEGATRON_DO = sentence("cpu006.megatron_do")
+VERIFY = sentence("cpu006.verify")
+RISK = sentence("cpu006.risk")
+DELETE_DO = sentence("cpu006.delete_do")
+DELETE_VERIFY = sentence("cpu006.delete_verify")
+
+
+@message("cpu006.idle_meanwhile")
+def idle_meanwhile(*, share: Share, on: Ranks | None = None) -> None:
+    """A device has nothing to do while Python collects garbage."""
+
+
+@message("cpu006.takes")
+def takes(*, share: Share, on: Ranks | None = None) -> None:
+    """A job without a device collects garbage."""
+
+
+@message("cpu006.delete")
+def delete(*, place: Name | None = None) -> None:
+    """The program calls the collector itself, at a line that may be known."""
+
+
+_AT_CHOSEN_STEPS = Action(
+    title=CHOOSE,
+    do=CHOOSE_DO,
+    verify=VERIFY,
+    risk=RISK,
+    source="Python documentation of gc: freeze, disable; msprof-analyze's advisor on collections",
+    cases=("CPU-30", "CPU-33", "CPU-46"),
+)
+_BY_MEGATRON = Action(
+    title=CHOOSE,
+    do=MEGATRON_DO,
+    verify=VERIFY,
+    risk=RISK,
+    source="Megatron-LM, --manual-gc",
+    fit=Fit(libraries=("megatron", "mindspeed")),
+    cases=("CPU-31",),
+)

@@ -32,20 +32,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.base.message import Count, Message, Name, Names, Ranks, Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import DATA
 from hermes.model.code_measures import CodeLine
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
+from hermes.model.fit import Fit
 from hermes.model.host_measures import Before, SettingValues
 from hermes.model.input_measures import Fetches, InputRates
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
 from hermes.profiles.rules._component import Spent
-from hermes.profiles.rules._host import blamed, bound, fact, has_device, on, setting, within
-from hermes.profiles.rules._input import fetch_loss, fetches_of, loop_facts, one_long_fetch, waits_before, where_verb
+from hermes.profiles.rules._host import blamed, bound, fact, has_device, only_on, setting, within
+from hermes.profiles.rules._input import fetch_loss, fetches_of, loop_facts, one_long_fetch, waits_before
 from hermes.profiles.rules._threads import CORES
+from hermes.profiles.rules.gain_messages import of_host
 from hermes.profiles.rules.rule import rule
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
@@ -69,21 +72,22 @@ def no_workers(
     lines: Rows[CodeLine],
 ) -> Iterator[Loss]:
     """At most one finding."""
-    found = fetch_loss(job, fetches, unprofiled, "fetching batches", LIMIT, ("main process",))
+    found = fetch_loss(job, fetches, unprofiled, FETCHING, LIMIT, ("main process",))
     row = fetches_of(fetches, found.worst.rank) if found else None
     if found is None or row is None:
         return
     rank = row.rank
     part = _part(row)
     alone = _without_workers(job, settings, row)
+    said = idle_meanwhile if has_device(job, rank) else takes
     yield Loss(
         fault=_CAUSES.get(part),
-        message=f"Making batches in the training process {where_verb(job, found)}{on(job, found)}",
+        message=said(share=found.share, on=only_on(job, found.ranks)),
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=_gain(job, unprofiled, found, alone=bool(alone)),
+        gain=_gain(job, unprofiled, found, alone=alone is not None),
         confidence=confidence("IO001.one_long_fetch" if one_long_fetch(row) else "IO001"),
         evidence=(*found.evidence, *loop_facts(job, rates, unprofiled, row), *_parts(job, row)),
         replay=("host:data-loading=0",) if has_device(job, rank) else (),
@@ -92,42 +96,32 @@ def no_workers(
     )
 
 
-def _without_workers(job: Job, settings: Rows[SettingValues], row: Fetches) -> str:
-    """Why workers would gain nothing; empty where they may."""
+def _without_workers(job: Job, settings: Rows[SettingValues], row: Fetches) -> Message | None:
+    """Why workers would gain nothing; None where they may gain."""
     cores = setting(settings, row.rank, CORES)
     if cores is not None and cores.isdecimal() and int(cores) <= len(job.steps.counts):
-        return f"the process has {cores} core{'' if cores == '1' else 's'}, and workers would share what the loop needs"
+        return few_cores(n=int(cores))
     if (row.epochs or 0) >= row.steps and row.fetches <= _FEW * (row.epochs or 0):
-        return "the loader is read anew in each step, and its workers would be started as often"
-    return ""
+        return READ_ANEW
+    return None
 
 
 def _gain(job: Job, unprofiled: Rows[Before], found: Spent, *, alone: bool) -> Gain:
-    gain = bound(job, found, "a batch is always ready", before=waits_before(job, unprofiled, found.worst.rank))
+    gain = bound(job, found, READY, before=waits_before(job, unprofiled, found.worst.rank))
     if not alone or has_device(job, found.worst.rank):
         return gain
-    method = "the host's own time: batches are made in half of it, or in none"
-    return replace(gain, low_ns=round(gain.low_ns * CHEAPER.value), method=method, basis="bound")
+    return replace(gain, low_ns=round(gain.low_ns * CHEAPER.value), method=of_host(when=HALF), basis="bound")
 
 
-def _cheaper(lines: Rows[CodeLine], rank: int, why: str) -> Action:
+def _cheaper(lines: Rows[CodeLine], rank: int, why: Message) -> Action:
     """What to do where the loop itself must make the batches."""
     inside = [row for row in lines.of(rank) if row.within == DATA and row.place]
     most = max(inside, key=lambda row: (row.own_ns, row.place), default=None)
-    at = f" at {most.said}" if most else ""
-    own = (
-        "What it does for each sample or batch and gives the same each time, do once: open and read files in __init__, "
-        "keep offsets or decoded samples, index arrays instead of searching."
-    )
-    sliced = (
-        "Where samples are rows of tensors, take a batch by one index, x[order[i : i + n]], in place of a call, a "
-        "select and a stack for each row."
-    )
     return Action(
-        title=f"Make batches cheaper{at}",
-        do=f"{own if most else sliced} {sliced if most else own} Workers would not help: {why}.",
-        verify="The calls of __next__ take a small part of the step.",
-        risk="Memory for what is kept.",
+        title=cheaper(line=most.said if most else None),
+        do=cheaper_do(why=why) if most else slices_do(why=why),
+        verify=CHEAPER_VERIFY,
+        risk=CHEAPER_RISK,
         source="PyTorch documentation of torch.utils.data: memory and start of worker processes",
         whole=True,
     )
@@ -146,29 +140,98 @@ def _part(row: Fetches) -> str:
 
 
 def _parts(job: Job, row: Fetches) -> Iterator[Evidence]:
-    for name, ns in (("reading", row.reading_ns), ("processing", row.processing_ns)):
+    for name, ns in ((READING, row.reading_ns), (PROCESSING, row.processing_ns)):
         if ns is not None:
-            yield fact(job, row.rank, f"{name}, by frames or stacks", ns / max(row.wait_ns, 1), "of fetching", 0.5)
+            yield fact(job, row.rank, name, ns / max(row.wait_ns, 1), "of fetching", 0.5)
 
 
 def _actions(rates: Rows[InputRates], found: Spent, part: str) -> tuple[Action, ...]:
     rate = next(iter(rates.of(found.worst.rank)), None)
     needed = max(rate.workers_needed or 1, 1) if rate else 1
     workers = Action(
-        title="Give the DataLoader worker processes",
-        do=f"DataLoader(…, num_workers={max(2, needed)}, persistent_workers=True, pin_memory=True); "
-        f"{needed} would keep up with the step as it is without the wait, one more absorbs slow samples.",
-        verify="The calls of __next__ take less than a millisecond, and the step shortens by the cost.",
-        risk="The dataset must survive a fork or be picklable, each worker needs its own random seed, and a worker "
-        "needs a free core and host memory.",
+        title=WORKERS,
+        do=workers_do(workers=str(max(2, needed)), enough=enough(n=needed)),
+        verify=WORKERS_VERIFY,
+        risk=WORKERS_RISK,
         source="PyTorch performance tuning guide: enable asynchronous data loading",
+        fit=Fit(frameworks=("pytorch",)),
+        cases=("IO-02",),
     )
-    nearer = Action(
-        title="Bring the files nearer",
-        do="Copy the data to a local disk or memory before training, or pack samples into large sequential files "
-        "(webdataset, MindRecord, Arrow) in place of one file each.",
-        verify="Reading takes a small part of fetching in the next profile.",
-        risk="Room on the disk and time to copy at the start.",
+    return (*map(_nearer, ("pytorch", "mindspore")), workers) if part == "reading" else (workers,)
+
+
+_FORMATS = {"pytorch": ("webdataset", "Arrow"), "mindspore": ("MindRecord",)}
+"""Formats of many samples in one file, by framework."""
+
+
+def _nearer(framework: str) -> Action:
+    return Action(
+        title=NEARER,
+        do=nearer_do(formats=_FORMATS[framework]),
+        verify=NEARER_VERIFY,
+        risk=NEARER_RISK,
         source="MindStudio's advisor on slow data loaders: move data to a local cache",
+        fit=Fit(frameworks=(framework,)),
+        cases=("IO-03", "IO-04"),
     )
-    return (nearer, workers) if part == "reading" else (workers,)
+
+
+FETCHING = sentence("io001.fetching")
+READING = sentence("io001.reading")
+PROCESSING = sentence("io001.processing")
+READY = sentence("io001.ready")
+HALF = sentence("io001.half")
+READ_ANEW = sentence("io001.read_anew")
+WORKERS = sentence("io001.workers")
+WORKERS_VERIFY = sentence("io001.workers_verify")
+WORKERS_RISK = sentence("io001.workers_risk")
+NEARER = sentence("io001.nearer")
+NEARER_VERIFY = sentence("io001.nearer_verify")
+NEARER_RISK = sentence("io001.nearer_risk")
+CHEAPER_VERIFY = sentence("io001.cheaper_verify")
+CHEAPER_RISK = sentence("io001.cheaper_risk")
+
+
+@message("io001.idle_meanwhile")
+def idle_meanwhile(*, share: Share, on: Ranks | None = None) -> None:
+    """A device has nothing to do while its process makes batches."""
+
+
+@message("io001.takes")
+def takes(*, share: Share, on: Ranks | None = None) -> None:
+    """A job without a device makes batches in the training process."""
+
+
+@message("io001.few_cores")
+def few_cores(*, n: Count) -> None:
+    """Why workers would not help: there is no core for them."""
+
+
+@message("io001.workers_do")
+def workers_do(*, workers: Name, enough: Message) -> None:
+    """How to start workers."""
+
+
+@message("io001.enough")
+def enough(*, n: Count) -> None:
+    """How many workers keep up with the step."""
+
+
+@message("io001.nearer_do")
+def nearer_do(*, formats: Names) -> None:
+    """How to read from files that are near and large."""
+
+
+@message("io001.cheaper")
+def cheaper(*, line: Name | None = None) -> None:
+    """The loop itself must make the batches, mostly in one function that may be known."""
+
+
+@message("io001.cheaper_do")
+def cheaper_do(*, why: Message) -> None:
+    """How to make them cheaper in a function that is known."""
+
+
+@message("io001.slices_do")
+def slices_do(*, why: Message) -> None:
+    """The same where no function is known."""
