@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from bench.real.expert import Opinion
 from hermes.base.say import say
-from hermes.model.fault import Fault
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.typical_step import JobSteps
@@ -25,12 +24,6 @@ ONLY_OF: Mapping[str, str] = {
 """Words that mean something on one kind of chip alone. PyTorch for ROCm is spoken to as `torch.cuda`."""
 OF_TRAINING = r"micro-?batch|accumulat|backward\(|GradScaler|optimizer|DistributedDataParallel|no_sync"
 """Words of advice that only a job that trains can follow."""
-IN_OTHER_WORDS: Mapping[str, Fault] = {
-    "waits for": Fault.STRAGGLER,
-    "communication that nothing hides": Fault.EXPOSED_COMMUNICATION,
-}
-"""How a verdict speaks of causes that it does not name."""
-_SHARES = re.compile(r"(\d+(?:\.\d+)?) ?%")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,21 +80,15 @@ def impossible(report: Report) -> Iterator[str]:
             yield f"{one.code}: a cost of {one.cost_ns} ns in a step of {step}"
         if one.gain.low_ns > one.gain.high_ns or one.gain.low_ns < 0:
             yield f"{one.code}: a range from {one.gain.low_ns} to {one.gain.high_ns} ns"
-    for text in (say(report.verdict.message), *(say(one.message) for one in report.findings)):
-        yield from (f"{share} % in {text!r}" for share in _SHARES.findall(text) if float(share) > 100)
-    told = {str(cause) for cause in _told(say(report.verdict.message))}
-    if told and report.plan.actions and report.plan.actions[0].fault not in told:
-        first = _fault(report.plan.actions[0])
-        yield f"the verdict is about {' or '.join(sorted(told))}, the first action about {first}"
+        if one.share > 1:
+            yield f"{one.code}: {one.share:.0%} of the step"
+    told = report.verdict.fault
+    if told and report.plan.actions and report.plan.actions[0].fault is not told:
+        yield f"the verdict is about {told}, the first action about {_fault(report.plan.actions[0])}"
 
 
 def _fault(one: Advice) -> str:
     return str(one.fault or "")
-
-
-def _told(sentence: str) -> Iterator[Fault]:
-    yield from (one for one in Fault if re.search(rf"\b{re.escape(say(one.message))}\b", sentence))
-    yield from (cause for words, cause in IN_OTHER_WORDS.items() if words in sentence)
 
 
 def foreign(report: Report, opinion: Opinion) -> Iterator[str]:

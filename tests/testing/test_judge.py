@@ -73,7 +73,7 @@ def test_a_gain_beyond_its_cost_and_a_cost_beyond_the_step_are_impossible(report
 
 
 def test_a_verdict_about_another_cause_is_told(report: Report) -> None:
-    other = replace(report.verdict, sentence="Step 1 ms: 9% is lost to padding")
+    other = replace(report.verdict, fault=Fault.PADDING)
     assert "padding" in next(impossible(replace(report, verdict=other)))
 
 
