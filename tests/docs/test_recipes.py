@@ -11,6 +11,7 @@ from types import FunctionType, ModuleType
 
 import pytest
 
+from hermes.base import message as messages
 from hermes.model import declare, symptom
 from hermes.profiles.measure import load_all, registry
 from hermes.profiles.pipeline import rank_measures as measured
@@ -56,7 +57,7 @@ def test_the_test_of_the_recipe_passes(recipe: str, name: str, tmp_path: Path, m
 def _forget_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a recipe declares is known in its test alone."""
     load_all()
-    for module, name in ((declare, "_DECLARED"), (symptom, "_SYMPTOMS"), (registry, "_FOUND")):
+    for module, name in ((messages, "_DECLARED"), (declare, "_DECLARED"), (symptom, "_SYMPTOMS"), (registry, "_FOUND")):
         monkeypatch.setattr(module, name, dict(getattr(module, name)))
     for made in (registry.every_measure, registry.needed):
         monkeypatch.setattr(registry, made.__name__, cache(made.__wrapped__))
