@@ -31,11 +31,11 @@ MISSED = {"v100_dlrm_8ranks": "the replay of rank 7 gives less than that of all 
 
 
 def titles(report: Report) -> list[str]:
-    return [one.title for one in report.plan.actions]
+    return [say(one.title) for one in report.plan.actions]
 
 
 def shown(one: Advice) -> str:
-    return "\n".join((one.title, one.do, one.before, one.after, one.risk, one.verify))
+    return "\n".join(map(say, (one.title, one.do, one.before, one.after, one.risk, one.verify)))
 
 
 def signs(report: Report) -> JobSigns:
