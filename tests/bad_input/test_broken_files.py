@@ -335,8 +335,9 @@ def test_a_broken_file_marks_the_report_and_keeps_the_rest(
     assert printed.code == 0
     document = printed.document()
     notes = [note for note in document["diagnostics"] if note["level"] == "degraded"]
-    assert any(named in note["where"] or named in note["message"] for note in notes), notes
-    assert all(note["message"] and note["where"] and (note["lost"] or note["hint"]) for note in notes), notes
+    assert any(named in note["where"] or named in note["message"]["text"] for note in notes), notes
+    assert all(note["message"]["text"] and note["where"] for note in notes), notes
+    assert all(note["lost"]["text"] or note["hint"]["text"] for note in notes), notes
     assert all(row["degraded"] for row in document["inputs"])
     for part in case.same:
         # MFU needs more than a step does: shapes, and the chip.

@@ -141,7 +141,7 @@ def test_two_folders_that_say_the_same_rank_are_doubtful(profile: Any, hermes: A
     ended = hermes("analyze", "--strict", "--format", "json", folder)
     assert ended.code == 3
     (note,) = degraded(ended.document())
-    assert "all say that they are rank 0" in note["message"]
+    assert "all say that they are rank 0" in note["message"]["text"]
     assert first.name in note["where"]
     assert ended.document()["steps"] == healthy["text"]["steps"]
 
@@ -177,7 +177,7 @@ def test_one_broken_rank_of_eight_leaves_seven(
     assert ended.code == 3
     document = ended.document()
     assert document["coverage"]["ranks_seen"] == [0, 1, 2, 3, 4, 6, 7]
-    assert any(file in note["where"] and note["lost"] and note["hint"] for note in degraded(document))
+    assert any(file in note["where"] and note["lost"]["text"] and note["hint"]["text"] for note in degraded(document))
 
 
 @pytest.mark.parametrize("form", ["text", "kineto"])
@@ -204,7 +204,7 @@ def test_a_folder_with_communication_only_is_marked(profile: Any, hermes: Any) -
             path.unlink()
     ended = hermes("analyze", "--strict", "--format", "json", folder)
     assert ended.code == 3
-    messages = [note["message"] for note in degraded(ended.document())]
+    messages = [note["message"]["text"] for note in degraded(ended.document())]
     assert "trace_view.json is missing" in messages
     assert "no device task was recorded" in messages
 
@@ -259,7 +259,7 @@ def test_a_database_that_another_program_writes_to_is_read_and_marked(
         holder.communicate(b"")
     assert ended.code == 3
     (note,) = degraded(ended.document())
-    assert str(holder.pid) in note["message"]
+    assert str(holder.pid) in note["message"]["text"]
     assert path.name in note["where"]
     assert ended.document()["steps"] == healthy["db"]["steps"]
 

@@ -111,7 +111,7 @@ def test_a_long_table_of_chance_holds_no_find() -> None:
 
 def test_findings_come_go_and_stay() -> None:
     def found(code: str, blame: str, cost: int) -> Found:
-        return Found(code=code, cause=f"cause of {code}", title=code, blames=(blame,), cost_ns=cost)
+        return Found(code=code, fault=None, message=code, blames=(blame,), cost_ns=cost)
 
     before = run(
         *steady(0), findings=(found("COM002", "rank 5", 30), found("COM002", "rank 2", 9), found("CPU001", "", 4))

@@ -139,7 +139,7 @@ def test_a_rank_that_cannot_be_read_degrades_the_others(
     loaded = load([job], store)
     assert [rank.rank for rank in loaded.ranks] == [0]
     (note,) = (note for note in loaded.notes if say(note.message) == "it is broken")
-    assert (note.level, note.lost) == ("degraded", "this rank")
+    assert (note.level, say(note.lost)) == ("degraded", "this rank")
     assert note.where.endswith("offset 12")
     assert analyze(loaded).degraded
 

@@ -205,7 +205,7 @@ def test_an_impossible_time_loses_its_event_and_says_so(tmp_path: Path, key: str
     found, sink = _scan(tmp_path, content)
     assert [row[0] for row in _rows(found)] == ["a", "b"]
     assert [note.level for note in sink.notes] == ["degraded"]
-    assert "1 event of it" in say(sink.notes[0].message)
+    assert "1 event has" in say(sink.notes[0].message)
 
 
 def test_a_time_before_the_base_is_kept(tmp_path: Path) -> None:
