@@ -38,6 +38,8 @@ _OWN = ("hermes.inside.border",)
 """What is not broken: the border itself."""
 _KINETO = "USDT:"
 """What a line of Kineto begins with, which says that a capture begins or ends."""
+_LEAVES = ("Recorder._leave", "Recorder._leave_mode", "Recorder._is_on_top", "Recorder.close", "Recorder._give_up")
+"""Where these raise, the mode of a recording stays, and lets everything pass."""
 _LONGEST_S = 120.0
 _STEPS = 150
 
@@ -156,7 +158,6 @@ def train(steps: int) -> str:
                 child or os._exit(0)
                 os.waitpid(child, 0)
     assert torch.is_grad_enabled()
-    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
     values = [one.detach().numpy().tobytes().hex() for one in model.parameters()]
     return hashlib.sha256(json.dumps([losses, values]).encode()).hexdigest()
 
@@ -172,19 +173,25 @@ def watched() -> str:
 
 
 def recorded() -> str:
-    from hermes.inside.border import Border
     from hermes.inside.record import start
 
-    # As the loader of `boot` does.
-    Border(lambda broken: sys.stderr.write(f"hermes: {broken}\n")).call(start.boot, "torch")
+    _booted(start.boot)
     return train(8)
 
 
 def looked_at() -> str:
     from hermes.inside import snapshot
 
-    snapshot.boot("torch")
+    _booted(snapshot.boot)
     return train(8)
+
+
+def _booted(boot: Callable[[str], object]) -> None:
+    """As the loader does that waits for torch."""
+    try:
+        boot("torch")
+    except Exception as broken:  # noqa: BLE001 - as there
+        sys.stderr.write(f"hermes: {broken}\n")
 
 
 def _options(**options: Any) -> dict[str, str]:
@@ -214,6 +221,7 @@ class Ended:
     made: str
     said: str
     called: frozenset[tuple[str, int, str]]
+    left: bool
 
 
 def run(job: str, before: Callable[[], object] = lambda: None, *, trace: bool = False) -> Ended:
@@ -229,7 +237,7 @@ def run(job: str, before: Callable[[], object] = lambda: None, *, trace: bool = 
         ended = _wait(child, folder)
         read = lambda name: (folder / name).read_text() if (folder / name).exists() else ""  # noqa: E731
         called = frozenset((file, line, code) for file, line, code in json.loads(read("called") or "[]"))
-        return Ended(code=ended, made=read("made"), said=read("said"), called=called)
+        return Ended(code=ended, made=read("made"), said=read("said"), called=called, left=(folder / "left").exists())
 
 
 def _in_fork(folder: Path, call: Callable[[], str], environment: dict[str, str], before: Any, trace: bool) -> None:
@@ -249,6 +257,8 @@ def _in_fork(folder: Path, call: Callable[[], str], environment: dict[str, str],
         before()
         made = call()
         atexit._run_exitfuncs()
+        if _left():
+            Path("left").touch()
         Path("made").write_text(made)
         Path("called").write_text(json.dumps(sorted(seen)))
         code = 0
@@ -257,6 +267,13 @@ def _in_fork(folder: Path, call: Callable[[], str], environment: dict[str, str],
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def _left() -> bool:
+    """Whether a mode of torch's dispatcher is still there."""
+    import torch
+
+    return torch.utils._python_dispatch._get_current_dispatch_mode() is not None
 
 
 def _trace(seen: set[tuple[str, int, str]]) -> None:
@@ -316,12 +333,14 @@ def _ask(job: Any, folder: Path) -> bool:
     return False
 
 
-def wrong(ended: Ended, bare: Ended, job: str) -> str:
-    """What is not as without Hermes."""
+def wrong(ended: Ended, bare: Ended, job: str, name: str = "") -> str:
+    """What is not as without Hermes, where the function of that name was broken."""
     if ended.code:
         return f"ended with {ended.code}: {ended.said[-1500:]}"
     if ended.made != bare.made and job not in _ROUNDED:
         return "computed something else"
+    if ended.left and not name.endswith(_LEAVES):
+        return "left a mode in torch"
     foreign = [line for line in ended.said.splitlines() if not line.startswith(("hermes: ", _KINETO))]
     return f"said: {foreign[:8]}" if foreign else ""
 
@@ -345,7 +364,7 @@ def find(
     for target in mine[offset::each]:
         for late in (False, True) if not target.path else (False,):
             many += 1
-            text = wrong(run(job, lambda: plant(target, late=late)), bare, job)  # noqa: B023 - called at once
+            text = wrong(run(job, lambda: plant(target, late=late)), bare, job, target.name)  # noqa: B023 - called at once
             if text:
                 found.append(f"{job}, {target.name} {'when done' if late else 'at once'}: {text}")
                 tell(found[-1])

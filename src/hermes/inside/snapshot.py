@@ -11,10 +11,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from hermes.inside.border import Border
 from hermes.inside.record.layout import SNAPSHOT_VARIABLE
 from hermes.inside.record.modules import tensors
 from hermes.inside.record.paths import Paths, plain
 from hermes.inside.record.stats import Fingerprints
+from hermes.inside.say import say
 from hermes.inside.taking import Taking, generators, plainly
 
 if TYPE_CHECKING:
@@ -176,11 +178,19 @@ class Snapshot(Taking):
         self.write()
 
 
-def snapshot(out: str, *, rank: int | None = None, framework: str = "") -> Taking:
-    """Begin a snapshot from the user's own code: one line, after the model was built.
+_BORDER = Border(lambda broken: say(f"no snapshot is taken: {type(broken).__name__}: {broken}"))
+
+
+def snapshot(out: str, *, rank: int | None = None, framework: str = "") -> Taking | None:
+    """Begin a snapshot from the user's own code: one line, after the model was built. None where that cannot be.
 
     Of torch, or of MindSpore where `framework` says so or that alone was imported.
     """
+    found: Taking | None = _BORDER.call(_snapshot, out, rank, framework)
+    return found
+
+
+def _snapshot(out: str, rank: int | None, framework: str) -> Taking:
     from hermes.inside.record.start import rank as own_rank
 
     number = own_rank()[0] if rank is None else rank

@@ -106,15 +106,15 @@ def start(framework: Any, options: Options) -> Any:
 
         recorder: Any = CellRecorder(framework, options, rank=number, world=world)
         steps: Any = recorder
-        recorder.attach()
     else:
         from hermes.inside.record.recorder import Recorder
 
         recorder = Recorder(framework, options, rank=number, world=world)
         steps = Steps(recorder)
-        steps.attach(framework)
     _active.append((recorder, steps))
+    # First: what is half attached is left, too.
     atexit.register(recorder.border.entry(recorder.close))
+    recorder.border.call(steps.attach, *([] if steps is recorder else [framework]))
     return recorder
 
 
