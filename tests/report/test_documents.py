@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -68,6 +69,16 @@ def test_a_long_table_is_shown_around_its_marked_row_and_says_how_much_is_left()
     made = document(rows=500)
     assert "495 more" in text(made)
     assert len(text(made, whole=True).splitlines()) > 500
+
+
+def test_a_code_is_never_shortened_and_no_finding_says_the_answer_again() -> None:
+    made = document()
+    (first, *others), code = made.findings, "inserted_operator_of_a_long_name"
+    first = replace(first, code=code)
+    assert code in text(replace(made, findings=(first, *others)), width=60)
+    said = text(replace(made, answer=first.message, findings=(first, *others)))
+    assert (said.count(str(first.message)), said.count(code)) == (1, 1)
+    assert f"1. {code}" in said
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

@@ -40,7 +40,8 @@ def render_document(document: Document, console: Console, *, tell: Tell = say, w
     if document.findings:
         screen.gap()
         screen.line((Label.FINDINGS.message, "bold"))
-        draw_findings(screen, document.findings, most=len(document.findings) if whole else _FINDINGS)
+        most = len(document.findings) if whole else _FINDINGS
+        draw_findings(screen, document.findings, most=most, answer=document.answer)
     for part in document.parts:
         if isinstance(part, Table):
             _table(screen, part, whole=whole)

@@ -18,43 +18,46 @@ _EVIDENCE = 3
 _INDENT = 5
 
 
-def draw_findings(screen: Screen, findings: Sequence[Finding], *, most: int, evidence: bool = True) -> None:
-    """Stable findings by number, at most so many, then what rules say that are not trusted yet, a line each."""
+def draw_findings(screen: Screen, findings: Sequence[Finding], *, most: int, answer: Text) -> None:
+    """Stable findings by number, at most so many, then what rules say that are not trusted yet, a line each.
+
+    A finding whose message is the `answer` above it is headed by its code: nothing is said twice.
+    """
     stable = [one for one in findings if one.state == "stable"]
     for at, one in enumerate(stable[:most], start=1):
-        draw_finding(screen, at, one, who=who(one), cure=True, evidence=evidence)
+        _finding(screen, at, one, head=one.code if one.code and one.message == answer else one.message)
     if len(stable) > most:
         screen.line(labels.more(n=len(stable) - most), indent=2)
-    draw_preview(screen, findings, most=most)
+    _preview(screen, findings, most=most)
 
 
-def draw_finding(screen: Screen, at: int, one: Finding, *, who: Sequence[Text], cure: bool, evidence: bool) -> None:
+def _finding(screen: Screen, at: int, one: Finding, *, head: Text) -> None:
     """A finding: what it is and costs, where, whom it blames, and what to do first."""
     costs = [] if one.cost_ns is None else [duration(one.cost_ns)]
     if isinstance(one, Loss):
         costs.append(fraction(one.share))
-    screen.line((" ".join([f"{at}.", *costs]), "bold"), "  " if costs else " ", one.message, indent=2, hang=3, most=3)
+    screen.line((" ".join([f"{at}.", *costs]), "bold"), "  " if costs else " ", head, indent=2, hang=3, most=3)
     facts: list[Text] = (
         [] if one.gain is None else [labels.gain(range=labels.gain_range(one.gain.low_ns, one.gain.high_ns))]
     )
     sure = labels.sure(one.confidence)
     facts += [labels.confidence(sure=sure)] if sure else []
-    facts += [screen.shorten(one.code, 12)] if one.code else []
-    facts += [screen.shorten(text, screen.width - 20) for text in who]
+    facts += [one.code] if one.code and head != one.code else []
+    facts += [screen.shorten(text, screen.width - 20) for text in who(one)]
     if isinstance(one, Loss) and one.explained_by:
         facts.append(labels.explained_by(codes=one.explained_by))
     screen.items([[fact] for fact in facts], indent=_INDENT, style="dim")
     if one.lines and not isinstance(one, Loss):
         screen.labelled(Label.AT, "; ".join(one.lines), indent=_INDENT)
-    for item in one.evidence[:_EVIDENCE] if evidence else ():
+    for item in one.evidence[:_EVIDENCE]:
         screen.line(measured(item), indent=_INDENT, style="dim", most=2)
-    if cure and one.actions:
+    if one.actions:
         screen.labelled(Label.DO, one.actions[0].title, indent=_INDENT)
-    for doubt in one.doubts if evidence else ():
+    for doubt in one.doubts:
         screen.labelled(Label.DOUBTS, doubt, indent=_INDENT)
 
 
-def draw_preview(screen: Screen, findings: Sequence[Finding], *, most: int) -> None:
+def _preview(screen: Screen, findings: Sequence[Finding], *, most: int) -> None:
     """What rules say that have not earned trust yet, a line each."""
     preview = [one for one in findings if one.state == "preview"]
     if preview:
@@ -66,12 +69,10 @@ def draw_preview(screen: Screen, findings: Sequence[Finding], *, most: int) -> N
         screen.line(labels.more(n=len(preview) - most), indent=2)
 
 
-def who(one: Finding, seen: Sequence[int] = ()) -> list[Text]:
-    """Which ranks it strikes, and whom it is laid at. `seen` are all ranks that were read."""
+def who(one: Finding) -> list[Text]:
+    """Which ranks it strikes, and whom it is laid at."""
     said: list[Text] = []
-    if len(seen) > 1 and set(one.ranks) == set(seen):
-        said.append(Label.ALL_RANKS.message)
-    elif one.ranks:
+    if one.ranks:
         said.append(labels.on_ranks(ranks=one.ranks))
     if one.blames:
         names = [plain(name) for name in one.blames[:_BLAMES]]

@@ -12,7 +12,6 @@ from hermes.report.format import between_parts
 class Label(Word):
     """A heading or the name of a value."""
 
-    ALL_RANKS = "all_ranks"
     ANSWER = "answer"
     AT = "at"
     BLAMES = "blames"
