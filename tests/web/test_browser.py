@@ -371,7 +371,7 @@ def test_migration_shows_a_files_places_beside_its_diff_when_it_is_opened(
         page = visit(running).open("migrate")
         page.locator("details.sourcefile summary").click()
         assert "+x = torch.ones(2).to(_ACCELERATOR)" in page.locator(".diff").inner_text()
-        assert "library apex" in page.locator(".places").inner_text()
+        assert "library apex" in page.locator(".beside .finding").first.inner_text()
 
 
 @pytest.mark.parametrize(("width", "scheme", "locale"), [(1440, "light", "en-US"), (390, "dark", "zh-CN")])
@@ -383,7 +383,12 @@ def test_precision_shows_the_first_difference_the_tree_and_the_rows_of_a_module(
         seen = visit(running, width=width, scheme=scheme, locale=locale)
         page = seen.open("precision")
         page.locator(".moduletree").first.wait_for()
-        assert "aten.mm.default" in page.locator(".verdict").inner_text()
+        answer = page.locator(".verdict h2").inner_text()
+        assert "aten.mm.default" in answer
+        assert page.locator("main").inner_text().count(answer) == 1
+        page.locator(".finding summary").click()
+        assert page.locator(".finding .evidence tbody tr").count() == 2
+        assert "precision." not in page.locator("main").inner_text()  # a word, not its key
         assert page.locator(".moduletree strong").count() == 1
         page.locator("tr.blamed").wait_for()
         page.get_by_role("button", name="Net.1").click()

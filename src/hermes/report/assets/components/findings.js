@@ -8,20 +8,24 @@ import { t } from "./translate.js";
 
 /**
  * @typedef {Record<string, any>} Finding  as `finding_document` of findings_json.py writes it
- * @typedef {{id?: string, gainIs?: string, below?: (Node | null)[], moment?: (item: Record<string, any>) => Node | null}} Around
- *   the element's id, what its gain is called, what stands below its place, and the link to the moment of an evidence
+ * @typedef {{id?: string, gainIs?: string, below?: (Node | null)[], moment?: (item: Record<string, any>) => Node | null, answer?: import("./say.js").Text}} Around
+ *   the element's id, what its gain is called, what stands below its place, the link to the moment of an evidence, and
+ *   the answer above: a finding with its message is headed by what it is about, so that nothing is said twice
  */
 
 const ACTIONS = 3;
 const BLAMES = 6;
+const LINES = 12;
 
 /** @param {Finding} one @param {Around} [around] */
-export function finding(one, { id, gainIs = "overview.won", below = [], moment } = {}) {
+export function finding(one, { id, gainIs = "overview.won", below = [], moment, answer } = {}) {
+  const again = answer && JSON.stringify(answer) === JSON.stringify(one.message);
+  const about = h("span", { class: one.risk ? `risk ${one.risk}` : null }, subject(one));
+  const meta = [one.code ? h("code", {}, one.code) : null, one.layer ? t(`layer.${one.layer}`) : null, again ? null : about, ...places(one)].filter(Boolean);
   return h("article", { class: "finding", id: id ?? null }, figures(one, gainIs), h("div", {},
-    h("h3", {}, one.layer ? key(one.layer === "communication" ? "comm" : one.layer) : null, spoken(one.message)),
-    h("p", { class: "meta" }, one.code ? [h("code", {}, one.code), " · "] : null, one.layer ? `${t(`layer.${one.layer}`)} · ` : null, subject(one), places(one)),
-    one.where.lines.length ? h("p", { class: "meta" }, `${t("at_line")} `, h("code", {}, one.where.lines.map(clean).join(", "))) : null,
-    below, actions(one), evidence(one, id ?? one.code, moment),
+    h("h3", {}, one.layer ? key(one.layer === "communication" ? "comm" : one.layer) : null, again ? about : spoken(one.message)),
+    h("p", { class: "meta" }, meta.flatMap((part, at) => (at ? [" · ", part] : [part]))),
+    lines(one), below, actions(one), evidence(one, id ?? one.code, moment),
     one.doubts.map((/** @type {import("./say.js").Text} */ doubt) => h("p", { class: "about" }, spoken(doubt)))));
 }
 
@@ -39,17 +43,24 @@ export const subject = (one) => spoken({ id: one.fault ? `fault.${one.fault}` : 
 
 /** @param {Finding} one */
 function places(one) {
-  const ranks = one.where.ranks.length ? ` · rank ${runs(one.where.ranks, t("to"))}` : "";
-  const steps = one.where.steps.length ? ` · ${t("step")} ${runs(one.where.steps, t("to"))}` : "";
+  const ranks = one.where.ranks.length ? `rank ${runs(one.where.ranks, t("to"))}` : "";
+  const steps = one.where.steps.length ? `${t("step")} ${runs(one.where.steps, t("to"))}` : "";
   const blames = one.blames.slice(0, BLAMES).map((/** @type {{name: string}} */ blame) => clean(blame.name)).join(", ");
-  return `${ranks}${steps}${blames ? ` · ${t("blames")} ${blames}` : ""}`;
+  return [ranks, steps, blames ? `${t("blames")} ${blames}` : ""];
+}
+
+/** @param {Finding} one */
+function lines({ where: { lines: all } }) {
+  if (!all.length) return null;
+  const more = all.length > LINES ? `, ${t("more_of", { count: all.length - LINES })}` : "";
+  return h("p", { class: "meta" }, `${t("at_line")} `, h("code", {}, clip(all.slice(0, LINES).map(clean).join(", "), 1000)), more);
 }
 
 /** @param {Finding} one */
 function actions(one) {
   if (!one.actions.length) return null;
   return h("ol", { class: "actions" }, one.actions.slice(0, ACTIONS).map((/** @type {Record<string, any>} */ action) => h("li", {},
-    h("strong", {}, spoken(action.title)), " ", spoken(action.do),
+    h("strong", {}, spoken(action.title)), action.do.text ? h("p", {}, spoken(action.do)) : null,
     h("dl", { class: "facts" }, [["verify", spoken(action.verify)], ["risk", spoken(action.risk)], ["source", action.source ? [clean(action.source)] : []]].flatMap(([name, text]) => (text.length ? [h("dt", {}, t(`action.${name}`)), h("dd", {}, text)] : []))))));
 }
 

@@ -2,6 +2,7 @@
 
 import { ask, param } from "../data.js";
 import { h, prose } from "../dom.js";
+import { finding } from "../findings.js";
 import { clean, clip } from "../format.js";
 import { said, spoken } from "../say.js";
 import { t } from "../translate.js";
@@ -9,7 +10,7 @@ import { empty, heading, picker, section } from "./parts.js";
 
 /**
  * @typedef {import("../say.js").Text} Text
- * @typedef {{code: string, risk: string, message: Text, where: {lines: string[]}, actions: {title: Text, do: Text}[], doubts: Text[]}} Finding
+ * @typedef {import("../findings.js").Finding} Finding
  * @typedef {{effort: Text, what: Text, todo: Text, places: number, first: string}} Obstacle
  * @typedef {{path: string, stops: number, differs: number, slow: number, note: number, edits: number}} File
  * @typedef {{target: {torch: string, chip: string}, answer: Text, places: {by_convert: number, by_hand: number}, effects: Record<string, number>, torch_apis: {used: number, listed: number, on_chip: number}, obstacles?: Obstacle[], files: File[], coverage: {diagnostics: {level: string, message: Text, where: string}[]}}} Found
@@ -19,7 +20,6 @@ const EFFECTS = ["stops", "differs", "slow", "note"];
 const SIGNS = /** @type {Record<string, string>} */ ({ "+": "added", "-": "removed", "@": "at" });
 const AGAIN_MS = 300;
 const OPEN = 300;
-const LINES = 12;
 
 /** @param {HTMLElement} main */
 export async function render(main) {
@@ -88,7 +88,7 @@ function fold(file, style) {
     if (holder.childElementCount) return;
     try {
       const seen = await ask("migrate/file", { path: file.path, style });
-      holder.replaceChildren(places(seen.findings), diff(seen.diff));
+      holder.replaceChildren(h("div", {}, seen.findings.map((/** @type {Finding} */ one) => finding(one))), diff(seen.diff));
     } catch (error) { holder.replaceChildren(h("p", { class: "wrong", role: "alert" }, clean(/** @type {Error} */ (error).message))); }
   });
   return one;
@@ -96,13 +96,6 @@ function fold(file, style) {
 
 /** How many places of a file there are. @param {File} file @param {string} name @returns {number} */
 const count = (file, name) => /** @type {any} */ (file)[name];
-
-/** @param {Finding[]} rows */
-const places = (rows) => h("ul", { class: "places" }, rows.map((row) => h("li", {},
-  h("span", { class: "about" }, `${t("migrate.line")} ${row.where.lines.map((line) => line.slice(line.lastIndexOf(":") + 1)).slice(0, LINES).join(", ")} `),
-  h("span", { class: `effect ${row.risk}` }, t(`migrate.effect.${row.risk}`)), " ", clip(said(row.message), 500),
-  row.actions.map((action) => [h("p", {}, clip(said(action.title), 500)), h("p", { class: "about" }, spoken(action.do))]).flat(),
-  row.doubts.map((doubt) => h("p", { class: "about" }, spoken(doubt))))));
 
 /** @param {string[]} lines */
 const diff = (lines) => (lines.length

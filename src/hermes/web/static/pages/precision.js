@@ -2,6 +2,7 @@
 
 import { ask, keep, param } from "../data.js";
 import { button, h, prose } from "../dom.js";
+import { finding } from "../findings.js";
 import { clean, clip } from "../format.js";
 import { said, spoken } from "../say.js";
 import { t } from "../translate.js";
@@ -9,10 +10,10 @@ import { empty, heading, picker, section } from "./parts.js";
 
 /**
  * @typedef {import("../say.js").Text} Text
- * @typedef {{message: Text, confidence: number, evidence: {what: Text, value: number, threshold: number | null}[]}} Finding
+ * @typedef {import("../findings.js").Finding} Finding
  * @typedef {{operator: string, module: string | null, line: string | null, apart: number, amplification: number | null}} Link
  * @typedef {{name: string, value: string, level: string, below: Module[]}} Module
- * @typedef {{verdict: string, answer: Text, findings: Finding[], code?: string, chain?: Link[], counts: Record<string, number>, modules?: Module[], table: {total: number, marked: number | null}, coverage: {diagnostics: {message: Text, where: string, lost: Text}[]}}} Found
+ * @typedef {{answer: Text, findings: Finding[], code?: string, chain?: Link[], counts: Record<string, number>, modules?: Module[], table: {total: number, marked: number | null}, coverage: {diagnostics: {message: Text, where: string, lost: Text}[]}}} Found
  * @typedef {{state: string, rank: number, step: number, phase: string, operator: string, module: string | null, line: string | null, inputs_apart: number | string | null, outputs_apart: number | string | null, of_tolerance: number | string | null}} Row
  */
 
@@ -49,35 +50,28 @@ async function follow(holder, answer) {
   }
   const { found, golden, target } = answer;
   const { chain: links = [], modules = [] } = found;
-  const [first, ...others] = found.findings;
   const notes = found.coverage.diagnostics;
   holder.replaceChildren(...[
-    verdict(found, golden, target, first),
-    others.length ? section(t("precision.others"), h("ul", {}, others.map((one) => h("li", {}, spoken(one.message))))) : null,
+    verdict(found, golden, target),
+    found.findings.length ? section(t("precision.findings"), found.findings.map((one) => finding(one, { answer: found.answer }))) : null,
     links.length ? section(t("precision.chain"), chain(links)) : null,
-    modules.length ? section(t("precision.modules"), h("p", { class: "about" }, prose(t("precision.modules.about"))), tree(modules, placeOf(first))) : null,
+    modules.length ? section(t("precision.modules"), h("p", { class: "about" }, prose(t("precision.modules.about"))), tree(modules, placeOf(found.findings[0]))) : null,
     table(found),
-    notes.length ? section(t("precision.not_read"), h("ul", {}, notes.map((one) => h("li", {}, one.where ? [h("bdi", {}, clip(clean(one.where), 300)), ": "] : "", spoken(one.message), one.lost.text ? ["; ", spoken(one.lost)] : "")))) : null,
+    notes.length ? section(t("precision.not_read"), h("ul", {}, notes.map((one) => h("li", {}, one.where ? [h("bdi", {}, clip(clean(one.where), 300)), ": "] : "", spoken(one.message), one.lost.text ? ["; ", ...spoken(one.lost)] : "")))) : null,
   ].filter((one) => one !== null));
 }
 
 /** The module where the runs part; empty where they do not. @param {Finding | undefined} first @returns {string} */
 const placeOf = (first) => first?.message.arguments?.module?.name ?? "";
 
-/** @param {Found} found @param {string} golden @param {string} target @param {Finding | undefined} first */
-function verdict({ verdict: outcome, answer, code, counts }, golden, target, first) {
+/** @param {Found} found @param {string} golden @param {string} target */
+function verdict({ answer, code, counts }, golden, target) {
   return h("section", { class: "verdict" },
     h("p", { class: "bound" }, h("bdi", {}, clip(clean(golden), 300)), ` ${t("precision.against")} `, h("bdi", {}, clip(clean(target), 300))),
-    h("h2", { class: "outcome" }, t(`precision.verdict.${outcome}`)),
-    h("p", {}, spoken(answer)),
-    outcome === "differ" && first ? facts(first) : null,
+    h("h2", { class: "outcome" }, spoken(answer)),
     code ? h("pre", { class: "code", tabindex: "0" }, clip(clean(code), 400)) : null,
     h("p", { class: "about" }, Object.entries(counts).map(([state, count]) => `${count.toLocaleString()} ${word("operatorstate", state)}`).join(" · ")));
 }
-
-/** @param {Finding} first */
-const facts = (first) => h("dl", { class: "facts" }, h("dt", {}, t("precision.confidence")), h("dd", {}, `${Math.round(100 * first.confidence)}%`),
-  first.evidence.flatMap((one) => [h("dt", {}, spoken(one.what)), h("dd", {}, small(one.value))]));
 
 /** A word of the recording in the language of the page; what is not known stays. @param {string} family @param {string} name */
 function word(family, name) {
@@ -146,7 +140,7 @@ function table(found) {
 
 /** @param {Row[]} rows */
 const lines = (rows) => h("table", { class: "plain" },
-  h("thead", {}, h("tr", {}, NAMES.map((name) => h("th", { scope: "col", class: NUMBERS.has(name) ? "n" : null }, t(name === "rank" ? "rank" : `precision.${name}`))))),
+  h("thead", {}, h("tr", {}, NAMES.map((name) => h("th", { scope: "col", class: NUMBERS.has(name) ? "n" : null }, t(name === "rank" || name === "step" ? name : `precision.${name}`))))),
   h("tbody", {}, rows.map((row) => h("tr", { class: row.state.split(" ")[0] }, NAMES.map((name) => {
     const value = /** @type {Record<string, unknown>} */ (row)[name];
     if (name === "state" || name === "phase") return h("td", { class: "short" }, word(name === "state" ? "operatorstate" : name, String(value)));
