@@ -1,7 +1,7 @@
 """Why a test may be skipped, in one place; `--whole` fails a run that skips one for anything else.
 
-`make test-all` installs all that tests need. So only real profiles can be missing there, and for a user who is not root
-what only root may do.
+`make test-all` installs all that tests need. So only real profiles can be missing there, a Python that is too old to
+run Hermes, and for a user who is not root what only root may do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 
 NO_PROFILES = "the real profiles are not beside the repository"
 NOT_ROOT = "only root may do this"
+NO_OLD_PYTHON = "there is no Python here that is too old"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason=NOT_ROOT)
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -63,7 +64,7 @@ class Skips:
         self._reasons[text.removeprefix("Skipped: ").splitlines()[0]] += 1
 
     def _wrong(self) -> list[str]:
-        allowed = {NO_PROFILES} | ({NOT_ROOT} if os.geteuid() != 0 else set())
+        allowed = {NO_PROFILES, NO_OLD_PYTHON} | ({NOT_ROOT} if os.geteuid() != 0 else set())
         return sorted(set(self._reasons) - allowed)
 
 
