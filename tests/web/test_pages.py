@@ -13,8 +13,11 @@ import pytest
 from tests.shared_jobs import Jobs
 
 from hermes.inside.wire.rundir import JOB_FILE
+from hermes.jobs.detect.alarm import Alarm, AlarmKind
+from hermes.jobs.detect.findings import of_alarm
 from hermes.knowledge.kernel_names import plain
 from hermes.report.components import declared_words
+from hermes.report.findings_json import finding_document
 from hermes.store.cache import Cache
 from hermes.web.documents import summary
 from hermes_testing import Fault, Job, generate
@@ -438,9 +441,10 @@ def test_kernels_of_no_weight_do_not_stretch_the_roofline(served: Any, visit: An
     assert page.locator("main svg.roof .tick").count() <= 3
 
 
+NOTICED = Alarm(rank=3, kind=AlarmKind.SHIFT, step=510, since=500, before_ns=10**7, after_ns=2 * 10**7, score=9.0)
 ALARM = {
     "rank": 3, "kind": "shift", "since": 500, "step": 510, "before_ns": 10**7, "after_ns": 2 * 10**7,
-    "cause": None, "share": None, "do": None,
+    "cause": None, "share": None, "do": None, "finding": finding_document(of_alarm(NOTICED, None, (3,))),
 }  # fmt: skip
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hermes.jobs.detect.alarm import Alarm as Alarm
     from hermes.jobs.detect.causes import Cause as Cause
     from hermes.jobs.detect.causes import Spent as Spent
+    from hermes.jobs.detect.findings import of_alarm as of_alarm
     from hermes.jobs.detect.messages import choices as choices
     from hermes.jobs.detect.messages import quoted as quoted
     from hermes.jobs.dynamic_config import Ask as Ask
@@ -89,6 +90,7 @@ _HOMES = {
     "metrics": "hermes.jobs.metrics",
     "logged": "hermes.jobs.history",
     "progress": "hermes.jobs.captures",
+    "of_alarm": "hermes.jobs.detect.findings",
     "prune": "hermes.jobs.prune",
     "reason": "hermes.jobs.reasons",
     "said_by": "hermes.jobs.captures",

@@ -38,8 +38,10 @@ from hermes.jobs.api import (
     follow,
     latest,
     messages,
+    of_alarm,
     reason,
 )
+from hermes.report.findings_json import finding_document
 from hermes.web.answers import FullError
 
 MOST_STEPS = 100
@@ -211,6 +213,7 @@ def _alarm(alarm: Alarm, cause: Cause | None) -> dict[str, object]:
         "before_ns": alarm.before_ns, "after_ns": alarm.after_ns,
         "cause": both(cause.name.message) if cause else None, "share": cause.share if cause else None,
         "do": both(cause.name.remedy) if cause else None,
+        "finding": finding_document(of_alarm(alarm, cause, (alarm.rank,))),
     }  # fmt: skip
 
 

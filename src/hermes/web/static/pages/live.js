@@ -3,6 +3,8 @@
 import { act, keep, param } from "../data.js";
 import { button, h, s, say } from "../dom.js";
 import { bytes, clean, clip, duration, number, percent, runs } from "../format.js";
+import { finding } from "../findings.js";
+import { spoken } from "../say.js";
 import { current, t } from "../translate.js";
 import { empty, heading, own } from "./parts.js";
 
@@ -12,7 +14,7 @@ import { empty, heading, own } from "./parts.js";
  * @typedef {{level: string, first: number, steps: number, reason: string, folder: string, done: boolean, ranks: Said[]}} Capture
  * @typedef {Record<string, string>} Both a text by language
  * @typedef {Record<string, string> & {said?: Both | null}} Noted
- * @typedef {{rank: number, kind: string, since: number, step: number, before_ns: number, after_ns: number, cause: Both | null, share: number | null, do: Both | null}} Alarm
+ * @typedef {{rank: number, kind: string, since: number, step: number, before_ns: number, after_ns: number, cause: Both | null, share: number | null, do: Both | null, finding: import("../findings.js").Finding}} Alarm
  * @typedef {{job: string, running: boolean, command: string, folder: string, created_ns: string, state?: string, stalled?: Both | null, bandwidth?: Both[], ranks: Rank[], alarms: Alarm[], capture: Capture | null, events: Noted[]}} Job
  */
 
@@ -200,9 +202,6 @@ function capture(one, job) {
     h("p", { class: "about" }, good ? [`${t("live.next")} `, h("code", {}, `hermes analyze ${clean(one.folder)}`)] : h("code", {}, clean(one.folder)), seen ? report(job.job, seen) : null));
 }
 
-/** How many times as long, or by how much longer. @param {number} ratio */
-const times = (ratio) => (ratio >= 2 ? `×${number(Number(ratio.toPrecision(2)))}` : `+${percent(ratio - 1)}`);
-
 /** What is wrong and what to do: what was noticed last, and the finding that came after it. @param {Job} job */
 function first({ job, alarms: [alarm], events, capture: last }) {
   const told = events.find((one) => one.kind === "alarm" && alarm && one.rank === String(alarm.rank) && one.since === String(alarm.since));
@@ -213,8 +212,8 @@ function first({ job, alarms: [alarm], events, capture: last }) {
   const spent = told && !found && !events.some((one) => one.kind === "capture" && after(one)) && events.some((one) => one.kind === "capture");
   if (!alarm && !found) return [];
   return [h("aside", { class: "notice", "aria-label": t("overview.first") },
-    alarm ? h("p", { class: "noticehead" }, `rank ${alarm.rank}: ${t(`live.change.${alarm.kind}`)}, ${t("live.since", { step: alarm.since })}: ${duration(alarm.before_ns)} → ${duration(alarm.after_ns)}`) : null,
-    alarm?.cause ? h("p", {}, `${percent(alarm.share)}: ${own(alarm.cause)}. ${own(alarm.do)}`) : null,
+    alarm ? h("p", { class: "noticehead" }, spoken(alarm.finding.message)) : null,
+    alarm?.do ? h("p", {}, own(alarm.do)) : null,
     spent ? h("p", {}, t("live.spent")) : null,
     found ? h("p", {}, h("b", {}, `${t("live.event.finding")} `), clip(own(found.said), 400), report(job, found)) : null)];
 }
@@ -235,9 +234,7 @@ function report(job, event) {
 }
 
 /** @param {Alarm[]} all */
-const alarms = (all) => (all.length ? [h("section", {}, h("h3", {}, t("live.alarms")), h("ul", { class: "noticed" }, all.map((one) => h("li", {},
-  h("b", {}, `rank ${one.rank}: `), `${t(`live.change.${one.kind}`)}, ${t("live.since", { step: one.since })}: ${duration(one.before_ns)} → ${duration(one.after_ns)} (${times(one.after_ns / Math.max(one.before_ns, 1))})`,
-  one.cause ? h("span", {}, ` · ${percent(one.share)}: ${own(one.cause)}. ${own(one.do)}`) : null))))] : []);
+const alarms = (all) => (all.length ? [h("section", {}, h("h3", {}, t("live.alarms")), all.map((one) => finding(one.finding)))] : []);
 
 /** @param {Job} job */
 function events({ job, events: all }) {
