@@ -33,7 +33,7 @@ def test_a_few_functions_that_raise_do_not_reach_the_job(job: str) -> None:
 @pytest.mark.usefixtures("with_torch")
 def test_no_function_that_raises_reaches_the_job() -> None:
     # Each function once takes most of an hour: `python -m tests.inside.border_pass`.
-    broken("--each", "10", "--offset", "4")
+    broken("--each", "25", "--offset", "4")
 
 
 @pytest.fixture
