@@ -19,7 +19,7 @@ import hermes.report
 from hermes.base.message import Argument, Kind, Message, Text, declared
 from hermes.base.say import LANGUAGES, catalogue, say, told
 from hermes.report.json_values import clear
-from hermes.report.messages_json import needed, templates
+from hermes.report.messages_json import templates
 
 for _one in pkgutil.walk_packages(hermes.__path__, "hermes."):
     if _one.name.endswith((".messages", ".labels")) and ".inside." not in _one.name:
@@ -138,13 +138,6 @@ def test_the_script_writes_each_kind_of_value_as_python_does(scripts: Path, lang
     assert [f"label.value_of_test value={one}" for one in json.loads(done.stdout)] == [
         say(one, language) for one in texts
     ]
-
-
-def test_a_page_holds_the_sentences_of_its_messages_alone() -> None:
-    held = needed({"findings": [{"message": told(Message("fault.padding"))}]}, "zh")
-    assert "fault.padding" in held
-    assert "fault.casts" not in held
-    assert "base.ranks" in held
 
 
 def test_what_is_compared_has_arguments_that_may_be_absent_and_plurals() -> None:

@@ -76,13 +76,6 @@ def teller(chosen: str | None) -> Tell:
     return teller(language(chosen))
 
 
-def lines_told(text: str, chosen: str | None) -> str:
-    """A text of several lines in that language; what a line is indented by stays."""
-    tell = teller(chosen)
-    lines = [(line, line.lstrip()) for line in text.split("\n")]
-    return "\n".join(f"{line[: len(line) - len(bare)]}{tell(bare)}" for line, bare in lines)
-
-
 def numbers(option: str, text: str) -> frozenset[int] | None:
     """`0,4-7` as numbers; None for an empty text. Raises `InputError` for anything else."""
     text = text.replace(" ", "")

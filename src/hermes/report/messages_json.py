@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -29,24 +28,3 @@ def templates(language: str) -> dict[str, Template]:
         elif all(said):
             own[str(message.id[0])] = dict(zip(categories, said, strict=True))
     return own if language == LANGUAGES[0] else templates(LANGUAGES[0]) | own
-
-
-def needed(document: object, language: str) -> dict[str, Template]:
-    """The sentences of the messages that a document holds, with those that numbers and lists are written by."""
-    every = templates(language)
-    said = {name for name in every if name.startswith("base.")} | set(_identifiers(document))
-    return {name: every[name] for name in sorted(said) if name in every}
-
-
-def _identifiers(value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        if isinstance(value.get("id"), str) and "text" in value:
-            yield value["id"]
-        yield from _each(value.values())
-    elif isinstance(value, list):
-        yield from _each(value)
-
-
-def _each(values: Iterable[object]) -> Iterator[str]:
-    for one in values:
-        yield from _identifiers(one)
