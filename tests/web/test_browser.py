@@ -670,7 +670,7 @@ def test_a_finding_is_selected_on_the_rank_that_was_chosen(served: Any, visit: A
         tracks, name = frame.evaluate(OF_RANK)
         assert tracks.startswith("findings,analysis")
         assert f"rank {found['moments'][place]['rank']}" in tracks
-        assert name == f"COM002 {found['title']}"
+        assert name == f"COM002 {found['message']['text']}"
 
 
 def test_an_address_that_no_page_has_leads_back(served: Any, visit: Any) -> None:

@@ -153,7 +153,40 @@ def test_untouched_files_are_shown_without_being_read(own: Path, monkeypatch: py
     assert [(one.rank, one.notes, one.files) for one in study.loaded.ranks] == [
         (one.rank, one.notes, one.files) for one in fresh.ranks
     ]
+    assert study.loaded.notes == fresh.notes
     assert not read
+
+
+def test_notes_of_untouched_files_are_those_of_the_first_reading(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    time.sleep(0.02)
+    file = next(own.rglob("kernel_details.csv"))
+    os.truncate(file, file.stat().st_size // 2)
+    Study([own], Cache(own.parent / "cache")).run()
+    study, read = again(own, monkeypatch)
+    fresh = load([own], Cache(own.parent / "cache"))
+    assert [one.notes for one in study.loaded.ranks] == [one.notes for one in fresh.ranks]
+    assert any("kernel_details.csv" in note.where for one in fresh.ranks for note in one.notes)
+    assert not read
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "[]",
+        "{}",
+        '{"ranks": [{}], "notes": []}',
+        '{"ranks": [], "notes": [{"level": "info"}]}',
+        '{"ranks": [], "notes": [{"level": "info", "message": {}, "where": "", "lost": {}, "hint": {}}]}',
+    ],
+)
+def test_what_was_kept_of_the_ranks_and_is_none_is_read_again(
+    kept: str, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, read = again(own, monkeypatch)
+    (file,) = (own.parent / "cache").rglob(room._RANKS)
+    file.write_text(kept)
+    assert [one.rank for one in study.loaded.ranks] == [0, 1, 2]
+    assert len(read) == 1
 
 
 def _a_byte(own: Path) -> None:

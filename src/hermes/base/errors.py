@@ -84,8 +84,11 @@ class Diagnostic:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Diagnostic:
-        """The note that `document` made these values of; raises `ValueError`, `KeyError` or `TypeError` for others."""
-        return cls(
-            level="info" if document["level"] == "info" else "degraded", message=read_told(document["message"]),
-            where=str(document["where"]), lost=read_told(document["lost"]), hint=read_told(document["hint"]),
-        )  # fmt: skip
+        """The note that `document` made these values of; raises `ValueError` for others."""
+        try:
+            return cls(
+                level="info" if document["level"] == "info" else "degraded", message=read_told(document["message"]),
+                where=str(document["where"]), lost=read_told(document["lost"]), hint=read_told(document["hint"]),
+            )  # fmt: skip
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"no note: {type(error).__name__}: {error}") from error

@@ -310,9 +310,12 @@ def _plain(argument: Argument) -> Any:
 
 def read_told(document: Mapping[str, Any]) -> Text:
     """The text that `told` made these values of; raises `ValueError` where they are none."""
-    if "id" not in document:
-        return str(document["text"])
-    return Message(str(document["id"]), tuple(_argument(name, of) for name, of in document["arguments"].items()))
+    try:
+        if "id" not in document:
+            return str(document["text"])
+        return Message(str(document["id"]), tuple(_argument(name, of) for name, of in document["arguments"].items()))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no text: {type(error).__name__}: {error}") from error
 
 
 def _argument(name: str, of: Mapping[str, Any]) -> Argument:

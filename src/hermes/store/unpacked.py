@@ -210,7 +210,7 @@ def _made(
 def _kept(path: Path) -> tuple[Diagnostic, ...]:
     try:
         return tuple(Diagnostic.of_document(note) for note in json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError):
         return ()
 
 

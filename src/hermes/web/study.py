@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -227,11 +227,11 @@ class Study:
             return None
         try:
             said = json.loads((self._folder / _RANKS).read_bytes())
-        except (OSError, ValueError):
+            ranks = tuple(map(_rank, said["ranks"]))
+            notes = tuple(Diagnostic.of_document(note) for note in said["notes"])
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        ranks = tuple(map(_rank, said["ranks"]))
         whole = all(self._cache.find(rank.folder.name) for rank in ranks)
-        notes = tuple(Diagnostic.of_document(note) for note in said["notes"])
         return Loaded(paths=self.paths, ranks=ranks, notes=notes) if whole else None
 
     def _again(self) -> Loaded:
@@ -280,7 +280,7 @@ def _ranks(loaded: Loaded) -> dict[str, object]:
     ranks = [
         {
             "rank": rank.rank, "root": str(rank.root), "format": rank.format, "folder": str(rank.folder),
-            "notes": [asdict(note) for note in rank.notes], "files": list(map(str, rank.files)),
+            "notes": [note.document() for note in rank.notes], "files": list(map(str, rank.files)),
         }
         for rank in loaded.ranks
     ]  # fmt: skip

@@ -75,7 +75,7 @@ def test_the_slow_device_is_told_first_however_wide_the_groups_are(tp: int, tmp_
     exposed = [one for one in report.findings if one.code == "COM001"]
     assert [one.explained_by for one in exposed] == [("CMP011",)] * len(exposed)
     # A rank of the slow one's group is late too, because it waits in their kernels: it computes no longer.
-    said = [one.title for one in report.plan.minor if one.code == "COM002"]
+    said = [say(one.message) for one in report.plan.minor if one.code == "COM002"]
     assert [title for title in said if "computes longer" in title] == []
     assert bool(said) == (tp < 8)
 

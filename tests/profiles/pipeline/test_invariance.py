@@ -67,7 +67,7 @@ def same(one: Report, other: Report) -> None:
     left, right = (json.loads(to_json(report)) for report in (one, other))
     for key in ("verdict", "steps", "totals", "critical_path", "critical_path_rivals", "free_time", "rank_waits"):
         assert left[key] == right[key], key
-    for key in ("code", "ranks", "blames", "cost_ms", "gain", "explained_by", "title"):
+    for key in ("code", "where", "blames", "cost_ms", "gain", "explained_by", "message"):
         assert [row[key] for row in left["findings"]] == [row[key] for row in right["findings"]], key
     assert left["plan"] == right["plan"]
 
@@ -94,7 +94,7 @@ def test_text_and_database_of_one_run_give_the_same_measures(job: Path, tmp_path
         for key in ("rank", "step", "window_ms", "compute_ms", "exposed_comm_ms", "free_ms"):
             assert one[key] == pytest.approx(other[key], abs=0.002), key
     assert left["verdict"]["bound"] == right["verdict"]["bound"]
-    for key in ("code", "ranks", "blames", "explained_by"):
+    for key in ("code", "where", "blames", "explained_by"):
         assert [row[key] for row in left["findings"]] == [row[key] for row in right["findings"]], key
     for key in ("codes", "case", "after"):
         assert [row[key] for row in left["plan"]["actions"]] == [row[key] for row in right["plan"]["actions"]], key

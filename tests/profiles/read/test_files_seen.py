@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.base.say import say
 from hermes.profiles.read.discover import Found, claimed
 from hermes.profiles.read.files_seen import files_seen
 from hermes.store.files import walk
@@ -29,7 +30,7 @@ def _said(files: Sequence[Path]) -> dict[str, tuple[str, str]]:
     sources = claimed(files)
     rows = files_seen(files, sources, [Found(source=source, rank=0) for source in sources])
     assert sum(row.count for row in rows) == len(files)
-    return {row.name: (row.state, row.why) for row in rows}
+    return {row.name: (row.state, say(row.why)) for row in rows}
 
 
 def test_what_was_exported_is_not_needed_and_the_unknown_comes_first(exported: Path) -> None:
