@@ -15,7 +15,7 @@ import pytest
 from tests.patience import PATIENCE_S
 
 from hermes.inside.wire.record import AT, NULL
-from hermes.inside.wire.recovery import remove_memory
+from hermes.inside.wire.recovery import save_and_remove
 from hermes.inside.wire.rundir import Job, jobs, shared_memory
 from hermes.inside.wire.steplog import read_rows
 
@@ -77,7 +77,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made = Place(folder=tmp_path, environment=kept | added)
     yield made
     for job in made.jobs():
-        remove_memory(job)
+        save_and_remove(job)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hermes.base.say import say
 from hermes.inside.wire import process
 from hermes.inside.wire.control import Control
 from hermes.inside.wire.record import FIELDS, NULL, pack
-from hermes.inside.wire.recovery import open_ring, remove_memory
+from hermes.inside.wire.recovery import open_ring, save_and_remove
 from hermes.inside.wire.ring import RingWriter
 from hermes.inside.wire.rundir import Job, enter
 
@@ -61,4 +61,4 @@ def live_job(tmp_path: Path) -> Iterator[LiveJob]:
     yield LiveJob(job=job, environment=environment, ring=ring, control=control)
     ring.close()
     control.close()
-    remove_memory(job)
+    save_and_remove(job)

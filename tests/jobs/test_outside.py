@@ -20,7 +20,7 @@ from hermes.base.errors import InputError
 from hermes.base.message import Text
 from hermes.base.say import say
 from hermes.inside.wire import process
-from hermes.inside.wire.recovery import remove_memory
+from hermes.inside.wire.recovery import save_and_remove
 from hermes.inside.wire.rundir import JOB_FILE, enter
 from hermes.jobs import metrics
 from hermes.jobs.current import Current
@@ -252,7 +252,7 @@ def test_jobs_that_ended_are_read_once_and_new_ones_are_seen(tmp_path: Path, mon
     job = enter(root, "train-1-2", command=("x",), owner=process.me(), environment=environment)
     assert [one.id for one in current.jobs(root)] == ["train-1-2"]
     assert [folder.name for folder in reads] == ["train-1-2"]
-    remove_memory(job)
+    save_and_remove(job)
 
 
 def test_bandwidth_is_a_line_a_kind() -> None:

@@ -28,10 +28,10 @@ from hermes.inside.say import say, say_off
 from hermes.inside.wire import process
 from hermes.inside.wire.beside import Beside
 from hermes.inside.wire.control import NO_STEP, Control
-from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.errors import LiveError, LogInUseError
 from hermes.inside.wire.numerics import path_in
 from hermes.inside.wire.record import FLAGS, NULL
-from hermes.inside.wire.recovery import clean, open_ring, remove_memory
+from hermes.inside.wire.recovery import clean, open_ring, save_and_remove
 from hermes.inside.wire.ring import RingWriter
 from hermes.inside.wire.rundir import Job, default_root, enter, memory_folders, moved, new_id, read
 from hermes.inside.wire.steplog import LogWriter
@@ -290,7 +290,8 @@ class Agent:
             return
         self._joined.ring.path.unlink(missing_ok=True)
         if job.owner[0] == os.getpid() and "HERMES_JOB" not in self._environment:
-            remove_memory(job)
+            with contextlib.suppress(LogInUseError):
+                save_and_remove(job)
 
     def _forking(self) -> None:
         """Before a fork: nothing is to be under way in another thread, as far as a moment suffices."""

@@ -8,7 +8,7 @@ from hermes.inside.launch.companion import NO_STEP_S, Steps
 from hermes.inside.say import OFF
 from hermes.inside.wire import process
 from hermes.inside.wire.control import NO_STEP, Control
-from hermes.inside.wire.recovery import remove_memory
+from hermes.inside.wire.recovery import save_and_remove
 from hermes.inside.wire.rundir import enter
 
 ANEW = "no rank trains any more since 120 s, and the command goes on"
@@ -52,7 +52,7 @@ def test_a_first_step_that_comes_late_and_a_restart_that_comes_to_none_are_said(
     steps.look(over=True)
     assert len(said) == 4
     watched.close()
-    remove_memory(job)
+    save_and_remove(job)
 
 
 def test_a_job_that_ended_without_a_step_is_told_what_to_write(tmp_path: Path) -> None:
@@ -69,5 +69,5 @@ def test_a_process_that_cannot_be_watched_is_no_loop_without_steps(tmp_path: Pat
     watched = Control.attach(job.segment)
     Steps(watched, said.append, lambda: 0.0).look(over=True)
     watched.close()
-    remove_memory(job)
+    save_and_remove(job)
     assert said == []

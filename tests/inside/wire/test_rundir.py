@@ -15,9 +15,9 @@ import pytest
 
 from hermes.inside.wire import process
 from hermes.inside.wire.control import Control
-from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.errors import LiveError, LogInUseError
 from hermes.inside.wire.record import unpack
-from hermes.inside.wire.recovery import clean, open_ring, recover
+from hermes.inside.wire.recovery import clean, open_ring, recover, save_and_remove
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, default_root, enter, jobs, read, shared_memory
 from hermes.inside.wire.steplog import LogWriter, last_index, read_rows
@@ -126,6 +126,44 @@ def test_a_rank_that_comes_again_numbers_on_and_saves_what_its_forerunner_left(
     ring.add(record(2))
     assert [row[0] for row in RingReader(ring.path).new()] == [2]
     assert recover(job) == 0
+
+
+def _killed_after_a_record(job: Job, record: Record) -> None:
+    child = os.fork()
+    if child == 0:
+        open_ring(job, 2, {}).add(record(1))
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_memory_is_removed_only_once_the_records_in_it_are_saved(make_job: MakeJob, record: Record) -> None:
+    job = make_job()
+    _killed_after_a_record(job, record)
+    save_and_remove(job)
+    assert [row and row[0] for row in read_rows(job.log_path(2))] == [1]
+    assert list(job.segment.parent.iterdir()) == []
+
+
+def test_memory_stays_while_another_process_writes_the_log(make_job: MakeJob, record: Record) -> None:
+    job = make_job()
+    _killed_after_a_record(job, record)
+    ready, done = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        writer = LogWriter(job.log_path(2), {"rank": 2})
+        os.write(ready[1], b".")
+        os.read(done[0], 1)
+        writer.close()
+        os._exit(0)
+    os.read(ready[0], 1)
+    with pytest.raises(LogInUseError):
+        save_and_remove(job)
+    assert len(list(job.segment.parent.iterdir())) == 2
+    os.write(done[1], b".")
+    os.waitpid(child, 0)
+    save_and_remove(job)
+    assert [row and row[0] for row in read_rows(job.log_path(2))] == [1]
+    assert list(job.segment.parent.iterdir()) == []
 
 
 def test_a_log_that_was_torn_is_mended_and_goes_on(tmp_path: Path, record: Record) -> None:

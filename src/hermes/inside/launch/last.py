@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from hermes.inside.launch.tell import tell
-from hermes.inside.wire.errors import LiveError
-from hermes.inside.wire.recovery import recover, remove_memory
+from hermes.inside.wire.errors import LiveError, LogInUseError
+from hermes.inside.wire.recovery import recover, save_and_remove
 from hermes.inside.wire.rundir import read, running
 
 
@@ -20,9 +20,12 @@ def main() -> None:
         if what == "remove":
             # Ranks that outlive a killed launcher keep theirs, and whoever comes next saves what they leave.
             if not running(job):
-                remove_memory(job)
+                save_and_remove(job)
             return
         recover(job, lost=lambda rank, count: tell(f"{count} records of rank {rank} are lost: the disk was too slow"))
+    except LogInUseError:
+        # That process saves them.
+        pass
     except (LiveError, OSError) as failed:
         tell(f"what the ranks have left in memory is not saved: {failed}")
     snapshot = sys.argv[3]

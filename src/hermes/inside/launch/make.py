@@ -51,7 +51,7 @@ def _make(
     descriptor: int, command: Sequence[str], name: str, environment: Mapping[str, str], owner: tuple[int, int]
 ) -> None:
     from hermes.inside.wire.errors import LiveError
-    from hermes.inside.wire.recovery import clean, remove_memory
+    from hermes.inside.wire.recovery import clean, save_and_remove
     from hermes.inside.wire.rundir import default_root, enter, memory_folders, moved, new_id
 
     job: Any = None
@@ -71,7 +71,7 @@ def _make(
     except OSError:
         # The job was started without it.
         if job is not None:
-            remove_memory(job)
+            save_and_remove(job)
     os.close(descriptor)
     # What crashed jobs have left is not worth a wait of this one.
     os.nice(10)

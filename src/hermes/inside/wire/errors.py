@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class LiveError(Exception):
     """A segment, ring or log cannot be used; the text says which and why, in one line."""
+
+
+class LogInUseError(LiveError):
+    """Another process writes the log."""

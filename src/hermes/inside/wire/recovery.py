@@ -11,11 +11,14 @@ from pathlib import Path
 
 from hermes.inside.wire import process
 from hermes.inside.wire.control import Control
-from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.errors import LiveError, LogInUseError
 from hermes.inside.wire.record import pack
 from hermes.inside.wire.ring import RingReader, RingWriter
 from hermes.inside.wire.rundir import _GRACE_S, _RING, _SEGMENT, JOB_FILE, Job, _names, _rings, read, rings
 from hermes.inside.wire.steplog import LogWriter, last_index
+
+_TRIES, _PAUSE_S = 20, 0.05
+"""How long the start of a rank waits for another process that writes the rank's log: a second."""
 
 
 def _nothing(_rank: int, _count: int) -> None:
@@ -26,8 +29,9 @@ def recover(job: Job, *, of: int | None = None, lost: Callable[[int, int], objec
     """Write what dead ranks (or that one) left in their rings and not in their logs into these; how many records.
 
     `lost` is told the rank and how many records are in neither: its disk was slower than its steps.
+    Raises `LogInUseError` where another process writes one of the logs: that process saves these records.
     """
-    saved = 0
+    saved, elsewhere = 0, None
     for rank, _, path in rings(job):
         if of is not None and rank != of:
             continue
@@ -36,12 +40,18 @@ def recover(job: Job, *, of: int | None = None, lost: Callable[[int, int], objec
         except LiveError:
             continue
         if not reader.alive:
-            with contextlib.suppress(LiveError, OSError):
+            try:
                 count, missing = _recover_ring(job.log_path(rank), reader)
                 saved += count
                 if missing:
                     lost(rank, missing)
+            except LogInUseError as other:
+                elsewhere = other
+            except (LiveError, OSError):
+                pass
         reader.close()
+    if elsewhere is not None:
+        raise elsewhere
     return saved
 
 
@@ -60,8 +70,12 @@ def _recover_ring(log: Path, reader: RingReader) -> tuple[int, int]:
     return len(rows), missing
 
 
-def remove_memory(job: Job) -> None:
-    """Remove the segment and the rings of a job, unless somebody is still in it."""
+def save_and_remove(job: Job) -> None:
+    """Save what dead ranks left, and remove the segment and the rings of a job, unless somebody is still in it.
+
+    Raises `LogInUseError` where another process is saving: the memory stays until the records are in the log.
+    """
+    recover(job)
     try:
         control = Control.attach(job.segment, job=job.id)
     except LiveError:
@@ -72,6 +86,8 @@ def remove_memory(job: Job) -> None:
         finally:
             control.close()
     if removed:
+        # Of ranks that died meanwhile.
+        recover(job)
         for _, _, path in rings(job):
             path.unlink(missing_ok=True)
 
@@ -125,8 +141,7 @@ def _cleaned(path: Path) -> list[str]:
         return []
     finally:
         control.close()
-    recover(job)
-    remove_memory(job)
+    save_and_remove(job)
     return [job.id]
 
 
@@ -157,14 +172,26 @@ def _remove_lone(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _saved(job: Job, rank: int) -> bool:
+    """Whether what earlier processes of the rank left is in its log; waits a moment for another process that saves."""
+    for _ in range(_TRIES):
+        try:
+            recover(job, of=rank)
+        except LogInUseError:
+            time.sleep(_PAUSE_S)
+        else:
+            return True
+    return False
+
+
 def open_ring(job: Job, rank: int, about: Mapping[str, object]) -> RingWriter:
     """The ring of this process for that rank, numbered on from the rank's log. Raises `LiveError`.
 
     Rings that earlier processes of the rank left are written into its log and removed first.
     """
-    recover(job, of=rank)
+    saved = _saved(job, rank)
     for number, _, path in rings(job):
-        if number == rank:
+        if saved and number == rank:
             with contextlib.suppress(LiveError, OSError):
                 reader = RingReader(path)
                 alive = reader.alive

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hermes.inside.wire import segment
-from hermes.inside.wire.errors import LiveError
+from hermes.inside.wire.errors import LiveError, LogInUseError
 from hermes.inside.wire.held import Held
 from hermes.inside.wire.record import SIZE, unpack
 
@@ -27,7 +27,8 @@ class LogWriter:
     def __init__(self, path: Path, about: Mapping[str, object], largest: int = LARGEST) -> None:
         """Open or make the log; a torn record at its end is cut off. Raises `LiveError`.
 
-        One process at a time writes a log. The lock is a POSIX one: a forked worker does not inherit it.
+        One process at a time writes a log: `LogInUseError` for the others.
+        The lock is a POSIX one: a forked worker does not inherit it.
         """
         self.path = path
         self.about = dict(about)
@@ -72,6 +73,9 @@ class LogWriter:
             if whole != size:
                 os.ftruncate(number, whole)
             self._size = whole
+        except BlockingIOError as taken:
+            self.close()
+            raise LogInUseError(f"{self.path} is being written by another process") from taken
         except OSError as refused:
             self.close()
             raise LiveError(f"{self.path} cannot be written ({refused.strerror})") from refused
