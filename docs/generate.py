@@ -7,12 +7,15 @@ import inspect
 import json
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
 from hermes.base.limits import LIMITS
 from hermes.cli.app import app
+from hermes.cli.exits import ANY as ANY_COMMAND
+from hermes.cli.exits import rows_of
 from hermes.knowledge import cases
 from hermes.knowledge.cases import Case
 from hermes.model.declare import Column as Field
@@ -342,24 +345,25 @@ def _measure(measure: Symptom) -> str:
 
 def _commands() -> str:
     parts = ["# Commands", "`hermes --help`, and `hermes COMMAND --help`, say the same.\n\n## `hermes`"]
-    parts += [*_parameters(app), _EXITS]
-    for name, command in app.commands.items():
-        usage = " ".join(["hermes", name, *map(_usage, command.params)])
-        parts += [
-            f"## `hermes {name}`",
-            inspect.cleandoc(command.help or ""),
-            f"```text\n{usage}\n```",
-            *_parameters(command),
-        ]
+    parts += [*_parameters(app), _exits((str(code.value), text) for code, text in ANY_COMMAND.items())]
+    for name, command in commands(app):
+        usage = " ".join(["hermes", *name, *map(_usage, command.params)])
+        parts += [f"## `hermes {' '.join(name)}`", inspect.cleandoc(command.help or "")]
+        if not isinstance(command, click.Group):
+            parts += [f"```text\n{usage}\n```", *_parameters(command), _exits(rows_of(command))]
     return "\n\n".join(parts)
 
 
-_EXITS = """\
-| exit code | means |
-|---|---|
-| 0 | done; also when the input was incomplete, which the report then says first |
-| 2 | the input or the command line cannot be used: stderr says what, where and what to do |
-| 3 | `hermes analyze --strict`, and the input was damaged or doubtful |"""
+def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All commands by their words: a group, then those in it."""
+    for name, command in group.commands.items():
+        yield (*before, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *before, name)
+
+
+def _exits(rows: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(["| exit code | means |", "|---|---|", *(f"| {code} | {_cell(text)} |" for code, text in rows)])
 
 
 def _parameters(command: click.Command) -> list[str]:
@@ -390,6 +394,8 @@ def _value(given: click.Parameter) -> str:
 def _default(given: click.Parameter) -> str:
     if given.required:
         return "required"
+    if isinstance(given, click.Option) and isinstance(given.show_default, str):
+        return given.show_default
     # Click has a member of an Enum of its own where there is no default.
     value = given.default.value if isinstance(given.default, enum.Enum) else given.default
     return f"`{value}`" if isinstance(value, (str, int, float)) and value else ""

@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 from tests.each import each
 
 from hermes.cli.app import app
+from hermes.cli.exits import rows_of
 from hermes.knowledge import cases
 from hermes.model.symptom import symptoms
 from hermes.model.tables import TABLES, Table
@@ -46,9 +48,15 @@ def test_every_rule_has_a_page_with_its_limits_and_a_place_in_the_index(pages: d
         assert f"[{rule.code}]({rule.code}.md)" in pages["docs/rules/README.md"]
 
 
-def test_every_command_has_a_section(pages: dict[str, str]) -> None:
-    sections = re.findall(r"^## `hermes (\w+)`", pages["docs/cli.md"], re.M)
-    assert sections == list(app.commands)
+def test_every_command_has_a_section_and_the_meaning_of_its_exit_codes(
+    pages: dict[str, str], generator: ModuleType
+) -> None:
+    sections = dict(re.findall(r"^## `hermes ([\w ]+)`\n(.*?)(?=^## |\Z)", pages["docs/cli.md"], re.M | re.S))
+    commands = {" ".join(name): command for name, command in generator.commands(app)}
+    assert [*sections] == [*commands]
+    for name, command in commands.items():
+        told = re.findall(r"^\| (\d+|other) \| (.+) \|$", sections[name], re.M)
+        assert told == ([] if isinstance(command, click.Group) else [*rows_of(command)])
 
 
 def test_options_are_spelled_as_they_are_typed(pages: dict[str, str]) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
 
 from hermes.cli import options
+from hermes.cli.exits import Exit, ends, leave
 from hermes.cli.show import show_document
 
 
+@ends({Exit.NO: "a thread was not moved", Exit.UNUSABLE: "there is no device, or no process to move"})
 @click.command("affinity")
 @click.option("--apply", "do_apply", is_flag=True, help="Move every thread of the ranks to their cores now.")
 @click.option("--restore", "do_restore", is_flag=True, help="Give the threads the cores that they had before.")
@@ -23,8 +24,7 @@ from hermes.cli.show import show_document
 def run(do_apply: bool, do_restore: bool, pids: tuple[str, ...], form: str, lang: str | None) -> None:
     """Plan the cores of each rank from npu-smi or nvidia-smi, NUMA nodes, SMT and cgroup limits.
 
-    Without --apply nothing is changed: the plan is printed, with the lines for numactl and torch_npu. Exit code 1:
-    a thread was not moved. 2: there is no device, or no process to move.
+    Without --apply nothing is changed: the plan is printed, with the lines for numactl and torch_npu.
     """
     from hermes.migrate import api
 
@@ -36,4 +36,4 @@ def run(do_apply: bool, do_restore: bool, pids: tuple[str, ...], form: str, lang
         return
     done = api.restore_affinity(state) if do_restore else api.apply_affinity(api.plan_affinity(), api.pids(pids), state)
     show_document(api.bound_document(done), form, lang, whole=True)
-    sys.exit(1 if any(one.failed for one in done) else 0)
+    leave(Exit.NO if any(one.failed for one in done) else Exit.DONE)

@@ -12,6 +12,7 @@ import click
 
 from hermes.base.errors import HermesError, InputError
 from hermes.cli import options
+from hermes.cli.exits import Exit, ends, leave
 from hermes.cli.show import show_data
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Format(str, enum.Enum):
     XLSX = "xlsx"
 
 
+@ends({Exit.PARTLY: "with --strict: the input is damaged or doubtful"})
 @click.command("analyze")
 @options.profiles
 @click.option(
@@ -121,7 +123,7 @@ def run(
         sys.stdout.flush()
         serve([path for path in paths if isinstance(path, Path)], opens=True, known=(loaded, report))
     if strict and report.degraded:
-        raise click.exceptions.Exit(3)
+        leave(Exit.PARTLY)
 
 
 def _import_the_rest() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hermes.cli import options
+from hermes.cli.exits import Exit, ends, leave
 from hermes.cli.show import show_data, show_document
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ def run() -> None:
     """Take a CUDA program to Ascend: scan what it needs, convert it, verify it without an NPU."""
 
 
+@ends(
+    {
+        Exit.DONE: "every file was checked, and convert does all that is to do",
+        Exit.NO: "work is left, or a file was not checked",
+        Exit.UNUSABLE: "there is no program of torch",
+    }
+)
 @run.command("scan")
 @click.argument("path", metavar="PATH", type=_PATH)
 @_target_options
@@ -58,8 +66,6 @@ def scan(path: Path, version: str, chip: str, form: str, out: Path | None, every
     """Say whether the program in PATH can move to Ascend, how much work it is, and what stands in the way.
 
     Reads Python, notebooks, shell, containers, YAML, TOML, JSON, requirements, C++ and CUDA; runs and changes nothing.
-    Exit code 0: every file was checked, and convert does all that is to do. 1: work is left, or a file was not checked.
-    2: there is no program of torch.
     """
     from hermes.migrate import api
 
@@ -71,7 +77,7 @@ def scan(path: Path, version: str, chip: str, form: str, out: Path | None, every
         _sarif(document, out)
     else:
         show_document(document, form, lang, out, whole=everything)
-    sys.exit(0 if api.is_clean(found) else 1)
+    leave(Exit.DONE if api.is_clean(found) else Exit.NO)
 
 
 def _sarif(document: Document, out: Path | None) -> None:
@@ -85,6 +91,13 @@ def _sarif(document: Document, out: Path | None) -> None:
         out.write_text(f"{text}\n", encoding="utf-8")
 
 
+@ends(
+    {
+        Exit.DONE: "every file was read",
+        Exit.NO: "one was not; with --check also: CUDA-only code is left",
+        Exit.UNUSABLE: "there is no program of torch, or it cannot be written",
+    }
+)
 @run.command("convert")
 @click.argument("path", metavar="PATH", type=_PATH)
 @click.option("-o", "out", type=_PATH, help="Write the converted tree to this new folder.")
@@ -110,8 +123,6 @@ def convert(path: Path, version: str, chip: str, style: str, **wanted: Any) -> N
     """Write the program in PATH for Ascend; what is not certain is left alone and listed.
 
     Paths, labels, comments and free text stay as they are; scripts and configuration change together with the Python.
-    Exit code 0: every file was read. 1: one was not; with --check also: CUDA-only code is left. 2: there is no program
-    of torch, or it cannot be written.
     """
     from hermes.migrate import api
 
@@ -138,7 +149,7 @@ def convert(path: Path, version: str, chip: str, style: str, **wanted: Any) -> N
     else:
         show_document(_without_diffs(document), "text", lang, whole=whole)
     holds = api.is_converted(change) if wanted["check"] else api.is_complete(change)
-    sys.exit(0 if holds else 1)
+    leave(Exit.DONE if holds else Exit.NO)
 
 
 def _without_diffs(document: Document) -> Document:
@@ -150,6 +161,13 @@ def _without_diffs(document: Document) -> Document:
     return replace(document, parts=tuple(part for part in document.parts if not isinstance(part, Code)))
 
 
+@ends(
+    {
+        Exit.DONE: "losses and weights are the original's, bit by bit",
+        Exit.NO: "they differ, the program fails, or not all could be compared",
+        Exit.UNUSABLE: "there is nothing to run",
+    }
+)
 @run.command("verify", context_settings={"ignore_unknown_options": True})
 @click.argument("path", metavar="PATH", type=_PATH)
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
@@ -174,8 +192,6 @@ def verify(path: Path, command: tuple[str, ...], version: str, chip: str, **want
 
     On a machine without an NPU it runs on a stand-in for torch_npu, in which a call fails that torch_npu does not have,
     or that the support table refuses. COMMAND is what you would type in PATH, such as `python train.py --device npu`.
-    Exit code 0: losses and weights are the original's, bit by bit. 1: they differ, the program fails, or not all could
-    be compared. 2: there is nothing to run.
     """
     from hermes.migrate import api
 
@@ -186,4 +202,4 @@ def verify(path: Path, command: tuple[str, ...], version: str, chip: str, **want
     )  # fmt: skip
     document = api.verify_document(told, str(path), str(original) if original else None)
     show_document(document, wanted["form"], wanted["lang"], wanted["out"], whole=True)
-    sys.exit(0 if told.holds else 1)
+    leave(Exit.DONE if told.holds else Exit.NO)

@@ -13,6 +13,7 @@ import click
 from hermes.base.errors import InputError
 from hermes.base.foreign_text import shell_command
 from hermes.cli import options
+from hermes.cli.exits import Exit, ends, hand_on, leave
 from hermes.cli.show import show_document, show_line
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def run() -> None:
     """
 
 
+@ends({}, passes="the command's own")
 @run.command("record", context_settings=_launcher)
 @_command
 @click.option("-o", "--out", type=_path, help="Folder for the recording; it must be empty or new.")
@@ -58,7 +60,7 @@ def record(command: tuple[str, ...], out: Path | None, limit: float | None, conf
            keep_compiled: bool, **asked: Any) -> None:  # fmt: skip
     """Run a training and record what it computes, with no change to its code.
 
-    Its exit code is the command's. Without --what whole tensors are not kept: statistics and signed sums name the first
+    Without --what whole tensors are not kept: statistics and signed sums name the first
     culprit too, and take a thousandth of the room.
 
     With --ring the steps are not chosen beforehand: all are looked at, and the last ones are written when the loss or a
@@ -79,9 +81,10 @@ def record(command: tuple[str, ...], out: Path | None, limit: float | None, conf
         _say(warning)
     code = launch.run(command, launch.environment(os.environ, record=options, snapshot=None))
     _say_recorded(folder)
-    sys.exit(code)
+    hand_on(code)
 
 
+@ends({}, passes="the command's own")
 @run.command("snapshot", context_settings=_launcher)
 @_command
 @click.option("-o", "--out", type=_path, required=True, help="The file to write, such as gpu.zip.")
@@ -97,27 +100,37 @@ def snapshot(command: tuple[str, ...], out: Path) -> None:
     code = launch.run(command, launch.environment(os.environ, record=None, snapshot=out))
     if not out.exists():
         _say(notes.NO_SNAPSHOT)
-    sys.exit(code)
+    hand_on(code)
 
 
+@ends(
+    {
+        Exit.DONE: "all of the golden setup was compared, and no difference is an error",
+        Exit.NO: "there is an error, or something was not compared",
+        Exit.UNUSABLE: "a file cannot be read",
+    }
+)
 @run.command("check")
 @click.argument("golden", type=_path)
 @click.argument("target", type=_path)
 @_form
 @options.lang
 def check(golden: Path, target: Path, form: str, lang: str | None) -> None:
-    """Compare how two runs are set up: snapshots of Hermes, or packs of msProbe.
-
-    Exit code 0: all of the golden setup was compared, and no difference is an error; 1: there is an error, or something
-    was not compared; 2: a file cannot be read.
-    """
+    """Compare how two runs are set up: snapshots of Hermes, or packs of msProbe."""
     from hermes.precision import api
 
     found = api.check(golden, target)
     show_document(found.document, form, lang)
-    sys.exit(0 if found.verdict == "agree" else 1)
+    leave(Exit.DONE if found.verdict == "agree" else Exit.NO)
 
 
+@ends(
+    {
+        Exit.DONE: "all of the golden run was compared, and the target agrees",
+        Exit.NO: "they differ, or a part of the golden run was not compared",
+        Exit.UNUSABLE: "one cannot be read",
+    }
+)
 @run.command("compare")
 @click.argument("paths", nargs=-1, metavar="GOLDEN TARGET", type=_path)
 @click.option("-b", "golden", type=_path, help="The golden run, as the tutorial spells it.")
@@ -142,8 +155,7 @@ def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, l
             memory: float | None, lang: str | None, *, whole: bool) -> None:  # fmt: skip
     """Say where two recordings part, of what kind the difference is, and how sure that is.
 
-    Takes recordings of Hermes and dumps of msProbe. Exit code 0: all of the golden run was compared, and the target
-    agrees; 1: they differ, or a part of the golden run was not compared; 2: one cannot be read.
+    Takes recordings of Hermes and dumps of msProbe.
     """
     from hermes.precision import api
 
@@ -161,31 +173,40 @@ def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, l
     if out is not None:
         _write(found, out, lang)
     show_document(api.document(found), form, lang, whole=whole)
-    sys.exit(0 if found.verdict == "agree" else 1)
+    leave(Exit.DONE if found.verdict == "agree" else Exit.NO)
 
 
+@ends(
+    {
+        Exit.DONE: "both sides are as near to float64 as rounding allows",
+        Exit.NO: "one is off, or only one runs the operator",
+        Exit.UNUSABLE: "it cannot be computed again",
+    }
+)
 @run.command("replay")
 @click.argument("golden", type=_path)
 @click.argument("target", type=_path)
 @click.option(
     "--operator", default="", help="Part of an operator's name or of its module; the first to blame without it."
 )
-@click.option("--python", default=sys.executable, help="A Python that has torch, where this one has not.")
+@click.option(
+    "--python", default=sys.executable, show_default="this Python", help="A Python that has torch, if this one has not."
+)
 @_form
 @options.lang
 def replay(golden: Path, target: Path, operator: str, python: str, form: str, lang: str | None) -> None:
     """Say who is right: compute an operator of two recordings again, in float64, each from its own inputs.
 
-    Needs recordings with --what tensors. Exit code 0: both sides are as near to float64 as rounding allows; 1: one is
-    off, or only one runs the operator; 2: it cannot be computed again.
+    Needs recordings with --what tensors.
     """
     from hermes.precision import api
 
     found = api.replay(api.compare(golden, target), operator, python=python)
     show_document(found.document, form, lang)
-    sys.exit(0 if found.verdict == "agree" else 1)
+    leave(Exit.DONE if found.verdict == "agree" else Exit.NO)
 
 
+@ends({Exit.DONE: "all agree", Exit.NO: "not all agree"})
 @run.command("golden", context_settings=_launcher)
 @_command
 @click.option("-o", "--out", type=_path, required=True, help="Folder for the recordings; it must be empty or new.")
@@ -200,13 +221,13 @@ def golden(command: tuple[str, ...], out: Path, against: tuple[str, ...], steps:
 
     Runs the command once as it is and once for each --against: with every result moved by a unit in its last place,
     which shows the operators that enlarge rounding; with operators computed in a wider type; compiled against eager.
-    The training must end by itself, and draw the same random numbers each time. Exit code 0: all agree; 1: not all do.
+    The training must end by itself, and draw the same random numbers each time.
     """
     from hermes.precision.api import golden as own
 
     found = own.run(command, out, against or ("perturbed",), steps=steps, seed=seed)
     show_document(own.document(found, out), form, lang)
-    sys.exit(0 if all(one.comparison.verdict == "agree" for one in found) else 1)
+    leave(Exit.DONE if all(one.comparison.verdict == "agree" for one in found) else Exit.NO)
 
 
 def _write(found: Comparison, folder: Path, lang: str | None) -> None:

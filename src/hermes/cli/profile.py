@@ -11,6 +11,7 @@ import click
 
 from hermes.base.errors import InputError
 from hermes.base.foreign_text import shell_command
+from hermes.cli.exits import Exit, ends, leave
 from hermes.cli.options import numbers, teller
 from hermes.cli.show import show_line
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from hermes.jobs.api import captures
 
 
+@ends(
+    {
+        Exit.PARTLY: "not every rank has finished",
+        Exit.INTERRUPTED: "with --kineto-daemon: it was interrupted while the ranks went on with what they were asked",
+    }
+)
 @click.command("profile")
 @click.argument("job", required=False, default="")
 @click.option("--steps", type=click.IntRange(1, 100), default=2, help="How many steps.")
@@ -107,7 +114,7 @@ def run(
     if kineto_daemon:
         from hermes.cli.profile_kineto import record
 
-        sys.exit(
+        leave(
             record(
                 socket_dir, job, steps=steps, level=level, ranks=chosen, out=out or Path(), stack=stack,
                 start_step=start_step, every=every, largest_bytes=largest * 1_000_000,
@@ -136,7 +143,7 @@ def run(
     _print(capture_messages.capture_is(folder=str(asked.folder)))
     if good:
         _print(capture_messages.next_is(command=shell_command("hermes", "analyze", str(asked.folder))))
-    sys.exit(0 if good else 3)
+    leave(Exit.DONE if good else Exit.PARTLY)
 
 
 def _named(more: tuple[str, ...]) -> dict[str, str]:

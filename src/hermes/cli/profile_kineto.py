@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from hermes.base.foreign_text import shell_command
+from hermes.cli.exits import Exit
 from hermes.cli.show import show_line
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from hermes.jobs.api import Capture, Part
 
 
-def record(socket_dir: Path | None, job: str, **asked: Any) -> int:
-    """Record steps of that job; the exit code: 0 when every rank has finished, else 3. Raises `HermesError`."""
+def record(socket_dir: Path | None, job: str, **asked: Any) -> Exit:
+    """Record steps of that job; the exit code says whether every rank has finished. Raises `HermesError`."""
     from hermes.jobs.api import daemon as kineto
     from hermes.jobs.api import kineto_messages as messages
 
@@ -39,7 +40,7 @@ def record(socket_dir: Path | None, job: str, **asked: Any) -> int:
                 _follow(capture)
         except KeyboardInterrupt:
             _print(messages.cannot_take_back(folder=str(capture.folder)))
-            return 130
+            return Exit.INTERRUPTED
         return _end(capture)
     finally:
         for why in endpoint.ignored:
@@ -53,7 +54,7 @@ def _follow(capture: Capture) -> None:
     capture.drop_bystanders()
 
 
-def _end(capture: Capture) -> int:
+def _end(capture: Capture) -> Exit:
     from hermes.jobs.api import aside, capture_messages, kineto_messages, messages
 
     capture.write_manifest()
@@ -68,7 +69,7 @@ def _end(capture: Capture) -> int:
         _print(messages.finding(found=aside.outcome(child, out)))
         _print(messages.report(path=str(out / "report.html")))
         _print(capture_messages.next_is(command=shell_command("hermes", "analyze", str(capture.folder))))
-    return 0 if states and all(state == "finished" for state in states) else 3
+    return Exit.DONE if states and all(state == "finished" for state in states) else Exit.PARTLY
 
 
 def _tell(part: Part) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hermes.cli.exits import ends
 from hermes.inside.launch.options import OPTIONS, Option
 
 _TYPES: dict[str, Any] = {
@@ -31,6 +32,7 @@ def _option(option: Option) -> Callable[[Callable[..., None]], Callable[..., Non
     return click.option(f"--{option.name}", type=kind, default=default, metavar=metavar, help=option.help)
 
 
+@ends({}, passes="the command's own; as a shell, 126 if it cannot be started and 127 if there is no such command")
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @_options

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.cli import options
+from hermes.cli.exits import Exit, leave
 from hermes.cli.show import show_data, show_line
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def run(
         else:
             _lines(overview, form, textfile, language)
     except KeyboardInterrupt:
-        sys.exit(0)
+        leave(Exit.DONE)
     finally:
         overview.close()
         if hook is not None:
