@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hermes.base.message import Text
+from hermes.base.message import Message, Text
 from hermes.model.fault import Fault
 
 Verdict = Literal["less", "more", "no change seen", "not known"]
+Outcome = Literal["as fast", "faster", "slower", "not known", "not all compared"]
+_OUTCOMES: Mapping[Verdict, Outcome] = {
+    "no change seen": "as fast", "less": "faster", "more": "slower", "not known": "not known",
+}  # fmt: skip
+
+_ROUNDING = 1e-6
+"""Of calls per step and rank: what arithmetic alone may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +33,7 @@ class Change:
     margin_ns: int | None
     before_calls: float | None = None
     after_calls: float | None = None
+    calls_margin: float | None = None
 
     @property
     def change_ns(self) -> int | None:
@@ -40,6 +48,13 @@ class Change:
         if abs(self.change_ns) <= self.margin_ns:
             return "no change seen"
         return "less" if self.change_ns < 0 else "more"
+
+    @property
+    def is_called_as_often(self) -> bool:
+        """Whether the number of calls is the same, as far as the steps can tell."""
+        if self.before_calls is None or self.after_calls is None:
+            return self.before_calls == self.after_calls
+        return abs(self.after_calls - self.before_calls) <= (self.calls_margin or 0.0) + _ROUNDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +94,11 @@ class SettingChange:
 class Comparison:
     """All that changed; lists are ordered by the size of the change. `steps` and `ranks` are those of each run.
 
-    `beside` are rows by rank or by step, where they were asked for.
+    `answer` is what to read first. `unmet` is what the runs do not share, or what an input lacks. `beside` are rows by
+    rank or by step, where they were asked for.
     """
 
+    answer: Message
     titles: tuple[str, str]
     steps: tuple[int, int]
     ranks: tuple[int, int]
@@ -90,4 +107,15 @@ class Comparison:
     names: Mapping[str, tuple[Change, ...]]
     findings: tuple[FindingChange, ...]
     settings: tuple[SettingChange, ...]
+    unmet: tuple[Message, ...] = ()
     beside: tuple[Beside, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """The answer in a word: runs that do not share everything are neither as fast nor slower."""
+        return "not all compared" if self.unmet else _OUTCOMES[self.step.verdict]
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything was compared, and the second run is no slower."""
+        return self.outcome in ("as fast", "faster")

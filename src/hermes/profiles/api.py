@@ -8,11 +8,11 @@ from hermes.base.lazy import names_of
 
 if TYPE_CHECKING:
     from hermes.profiles.advise.operator_work import work_list as work_list
-    from hermes.profiles.compare.changes import Found as Found
-    from hermes.profiles.compare.changes import Run as Run
     from hermes.profiles.compare.changes import compare as compare
     from hermes.profiles.compare.reports import compared as compared
     from hermes.profiles.compare.reports import run_of as run_of
+    from hermes.profiles.compare.run import Found as Found
+    from hermes.profiles.compare.run import Run as Run
     from hermes.profiles.engines.choose import engine_of as engine_of
     from hermes.profiles.engines.engine import Engine as Engine
     from hermes.profiles.load import Loaded as Loaded
@@ -55,13 +55,13 @@ _HOMES = {
     "Change": "hermes.profiles.whatif.changes",
     "Cut": "hermes.profiles.timeline",
     "Engine": "hermes.profiles.engines.engine",
-    "Found": "hermes.profiles.compare.changes",
+    "Found": "hermes.profiles.compare.run",
     "JobStep": "hermes.profiles.whatif.job",
     "KINDS": "hermes.profiles.whatif.timing",
     "Loaded": "hermes.profiles.load",
     "Prediction": "hermes.profiles.whatif.replay",
     "RankData": "hermes.profiles.load",
-    "Run": "hermes.profiles.compare.changes",
+    "Run": "hermes.profiles.compare.run",
     "Timings": "hermes.profiles.whatif.timing",
     "analyze": "hermes.profiles.pipeline.analyze",
     "candidates": "hermes.profiles.whatif.changes",

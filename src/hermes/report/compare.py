@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hermes.base.errors import Diagnostic
 from hermes.base.say import say
 from hermes.model.comparison import Beside, Change, Comparison, FindingChange, SettingChange
 from hermes.report.document_json import coverage_of, envelope
@@ -24,8 +25,11 @@ _WORDS = {
 def comparison_document(found: Comparison) -> dict[str, object]:
     """The comparison as JSON values: milliseconds give back the nanosecond by `round(ms * 1e6)`, None is null."""
     step_ns = found.step.before_ns
+    unmet = [Diagnostic(level="degraded", message=one) for one in found.unmet]
     return {
-        **envelope(SCHEMA, inputs=[_input(found, at) for at in (0, 1)], coverage=coverage_of(()), findings=()),
+        **envelope(SCHEMA, inputs=[_input(found, at) for at in (0, 1)], coverage=coverage_of(unmet), findings=()),
+        "answer": text_document(found.answer),
+        "outcome": found.outcome,
         "step": _change(found.step, step_ns),
         "parts": [_change(part, step_ns) for part in found.parts],
         **{key: [_change(row, step_ns) for row in rows] for key, rows in found.names.items()},
@@ -84,6 +88,8 @@ def _setting(row: SettingChange) -> dict[str, object]:
 
 def comparison_lines(found: Comparison, tell: Tell = say) -> Iterator[str]:
     """The comparison for a terminal, in the reader's language; lists are cut, which the line says."""
+    yield tell(found.answer)
+    yield ""
     for word, title, steps, ranks in zip(("before", "after "), found.titles, found.steps, found.ranks, strict=True):
         yield f"{tell(word)}  {clean(title)}: {tell(counted(steps, 'step'))}, {tell(counted(ranks, 'rank'))}"
     yield ""
@@ -91,7 +97,7 @@ def comparison_lines(found: Comparison, tell: Tell = say) -> Iterator[str]:
         yield _line(row, tell(_WORDS.get(row.name, row.name)))
     yield ""
     yield tell("Middle steps, the mean over ranks; ± is what chance alone may change, * what is beyond it.")
-    if found.step.margin_ns is None:
+    if found.unmet and found.step.margin_ns is None:
         yield tell("A run has fewer than three steps: nothing says what chance alone may change.")
     yield from _rows_beside(found.beside, tell)
     for key, rows in found.names.items():

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hermes.model.comparison import Change
 from hermes.model.measures import StepSplit
 from hermes.profiles.compare.beside import by_rank, by_step
-from hermes.profiles.compare.changes import Found, Run, _limit, compare
+from hermes.profiles.compare.changes import _limit, compare
+from hermes.profiles.compare.run import Found, Run
 
 US = 1_000
 
@@ -34,12 +35,17 @@ def run(
     findings: tuple[Found, ...] = (),
     said: dict[tuple[str, str], str] | None = None,
 ) -> Run:
-    rows = [("compute", name, step, ns, 1) for name, step, ns in kernels]
-    schema = {"kind": pl.String, "name": pl.String, "step": pl.Int64, "ns": pl.Int64, "calls": pl.Int64}
     return Run(
-        title="a run", splits=splits, names={"kernels": pl.DataFrame(rows, schema=schema, orient="row")},
-        findings=findings, settings=said or {},
+        title="a run", ranks=tuple(sorted({one.rank for one in splits})), splits=splits,
+        names={"kernels": table("compute", *((name, step, ns, 1) for name, step, ns in kernels))}, findings=findings,
+        settings=said or {},
     )  # fmt: skip
+
+
+def table(kind: str, *rows: tuple[str, int | None, int, int]) -> pl.DataFrame:
+    """Names with their step, nanoseconds and calls."""
+    schema = {"kind": pl.String, "name": pl.String, "step": pl.Int64, "ns": pl.Int64, "calls": pl.Int64}
+    return pl.DataFrame([(kind, *row) for row in rows], schema=schema, orient="row")
 
 
 def steady(comm: int, steps: int = 8) -> list[StepSplit]:
@@ -177,3 +183,99 @@ def test_steps_stand_beside_each_other_by_their_place() -> None:
     found = by_step(run(*(split(step, 100, 10) for step in (7, 5, 6))), run(split(90, 80, 10), split(91, 100, 10)))
     assert [(row.steps, row.times[0].change_ns) for row in found] == [((5, 90), -20), ((6, 91), 0)]
     assert {row.times[0].verdict for row in found} == {"not known"}
+
+
+# What the runs do not share ------------------------------------------------------------------------------------------
+
+STEPS = range(8)
+
+
+def working(*names: str, steps: range = STEPS, ranks: tuple[int, ...] = (0, 1), calls: int = 2) -> Run:
+    """A steady run that calls operators of the device, each so often a step and rank, and one of the host."""
+    splits = tuple(split(step, 100 * US, 7 * (step % 3), rank=rank) for step in steps for rank in ranks)
+    of = len(ranks) * calls
+    rows = [(name, step, (9 - at) * US * of, of) for at, name in enumerate(names) for step in steps]
+    names_of = {
+        "operators": table("compute", *rows),
+        "host": table("op", *((f"aten::{row[0]}", *row[1:]) for row in rows)),
+    }
+    return replace(run(*splits), names=names_of)
+
+
+def told(before: Run, after: Run) -> tuple[str, list[str]]:
+    found = compare(before, after)
+    return found.outcome, [one.identifier for one in found.unmet]
+
+
+def test_runs_that_share_everything_are_as_fast() -> None:
+    assert told(working("mm", "add"), working("mm", "add")) == ("as fast", [])
+    assert compare(working("mm"), working("mm")).answer.identifier == "compare.as_fast"
+
+
+@pytest.mark.parametrize(
+    ("other", "missing"),
+    [
+        (working("mm", "add", ranks=(0,)), "compare.ranks"),
+        (working("mm", "add", steps=range(3)), "compare.steps_of"),
+        (working("mm"), "compare.only_operators"),
+        (working("mm", "add", calls=6), "compare.calls"),
+        (replace(working("mm", "add"), lacks=("the file ends in the middle of a line",)), "compare.incomplete"),
+        (replace(working("mm", "add"), names={**working("mm", "add").names, "host": table("op")}), "compare.only_kind"),
+        (replace(working("mm", "add"), splits=tuple(
+            replace(one, exposed_comm_ns=None) for one in working("mm").splits)), "compare.only_kind"),
+    ],
+    ids=["ranks", "steps", "operators", "calls", "damage", "kind", "part"],
+)  # fmt: skip
+def test_what_one_run_lacks_is_never_as_fast(other: Run, missing: str) -> None:
+    whole = working("mm", "add")
+    for pair in ((whole, other), (other, whole)):
+        assert told(*pair) == ("not all compared", [missing])
+        found = compare(*pair)
+        assert not found.holds
+        assert (found.answer.identifier, found.answer["what"]) == ("compare.not_all", found.unmet)
+
+
+def test_steps_that_one_rank_alone_lacks_are_named() -> None:
+    whole = working("mm")
+    cut = replace(whole, splits=tuple(one for one in whole.splits if one.rank == 0 or (one.step or 0) < 5))
+    missing = compare(whole, cut).unmet[0]
+    assert (missing["ranks"], missing["before"]["n"], missing["after"]["n"]) == ((1,), 8, 5)
+
+
+def test_runs_without_work_of_a_device_are_held_by_what_the_host_calls() -> None:
+    host = [replace(one, names={**one.names, "operators": table("compute")}) for one in (working("mm"), working("add"))]
+    assert told(host[0], host[1]) == ("not all compared", ["compare.only_operators"] * 2)
+    assert told(host[0], host[0]) == ("as fast", [])
+
+
+def test_the_largest_of_many_operators_are_named() -> None:
+    (missing,) = compare(working("mm", "a", "b", "c", "d"), working("mm")).unmet
+    assert (missing["count"], missing["of"], missing["names"]) == (4, 5, ("a", "b", "c"))
+
+
+def test_an_operator_of_some_steps_alone_is_no_other_work() -> None:
+    every = [("mm", step, US, 2) for step in STEPS]
+    odd = [("log", step, US, 1) for step in STEPS if step % 2]
+    first, second = (
+        replace(working("mm"), names={"operators": table("compute", *every, *rows)}) for rows in (odd, odd[:-1])
+    )
+    assert told(first, second) == ("as fast", [])
+
+
+def test_a_long_list_of_what_is_missing_is_cut_in_the_answer() -> None:
+    many = replace(working("add", ranks=(0, 2)), lacks=tuple(f"file {number} is cut" for number in range(9)))
+    found = compare(working("mm"), many)
+    assert len(found.unmet) == 13
+    assert [one.identifier for one in found.answer["what"]][-1] == "compare.more"
+    assert found.answer["what"][-1]["n"] == 10
+
+
+def test_the_answer_says_what_the_step_did() -> None:
+    slow, fast = run(*steady(50 * US)), run(*steady(20 * US))
+    found = compare(fast, slow)
+    assert (found.outcome, found.answer.identifier, found.holds) == ("slower", "compare.slower", False)
+    assert found.answer["change"] == found.step.change_ns
+    found = compare(slow, fast)
+    assert (found.outcome, found.answer.identifier, found.holds) == ("faster", "compare.faster", True)
+    found = compare(run(*steady(50 * US, 2)), run(*steady(50 * US, 2)))
+    assert (found.outcome, found.answer.identifier, found.holds) == ("not known", "compare.not_known", False)

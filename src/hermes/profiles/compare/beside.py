@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from hermes.model.comparison import Beside, Change
 from hermes.model.measures import StepSplit
-from hermes.profiles.compare.changes import TIMES, Run, compare
+from hermes.profiles.compare.changes import TIMES, compare
+from hermes.profiles.compare.run import Run
 
 
 def by_rank(before: Run, after: Run) -> tuple[Beside, ...]:
@@ -41,7 +42,8 @@ def _of_ranks(run: Run) -> dict[int, Run]:
     for split in run.splits:
         own.setdefault(split.rank, []).append(split)
     return {
-        rank: replace(run, splits=tuple(splits), names={}, findings=(), settings={}) for rank, splits in own.items()
+        rank: replace(run, ranks=(rank,), splits=tuple(splits), names={}, findings=(), settings={}, lacks=())
+        for rank, splits in own.items()
     }
 
 

@@ -14,7 +14,6 @@ noise to speak of. Nothing here sees what differs between two machines or two da
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
 
@@ -22,10 +21,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hermes.base.message import Text
 from hermes.model.comparison import Change, Comparison, FindingChange, SettingChange
-from hermes.model.fault import Fault
 from hermes.model.measures import StepSplit
+from hermes.profiles.compare.met import answer, unmet
+from hermes.profiles.compare.run import Found, Run
 
 _CHANCE = 0.05
 _STRETCHES = 64
@@ -36,45 +35,23 @@ TIMES = ("window_ns", "compute_ns", "exposed_comm_ns", "copy_exposed_ns", "free_
 _Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """One finding of a run, as far as it is compared; `cost_ns` per step."""
-
-    code: str
-    fault: Fault | None
-    message: Text
-    blames: tuple[str, ...]
-    cost_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What is compared of one run.
-
-    `names` holds tables with `kind`, `name`, `step`, `ns` and `calls`, added up over the ranks; `settings` the value of
-    each (source, name), one text for all ranks.
-    """
-
-    title: str
-    splits: tuple[StepSplit, ...]
-    names: Mapping[str, pl.DataFrame]
-    findings: tuple[Found, ...]
-    settings: Mapping[tuple[str, str], str]
-
-
 def compare(before: Run, after: Run, *, compared: int = 1) -> Comparison:
     """Everything that changed from the first run to the second; it is one of `compared` that chance may move."""
     sides = _Side(before), _Side(after)
     step, *parts = (_of_windows(*sides, column, compared) for column in TIMES)
+    names = {key: _of_names(*sides, key) for key in before.names}
+    lacking = tuple(unmet(before, after, parts, names))
     return Comparison(
+        answer=answer(lacking, step),
         titles=(before.title, after.title),
         steps=(len(sides[0].steps), len(sides[1].steps)),
         ranks=(sides[0].ranks, sides[1].ranks),
         step=step,
         parts=tuple(parts),
-        names={key: _of_names(*sides, key) for key in before.names},
+        names=names,
         findings=_findings(before.findings, after.findings),
         settings=_settings(before.settings, after.settings),
+        unmet=lacking,
     )
 
 
@@ -84,13 +61,11 @@ class _Side:
     def __init__(self, run: Run) -> None:
         self.run = run
         of_steps: dict[int | None, list[StepSplit]] = {}
-        # Where steps are marked, a rank without marks cannot be laid beside the others.
-        marked = [split for split in run.splits if split.step is not None] or run.splits
-        for split in sorted(marked, key=lambda split: split.start_ns):
+        for split in sorted(run.marked, key=lambda split: split.start_ns):
             of_steps.setdefault(split.step, []).append(split)
         self.of_steps = of_steps
         self.steps = tuple(of_steps)
-        self.ranks = len({split.rank for split in marked})
+        self.ranks = len({split.rank for split in run.marked})
 
     def windows(self, column: str) -> _Floats | None:
         """A part of the window of each step, the mean over its ranks; None where a step has it not measured."""
@@ -155,9 +130,7 @@ def _of_windows(before: _Side, after: _Side, column: str, compared: int) -> Chan
     sides = [(side, side.windows(column)) for side in (before, after)]
     found = [(None, None) if values is None else side.estimate(values) for side, values in sides]
     (old, old_error), (new, new_error) = found
-    margin = None
-    if old_error is not None and new_error is not None:
-        margin = _limit(before.freedom + after.freedom, compared) * np.hypot(old_error, new_error)
+    margin = _margins(before.freedom + after.freedom, compared, old_error, new_error)
     return Change(
         kind="step", name=column.removesuffix("_ns"), before_ns=_whole(old), after_ns=_whole(new),
         margin_ns=_whole(margin),
@@ -171,19 +144,27 @@ def _of_names(before: _Side, after: _Side, key: str) -> tuple[Change, ...]:
     if not names.height or not all(side.steps for side in sides):
         return ()
     (old, old_error), (new, new_error) = (side.estimate(side.table(key, names, "ns")) for side in sides)
-    calls = [side.estimate(side.table(key, names, "calls"))[0] for side in sides]
-    margins: Sequence[float | None] = [None] * names.height
-    if old_error is not None and new_error is not None:
-        limit = _limit(before.freedom + after.freedom, names.height)
-        margins = (limit * np.hypot(old_error, new_error)).tolist()
+    (old_calls, old_spread), (new_calls, new_spread) = (
+        side.estimate(side.table(key, names, "calls")) for side in sides
+    )
+    freedom = before.freedom + after.freedom
+    margins = _margins(freedom, names.height, old_error, new_error)
+    of_calls = _margins(freedom, names.height, old_spread, new_spread)
     changes = [
         Change(
-            kind=kind, name=name, before_ns=round(old[at]), after_ns=round(new[at]), margin_ns=_whole(margins[at]),
-            before_calls=float(calls[0][at]), after_calls=float(calls[1][at]),
+            kind=kind, name=name, before_ns=round(old[at]), after_ns=round(new[at]),
+            margin_ns=None if margins is None else _whole(margins[at]),
+            before_calls=float(old_calls[at]), after_calls=float(new_calls[at]),
+            calls_margin=None if of_calls is None else float(of_calls[at]),
         )
         for kind, name, at in names.select("kind", "name", "place").iter_rows()
     ]  # fmt: skip
     return tuple(sorted(changes, key=lambda one: (-abs(one.change_ns or 0), one.kind, one.name)))
+
+
+def _margins(freedom: int, compared: int, old: _Floats | None, new: _Floats | None) -> _Floats | None:
+    """What chance may change of each of so many values; None where a run has too few steps."""
+    return None if old is None or new is None else _limit(freedom, compared) * np.hypot(old, new)
 
 
 def _whole(value: float | np.floating | _Floats | None) -> int | None:

@@ -8,11 +8,14 @@ from typing import Literal
 
 import polars as pl
 
+from hermes.base.errors import InputError
 from hermes.model.comparison import Comparison
 from hermes.model.measures import StepSplit
 from hermes.model.report import Report
+from hermes.profiles.compare import messages
 from hermes.profiles.compare.beside import by_rank, by_step
-from hermes.profiles.compare.changes import Found, Run, compare
+from hermes.profiles.compare.changes import compare
+from hermes.profiles.compare.run import Found, Run
 from hermes.profiles.load import Loaded, RankData
 from hermes.profiles.pipeline.steps_of_one_rank import splits_of
 
@@ -23,12 +26,33 @@ _SUMS = (pl.col("ns").sum(), pl.col("calls").sum())
 
 
 def compared(
-    before: tuple[Loaded, Report], after: tuple[Loaded, Report], by: Literal["", "rank", "step"] = ""
+    before: tuple[Loaded, Report],
+    after: tuple[Loaded, Report],
+    by: Literal["", "rank", "step"] = "",
+    ranks: Literal["by number", "in order"] = "by number",
 ) -> Comparison:
-    """Two analysed inputs beside each other; `by` adds rows for each rank, or for each step of each rank."""
-    runs = [run_of(loaded, found_in(report)) for loaded, report in (before, after)]
-    rows = by_rank(*runs) if by == "rank" else by_step(*runs) if by == "step" else ()
-    return replace(compare(*runs), beside=rows)
+    """Two analysed inputs beside each other; `by` adds rows for each rank, or for each step of each rank.
+
+    With `ranks` in order, the first rank of one run stands beside the first of the other, whatever their numbers.
+    Raises `InputError` where they are then not as many.
+    """
+    first, second = (run_of(loaded, found_in(report)) for loaded, report in (before, after))
+    if ranks == "in order":
+        second = _numbered_as(first, second)
+    rows = by_rank(first, second) if by == "rank" else by_step(first, second) if by == "step" else ()
+    return replace(compare(first, second), beside=rows)
+
+
+def _numbered_as(first: Run, second: Run) -> Run:
+    """The second run with the numbers of the ranks of the first."""
+    if len(first.ranks) != len(second.ranks):
+        raise InputError(
+            messages.not_pairs(before=messages.ranks(n=len(first.ranks)), after=messages.ranks(n=len(second.ranks))),
+            where="--ranks", hint=messages.AS_MANY,
+        )  # fmt: skip
+    numbers = dict(zip(second.ranks, first.ranks, strict=True))
+    splits = tuple(replace(split, rank=numbers[split.rank]) for split in second.splits)
+    return replace(second, ranks=first.ranks, splits=splits)
 
 
 def found_in(report: Report) -> tuple[Found, ...]:
@@ -57,10 +81,12 @@ def run_of(loaded: Loaded, found: Sequence[Found]) -> Run:
             settings.setdefault((source, name), set()).add(value or "")
     return Run(
         title=", ".join(path.name or str(path) for path in loaded.paths),
+        ranks=tuple(rank.rank for rank in loaded.ranks),
         splits=tuple(splits),
         names={key: pl.concat(parts).group_by(_KEYS).agg(*_SUMS) for key, parts in tables.items()},
         findings=tuple(found),
         settings={key: next(iter(own)) if len(own) == 1 else "differs by rank" for key, own in settings.items()},
+        lacks=tuple(note.message for note in loaded.notes if note.level == "degraded"),
     )
 
 

@@ -12,7 +12,7 @@ import { copied, empty, heading, picker, section } from "./parts.js";
 /**
  * @typedef {{name: string, before_ms: number | null, after_ms: number | null, change_ms: number | null, change_share: number | null, margin_ms: number | null, verdict: string}} Change
  * @typedef {{state: string, code: string, message: import("../say.js").Text, before_ms: number | null, after_ms: number | null, change_ms: number | null}} Finding
- * @typedef {{inputs: {path: string, steps: number, ranks: number}[], step: Change, parts: Change[], finding_changes: Finding[]}} Found
+ * @typedef {{answer: import("../say.js").Text, outcome: string, inputs: {path: string, steps: number, ranks: number}[], step: Change, parts: Change[], finding_changes: Finding[]}} Found
  */
 
 const BY = ["operators", "kernels", "host"];
@@ -71,13 +71,14 @@ function shown({ found, rows, own, runs }, before) {
 }
 
 /** @param {Found} found */
-function verdict({ step, parts }) {
+function verdict({ answer, outcome, step, parts }) {
   const most = parts.filter((part) => part.verdict === "less" || part.verdict === "more").sort((a, b) => Math.abs(b.change_ms ?? 0) - Math.abs(a.change_ms ?? 0))[0];
+  const unmet = outcome === "not all compared";
   const kind = most ? KINDS[most.name] : "free";
   const values = { before: duration(ns(step.before_ms)) ?? t("not_measured"), after: duration(ns(step.after_ms)) ?? t("not_measured"), change: duration(Math.abs(ns(step.change_ms) ?? 0)), share: percent(Math.abs(step.change_share ?? 0)) };
   return h("section", { class: `verdict ${kind}` },
-    h("p", { class: "bound" }, h("span", { class: `key ${kind}`, "aria-hidden": "true" }), t(`compare.${word(step)}`)),
-    h("h2", { class: "outcome" }, t(`compare.${word(step)}_is`, values)),
+    h("p", { class: "bound" }, h("span", { class: `key ${kind}`, "aria-hidden": "true" }), t(`compare.${unmet ? "unmet" : word(step)}`)),
+    h("h2", { class: "outcome" }, unmet ? spoken(answer) : t(`compare.${word(step)}_is`, values)),
     most ? h("p", { class: "next" }, t("compare.most", { part: t(`part.${KINDS[most.name]}`), change: signed(most.change_ms) })) : null);
 }
 
