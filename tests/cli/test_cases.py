@@ -52,7 +52,9 @@ def test_a_lead_says_that_it_is_one(hermes: Hermes) -> None:
     assert f"{lead.cause}  (lead)" in hermes("cases").out
 
 
-def test_cases_without_a_hit_says_so_and_is_no_error(hermes: Hermes) -> None:
-    ran = hermes("cases", "flux-capacitor")
-    assert ran.code == 0
-    assert ran.out == "No case has 'flux-capacitor'.\n"
+def test_words_that_no_case_has_are_an_error(hermes: Hermes) -> None:
+    ran = hermes("cases", "flux", "capacitor")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[0] == "hermes: no case has flux and capacitor"
+    near = hermes("cases", "io-99")
+    assert (near.code, "IO-0" in near.err) == (2, True)

@@ -486,6 +486,9 @@ def test_whatif_lists_changes_and_replays_those_asked_for(hermes: Hermes, profil
     told = json.loads(hermes("whatif", profile, "--set", "op:*=0.5", "--format", "json").out)
     assert told["changes"][0]["set"] == ["op:*=0.5"]
     assert told["changes"][0]["gain_ms"]["low"] <= told["changes"][0]["gain_ms"]["high"]
+    for missing in ("op:Nope*=0.5", "rank:9=median", "copy:nothing=0", "layers:7=0.5"):
+        none = hermes("whatif", profile, "--set", "comm:overlap", "--set", missing)
+        assert (none.code, none.out, missing in none.err) == (2, "", True)
     wrong = hermes("whatif", profile, "--set", "faster")
     assert wrong.code == 2
     assert "such as" in wrong.err

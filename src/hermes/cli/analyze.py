@@ -90,7 +90,9 @@ def run(
 
     only, kept = options.numbers("--ranks", ranks), options.numbers("--steps", steps)
     with engine_of(engine, jobs) as chosen:
-        loaded = load_profiles(paths, capture, meanwhile=_import_the_rest, engine=chosen, ranks=only, steps=kept)
+        loaded = load_profiles(
+            paths, capture, meanwhile=_import_the_rest, engine=chosen, ranks=only, steps=kept, lacks="in the answer"
+        )
         from hermes.profiles.api import analyze
 
         report = analyze(loaded, engine=chosen)

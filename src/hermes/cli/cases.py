@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hermes.cli import options
-from hermes.cli.show import show_line, show_lines
+from hermes.base.errors import QueryError
+from hermes.cli import messages, options
+from hermes.cli.show import show_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hermes.base.message import Message
     from hermes.knowledge.cases import Case
+
+_OFFERED = 5
 
 
 class Layer(str, enum.Enum):
@@ -44,11 +48,22 @@ def run(search: tuple[str, ...], layer: Layer | None, lang: str | None) -> None:
     if not found and options.language(lang) == "zh":
         found = cases.find(search, map(cases.in_chinese, among))
     if not found:
-        show_line(tell(f"No case has {' and '.join(map(repr, search))}."))
-    elif len(found) == 1:
+        raise QueryError(messages.no_case(words=search), hint=_instead(search, among))
+    if len(found) == 1:
         show_lines(page(found[0], lang))
     else:
         show_lines("\n".join([*listed(found, lang), "", tell(f"{len(found)} cases. hermes cases ID prints one.")]))
+
+
+def _instead(search: Sequence[str], among: Sequence[Case]) -> Message:
+    """Cases that have one of the words; else an id that is like the first."""
+    from hermes.base.closest import closest
+    from hermes.knowledge import cases
+
+    some = [one.id for word in search for one in cases.find([word], among)]
+    alike = closest(search[0], [one.id for one in among]) if "-" in search[0] else []
+    found = [*dict.fromkeys([*some, *alike])][:_OFFERED]
+    return messages.do_cases(cases=found) if found else messages.DO_ALL_CASES
 
 
 def page(case: Case, lang: str | None = "en") -> str:

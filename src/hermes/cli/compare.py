@@ -68,7 +68,9 @@ def run(
     from hermes.cli.show import load_profiles
 
     chosen = zip((before, after), _both("--ranks", ranks), _both("--steps", steps), strict=True)
-    loaded = [load_profiles([path], capture, ranks=own, steps=when) for path, own, when in chosen]
+    loaded = [
+        load_profiles([path], capture, ranks=own, steps=when, lacks="in the answer") for path, own, when in chosen
+    ]
     from hermes.profiles.api import analyze, compared
     from hermes.report.compare import comparison_document, comparison_lines
 

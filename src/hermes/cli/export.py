@@ -31,7 +31,7 @@ def run(
     paths: tuple[Path, ...], out: Path, ranks: str, steps: str, window: str, capture: str, lang: str | None
 ) -> None:
     """Write the timeline of all ranks on one clock, with the critical path, for the Perfetto UI."""
-    from hermes.cli.show import load_profiles, refuse_inside
+    from hermes.cli.show import load_profiles, refuse_inside, show_error
 
     refuse_inside(out.parent, paths, "the timeline")
     cut = _cut(ranks, steps, window)
@@ -40,6 +40,8 @@ def run(
     from hermes.report.perfetto import write_timeline
 
     shown = timeline(loaded, cut)
+    for lack in shown.lacks:
+        show_error(HermesError(lack))
     try:
         with out.open("wb") as file:
             count = write_timeline(shown.lanes, shown.curves, file, say=options.teller(lang))

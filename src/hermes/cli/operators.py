@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hermes.base.errors import InputError
-from hermes.cli import options
+from hermes.cli import messages, options
 from hermes.cli.show import show_data
 
 _MOST_BYTES = 64 << 20
@@ -54,16 +54,23 @@ def run(
     from hermes.report.operator_work import as_json, as_script, as_tuning_file, render_alone, render_work
 
     kernels = kernels_alone(alone) if alone and alone.is_dir() else ()
-    report = analyze(load_profiles(paths, capture))
-    works = work_list(report.compute, _measured(alone) if alone and not kernels else None)[:most]
+    loaded = load_profiles(paths, capture)
+    report = analyze(loaded)
+    measured = _measured(alone) if alone and not kernels else None
+    works = work_list(report.compute, measured)
     if not works:
         raise InputError("no kernel of the device was recorded", lost="the list", hint="record device activities")
+    if measured is not None and not any(one.alone_ns for one in works):
+        raise InputError(
+            messages.NO_TIMES_OF_THESE, where=str(alone), lost=messages.LOST_ALONE, hint=messages.DO_RUN_SCRIPT
+        )
+    works = works[:most]
     if form is Format.TEXT:
         render_work(works, sys.stdout, options.teller(lang))
         if kernels:
             render_alone(kernels, works, sys.stdout, options.teller(lang))
     elif form is Format.JSON:
-        show_data(as_json(works, kernels, [*map(str, paths)]), end="")
+        show_data(as_json(works, kernels, [*map(str, paths)], loaded.notes), end="")
     else:
         show_data((as_script if form is Format.SCRIPT else as_tuning_file)(works), end="")
 

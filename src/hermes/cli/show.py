@@ -9,10 +9,10 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hermes.base.errors import HermesError, InputError
-from hermes.base.foreign_text import clean, clean_lines
+from hermes.base.foreign_text import clean, clean_lines, shell_command
 from hermes.base.say import say
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hermes.store.cache import Cache
 
 _FILE_WIDTH = 120
+_NOTES = 8
+"""So many notes on the input are printed by a command that prints something else."""
 _M_ARENA_MAX = -8
 """The number of `mallopt(3)` for how many arenas there are."""
 
@@ -143,11 +145,12 @@ def load_profiles(
     engine: Engine | None = None,
     ranks: frozenset[int] | None = None,
     steps: frozenset[int] | None = None,
+    lacks: Literal["said", "in the answer"] = "said",
 ) -> Loaded:
     """The tables of the profiles; files that changed are hashed while the libraries load.
 
-    `meanwhile` runs beside the reading, which for the most part leaves the interpreter free: it imports what the
-    command needs next.
+    What the input lacks is said at once on stderr, unless the command's answer says it. `meanwhile` runs beside the
+    reading, which for the most part leaves the interpreter free: it imports what the command needs next.
     """
     from hermes.store.files import Digests
     from hermes.store.index import Index
@@ -162,7 +165,23 @@ def load_profiles(
             # The reading needs the interpreter a thousand times for a moment, and should not wait 5 ms each time.
             sys.setswitchinterval(0.000_5)
             threading.Thread(target=meanwhile, daemon=True).start()
-        return load(paths, cache, capture=capture, digests=digests, engine=engine, tell=_tell, ranks=ranks, steps=steps)
+        loaded = load(
+            paths, cache, capture=capture, digests=digests, engine=engine, tell=_tell, ranks=ranks, steps=steps
+        )
+    if lacks == "said":
+        _show_lacks(loaded)
+    return loaded
+
+
+def _show_lacks(loaded: Loaded) -> None:
+    from hermes.cli.messages import do_analyze, more_notes
+
+    notes = [note for note in loaded.notes if note.level == "degraded"]
+    for note in notes[:_NOTES]:
+        show_error(HermesError(note.message, where=note.where, lost=note.lost, hint=note.hint))
+    if len(notes) > _NOTES:
+        command = shell_command("hermes", "analyze", *map(str, loaded.paths))
+        show_error(HermesError(more_notes(n=len(notes) - _NOTES), hint=do_analyze(command=command)))
 
 
 def _save_memory() -> None:

@@ -52,7 +52,7 @@ def run(
     other the first watcher also captures slow steps and has them analysed. Events go to the webhook from the watcher
     that acts for the job. Ends with an interrupt.
     """
-    from hermes.jobs.api import Overview, Webhook
+    from hermes.jobs.api import Overview, Webhook, captures
 
     peak = peak_tflops * 1e12 if peak_tflops else None
     language = options.language(lang)
@@ -63,7 +63,10 @@ def run(
     )  # fmt: skip
     try:
         if once:
-            _shown(overview.look(), form, textfile, language)
+            jobs = overview.look()
+            _shown(jobs, form, textfile, language)
+            if job and not jobs:
+                raise captures.none_called(job, os.environ)
         elif form == "text" and not log:
             _live(overview, textfile, language)
         else:

@@ -13,7 +13,7 @@ from hermes.cli import options
 from hermes.cli.show import show_data, show_line
 
 if TYPE_CHECKING:
-    from hermes.profiles.api import Prediction
+    from hermes.profiles.api import Loaded, Prediction
 
 
 _SCHEMA = "hermes.whatif/1"
@@ -39,27 +39,29 @@ def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: 
     """Replay the slowest rank's typical step with something changed, and say what that gives."""
     from hermes.profiles.api import parse
 
-    changes = [parse(spec) for spec in specs]
+    # What is no change at all is said before anything is read.
+    for spec in specs:
+        parse(spec)
     from hermes.cli.show import load_profiles
 
     loaded = load_profiles(paths, capture)
-    from hermes.profiles.api import outlined, predict, predictions, step_of
+    from hermes.profiles.api import changes_of, outlined, predict, predictions, step_of
 
     step = step_of(loaded, outlined(loaded))
-    found = [predict(step, changes)] if changes else predictions(step)
+    found = [predict(step, changes_of(step, specs))] if specs else predictions(step)
     if form is Format.JSON:
-        _print_json(paths, found, step.end_ns - step.begin_ns)
+        _print_json(loaded, paths, found, step.end_ns - step.begin_ns)
     else:
         _print(found, step.end_ns - step.begin_ns)
 
 
-def _print_json(paths: tuple[Path, ...], found: list[Prediction], step_ns: int) -> None:
+def _print_json(loaded: Loaded, paths: tuple[Path, ...], found: list[Prediction], step_ns: int) -> None:
     from hermes.report.document_json import coverage_of, envelope
     from hermes.report.json_lines import dumps
     from hermes.report.json_values import text_of
 
     inputs: list[dict[str, object]] = [{"path": text_of(str(path)), "role": "profile"} for path in paths]
-    head = envelope(_SCHEMA, inputs=inputs, coverage=coverage_of(()), findings=())
+    head = envelope(_SCHEMA, inputs=inputs, coverage=coverage_of(loaded.notes), findings=())
     show_data(dumps({**head, "step_ms": step_ns / 1e6, "changes": [_row(one) for one in found]}), end="")
 
 

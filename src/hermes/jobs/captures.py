@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -82,10 +82,18 @@ def find_job(name: str, environment: Mapping[str, str], *, user: str = "", actio
     found = exact or [job for job in alive if name in job.id]
     if len(found) == 1:
         return found[0]
+    raise _not_found(capture_messages.not_one(name=name) if found else capture_messages.not_running(name=name), alive)
+
+
+def none_called(name: str, environment: Mapping[str, str]) -> QueryError:
+    """The error that no running job of this account is called so."""
+    alive = [job for job in jobs(default_root(environment)) if running(job)]
+    return _not_found(capture_messages.not_running(name=name), alive)
+
+
+def _not_found(why: Message, alive: Sequence[Job]) -> QueryError:
     hint = capture_messages.running_jobs(names=[job.id for job in alive]) if alive else capture_messages.NONE_RUNNING
-    raise QueryError(
-        capture_messages.not_one(name=name) if found else capture_messages.not_running(name=name), hint=hint
-    )
+    return QueryError(why, hint=hint)
 
 
 def progress(job: Job) -> dict[int, tuple[int, int]]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hermes.profiles.timeline import timeline as timeline
     from hermes.profiles.whatif.changes import Change as Change
     from hermes.profiles.whatif.changes import candidates as candidates
+    from hermes.profiles.whatif.changes import changes_of as changes_of
     from hermes.profiles.whatif.changes import parse as parse
     from hermes.profiles.whatif.job import JobStep as JobStep
     from hermes.profiles.whatif.kept import restored as restored
@@ -75,6 +76,7 @@ _HOMES = {
     "load": "hermes.profiles.load",
     "outlined": "hermes.profiles.pipeline.analyze",
     "prepare": "hermes.profiles.pipeline.analyze",
+    "changes_of": "hermes.profiles.whatif.changes",
     "parse": "hermes.profiles.whatif.changes",
     "predict": "hermes.profiles.whatif.replay",
     "predictions": "hermes.profiles.whatif.replay",

@@ -98,7 +98,7 @@ def load(
         notes += [said_of(of_roles)] if of_roles else []
     except InputError as refused:
         raise here.error(refused) from refused
-    found = _of_ranks(found, ranks)
+    found, notes = _of_ranks(found, notes, ranks)
     seen = files_seen([*files, *away], sources, [*found, *beside])
     seen = tuple(replace(one, example=_named(here.told(one.example), mirrors)) for one in seen)
     found = [replace(one, steps=frozenset(steps or ())) for one in ready(found)]
@@ -136,13 +136,21 @@ def _roles(
     return of_roles, main, [one for own in found.values() for one in own]
 
 
-def _of_ranks(found: list[Found], ranks: Collection[int] | None) -> list[Found]:
-    """Those of the ranks asked for, all without any."""
-    own = found if ranks is None else [one for one in found if one.rank in ranks]
+def _of_ranks(
+    found: list[Found], notes: list[Diagnostic], ranks: Collection[int] | None
+) -> tuple[list[Found], list[Diagnostic]]:
+    """Those of the ranks asked for, all without any; and the notes, with the ranks that were not collected."""
+    if ranks is None:
+        return found, notes
+    own = [one for one in found if one.rank in ranks]
     if not own:
         there = ", ".join(str(one.rank) for one in found[:20])
         raise InputError("none of these ranks was collected", where="--ranks", hint=f"there are: {there}")
-    return own
+    gone = set(ranks) - {one.rank for one in own}
+    note = Diagnostic(
+        level="degraded", message=messages.ranks_not_there(ranks=gone), where="--ranks", lost=messages.LOST_ASKED_RANKS
+    )
+    return own, [*notes, note] if gone else notes
 
 
 def _renumbered(found: Sequence[Found]) -> list[Found]:

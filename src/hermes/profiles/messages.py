@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from hermes.base.message import Count, Message, Name, Names, Rank, Step, Steps, message, sentence
+from hermes.base.message import Count, Message, Name, Names, Rank, Ranks, Step, Steps, message, sentence
 
 LOST_THIS_RANK = sentence("profiles.lost.this_rank")
+LOST_ASKED_RANKS = sentence("profiles.lost.asked_ranks")
+LOST_ASKED_STEPS = sentence("profiles.lost.asked_steps")
 LOST_TRUST = sentence("profiles.lost.trust")
 LOST_RANK_TRUST = sentence("profiles.lost.rank_trust")
 LOST_SPLIT_BY_STEPS = sentence("profiles.lost.split_by_steps")
@@ -27,6 +29,16 @@ OF_ONE_PROCESS = sentence("profiles.of_one_process")
 OF_SEVERAL_RUNS = sentence("profiles.of_several_runs")
 NO_STEP_KERNELS = sentence("profiles.no_step_kernels")
 NO_STEP_WHOLE = sentence("profiles.no_step_whole")
+
+
+@message("profiles.ranks_not_there")
+def ranks_not_there(*, ranks: Ranks) -> None:
+    """Ranks that were asked for were not collected."""
+
+
+@message("profiles.steps_not_there")
+def steps_not_there(*, steps: Steps) -> None:
+    """Steps that were asked for were not captured."""
 
 
 @message("profiles.lost.captures")

@@ -8,6 +8,7 @@ import polars as pl
 
 from hermes.base.errors import InputError
 from hermes.model.tables import TABLES
+from hermes.profiles import messages
 from hermes.profiles.read.sink import Sink
 
 
@@ -27,6 +28,8 @@ def keep_steps(sink: Sink, steps: Collection[int]) -> None:
             lost="the rank",
             hint=f"its steps are {there}" if there else "no step is marked in the capture: leave --steps out",
         )
+    if gone := set(steps) - set(kept["step"]):
+        sink.note("degraded", messages.steps_not_there(steps=gone), where="--steps", lost=messages.LOST_ASKED_STEPS)
     sink.frame("step", kept)
     begin, end = kept["start_ns"].min(), (kept["start_ns"] + kept["dur_ns"]).max()
     for name, table in TABLES.items():

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from hermes.base.errors import InputError
+from hermes.base.message import Message
 from hermes.base.say import say
 from hermes.model.path_measures import PathStretch, StepFree, StepPath
 from hermes.model.report import Report
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.model.tables.collective import synchronising
 from hermes.model.timeline import ANALYSIS, FINDINGS, Curve, Lane
+from hermes.profiles import messages
 from hermes.profiles.load import Loaded, RankData
 from hermes.profiles.measure.communication.arrivals import identified
 from hermes.profiles.pipeline.analyze import analyze
@@ -40,6 +42,8 @@ class Timeline:
     lanes: tuple[Lane, ...]
     curves: tuple[Curve, ...]
     first_ns: int
+    lacks: tuple[Message, ...] = ()
+    """What was asked for and is not in the input."""
 
 
 def timeline(loaded: Loaded, cut: Cut, report: Report | None = None) -> Timeline:
@@ -66,8 +70,16 @@ def timeline(loaded: Loaded, cut: Cut, report: Report | None = None) -> Timeline
         raise InputError(
             "nothing lies in the part that was asked for", where="--steps or --window", hint="ask for more"
         )
+    lacks: list[Message] = []
+    if gone := set(cut.ranks or ()) - {rank.rank for rank in ranks}:
+        lacks.append(messages.ranks_not_there(ranks=gone))
+    if gone := set(cut.steps or ()) - {split.step for split in report.steps}:
+        lacks.append(messages.steps_not_there(steps=gone))
     return Timeline(
-        lanes=tuple(_with_meetings(lanes)), curves=tuple(c for c in curves if c.rows.height), first_ns=first
+        lacks=tuple(lacks),
+        lanes=tuple(_with_meetings(lanes)),
+        curves=tuple(c for c in curves if c.rows.height),
+        first_ns=first,
     )
 
 

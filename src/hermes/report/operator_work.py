@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import TextIO
 
+from hermes.base.errors import Diagnostic
 from hermes.base.units import duration
 from hermes.model.operator_work import KernelAlone, Lever, OperatorWork
 from hermes.report.document_json import coverage_of, envelope
@@ -57,7 +58,12 @@ def render_alone(
             out.write(f"     {step}  {_short(work.cost.shapes)}\n")
 
 
-def as_json(works: Sequence[OperatorWork], kernels: Sequence[KernelAlone] = (), paths: Sequence[str] = ()) -> str:
+def as_json(
+    works: Sequence[OperatorWork],
+    kernels: Sequence[KernelAlone] = (),
+    paths: Sequence[str] = (),
+    notes: Sequence[Diagnostic] = (),
+) -> str:
     """The list for programs, `hermes.operators/1`; times in nanoseconds."""
     rows = [
         {
@@ -79,7 +85,7 @@ def as_json(works: Sequence[OperatorWork], kernels: Sequence[KernelAlone] = (), 
         for one in kernels
     ]  # fmt: skip
     inputs = [{"path": text_of(path), "role": "profile"} for path in paths]
-    head = envelope(SCHEMA, inputs=inputs, coverage=coverage_of(()), findings=())
+    head = envelope(SCHEMA, inputs=inputs, coverage=coverage_of(notes), findings=())
     told = {**head, "operators": rows, **({"alone": alone} if kernels else {})}
     return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
 

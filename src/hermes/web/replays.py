@@ -18,9 +18,9 @@ from hermes.profiles.api import (
     Prediction,
     Timings,
     candidates,
+    changes_of,
     in_order,
     outlined,
-    parse,
     predict,
     replay,
     restored,
@@ -135,7 +135,7 @@ class Replays:
 
     def _replayed(self, specs: Sequence[str], rank: int | None) -> dict[str, object]:
         step = self._kept()
-        made = replay(step.job, [parse(spec) for spec in specs])
+        made = replay(step.job, changes_of(step.job, specs))
         then = timings(step.job, made.start, made.dur)
         place = _place(step.today, rank)
         return {

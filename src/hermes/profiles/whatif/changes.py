@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from hermes.base.closest import closest
 from hermes.base.errors import InputError
 from hermes.base.globs import literal
 from hermes.base.intervals import Ints
@@ -19,6 +20,7 @@ from hermes.model.tables.collective import BETWEEN_TWO
 from hermes.profiles.measure.path.event_graph import DEVICE, LAUNCHED, ORDER, OUTSIDE, WAITED
 from hermes.profiles.measure.path.graph import LONGEST_SWITCH_NS, UNDER_WAY_NS
 from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.whatif import messages
 from hermes.profiles.whatif.job import JobStep
 
 OFF = -(2**60)
@@ -27,6 +29,8 @@ _STALLED = 10
 """From so many times the usual length of a rank's operations of a kind on, one has stalled (`analyze.transfers`)."""
 # What no call covers between two launches is Python that hands over work; longer than this it may be anything.
 _BETWEEN_NS = 200_000
+_NEAREST = 5
+"""So many ranks are offered instead of one that is not there."""
 _OF_TASKS = {"op": "compute", "comm": "comm", "copy": "copy"}
 _SPEC = re.compile(r"(?P<what>[a-z]+):(?P<which>.+?)(=(?P<to>[^=]+))?")
 _HINT = (
@@ -63,12 +67,15 @@ class State:
 class Change:
     """A change: how it is typed, what it means, and what it does to a state.
 
-    `of_host`: the host alone is changed, so that the device does the same work, each task as long as it was.
+    `touches` says whether the step has what is changed, and `instead` what could be asked for in its place, the closest
+    first. `of_host`: the host alone is changed, so that the device does the same work, each task as long as it was.
     """
 
     spec: str
     title: str
     apply: Callable[[JobStep, State], None]
+    touches: Callable[[JobStep], bool]
+    instead: Callable[[JobStep], Sequence[str]] = lambda _: ()
     of_host: bool = False
 
 
@@ -90,6 +97,17 @@ def parse(spec: str) -> Change:
     raise InputError(f"{spec!r} is no change", where="--set", hint=_HINT)
 
 
+def changes_of(job: JobStep, specs: Sequence[str]) -> list[Change]:
+    """The changes that texts mean; raises `InputError` where one means none, or touches nothing in the step."""
+    found = [parse(spec) for spec in specs]
+    for change in found:
+        if not change.touches(job):
+            others = change.instead(job)
+            hint = messages.ask_for(changes=others) if others else messages.NOTHING_ALIKE
+            raise InputError(messages.matches_nothing(change=change.spec), where="--set", hint=hint)
+    return found
+
+
 def candidates(job: JobStep, *, most_types: int = 8, most_ranks: int = 16) -> Iterator[Change]:
     """The changes worth a look at in a step."""
     for place, reason in enumerate(REASONS):
@@ -105,7 +123,7 @@ def candidates(job: JobStep, *, most_types: int = 8, most_ranks: int = 16) -> It
         yield _tasks("comm", "*", 0.5)
     if (job.component == "copy").any():
         yield _tasks("copy", "*", 0.0)
-    ranks = sorted({int(rank) for rank in job.graph.rank if rank != NONE})
+    ranks = _ranks(job)
     outside = sorted(set(job.graph.held_by.values()) - set(ranks))
     if len(ranks) > 1:
         yield from (_rank(rank) for rank in _slowest(job, ranks)[:most_ranks])
@@ -136,12 +154,24 @@ def _tasks(what: str, glob: str, factor: float) -> Change:
     words = {"op": "compute", "comm": "communication", "copy": "copying"}[what]
     which = words if glob == "*" else f"{words} {glob}"
 
-    def apply(job: JobStep, state: State) -> None:
+    def chosen(job: JobStep) -> np.ndarray:
         called, code = job.called
         hit = np.array([fnmatchcase(name, glob) or fnmatchcase(kind, glob) for name, kind in called], dtype=bool)
-        _scale_tasks(state, hit[code] & (job.component == _OF_TASKS[what]), factor)
+        found: np.ndarray = hit[code] & (job.component == _OF_TASKS[what])
+        return found
 
-    return Change(spec=f"{what}:{glob}={factor:g}", title=f"{which} {_times(factor)}", apply=apply)
+    def apply(job: JobStep, state: State) -> None:
+        _scale_tasks(state, chosen(job), factor)
+
+    def instead(job: JobStep) -> list[str]:
+        own = job.component == _OF_TASKS[what]
+        names = Counter(str(one) for one in (*job.type[own], *job.name[own]) if one)
+        return [f"{what}:{literal(one)}={factor:g}" for one in closest(glob, [name for name, _ in names.most_common()])]
+
+    return Change(
+        spec=f"{what}:{glob}={factor:g}", title=f"{which} {_times(factor)}", apply=apply, instead=instead,
+        touches=lambda job: bool(chosen(job).any()),
+    )  # fmt: skip
 
 
 def _scale_tasks(state: State, chosen: np.ndarray, factor: float) -> None:
@@ -158,7 +188,14 @@ def _host(spec: str, which: str, factor: float) -> Change:
     def apply(job: JobStep, state: State) -> None:
         _scale_host(state, slice(None), chosen, factor)
 
-    return Change(spec=f"host:{which}={factor:g}", title=f"host: {what} {_times(factor)}", apply=apply, of_host=True)
+    def instead(job: JobStep) -> list[str]:
+        there = [slug(reason) for place, reason in enumerate(REASONS) if job.reason[:, place].any()]
+        return [f"host:{one}={factor:g}" for one in closest(which, there)]
+
+    return Change(
+        spec=f"host:{which}={factor:g}", title=f"host: {what} {_times(factor)}", apply=apply, of_host=True,
+        instead=instead, touches=lambda job: bool(job.reason[:, chosen].any()),
+    )  # fmt: skip
 
 
 def _scale_host(state: State, edges: np.ndarray | slice, places: Sequence[int], factor: float) -> None:
@@ -179,14 +216,26 @@ def _rank(rank: int) -> Change:
                 edges = np.arange(job.graph.first[node], job.graph.first[node + 1])
                 state.lag[edges[job.graph.kind[edges] == OUTSIDE]] = OFF
 
-    return Change(spec=f"rank:{rank}=median", title=f"rank {rank} is as fast as the median of the ranks", apply=apply)
+    return Change(
+        spec=f"rank:{rank}=median", title=f"rank {rank} is as fast as the median of the ranks", apply=apply,
+        touches=lambda job: rank in _ranks(job) or rank in job.graph.held_by.values(),
+        instead=lambda job: [f"rank:{one}=median" for one in _nearest(rank, job)],
+    )  # fmt: skip
+
+
+def _ranks(job: JobStep) -> list[int]:
+    return sorted({int(rank) for rank in job.graph.rank if rank != NONE})
+
+
+def _nearest(rank: int, job: JobStep) -> list[int]:
+    return sorted(_ranks(job), key=lambda one: abs(one - rank))[:_NEAREST]
 
 
 def _compute(rank: int, factor: float) -> Change:
     def apply(job: JobStep, state: State) -> None:
         _scale_tasks(state, (job.component == "compute") & (job.graph.rank == rank), factor)
 
-    return Change(spec=f"compute:{rank}={factor:g}", title=f"all compute of rank {rank} {_times(factor)}", apply=apply)
+    return _of_one_rank("compute", f"all compute of rank {rank} {_times(factor)}", rank, factor, apply)
 
 
 def _layers(rank: int, factor: float) -> Change:
@@ -194,7 +243,15 @@ def _layers(rank: int, factor: float) -> Change:
         mine = job.graph.rank == rank
         _scale_tasks(state, mine & ((job.component == "compute") | _of_layers(job, mine)), factor)
 
-    return Change(spec=f"layers:{rank}={factor:g}", title=f"rank {rank} has {factor:g} times its layers", apply=apply)
+    return _of_one_rank("layers", f"rank {rank} has {factor:g} times its layers", rank, factor, apply)
+
+
+def _of_one_rank(what: str, title: str, rank: int, factor: float, apply: Callable[[JobStep, State], None]) -> Change:
+    return Change(
+        spec=f"{what}:{rank}={factor:g}", title=title, apply=apply,
+        touches=lambda job: bool(((job.component == "compute") & (job.graph.rank == rank)).any()),
+        instead=lambda job: [f"{what}:{one}={factor:g}" for one in _nearest(rank, job)],
+    )  # fmt: skip
 
 
 def _of_layers(job: JobStep, mine: np.ndarray) -> np.ndarray:
@@ -266,8 +323,16 @@ def _even(job: JobStep, state: State) -> None:
 
 
 def _no_synchronisation(job: JobStep, state: State) -> None:
-    graph = job.graph
-    state.lag[(graph.kind == WAITED) & (graph.task[graph.pred] != NONE)] = OFF
+    state.lag[_synchronisations(job)] = OFF
+
+
+def _synchronisations(job: JobStep) -> np.ndarray:
+    found: np.ndarray = (job.graph.kind == WAITED) & (job.graph.task[job.graph.pred] != NONE)
+    return found
+
+
+def _has_transfers(job: JobStep) -> bool:
+    return bool((job.component == "comm").any())
 
 
 def _graph(job: JobStep, state: State) -> None:
@@ -284,12 +349,22 @@ def _graph(job: JobStep, state: State) -> None:
 
 _OF_RANK = {"compute": _compute, "layers": _layers}
 _PLAIN = {
-    ("comm", "overlap"): Change(spec="comm:overlap", title="all communication is hidden", apply=_overlap),
-    ("comm", "even"): Change(spec="comm:even", title="no transfer stalls", apply=_even),
+    ("comm", "overlap"): Change(
+        spec="comm:overlap", title="all communication is hidden", apply=_overlap, touches=_has_transfers
+    ),
+    ("comm", "even"): Change(spec="comm:even", title="no transfer stalls", apply=_even, touches=_has_transfers),
     ("sync", "none"): Change(
-        spec="sync:none", title="the host never waits for the device", apply=_no_synchronisation, of_host=True
+        spec="sync:none",
+        title="the host never waits for the device",
+        apply=_no_synchronisation,
+        of_host=True,
+        touches=lambda job: bool(_synchronisations(job).any()),
     ),
     ("launch", "graph"): Change(
-        spec="launch:graph", title="the step is launched as one graph", apply=_graph, of_host=True
+        spec="launch:graph",
+        title="the step is launched as one graph",
+        apply=_graph,
+        of_host=True,
+        touches=lambda job: bool((job.graph.kind == LAUNCHED).any()),
     ),
 }
