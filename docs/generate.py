@@ -15,7 +15,7 @@ import click
 from hermes.base.limits import LIMITS
 from hermes.cli.app import app
 from hermes.cli.exits import ANY as ANY_COMMAND
-from hermes.cli.exits import rows_of
+from hermes.cli.exits import ENDED, rows_of
 from hermes.knowledge import cases
 from hermes.knowledge.cases import Case
 from hermes.model.declare import Column as Field
@@ -345,7 +345,7 @@ def _measure(measure: Symptom) -> str:
 
 def _commands() -> str:
     parts = ["# Commands", "`hermes --help`, and `hermes COMMAND --help`, say the same.\n\n## `hermes`"]
-    parts += [*_parameters(app), _exits((str(code.value), text) for code, text in ANY_COMMAND.items())]
+    parts += [*_parameters(app), _exits((str(code.value), text) for code, text in {**ANY_COMMAND, **ENDED}.items())]
     for name, command in commands(app):
         usage = " ".join(["hermes", *name, *map(_usage, command.params)])
         parts += [f"## `hermes {' '.join(name)}`", inspect.cleandoc(command.help or "")]

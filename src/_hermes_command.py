@@ -17,6 +17,11 @@ def main() -> None:
     entries.pop(own, None)
     late = [path for path in sys.path if entries.get(os.path.abspath(path))]  # noqa: PTH100
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) not in entries] + late  # noqa: PTH100
-    from hermes.cli import command
+    try:
+        from hermes.cli import command
 
-    command()
+        command()
+    except KeyboardInterrupt:
+        # So early that what ends a command is not there yet.
+        os.write(2, b"hermes: interrupted\n")
+        os._exit(130)

@@ -112,3 +112,11 @@ def test_no_file_names_a_path_of_one_machine() -> None:
 def test_a_database_is_opened_in_one_place_where_its_memory_is_bounded() -> None:
     opening = [path.relative_to(SOURCE).as_posix() for path in MODULES if "duckdb.connect(" in path.read_text("utf-8")]
     assert opening == ["store/database.py"]
+
+
+def test_a_child_with_a_session_of_its_own_is_started_in_one_place_that_ends_it() -> None:
+    inside = ("inside", "jobs/beside.py", "migrate/standin")
+    own = [
+        path.relative_to(SOURCE).as_posix() for path in MODULES if "start_new_session=True" in path.read_text("utf-8")
+    ]
+    assert [one for one in own if not one.startswith(inside)] == ["base/processes.py"]

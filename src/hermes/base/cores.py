@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from hermes.base.defects import WorkerFailedError
+from hermes.base.ending import with_parent
 from hermes.base.isolated import Worker
 
 T = TypeVar("T")
@@ -38,7 +40,16 @@ def processes(count: int, *, start: Callable[..., None] | None = None, arguments
 
     # A fork shares what is loaded; beside other threads it is not safe.
     context = multiprocessing.get_context("fork")
-    return ProcessPoolExecutor(count, mp_context=context, initializer=start, initargs=arguments)
+    return ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(start, *arguments))
+
+
+def _begin(start: Callable[..., None] | None, *arguments: Any) -> None:
+    from multiprocessing import parent_process
+
+    if (parent := parent_process()) is not None:
+        with_parent(parent.sentinel)
+    if start is not None:
+        start(*arguments)
 
 
 class _Apart(ThreadPoolExecutor):
@@ -63,7 +74,7 @@ class _Apart(ThreadPoolExecutor):
         except EOFError as died:
             raise RuntimeError("a process that was given work died") from died
         if said == "broken":
-            raise RuntimeError(f"in its process:\n{value}")
+            raise WorkerFailedError("a call failed", value)
         if said == "lost":
             raise value
         return value

@@ -15,6 +15,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from hermes.base.processes import begin
+
 _START = (
     "import sys; module, end = sys.argv[1], 3 + int(sys.argv[2]); sys.path[:] = sys.argv[3:end]; del sys.argv[1:end]; "
     "import runpy; runpy.run_module(module, run_name='__main__', alter_sys=True)"
@@ -47,7 +49,7 @@ class Worker:
         """A new interpreter: nothing of this process is shared with it or copied into it."""
         here, there = Pipe()
         with there:
-            process = subprocess.Popen(
+            process = begin(
                 isolated("hermes.base.worker", str(there.fileno())), env=dict(environment), pass_fds=[there.fileno()],
                 stdin=subprocess.DEVNULL,
             )  # fmt: skip

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from multiprocessing.connection import Connection
 
+from hermes.base.defects import Defect
+from hermes.base.ending import with_parent
 from hermes.base.errors import HermesError
 
 
 def serve(connection: Connection) -> None:
-    """Answer calls; of a `HermesError` the error is the answer, of any other the text of its traceback."""
+    """Answer calls; of a `HermesError` the error is the answer, of any other what it tells of a defect."""
     while True:
         try:
             function, given = connection.recv()
@@ -20,8 +21,8 @@ def serve(connection: Connection) -> None:
             answer = ("made", function(given))
         except HermesError as error:
             answer = ("lost", error)
-        except Exception:  # noqa: BLE001 - a fault of ours must reach the parent, whatever it is
-            answer = ("broken", traceback.format_exc())
+        except Exception as error:  # noqa: BLE001 - a fault of ours must reach the parent, whatever it is
+            answer = ("broken", Defect.of(error))
         try:
             connection.send(answer)
         except BrokenPipeError:
@@ -29,5 +30,6 @@ def serve(connection: Connection) -> None:
 
 
 if __name__ == "__main__":
+    with_parent(int(sys.argv[1]))
     with Connection(int(sys.argv[1])) as open_end:
         serve(open_end)

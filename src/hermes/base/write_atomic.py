@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from hermes.base.ending import when_told
+
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -53,7 +55,8 @@ def _beside(path: Path) -> Iterator[tuple[int, int]]:
         try:
             own = os.open(name, _FOLDER, dir_fd=above)
             try:
-                yield above, own
+                with when_told(lambda: _drop(path.name, name, above, own)):
+                    yield above, own
             finally:
                 os.close(own)
         finally:
@@ -61,3 +64,10 @@ def _beside(path: Path) -> Iterator[tuple[int, int]]:
                 os.rmdir(name, dir_fd=above)
     finally:
         os.close(above)
+
+
+def _drop(file: str, folder: str, above: int, own: int) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(file, dir_fd=own)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder, dir_fd=above)

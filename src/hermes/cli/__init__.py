@@ -8,47 +8,78 @@ import os
 import sys
 from typing import NoReturn
 
+from hermes.base import ending
+
 
 def main() -> None:
-    """Run `hermes`; prints a `HermesError` as a message and exits 2."""
+    """Run `hermes`. An error is printed as a message; the exit codes of `docs/cli.md` tell which kind it was."""
     if sys.argv[1:2] == ["run"]:
         from hermes.inside.launch import begin
 
         # It becomes the command, and comes back only where a word is wrong or help is asked for.
         begin.main(sys.argv[2:])
-    from hermes.base.errors import HermesError
-    from hermes.cli.app import app
+    from hermes.cli.exits import Exit
 
     try:
         try:
-            app(prog_name="hermes")
+            code = _run()
         finally:
             sys.stdout.flush()
-    except HermesError as error:
-        from hermes.cli.show import show_error
-
-        show_error(error)
-        sys.exit(2)
     except BrokenPipeError:
         # `hermes … | head` closed the pipe: nothing more to say.
         sys.stderr.close()
-        sys.exit(0)
-    except OSError as refused:
-        from hermes.cli.show import show_error
+        code = int(Exit.PIPE_CLOSED)
+    except Exception as error:  # noqa: BLE001 - an exception is no answer, whichever it is
+        code = _show(error)
+    if code:
+        sys.exit(code)
 
-        place = str(refused.filename or "the output")
-        show_error(
-            HermesError(
-                refused.strerror or str(refused),
-                where=place,
-                lost="the answer",
-                hint="free disk space, or print elsewhere",
-            )
-        )
+
+def _run() -> int:
+    """The command's exit code, where it did not raise `SystemExit` itself."""
+    import click
+
+    from hermes.cli.app import app
+    from hermes.cli.exits import Exit
+
+    try:
+        # Not by click's `main`, which ends with 1 where nobody reads the answer any more.
+        with app.make_context("hermes", sys.argv[1:]) as context:
+            app.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.ClickException as wrong:
+        wrong.show()
+        return Exit.UNUSABLE
+    return 0
+
+
+def _show(error: Exception) -> int:
+    """Print what went wrong; the exit code that tells its kind."""
+    from hermes.base.defects import VARIABLE, Defect, no_memory
+    from hermes.base.errors import HermesError
+    from hermes.cli.exits import Exit
+    from hermes.cli.show import plain, show_error
+
+    if isinstance(error, HermesError):
+        show_error(error)
+        return Exit.UNUSABLE
+    if isinstance(error, MemoryError):
+        show_error(no_memory())
+        return Exit.UNUSABLE
+    if isinstance(error, OSError):
+        place = str(error.filename or "the output")
+        hint = "free disk space, or print elsewhere"
+        show_error(HermesError(error.strerror or str(error), where=place, lost="the answer", hint=hint))
         # What could not be written would be tried again at the end.
         with contextlib.suppress(OSError):
             sys.stdout.close()
-        sys.exit(2)
+        return Exit.UNUSABLE
+    defect = Defect.of(error)
+    if os.environ.get(VARIABLE):
+        sys.stderr.write(plain(defect.trace))
+    show_error(defect.told)
+    return Exit.DEFECT
 
 
 def command() -> NoReturn:
@@ -59,6 +90,9 @@ def command() -> NoReturn:
     these less often. Threads hand the interpreter over sooner than they would by default (5 ms), so that hashing and
     queries do not wait for an import or a loop.
     """
+    if sys.argv[1:2] != ["run"]:
+        ending.arm()
+    _stand_in_for_closed()
     gc.set_threshold(100_000, 50, 50)
     sys.setswitchinterval(0.0002)
     code: object = 0
@@ -66,9 +100,20 @@ def command() -> NoReturn:
         main()
     except SystemExit as ended:
         code = ended.code or 0
+    except KeyboardInterrupt:
+        ending.interrupted()
     if not isinstance(code, int):
         sys.exit(str(code))
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
+
+
+def _stand_in_for_closed() -> None:
+    """Open streams that were closed as this was started, and let any text through, in ASCII too."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - until the process ends
+        elif getattr(sys, name).errors == "strict":
+            getattr(sys, name).reconfigure(errors="backslashreplace")

@@ -18,7 +18,11 @@ class Exit(enum.IntEnum):
     NO = 1
     UNUSABLE = 2
     PARTLY = 3
+    DEFECT = 70
+    HUNG_UP = 129
     INTERRUPTED = 130
+    PIPE_CLOSED = 141
+    TERMINATED = 143
 
 
 ANY: Mapping[Exit, str] = {
@@ -27,6 +31,15 @@ ANY: Mapping[Exit, str] = {
     "stderr says what, where and what to do",
 }
 """What every command may exit with, where it does not say more of it itself."""
+
+ENDED: Mapping[Exit, str] = {
+    Exit.DEFECT: "Hermes itself failed, a defect: stderr says where; HERMES_TRACEBACK=1 prints the traceback",
+    Exit.HUNG_UP: "SIGHUP ended the command",
+    Exit.INTERRUPTED: "Ctrl-C ended the command",
+    Exit.PIPE_CLOSED: "whoever read the answer stopped, as in a pipe to head",
+    Exit.TERMINATED: "SIGTERM ended the command",
+}
+"""How any command may end that comes to no answer. No command leaves by these codes itself."""
 
 _OWN: dict[click.Command, Mapping[Exit, str]] = {}
 _OF_ANOTHER: dict[click.Command, str] = {}

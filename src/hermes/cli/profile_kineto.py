@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from hermes.base.ending import when_told
 from hermes.base.foreign_text import shell_command
 from hermes.cli.exits import Exit
 from hermes.cli.show import show_line
@@ -31,16 +32,13 @@ def record(socket_dir: Path | None, job: str, **asked: Any) -> Exit:
             _print(
                 messages.asks(rank=part.rank, pid=str(facts.pid), torch=facts.torch, command=facts.command[:80])
             )  # fmt: skip
-        try:
+        with when_told(lambda: _print(messages.cannot_take_back(folder=str(capture.folder)))):
             _follow(capture)
             if (better := capture.better()) is not None:
                 _print(messages.AGAIN)
                 capture.remove()
                 capture = capture.again(better)
                 _follow(capture)
-        except KeyboardInterrupt:
-            _print(messages.cannot_take_back(folder=str(capture.folder)))
-            return Exit.INTERRUPTED
         return _end(capture)
     finally:
         for why in endpoint.ignored:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
-import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -91,20 +89,7 @@ def serve(
         show_lines(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.")
         if opens:
             opened.enter_context(opened_in_browser(_link(at, keys.token), _no_browser))
-        with contextlib.suppress(KeyboardInterrupt):
-            server(app).run(sockets=[listening])
-    _leave()
-
-
-def _leave() -> None:
-    """End the process at once if work is still under way: an interpreter that ends beneath it would abort.
-
-    What it was writing lies in a folder of its own, apart from what the cache holds.
-    """
-    if any(thread.daemon and thread.name.startswith("hermes-") for thread in threading.enumerate()):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        server(app).run(sockets=[listening])
 
 
 def _no_browser() -> None:

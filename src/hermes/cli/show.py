@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hermes.base.ending import at_end
 from hermes.base.errors import HermesError, InputError
 from hermes.base.foreign_text import clean, clean_lines, shell_command
 from hermes.base.say import say
@@ -134,8 +135,12 @@ def refuse_inside(folder: Path, paths: Sequence[Path | str], what: str) -> None:
 def open_cache() -> Cache:
     """The cache of this user."""
     from hermes.store.cache import Cache, default_root
+    from hermes.store.making import sweep
 
-    return Cache(default_root(os.environ, Path.home()))
+    root = default_root(os.environ, Path.home())
+    # What this process makes it removes itself; its workers are ended.
+    at_end(lambda: sweep(root))
+    return Cache(root)
 
 
 def load_profiles(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from hermes.base.ending import cleared
 from hermes.cli import options
-from hermes.cli.exits import Exit, leave
 from hermes.cli.show import show_data, show_line
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def run(
         os.environ, name=job, preset=preset, capture=True, acts=not (no_capture or once), peak_flops=peak,
         say=(lambda text: _print(text, language)) if log else _nothing, noted=hook.put if hook else None,
     )  # fmt: skip
-    try:
+    with ExitStack() as closing:
+        if hook is not None:
+            closing.enter_context(cleared(hook.close))
+        closing.enter_context(cleared(overview.close))
         if once:
             jobs = overview.look()
             _shown(jobs, form, textfile, language)
@@ -71,12 +75,6 @@ def run(
             _live(overview, textfile, language)
         else:
             _lines(overview, form, textfile, language)
-    except KeyboardInterrupt:
-        leave(Exit.DONE)
-    finally:
-        overview.close()
-        if hook is not None:
-            hook.close()
 
 
 def _shown(jobs: Sequence[JobView], form: str, textfile: Path | None, language: str) -> None:

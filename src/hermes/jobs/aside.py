@@ -13,6 +13,7 @@ from typing import Any
 
 from hermes.base.isolated import isolated
 from hermes.base.message import Message, Text
+from hermes.base.processes import begin
 from hermes.base.say import read_told
 from hermes.jobs.messages import (
     ANALYSIS_STOPPED,
@@ -37,11 +38,8 @@ def analysis(folder: Path, out: Path) -> subprocess.Popen[bytes]:
     # The job's environment may hold libkineto's: the analysis is no training.
     environment = {**os.environ, "HERMES_CAPTURE": "0"}
     with (out / "analysis.log").open("wb") as log:
-        # A session of its own: what it has started ends with it, and an interrupt from the terminal is for the job.
-        child = subprocess.Popen(
-            call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
+        # What it has started ends with it, and an interrupt from the terminal is for the job.
+        child = begin(call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment)
     with contextlib.suppress(OSError):
         # At once: it has no threads yet, and those that it starts have its priority.
         os.setpriority(os.PRIO_PROCESS, child.pid, 19)

@@ -16,7 +16,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
+from hermes.base.ending import folder_aside
 from hermes.base.errors import InputError
+from hermes.base.processes import begin
 from hermes.migrate import outcome as say
 from hermes.migrate.model import Target
 from hermes.migrate.outcome import HOLDS, Outcome, Recorded, Where
@@ -167,9 +169,9 @@ def verify(
     by = original_command or (command if as_is else [_for_cuda(word) for word in command])
     how = Where.AS_IT_IS if original_command or as_is else Where.CPU
     there = Where.NPU if npu else Where.AS_IT_IS if as_is else Where.STAND_IN
-    with tempfile.TemporaryDirectory(prefix="hermes-verify-") as folder:
+    with folder_aside("hermes-verify-") as folder:
         limits = _Limits(
-            work=Path(folder), steps=steps, devices=devices, timeout_s=timeout_s, compiles=npu or as_is,
+            work=folder, steps=steps, devices=devices, timeout_s=timeout_s, compiles=npu or as_is,
             target=target or Target(),
         )  # fmt: skip
 
@@ -306,9 +308,9 @@ def _call(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], timeout_s: float
 ) -> tuple[int | None, str]:
     """The exit code, None where the time was over, and the end of the output."""
-    process = subprocess.Popen(
+    process = begin(
         list(command), cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, start_new_session=True,
+        stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
         told, _ = process.communicate(timeout=timeout_s)

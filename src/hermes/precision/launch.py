@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hermes.base.ending import told_to
 from hermes.base.errors import InputError
 from hermes.base.message import Message
 from hermes.inside.record.launched import environment as environment
@@ -81,10 +81,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
         process = subprocess.Popen(list(command), env=dict(environment))
     except OSError as missing:
         raise InputError(notes.not_started(reason=missing.strerror or str(missing)), where=command[0]) from missing
-    while True:
-        try:
-            code = process.wait()
-            return code if code >= 0 else 128 - code
-        except KeyboardInterrupt:
-            # The command gets it from the terminal too, and may want to end in its own way.
-            process.send_signal(signal.SIGINT)
+    # It may have got the signal from the terminal already. How it ends is its own matter.
+    with told_to(process.send_signal):
+        code = process.wait()
+    return code if code >= 0 else 128 - code

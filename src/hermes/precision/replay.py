@@ -11,7 +11,6 @@ import math
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from hermes.base.ending import folder_aside
 from hermes.base.errors import InputError
 from hermes.base.message import Message, Name, Number, Text, message, sentence
 from hermes.knowledge.confidence import confidence
@@ -202,8 +202,8 @@ def _matching(
 def _side(name: Side, step: Step, op: Op, files: Files, python: str) -> Result:
     if not _NAME.fullmatch(op.name):
         raise InputError(no_torch_operator(operator=op.name), where=str(name))
-    with tempfile.TemporaryDirectory() as folder:
-        exact = _run(step, op, files, Path(folder), python, name)
+    with folder_aside() as folder:
+        exact = _run(step, op, files, folder, python, name)
     worst, unit, compared = 0.0, 2.0**-53, False
     for number, wide in zip(op.outputs, exact, strict=False):
         recorded = files.flat(step, number)

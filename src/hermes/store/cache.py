@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
-import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import HermesError
 from hermes.store.index import FOLDER
+from hermes.store.making import making
 
 _MANIFEST = "manifest.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -64,19 +63,17 @@ class Cache:
 
         Raises `HermesError` when it cannot be made, or when its disk fills up.
         """
-        aside = self.root / "making" / f"{os.getpid()}-{uuid.uuid4().hex}"
-        try:
-            aside.mkdir(parents=True, mode=0o700)
-        except OSError as refused:
-            raise unwritable(self.root, refused.strerror or str(refused)) from refused
-        try:
-            yield aside
-        except OSError as refused:
-            if refused.errno not in _FULL:
-                raise
-            raise unwritable(self.root, refused.strerror or str(refused)) from refused
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+        with ExitStack() as held:
+            try:
+                aside = held.enter_context(making(self.root))
+            except OSError as refused:
+                raise unwritable(self.root, refused.strerror or str(refused)) from refused
+            try:
+                yield aside
+            except OSError as refused:
+                if refused.errno not in _FULL:
+                    raise
+                raise unwritable(self.root, refused.strerror or str(refused)) from refused
 
     def keep(self, key: str, made: Path, manifest: Mapping[str, object]) -> Entry:
         """Move a folder made under `making` in as the entry of that key."""

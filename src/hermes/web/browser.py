@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import html
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
+
+from hermes.base.ending import folder_aside
 
 _PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Hermes</title>'
@@ -22,8 +22,8 @@ def opened_in_browser(link: str, failed: Callable[[], None]) -> Iterator[None]:
 
     The browser is not waited for: one of a terminal ends when its reader does. `failed` is called where there is none.
     """
-    with tempfile.TemporaryDirectory(prefix="hermes-open-", ignore_cleanup_errors=True) as folder:
-        page = Path(folder) / "open.html"
+    with folder_aside("hermes-open-") as folder:
+        page = folder / "open.html"
         page.touch(mode=0o600, exist_ok=False)
         page.write_text(_PAGE.format(link=html.escape(link)), "utf-8")
         threading.Thread(target=_show, args=(page.as_uri(), failed), name="hermes-browser", daemon=True).start()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -99,9 +101,18 @@ def bound(port: int | None) -> socket.socket:
     ) from failed
 
 
+class _Server(uvicorn.Server):
+    """It leaves signals to the command, which ends at once."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take none."""
+        yield
+
+
 def server(app: ASGIApp, protocol: type[Patient] = Patient) -> uvicorn.Server:
     """The server, to be run on the socket of `bound`; it keeps no log."""
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             app, http=protocol, ws="none", loop="asyncio", lifespan="off", log_config=None, access_log=False,
             server_header=False, date_header=False, h11_max_incomplete_event_size=LONGEST_HEAD,

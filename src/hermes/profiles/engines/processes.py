@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from hermes.base.cores import cores
+from hermes.base.defects import WorkerFailedError
 from hermes.base.errors import HermesError
 from hermes.base.isolated import Worker
 from hermes.profiles.engines.engine import Engine, Given, Lost, Made
@@ -116,7 +117,7 @@ class Processes(Engine):
             return
         worker.rank = None
         if said == "broken":
-            raise RuntimeError(f"rank {rank} could not be done; in its process:\n{value}")
+            raise WorkerFailedError(f"rank {rank} could not be done", value)
         found[rank] = Lost(rank=rank, error=value) if said == "lost" else value
 
     def close(self) -> None:

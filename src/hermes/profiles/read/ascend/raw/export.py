@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import subprocess
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import RECORDS, Capture, captures
 from hermes.profiles.read.ascend.raw.tools import Tool, tool_for, what_to_run
 from hermes.store.files import walk
+from hermes.store.making import making
 
 FOLDER = "exported"
 _PATIENCE_S = 1800
@@ -52,29 +52,36 @@ def export(
         return Exported(root=done, note=_said(capture, done, made))
     if environment.get("HERMES_EXPORT") == "no":
         return Exported(root=None, note=None)
-    making = cache / "making" / f"{os.getpid()}-{uuid.uuid4().hex}"
-    root = making / capture.root.name
+    try:
+        with making(cache) as aside:
+            return _exported(capture, aside, done, environment, tell)
+    except OSError as refused:
+        tool = tool_for(capture, cache / capture.root.name, environment)
+        why = refused.strerror or str(refused)
+        return Exported(root=None, note=_failed(capture, tool, why) if tool else None)
+
+
+def _exported(
+    capture: Capture, aside: Path, done: Path, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> Exported:
+    """Export a copy in the folder `aside`, and move it to where exports are kept. Raises `OSError`."""
+    root = aside / capture.root.name
     tool = tool_for(capture, root, environment)
     if tool is None:
         return Exported(root=None, note=None)
-    try:
-        _copy(capture, root, cache)
-        tell(f"{capture.root.name} is raw: {tool.name} exports it first")
-        failed = _run(tool, root, making / _LOG, environment)
-        if not failed:
-            failed = _without_raw(root, capture, tool)
-        if failed:
-            return Exported(root=None, note=_failed(capture, tool, failed))
-        (making / "export.json").write_text(json.dumps({"tool": tool.name}), "utf-8")
-        done.parent.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(OSError):
-            # Someone else has exported it meanwhile.
-            making.rename(done.parent)
-        return Exported(root=done, note=_said(capture, done, tool.name))
-    except OSError as refused:
-        return Exported(root=None, note=_failed(capture, tool, refused.strerror or str(refused)))
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+    _copy(capture, root, aside)
+    tell(f"{capture.root.name} is raw: {tool.name} exports it first")
+    failed = _run(tool, root, aside / _LOG, environment)
+    if not failed:
+        failed = _without_raw(root, capture, tool)
+    if failed:
+        return Exported(root=None, note=_failed(capture, tool, failed))
+    (aside / "export.json").write_text(json.dumps({"tool": tool.name}), "utf-8")
+    done.parent.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):
+        # Someone else has exported it meanwhile.
+        aside.rename(done.parent)
+    return Exported(root=done, note=_said(capture, done, tool.name))
 
 
 def _key(capture: Capture) -> str:
