@@ -120,3 +120,15 @@ def test_a_child_with_a_session_of_its_own_is_started_in_one_place_that_ends_it(
         path.relative_to(SOURCE).as_posix() for path in MODULES if "start_new_session=True" in path.read_text("utf-8")
     ]
     assert [one for one in own if not one.startswith(inside)] == ["base/processes.py"]
+
+
+def test_a_text_of_an_input_becomes_a_number_in_one_way() -> None:
+    # `isdigit` and `isdecimal` let through what `int` refuses, or what 64 bits do not hold: `hermes.base.units.whole`.
+    careful = {
+        "read/runs.py", "read/ascend/csvs.py", "read/ascend/folder.py", "read/ascend/db/comm.py",
+        "read/ascend/raw/export.py",
+    }  # fmt: skip
+    texts = {path.relative_to(SOURCE / "profiles").as_posix(): path.read_text("utf-8")
+             for path in MODULES if path.is_relative_to(SOURCE / "profiles")}  # fmt: skip
+    unsure = re.compile(r"\.isdigit\(|\.isdecimal\(|\bint\(\w*match\w*(\.group\(|\[)")
+    assert {name for name, text in texts.items() if unsure.search(text)} <= careful

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-RUN = "from hermes.cli import main; main()"
+RUN = "from hermes.cli import command; command()"
 NOBODY = 65534
 BROWSER = """#!/bin/sh
 echo "$@" >{told}

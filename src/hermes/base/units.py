@@ -14,6 +14,17 @@ _TIMES = (("us", NS_PER_US), ("ms", NS_PER_MS), ("s", 1_000_000_000))
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
+def whole(text: str) -> int | None:
+    """The number that a text of ASCII digits is; None for any other text, and for a number beyond 64 bits.
+
+    The one way from a name that an input gives to a number: `int` raises, and takes digits of other scripts.
+    """
+    if not (text.isascii() and text.isdecimal()) or len(text.lstrip("0")) > _MOST_DIGITS + 1:
+        return None
+    number = int(text.lstrip("0") or "0")
+    return number if number <= INT64_MAX else None
+
+
 def ns_of_us(text: str) -> int:
     """Nanoseconds of a decimal text in microseconds, rounded half up.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hermes.base.errors import InputError
 from hermes.base.message import Message
+from hermes.base.units import whole
 from hermes.migrate import documents, tree, write
 from hermes.migrate import verify as verification
 from hermes.migrate.affinity import bind, machine
@@ -151,10 +152,10 @@ def pids(given: Sequence[str]) -> dict[int, list[int]]:
     """Processes by device, of words such as `0=12345`."""
     found: dict[int, list[int]] = {}
     for one in given:
-        device, _, pid = one.partition("=")
-        if not (device.isdigit() and pid.isdigit()):
+        device, pid = (whole(text) for text in one.partition("=")[::2])
+        if device is None or pid is None:
             raise InputError(say.no_pair(text=one), hint=say.HOW_PAIR)
-        found.setdefault(int(device), []).append(int(pid))
+        found.setdefault(device, []).append(pid)
     return found
 
 

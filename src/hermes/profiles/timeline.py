@@ -10,6 +10,7 @@ import polars as pl
 from hermes.base.errors import InputError
 from hermes.base.message import Message
 from hermes.base.say import say
+from hermes.base.units import whole
 from hermes.model.path_measures import PathStretch, StepFree, StepPath
 from hermes.model.report import Report
 from hermes.model.tables import RUNTIME_KINDS
@@ -157,8 +158,8 @@ def _lanes(view: _View, folder: str, rows: pl.DataFrame, by: str) -> Iterator[La
 
 def _natural(name: str) -> tuple[str, int, str]:
     head = name.rstrip("0123456789")
-    number = name[len(head) :]
-    return head, int(number) if number else -1, name
+    number = whole(name[len(head) :])
+    return head, -1 if number is None else number, name
 
 
 def _host(view: _View) -> Iterator[Lane]:

@@ -15,6 +15,7 @@ from urllib.parse import urldefrag, urljoin
 
 from hermes.base.errors import HermesError, InputError
 from hermes.base.limits import FETCH_SECONDS, FETCHED_BYTES, FETCHED_FILES, LIST_SECONDS, PAGE_BYTES
+from hermes.base.units import whole
 from hermes.base.write_atomic import write_atomic
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://.+")
@@ -93,8 +94,7 @@ class Mirror:
 
 def _size_of(state: str) -> int | None:
     """How long the store says that a file is; None where it does not."""
-    said = state.split(" ")[0]
-    return int(said) if said.isdecimal() else None
+    return whole(state.split(" ")[0])
 
 
 def _bounded(where: str, folder: Path, said_bytes: int | None) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hermes.base.errors import InputError, TraceFormatError
+from hermes.base.units import whole
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.record import AT, FIELDS, FLAGS, NULL
 from hermes.inside.wire.steplog import is_log, read_about, read_rows
@@ -140,7 +141,7 @@ def _read_perf_dump(path: Path) -> Steps:
     device = path.stem.rpartition("_")[2]
     ends = np.array([end * 1_000_000 for _, end in times], dtype=np.int64)
     walls = [(end - start) * 1_000_000 for start, end in times]
-    made = from_walls(walls, rank=int(device) if device.isdecimal() else 0, end_ns=ends)
+    made = from_walls(walls, rank=whole(device) or 0, end_ns=ends)
     return Steps(rank=made.rank, columns=made.columns, damaged=damaged)
 
 

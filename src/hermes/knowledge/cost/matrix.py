@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from hermes.base.units import whole
 from hermes.knowledge.cost.tensors import Call, Tensor
 from hermes.knowledge.cost.work import Work, plus, precision_of, total_bytes
 from hermes.knowledge.dtypes import ElementType
@@ -196,7 +197,8 @@ def _transposed(call: Call) -> list[str]:
 
 def _numbers(text: str) -> list[int] | None:
     parts = text.strip("[]()").split(",")
-    return [int(part) for part in parts] if all(part.strip().isdigit() and len(part) < 8 for part in parts) else None
+    numbers = [whole(part.strip()) if len(part) < 8 else None for part in parts]
+    return [number for number in numbers if number is not None] if None not in numbers else None
 
 
 def _positions(x: Tensor, weight: Tensor, out: Tensor, times: int, note: str = "") -> Work | None:

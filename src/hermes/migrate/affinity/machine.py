@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.message import Message
+from hermes.base.units import whole
 from hermes.migrate.affinity import messages as say
 
 _BUS = re.compile(r"\b([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-9A-Fa-f])\b")
@@ -38,13 +39,17 @@ class Machine:
     notes: Sequence[Message] = ()
 
 
+_MOST_CPUS = 1 << 16
+
+
 def cpus(text: str) -> frozenset[int]:
     """The numbers of a list such as `0-3,8`."""
     found: set[int] = set()
     for part in text.strip().split(","):
         low, _, high = part.partition("-")
-        if low.strip().isdigit():
-            found |= set(range(int(low), int(high or low) + 1))
+        first, last = whole(low.strip()), whole((high or low).strip())
+        if first is not None and last is not None and last < _MOST_CPUS:
+            found |= set(range(first, last + 1))
     return frozenset(found)
 
 
@@ -161,7 +166,7 @@ def _npu_info(text: str) -> tuple[dict[int, str], dict[int, list[int]]]:
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if "Process id" in line:
             processes = True
-        elif processes and len(cells) >= 3 and re.fullmatch(r"\d+\s+\d+", cells[0]) and cells[1].isdigit():
+        elif processes and len(cells) >= 3 and re.fullmatch(r"\d+\s+\d+", cells[0]) and whole(cells[1]) is not None:
             number, chip = cells[0].split()
             pids.setdefault(order.get((number, chip), int(number)), []).append(int(cells[1]))
         elif not processes and len(cells) >= 3:
@@ -182,13 +187,13 @@ def _gpus(topology: str, listed: str, apps: str) -> list[tuple[Device, str]]:
     by_uuid: dict[str, int] = {}
     for line in listed.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) >= 3 and cells[0].isdigit():
+        if len(cells) >= 3 and whole(cells[0]) is not None:
             buses[int(cells[0])] = cells[1].lower()
             by_uuid[cells[2]] = int(cells[0])
     pids: dict[int, list[int]] = {}
     for line in apps.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) >= 2 and cells[0].isdigit() and cells[1] in by_uuid:
+        if len(cells) >= 2 and whole(cells[0]) is not None and cells[1] in by_uuid:
             pids.setdefault(by_uuid[cells[1]], []).append(int(cells[0]))
     return [
         (Device(kind="gpu", index=index, near=near.get(index, frozenset()), node=None, pids=tuple(pids.get(index, ()))),

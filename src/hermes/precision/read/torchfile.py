@@ -148,7 +148,7 @@ def _arguments(words: list[object], dtype: str) -> tuple[str, str, int, tuple[in
     key = words[at + 2]
     end = words.index(("BINPERSID",))
     offset = words[end + 1]
-    if not isinstance(key, str) or not key.isdigit() or type(offset) is not int:
+    if not isinstance(key, str) or not key.isdecimal() or type(offset) is not int:
         return None
     shape, next_at = _tuple(words, end + 2)
     strides, _ = _tuple(words, next_at)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermes.base.units import whole
 from hermes.knowledge.roles import Role, role_of
 from hermes.profiles.read.source import Source
 
@@ -50,5 +51,6 @@ def _folder(root: Path) -> RoleFolder | None:
             above = _STEP.match(folder.parent.name)
             inside = _STEP.match(parents[place - 1].name) if place else None
             match = above or inside
-            return RoleFolder(int(match.group(1)) if match else -1, role, folder.name)
+            step = whole(match.group(1)) if match else None
+            return RoleFolder(-1 if step is None else step, role, folder.name)
     return None

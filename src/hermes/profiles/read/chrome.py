@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Literal
 import duckdb
 
 from hermes.base.errors import TraceFormatError
+from hermes.base.units import whole
 from hermes.profiles.read import messages
 from hermes.profiles.read.chrome_place import Place, place_of, utf8
 from hermes.profiles.read.chrome_repair import repair
@@ -230,7 +231,7 @@ def _time_form(plain: Path, start: int) -> Literal["number", "long", "text"]:
     with plain.open("rb") as raw:
         raw.seek(start)
         sample = raw.read(1 << 22)
-    if any(int(match.group(1)) > _EXACT_US for match in _LONG_TS.finditer(sample)):
+    if any(_whole_or_more(match.group(1)) > _EXACT_US for match in _LONG_TS.finditer(sample)):
         return "long"
     return "text" if _TEXT_TS.search(sample) else "number"
 

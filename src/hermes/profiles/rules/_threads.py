@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hermes.base.units import whole
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.finding import Evidence
 from hermes.model.host_measures import SettingValues
@@ -63,5 +64,4 @@ def threaded(
 
 
 def _number(settings: Rows[SettingValues], rank: int, name: str) -> int:
-    value = setting(settings, rank, name)
-    return int(value) if value is not None and value.isdecimal() else 0
+    return whole(setting(settings, rank, name) or "") or 0

@@ -14,6 +14,7 @@ from hermes.base.closest import closest
 from hermes.base.errors import InputError
 from hermes.base.globs import literal
 from hermes.base.intervals import Ints
+from hermes.base.units import whole
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON, REASONS
 from hermes.knowledge.host_work import OUTSIDE as UNNAMED
 from hermes.model.tables.collective import BETWEEN_TWO
@@ -88,10 +89,11 @@ def parse(spec: str) -> Change:
             return _tasks(what, which, _factor(spec, to))
         if what == "host" and to is not None:
             return _host(spec, which, _factor(spec, to))
-        if what == "rank" and to == "median" and which.isdecimal():
-            return _rank(int(which))
-        if what in _OF_RANK and to is not None and which.isdecimal():
-            return _OF_RANK[what](int(which), _factor(spec, to))
+        rank = whole(which or "")
+        if what == "rank" and to == "median" and rank is not None:
+            return _rank(rank)
+        if what in _OF_RANK and to is not None and rank is not None:
+            return _OF_RANK[what](rank, _factor(spec, to))
         if to is None and (what, which) in _PLAIN:
             return _PLAIN[(what, which)]
     raise InputError(f"{spec!r} is no change", where="--set", hint=_HINT)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from hermes.base.units import whole
 from hermes.knowledge.host_settings import BEFORE
 from hermes.model.host_measures import RankSettings, SettingValues
 from hermes.profiles.measure.registry import RankTables, per_rank
@@ -29,7 +30,7 @@ def settings_in(rank: int, setting: pl.DataFrame) -> RankSettings:
 def told_before(setting: pl.DataFrame) -> dict[str, int]:
     """What a capture of Hermes says of the steps before it, by name; what is no whole number is left out."""
     rows = setting.filter(pl.col("source") == BEFORE).select("name", "value").drop_nulls()
-    return {str(name): int(value) for name, value in rows.iter_rows() if value.isdecimal()}
+    return {str(name): number for name, value in rows.iter_rows() if (number := whole(value)) is not None}
 
 
 def settings(by_rank: Sequence[RankSettings]) -> tuple[SettingValues, ...]:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from hermes.base.units import whole
 from hermes.knowledge.device_memory import SAME_CORES, memory_bytes
 from hermes.model.declare import field, measure
 from hermes.model.tables.device_settings import DEVICE_MEMORY
@@ -53,8 +54,8 @@ def headroom_of(rank: RankTables) -> tuple[Headroom, ...]:
         return ()
     setting = rank.table("setting")
     recorded = setting.filter(pl.col("name") == DEVICE_MEMORY)["value"].drop_nulls().to_list()
-    if recorded and recorded[0].isdecimal():
-        return tuple(headroom(rank.rank, memory, rank.table("step"), int(recorded[0]), "capture"))
+    if recorded and (bytes_there := whole(recorded[0])) is not None:
+        return tuple(headroom(rank.rank, memory, rank.table("step"), bytes_there, "capture"))
     capacity = memory_bytes(rank.about["chip"]) or _by_counters(rank)
     return tuple(headroom(rank.rank, memory, rank.table("step"), capacity, "chip")) if capacity else ()
 

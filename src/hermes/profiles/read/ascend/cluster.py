@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.base.units import ns_of_us
+from hermes.base.units import ns_of_us, whole
 from hermes.knowledge.ascend import group_hash
 from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.comm import read_sums
@@ -110,7 +110,7 @@ def _rank(row: Row) -> int | None:
 
 def _step(row: Row) -> dict[str, int | None] | None:
     step = row.get("step", "")
-    found: dict[str, int | None] = {"step": int(step) if _DIGITS.match(step) else None}
+    found: dict[str, int | None] = {"step": whole(step)}
     for name, column in _COLUMNS.items():
         text = row.get(column) or row.get(_IN_DATABASE.get(column, column)) or row.get(column.replace(" ", "_"))
         try:

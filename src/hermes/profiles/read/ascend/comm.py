@@ -7,7 +7,9 @@ its SDMA entry is the sum of HCCS, PCIE and SIO; Level0 has the operations but n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from hermes.base.units import bytes_of, ns_of_ms, ns_of_us
+from hermes.base.units import bytes_of, ns_of_ms, ns_of_us, whole
 from hermes.knowledge.ascend import BYTES_OF_DTYPE, op_of_hccl
 from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import load_json
@@ -25,6 +27,8 @@ from hermes.profiles.read.query import fetched
 from hermes.profiles.read.sink import Sink
 
 _MB = 1_000_000
+_NUMBER = re.compile("[0-9]+")
+_HASH = re.compile("[0-9]{7,}")
 _POINT_TO_POINT = ("send", "recv", "send_recv")
 
 
@@ -56,7 +60,7 @@ def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
                         continue
                     reported.append(_reported(step, kind, name, record))
                     traffic.extend(_traffic(step, name, record))
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
                 bad += 1
         if bad:
             sink.note("degraded", messages.operations_unknown(n=bad), where=str(path), lost=messages.LOST_OPERATIONS)
@@ -67,10 +71,10 @@ def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
 
 def _records(content: Mapping[str, Any]) -> Iterator[tuple[int | None, str, str, Any]]:
     for label, kinds in content.items():
-        digits = label.removeprefix("step")
+        step = whole(label.removeprefix("step"))
         for kind, operations in kinds.items() if isinstance(kinds, dict) else ():
             for name, record in operations.items() if isinstance(operations, dict) else ():
-                yield int(digits) if digits.isdigit() else None, kind, name, record
+                yield step, kind, name, record
 
 
 def _split(name: str) -> tuple[str, str | None]:
@@ -127,12 +131,19 @@ def _links(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[d
             "step": step,
             "name": operation,
             "group": group,
-            "src_rank": int(source),
-            "dst_rank": int(target),
+            "src_rank": _place(source),
+            "dst_rank": _place(target),
             "transport": sums.get("Transport Type"),
             "bytes": bytes_of(str(sums["Transit Size(MB)"]), _MB),
             "time_ns": ns_of_ms(str(sums["Transit Time(ms)"])),
         }
+
+
+def _place(text: str) -> int:
+    place = whole(text)
+    if place is None:
+        raise ValueError(f"no place in a group: {text[:40]!r}")
+    return place
 
 
 _TRACED = (
@@ -156,8 +167,7 @@ def read_operations(
         rows = fetched(con, _DETAILED)
         if rows.height:
             sink.note("info", messages.operations_from_kernels(n=rows.height))
-    hashes = {*(member[0] for member in job.members), *_hashes(sink)}
-    operations = _operations(rows, step, hashes)
+    operations = _operations(rows, step, _Groups.of(job, sink))
     tasks = _tasks(fetched(con, "SELECT * FROM plane_task"), operations) if traced else None
     groups = _groups(job, operations, tasks, rank, sink)
     if groups.height:
@@ -171,15 +181,29 @@ def read_operations(
     sink.frame("comm_op", operations)
 
 
-def _hashes(sink: Sink) -> set[str]:
-    known = {*sink.read("comm_reported")["group"], *sink.read("comm_link")["group"]}
-    return {group for group in known if group}
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The keys of groups that the files give, and those of operations that are of one group wherever they are named."""
+
+    keys: frozenset[str]
+    of_operation: Mapping[str, str]
+
+    @classmethod
+    def of(cls, job: Job, sink: Sink) -> _Groups:
+        """What the small files say."""
+        keys = {member[0] for member in job.members}
+        named: dict[str, set[str]] = {}
+        for table in ("comm_reported", "comm_link"):
+            for name, group in sink.read(table).select("name", "group").drop_nulls().unique().iter_rows():
+                keys.add(group)
+                named.setdefault(name, set()).add(group)
+        return cls(frozenset(filter(None, keys)), {name: min(of) for name, of in named.items() if len(of) == 1})
 
 
-def _operations(rows: pl.DataFrame, step: pl.DataFrame, hashes: set[str]) -> pl.DataFrame:
+def _operations(rows: pl.DataFrame, step: pl.DataFrame, groups: _Groups) -> pl.DataFrame:
     lanes = {}
     for lane, name in rows.select("lane", "name").unique().sort("lane", "name").iter_rows():
-        lanes[(lane, name)] = _group_of(lane, name, hashes)
+        lanes[(lane, name)] = _group_of(lane, name, groups)
     keys = [lanes[pair] for pair in rows.select("lane", "name").iter_rows()]
     rows = rows.with_columns(
         pl.Series("group", keys, dtype=pl.String),
@@ -202,15 +226,21 @@ def _operations(rows: pl.DataFrame, step: pl.DataFrame, hashes: set[str]) -> pl.
     return rows
 
 
-def _group_of(lane: str | None, name: str, hashes: set[str]) -> str | None:
-    """Key of a group: its hash by the lane, by the digits in the name if they fit one hash only, else what is known."""
-    if lane and lane.isdigit() and len(lane) > 6:
+def _group_of(lane: str | None, name: str, groups: _Groups) -> str | None:
+    """Key of a group: its hash by the lane, the one that a file gives the operation, the only one whose last digits are
+    those in the name, else what is known. A key may be any text.
+    """
+    if lane and _HASH.fullmatch(lane):
         return lane
-    digits = name.split("__")[1].split("_")[0] if "__" in name else ""
-    fitting = [known for known in hashes if digits and int(known) % 1000 == int(digits)] if digits.isdigit() else []
-    if len(fitting) == 1:
-        return fitting[0]
-    return f"group {lane}" if lane else (f"group …{digits}" if digits else None)
+    if name in groups.of_operation:
+        return groups.of_operation[name]
+    text = name.split("__")[1].split("_")[0] if "__" in name else ""
+    digits = whole(text)
+    if digits is not None:
+        fitting = [key for key in groups.keys if _NUMBER.fullmatch(key) and whole(key[-3:]) == digits]
+        if len(fitting) == 1:
+            return fitting[0]
+    return f"group {lane}" if lane else (f"group …{text}" if text else None)
 
 
 def _tasks(rows: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:

@@ -15,6 +15,7 @@ import duckdb
 import polars as pl
 
 from hermes.base.nesting import enclosing
+from hermes.base.units import whole
 from hermes.knowledge.collectives import DEVICE_BACKENDS, op_of_words
 from hermes.profiles.read.query import fetched, keep
 
@@ -84,7 +85,7 @@ def _told(name: str, dims: str | None, rank: int) -> tuple[str, str | None, str 
     between = _BETWEEN.search(words)
     op = op_of_words(words[: between.start()] if between else words)
     # The numbers are places in the group: they are ranks of the job where the first is this one.
-    peer = between.group(2) if between and int(between.group(1)) == rank else None
+    peer = between.group(2) if between and whole(between.group(1)) == rank else None
     size = _elements(dims) if backend in DEVICE_BACKENDS else None
     return op, peer, None if size is None else str(size)
 

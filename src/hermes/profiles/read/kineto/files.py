@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from hermes.base.units import whole
 from hermes.profiles.read.chrome import head_of, sniff
 from hermes.profiles.read.foreign import of_head
 from hermes.profiles.read.source import Source, legible
@@ -123,7 +124,7 @@ def _job_of_head(head: bytes) -> tuple[int | None, int | None]:
         info, _ = json.JSONDecoder(strict=False).raw_decode(before, key.end())
     except (ValueError, RecursionError):
         rank = _RANK_IN_HEAD.search(before)
-        return (int(rank.group(1)) if rank else None), None
+        return (whole(rank.group(1)) if rank else None), None
     if not isinstance(info, dict):
         return None, None
     size = _number(info.get("world_size"))
@@ -139,5 +140,5 @@ def _rank_of_name(path: Path) -> int | None:
     for name in (path.name, path.parent.name):
         found = _RANK_IN_NAME.search(name)
         if found:
-            return int(found.group(1) or found.group(2))
+            return whole(found.group(1) or found.group(2))
     return None

@@ -6,6 +6,8 @@ import itertools
 
 import polars as pl
 
+from hermes.base.units import whole
+
 # No tensor has strides that need more; broken files do.
 _LONGEST = 1_000
 
@@ -43,7 +45,7 @@ def _shape(raw: pl.Expr) -> pl.Expr:
 def _turned(text: str) -> str | None:
     """The strides, if those of some tensor do not fall from axis to axis."""
     for tensor in text.split(";"):
-        steps = [int(step) if step.isdecimal() else 0 for step in tensor[:_LONGEST].split(",")]
+        steps = [whole(step) or 0 for step in tensor[:_LONGEST].split(",")]
         if any(after > before for before, after in itertools.pairwise(steps)):
             return text
     return None

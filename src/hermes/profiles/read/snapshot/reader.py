@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
+from hermes.base.units import whole
 from hermes.model.tables.failed_requests import ASKED, LEFT, OUT_OF_MEMORY
 from hermes.profiles.read import messages
 from hermes.profiles.read.sink import Sink
@@ -48,7 +49,7 @@ class SnapshotReader:
         return [
             Source(
                 reader=self.name, format="torch-memory-snapshot", root=path, files=(path,),
-                rank=int(match.group(1)) if (match := _RANK.search(legible(path.name))) else None,
+                rank=whole(match.group(1)) if (match := _RANK.search(legible(path.name))) else None,
                 capture=legible(path.stem),
             )
             for path in files
@@ -192,9 +193,10 @@ def _steps(annotations: Sequence[Any]) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     for one in annotations:
         match = _STEP.search(str(one.get("name"))) if isinstance(one, dict) else None
-        if match is None:
+        step = whole(match.group(1)) if match else None
+        if match is None or step is None:
             continue
-        step, moment = int(match.group(1)), _moment(one)
+        moment = _moment(one)
         if str(one.get("stage")).upper() == "START":
             begun[step] = moment
         elif step in begun:

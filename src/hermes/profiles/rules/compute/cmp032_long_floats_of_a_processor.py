@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.units import whole
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cures import MIXED
 from hermes.knowledge.operators import MATRIX
@@ -105,7 +106,8 @@ def _is_long(job: Job, settings: Rows[SettingValues], row: OperatorCost) -> bool
 
 def _is_sparse(settings: Rows[SettingValues], row: OperatorCost) -> bool:
     """Whether a product did less than its shapes say: it says so, or no processor computes so fast."""
-    cores = [int(told) for rank in row.ranks if (told := setting(settings, rank, CORES) or "").isdecimal()]
+    told = [whole(setting(settings, rank, CORES) or "") for rank in row.ranks]
+    cores = [number for number in told if number is not None]
     fast = bool(cores) and (row.flops or 0) * row.calls > DENSE.value * row.ns * max(cores)
     return fast or "sparse" in row.operator
 

@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hermes.base.message import Count, Message, Name, Names, Ranks, Share, message, sentence
+from hermes.base.units import whole
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import DATA
 from hermes.model.code_measures import CodeLine
@@ -98,9 +99,9 @@ def no_workers(
 
 def _without_workers(job: Job, settings: Rows[SettingValues], row: Fetches) -> Message | None:
     """Why workers would gain nothing; None where they may gain."""
-    cores = setting(settings, row.rank, CORES)
-    if cores is not None and cores.isdecimal() and int(cores) <= len(job.steps.counts):
-        return few_cores(n=int(cores))
+    cores = whole(setting(settings, row.rank, CORES) or "")
+    if cores is not None and cores <= len(job.steps.counts):
+        return few_cores(n=cores)
     if (row.epochs or 0) >= row.steps and row.fetches <= _FEW * (row.epochs or 0):
         return READ_ANEW
     return None

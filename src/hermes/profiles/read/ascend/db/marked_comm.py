@@ -10,6 +10,7 @@ import json
 
 import polars as pl
 
+from hermes.base.units import whole
 from hermes.profiles.read.ascend.db.profile import Profile, Wanted
 from hermes.profiles.read.ascend.folder import Json
 
@@ -68,5 +69,5 @@ def _cells(told: Json) -> tuple[str, str, str, int | None]:
         f"hcom_{str(told['opName']).removeprefix('Hccl')}_",
         str(told["groupName"]),
         str(told["dataType"]).upper(),
-        int(count) if count.isascii() and count.isdecimal() and len(count) < 19 else None,
+        whole(count),
     )

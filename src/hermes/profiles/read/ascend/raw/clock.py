@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hermes.base.units import whole
 from hermes.profiles.read.ascend.folder import Capture, Json, load_json
 
 _SMALL = 1 << 20
@@ -94,7 +95,8 @@ def _log(path: Path | None) -> dict[str, int]:
         return {}
     # Sections of devices follow in the same file.
     _, _, host = text.partition("[Host]")
-    return {name: int(value) for name, value in _LOG_LINE.findall((host or text).partition("\n[")[0])}
+    found = _LOG_LINE.findall((host or text).partition("\n[")[0])
+    return {name: number for name, value in found if (number := whole(value)) is not None}
 
 
 def _json(path: Path | None) -> Json:

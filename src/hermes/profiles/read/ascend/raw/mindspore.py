@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from hermes.base.units import ns_of_ms
+from hermes.base.units import ns_of_ms, whole
 from hermes.profiles.read.ascend.raw.clock import Clock
 from hermes.profiles.read.ascend.raw.records import Records
 
@@ -28,7 +28,7 @@ def cpu_calls(paths: Sequence[Path]) -> pl.DataFrame:
     A line is `name;kind;calls`, a call `start,duration,thread`: nanoseconds since 1970, and milliseconds. What does not
     read so is left out.
     """
-    rows: list[tuple[str, int, int, int]] = []
+    rows: list[tuple[str, int | None, int | None, int | None]] = []
     for path in paths:
         with path.open("rb") as file:
             while line := file.readline(_LONGEST_LINE):
@@ -36,8 +36,9 @@ def cpu_calls(paths: Sequence[Path]) -> pl.DataFrame:
                 for call in rest.partition(";")[2].split():
                     start, _, more = call.partition(",")
                     duration, _, thread = more.partition(",")
-                    if start.isdecimal() and thread.isdecimal() and (length := _length(duration)) is not None:
-                        rows.append((name, int(thread), int(start), length))
+                    row = whole(thread), whole(start), _length(duration)
+                    if None not in row:
+                        rows.append((name, *row))
     named = pl.DataFrame(rows, schema=["name", "tid", "start_ns", "dur_ns"], orient="row", strict=False)
     return named.select(
         pl.lit("op").alias("kind"), pl.col("name").cast(pl.String), pl.lit(0, dtype=pl.Int64).alias("pid"),
