@@ -231,7 +231,8 @@ def _time_form(plain: Path, start: int) -> Literal["number", "long", "text"]:
     with plain.open("rb") as raw:
         raw.seek(start)
         sample = raw.read(1 << 22)
-    if any(_whole_or_more(match.group(1)) > _EXACT_US for match in _LONG_TS.finditer(sample)):
+    times = (whole(match.group(1).decode()) for match in _LONG_TS.finditer(sample))
+    if any(time is None or time > _EXACT_US for time in times):
         return "long"
     return "text" if _TEXT_TS.search(sample) else "number"
 
