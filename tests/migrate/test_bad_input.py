@@ -203,3 +203,19 @@ def test_what_may_not_be_looked_at_is_passed_over_and_the_rest_is_read(
     monkeypatch.setenv("HERMES_LIMIT_FILES", "3")
     with pytest.raises(InputError, match="at most 3 files and folders"):
         walk.find(tmp_path)
+
+
+@pytest.mark.parametrize("source", [
+    "files = !ls -Art\ntorch.cuda.empty_cache()", "if new:\n  !git clone x\ntorch.cuda.empty_cache()",
+    "!pip install \\\n  apex\ntorch.cuda.empty_cache()", "%matplotlib inline\nt = %timeit -o f()\ntorch.cuda.empty_cache()",
+    "torch.ones?\nf??\ntorch.cuda.empty_cache()", "x = a != b\ntorch.cuda.empty_cache()",
+])  # fmt: skip
+def test_commands_in_a_cell_do_not_hide_its_python(tmp_path: Path, source: str) -> None:
+    cells = [
+        {"cell_type": "code", "source": "%%bash\nfor i in *; do rm $i; done"},
+        {"cell_type": "code", "source": f"import torch\n{source}"},
+    ]
+    (tmp_path / "n.ipynb").write_text(json.dumps({"cells": cells}))
+    (scanned,) = scan_tree(tmp_path, Target()).files
+    assert scanned.skipped is None
+    assert [(one.rule, one.line) for one in scanned.places] == [("cuda-call", source.count("\n") + 2)]

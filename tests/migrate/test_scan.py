@@ -9,7 +9,7 @@ from tests.migrate.conftest import Convert, Scan
 
 from hermes.base.say import say
 from hermes.knowledge import migration
-from hermes.migrate import api
+from hermes.migrate import api, messages
 from hermes.migrate.model import Effort, Sure, Target
 from hermes.model.leaf import Risk
 
@@ -248,3 +248,122 @@ def test_what_the_table_says_may_happen_is_not_proven(call: str, scan: Scan) -> 
 
 def test_libraries_that_no_table_knows_are_named(scan: Scan) -> None:
     assert scan("import os\nimport torch\nimport einops\nimport apex\n").unknown == {"einops"}
+
+
+GLOO = "import torch\nimport torch.distributed as dist\nnet = torch.nn.Linear(2, 2).cuda()\n"
+
+
+@pytest.mark.parametrize(("text", "stops"), [
+    ('dist.init_process_group("gloo")', True), ('dist.init_process_group(backend="gloo", rank=0)', True),
+    ('class A:\n    backend: Literal["gloo", "nccl"] = "gloo"', True),
+    ('dist.init_process_group("nccl" if on_gpu else "gloo")', False),
+    ('if os.name == "nt":\n    dist.init_process_group("gloo")\nelse:\n    dist.init_process_group("nccl")', False),
+    ('group = dist.new_group(backend="gloo")', False), ('dist.init_process_group("cpu:gloo,cuda:nccl")', False),
+    ('if dist.get_backend() == "gloo":\n    pass', False),
+])  # fmt: skip
+def test_a_group_of_gloo_for_tensors_of_the_device_stops(text: str, stops: bool, scan: Scan) -> None:
+    found = [one for one in scan(f"{GLOO}{text}\n").places if "gloo" in say(one.what) and one.rule == "backend-string"]
+    assert any(one.effect is Risk.STOPS and not one.converts for one in found) is stops
+    assert not [
+        one for one in scan(f"{GLOO.replace('.cuda()', '')}{text}\n").places if one.why == messages.GLOO_ON_HOST
+    ]
+
+
+@pytest.mark.parametrize(("call", "stops"), [
+    ("torchvision.ops.nms(x, x, 0.5)", True), ("torchvision.ops.boxes.batched_nms(x, x, x, 0.5)", True),
+    ("torchvision.ops.RoIAlign(2, 1.0, 2)", True), ("torchvision.ops.box_iou(x, x)", False),
+    ("torchvision.models.resnet18()", False), ("torchvision.models.detection.fasterrcnn_resnet50_fpn()", True),
+])  # fmt: skip
+def test_an_operator_of_torchvision_needs_its_companion(call: str, stops: bool, scan: Scan) -> None:
+    text = f"import torch\nimport torchvision\nx = torch.ones(1, 4)\ny = {call}\n"
+    assert any(one.rule == "library" and one.effect is Risk.STOPS for one in scan(text).places) is stops
+    there = scan(f"import torchvision_npu\n{text}").places
+    assert not any(one.rule == "library" and one.effect is Risk.STOPS for one in there)
+
+
+@pytest.mark.parametrize("text", [
+    "from torch.nn.parallel._functions import Broadcast\ny = Broadcast.apply([0], x)",
+    "from torch.nn.parallel import replicate\ny = replicate(m, [0, 1])",
+    "from torch.nn.parallel.scatter_gather import scatter_kwargs\ny = scatter_kwargs(x, {}, [0])",
+    "y = torch.nn.parallel.parallel_apply(m, x)",
+])  # fmt: skip
+def test_the_parts_of_data_parallel_stop_as_the_whole_does(text: str, scan: Scan) -> None:
+    assert "data-parallel" in _rules(scan, f"import torch\n{text}\n")
+
+
+@pytest.mark.parametrize(("dtype", "effect"), [
+    ("float8_e4m3fn", Risk.STOPS), ("float8_e5m2", Risk.STOPS), ("bfloat16", None), ("bool", None), ("int64", None),
+])  # fmt: skip
+def test_a_type_that_no_call_takes_stops(dtype: str, effect: Risk | None, scan: Scan) -> None:
+    found = [one for one in scan(f"import torch\nx = y.to(torch.{dtype})\n").places if one.rule == "dtype-limit"]
+    assert [one.effect for one in found] == ([effect] if effect else [])
+    assert not any(one.sure is Sure.PROVEN for one in found)
+
+
+@pytest.mark.parametrize("name", ["isaacgym", "isaacgymenvs", "kernels"])
+def test_a_library_of_cuda_alone_stops(name: str, scan: Scan) -> None:
+    places = scan(f"import torch\nimport {name}\n").places
+    assert any(one.rule == "library" and one.effect is Risk.STOPS for one in places)
+
+
+@pytest.mark.parametrize(("text", "effect"), [
+    ('print(f"CUDA {torch.version.cuda}")', Risk.DIFFERS), ("print(torch.version.cuda)", Risk.DIFFERS),
+    ("if torch.version.cuda is None:\n    pass", Risk.DIFFERS), ("if torch.version.cuda:\n    pass", Risk.DIFFERS),
+    ("info = {'cuda': torch.version.cuda}", Risk.DIFFERS), ("v = torch.version.cuda.split('.')", Risk.STOPS),
+    ("v = float(torch.version.cuda)", Risk.STOPS), ("v = torch.version.cuda[:4]", Risk.STOPS),
+    ("v = 'cuda ' + torch.version.cuda", Risk.STOPS), ("v = torch.version.cuda < '12'", Risk.STOPS),
+])  # fmt: skip
+def test_a_version_that_is_none_stops_only_what_computes_with_it(text: str, effect: Risk, scan: Scan) -> None:
+    (place,) = [one for one in scan(f"import torch\n{text}\n").places if one.rule == "cuda-version"]
+    assert place.effect is effect
+
+
+def test_a_copy_to_the_host_is_counted_once(scan: Scan) -> None:
+    text = "import torch\nfor i in range(3):\n    x = torch.ones(2)\n    y = x.cpu().numpy()\n    x.sum().backward()\n"
+    found = [say(one.what) for one in scan(text).places if one.rule == "sync-item"]
+    assert len(found) == 1, found
+
+
+EXTENDED = """import torch
+import plugins
+
+_plugin = None
+
+
+def _init():
+    global _plugin
+    _plugin = plugins.get("act")
+    return _plugin is not None
+
+
+def _act_cuda(x):
+    return _plugin.act(x)
+
+
+def act(x, impl="cuda"):
+    if impl == "cuda" and x.device.type == "cuda" and _init():
+        return _act_cuda(x)
+    return x
+"""
+
+
+def test_a_test_before_a_function_that_builds_an_extension_is_left(convert: Convert, tmp_path: Path) -> None:
+    (tmp_path / "plugins.py").write_text(
+        "import torch.utils.cpp_extension\ndef get(n):\n    return torch.utils.cpp_extension.load(name=n, sources=[])\n"
+    )
+    assert convert(EXTENDED).after == EXTENDED
+
+
+def test_a_test_before_a_function_that_is_converted_is_converted(convert: Convert) -> None:
+    program = (
+        "import torch\nfrom flash_attn import flash_attn_func\ndef go(x):\n    return flash_attn_func(x.cuda())\n"
+        "def f(x):\n    if torch.cuda.is_available():\n        return go(x)\n    return x\n"
+    )
+    assert "if torch.accelerator.is_available():" in convert(program).after
+
+
+@pytest.mark.parametrize(("call", "sure"), [("x.max()", Sure.LIKELY), ("dist.all_reduce(x)", Sure.PROVEN)])
+def test_a_type_is_no_proof_where_the_tensor_may_be_on_the_host(call: str, sure: Sure, scan: Scan) -> None:
+    text = f"import torch\nimport torch.distributed as dist\nx = torch.ones(2, dtype=torch.float64)\n{call}\n"
+    (place,) = [one for one in scan(text).places if one.rule == "dtype-limit"]
+    assert (place.effect, place.sure) == (Risk.STOPS, sure)

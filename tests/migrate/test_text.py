@@ -7,6 +7,7 @@ from tests.migrate.conftest import Convert, Scan
 
 from hermes.base.say import say
 from hermes.migrate.model import Style
+from hermes.model.leaf import Risk
 
 CHANGED = [
     ("an option", "run.sh", "python t.py --device cuda\n", "python t.py --device npu\n"),
@@ -87,3 +88,35 @@ def test_the_shim_leaves_devices_in_scripts_and_sets_the_variables(convert: Conv
 ])  # fmt: skip
 def test_it_is_found(file: str, text: str, rule: str, what: str, scan: Scan) -> None:
     assert (rule, what) in {(place.rule, say(place.what)) for place in scan(text, file).places}
+
+
+LOCKED = """nvidia-cublas-cu12==12.1.3.1 ; platform_machine == 'x86_64'
+    # via
+    #   nvidia-cudnn-cu12
+    #   torch
+torch==2.4.1
+    # via trainer
+triton==3.0.0
+    # via torch
+networkx==3.1
+    # via torch
+xformers==0.0.28
+    # via
+    #   torch
+    #   trainer
+"""
+
+
+def test_what_only_torch_asks_for_in_a_lock_file_stops_nothing(scan: Scan) -> None:
+    stops = {say(one.what) for one in scan(LOCKED, "requirements.txt").places if one.effect is Risk.STOPS}
+    assert stops == {"library torch without torch_npu", "library xformers"}
+    assert not [one for one in scan(LOCKED, "requirements.txt").places if "networkx" in say(one.what)]
+    plain = "\n".join(line for line in LOCKED.splitlines() if "#" not in line)
+    stops = {say(one.what) for one in scan(plain, "requirements.txt").places if one.effect is Risk.STOPS}
+    assert stops == {"library torch without torch_npu", "library xformers", "library triton", "nvidia-cublas-cu12"}
+
+
+@pytest.mark.parametrize("index", ["whl/cu126", "whl/nightly/cu126", "whl/test/cu128"])
+def test_an_index_of_wheels_for_cuda_is_found(index: str, scan: Scan) -> None:
+    line = f"RUN pip install --pre torch --index-url https://download.pytorch.org/{index} --upgrade\n"
+    assert any("whl" in say(one.what) for one in scan(line, "Dockerfile").places)

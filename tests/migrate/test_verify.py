@@ -525,3 +525,69 @@ def test_what_cannot_be_run_is_refused(command: list[str], tmp_path: Path) -> No
 def test_a_tree_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         verify(tmp_path / "none", None, [sys.executable], steps=3, devices=1, timeout_s=1)
+
+
+OWN_GRADIENTS = """import os
+import torch
+import torch.distributed as dist
+from torch import nn
+
+dist.init_process_group("gloo")
+device = torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if torch.cuda.is_available() else "cpu")
+torch.manual_seed(0)
+net = nn.Linear(4, 2).to(device)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(3):
+    loss = net(torch.ones(3, 4, device=device)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    for p in net.parameters():
+        dist.all_reduce(p.grad)
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+@needs_torch
+def test_a_group_of_gloo_carries_no_tensors_of_an_npu(tmp_path: Path) -> None:
+    told = _ranks(tmp_path, OWN_GRADIENTS)
+    assert told.outcome is Outcome.REFUSED, told
+    assert "No backend type associated with device type npu" in told.converted.error
+
+
+@needs_torch
+def test_a_group_of_gloo_carries_tensors_of_the_host(tmp_path: Path) -> None:
+    told = _ranks(tmp_path, OWN_GRADIENTS.replace("dist.all_reduce(p.grad)", "dist.all_reduce(p.grad.cpu())"))
+    assert told.holds, told
+
+
+OTHER_LIBRARY = """import torch
+from torch import nn
+
+library = torch.library.Library("vision", "DEF")
+library.define("keep(Tensor boxes) -> Tensor")
+library.impl("keep", lambda boxes: boxes * 2, "KEY")
+torch.manual_seed(0)
+net = nn.Linear(4, 2).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(3):
+    with torch.no_grad():
+        x = torch.ops.vision.keep(torch.ones(3, 4, device="cuda"))
+    loss = net(x).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize(("key", "outcome"), [("CPU", Outcome.REFUSED), ("CompositeExplicitAutograd", Outcome.PASSED)])
+def test_an_operator_of_another_library_needs_a_kernel_for_the_npu(tmp_path: Path, key: str, outcome: Outcome) -> None:
+    told = _verify(tmp_path, OTHER_LIBRARY.replace("KEY", key), compared=True)
+    assert told.outcome is outcome, told
+
+
+@needs_torch
+def test_weights_that_a_graph_holds_are_moved(tmp_path: Path) -> None:
+    program = PROGRAM.replace("self.c = nn.BatchNorm1d(8)", "self.c = nn.utils.weight_norm(nn.Linear(8, 8))")
+    assert _verify(tmp_path, program, compared=True).holds

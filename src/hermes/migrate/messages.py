@@ -161,6 +161,11 @@ def types_listed(*, chip: Name, types: Names) -> None:
     """The data types that the support table lists for a call."""
 
 
+@message("migrate.no_call_takes")
+def no_call_takes(*, chip: Name) -> None:
+    """A data type that the support table lists for no call."""
+
+
 @message("migrate.no_double")
 def no_double(*, chip: Name) -> None:
     """The support table excludes float64 for a call."""
@@ -197,8 +202,18 @@ TORCH_WITHOUT_NPU = sentence("migrate.torch_without_npu")
 """torch is installed and torch_npu is not."""
 ADD_TORCH_NPU = sentence("migrate.add_torch_npu")
 """What to do about it."""
+GLOO_ON_HOST = sentence("migrate.gloo_on_host")
+"""Gloo carries tensors of a GPU, and none of an NPU."""
+TAKE_HCCL = sentence("migrate.take_hccl")
+"""What to do about a group of gloo."""
+NO_KERNEL = sentence("migrate.no_kernel")
+"""An operator of another library."""
 BRINGS_CUDA = sentence("migrate.brings_cuda")
 """A package that installs CUDA's libraries."""
+BROUGHT_BY_TORCH = sentence("migrate.brought_by_torch")
+"""A package of CUDA's in a lock file that nothing but torch asks for."""
+LOCK_ANEW = sentence("migrate.lock_anew")
+"""What to do about it."""
 INSTALL_TORCH_NPU = sentence("migrate.install_torch_npu")
 """What to install in its place."""
 

@@ -49,6 +49,12 @@ def _types(entry: Support, chip: str) -> frozenset[str]:
     return types - {"float64"} if "no-double" in entry.marks else types
 
 
+def is_type_listed(dtype: str, target: Target) -> bool:
+    """Whether the table lists a data type for any call on the chip."""
+    table = migration.support(target.torch).values()
+    return any(dtype in entry.types_on(target.chip) for entry in table)
+
+
 def is_listed(api: str, dtype: str, target: Target) -> bool:
     """Whether nothing speaks against a data type of a call.
 

@@ -37,7 +37,7 @@ _IMAGE = re.compile(
 )
 _INSTALL = re.compile(r"\b(?:pip3?|conda|mamba|uv pip)\s+install\s+([^;&|\n]*)")
 _WHEELS = re.compile(
-    r"(download\.pytorch\.org/whl/cu\d+|pytorch-cuda(?:=+[\d.]+)?|cudatoolkit(?:=+[\d.]+)?|\bnvidia-[a-z0-9-]+-cu1\d\b|torch==[\d.]+\+cu\d+)"
+    r"(download\.pytorch\.org/whl/(?:nightly/|test/)?cu\d+|pytorch-cuda(?:=+[\d.]+)?|cudatoolkit(?:=+[\d.]+)?|\bnvidia-[a-z0-9-]+-cu1\d\b|torch==[\d.]+\+cu\d+)"
 )
 _REQUIREMENT = re.compile(r"^\s*-?\s*([A-Za-z0-9][\w.-]*)\s*(\[[^\]]*\])?\s*([=<>!~;@ ].*)?$")
 _KERNEL = re.compile(
@@ -253,16 +253,41 @@ def _installs(file: TextFile) -> None:
 
 
 def _requirements(file: TextFile) -> None:
-    names = set()
+    brought = _brought_by_torch(file.text)
     for number, _, line in file.lines():
-        _wheels(file, number, line)
         match = _REQUIREMENT.match(line)
+        if number in brought and match is not None and _of_cuda(line, match[1]):
+            file.add("library", number, match.start(1), len(match[1]), say.library(name=match[1]), effect=Risk.NOTE,
+                     effort=Effort.NONE, why=say.BROUGHT_BY_TORCH, todo=say.LOCK_ANEW)  # fmt: skip
+            continue
+        _wheels(file, number, line)
         if match is not None:
-            names.add(match[1].lower())
             _package(file, number, match.start(1), match[1])
             if match[1].lower() == "torch" and not re.search(r"(?im)^\s*-?\s*torch[-_]npu\b", file.text):
                 file.add("library", number, match.start(1), 5, say.TORCH_ALONE, effort=Effort.MINUTES,
                          why=say.TORCH_WITHOUT_NPU, todo=say.ADD_TORCH_NPU)  # fmt: skip
+
+
+_VIA = re.compile(r"\s+#\s*(via\b)?\s*(\S.*)?$")
+_BRINGS = re.compile(r"torch|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+")
+
+
+def _brought_by_torch(text: str) -> set[int]:
+    """Numbers of the lines of a lock file, by its comments `# via`, that only torch and CUDA's packages ask for."""
+    asked: dict[int, list[str]] = {}
+    package = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        via = _VIA.match(line)
+        if via is None:
+            package = number
+        elif package and (via[1] or package in asked):
+            asked.setdefault(package, []).extend((via[2] or "").split())
+    return {number for number, names in asked.items() if names and all(map(_BRINGS.fullmatch, names))}
+
+
+def _of_cuda(line: str, name: str) -> bool:
+    library = migration.packages().get(name.lower().replace("_", "-"))
+    return _WHEELS.search(line) is not None or (library is not None and library.status != "works")
 
 
 def _dependencies(file: TextFile) -> None:

@@ -280,9 +280,8 @@ def _notebook(content: str, found: walk.Found, project: Project, target: Target)
         cells = json.loads(content)["cells"]
         for number, cell in enumerate(cells, start=1):
             source = cell["source"] if cell["cell_type"] == "code" else ""
-            for index, line in enumerate("".join(source).splitlines(), start=1):
-                magic = line.lstrip().startswith(("%", "!", "?"))
-                lines.append(" " * (len(line) - len(line.lstrip())) + "pass" if magic else line)
+            for index, line in enumerate(python_of_cell("".join(source)), start=1):
+                lines.append(line)
                 origin.append((number, index))
         file = File(Source("\n".join(lines) + "\n", found.relative), project, target)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, NotPythonError) as wrong:
@@ -292,6 +291,29 @@ def _notebook(content: str, found: walk.Found, project: Project, target: Target)
     places = [_in_cell(place, origin) for place in _ordered(file.found)]
     return FileScan(path=found.relative, kind="notebook", lines=len(lines), places=places, apis=file.apis,
                     unknown=find_libraries.unknown(file))  # fmt: skip
+
+
+_MAGIC = re.compile(r"(\s*)(?:[%!?].*|[\w.*]+\?{1,2}\s*)$")
+_ASSIGNED_MAGIC = re.compile(r"(\s*[\w.,\[\] ]+=\s*)[!%](?!=).*$")
+
+
+def python_of_cell(source: str) -> list[str]:
+    """The lines of a cell with its commands of the shell and of IPython taken out: as many lines as before."""
+    lines = source.splitlines()
+    if source.startswith("%%") and not source.startswith(("%%time", "%%capture", "%%prun")):
+        return ["pass"] * len(lines)  # The cell is of another language.
+    written: list[str] = []
+    indent: str | None = None  # Of a command that goes on in the next line.
+    for line in lines:
+        magic, assigned = _MAGIC.match(line), _ASSIGNED_MAGIC.match(line)
+        if indent is None and magic:
+            indent = magic[1]
+        if indent is None:
+            written.append(f"{assigned[1]}None" if assigned else line)
+            continue
+        written.append(f"{indent}pass")
+        indent = indent if line.endswith("\\") else None
+    return written
 
 
 def _in_cell(place: Place, origin: Sequence[tuple[int, int]]) -> Place:

@@ -39,6 +39,7 @@ def settle(file: File) -> None:
     only_cuda = {id(one.node) for one in kept if one.place.rule in _CUDA_ONLY and one.node is not None}
     only_cuda |= {id(one.node) for one in kept if one.place.rule in _CALLS and one.native is None and not _noted(one)}
     only_cuda |= set(_of_cuda_libraries(file))
+    only_cuda |= _calls_of_cuda_code(file, changing, only_cuda)
     file.found[:] = [_guarded(file, one, changing, only_cuda) for one in kept]
 
 
@@ -163,16 +164,34 @@ def _of_cuda_libraries(file: File) -> Iterator[int]:
                 yield id(node)
 
 
+def _calls_of_cuda_code(file: File, changing: set[int], only_cuda: set[int]) -> set[int]:
+    """Names of functions of the file that lead to CUDA-only code, through each other, and hold nothing to convert."""
+    bodies = {
+        function.name: {id(inner) for inner in ast.walk(function)}
+        for function in file.source.nodes(ast.FunctionDef)
+        if isinstance(file.source.parents.get(function), ast.Module)
+    }
+    bodies = {name: body for name, body in bodies.items() if not body & changing}
+    names = [name for name in file.source.nodes(ast.Name) if name.id in bodies]
+    found: set[int] = set()
+    while more := {
+        id(name) for name in names if id(name) not in found and bodies[name.id] & (only_cuda | found)
+    }:  # fmt: skip
+        found |= more
+    return found
+
+
 def _is(file: File, full: str) -> bool:
     library = migration.libraries().get(full.split(".")[0])
-    if library is not None:
-        return library.status in ("none", "change") and not file.project.holds(full, file.source.relative)
+    if library is not None and not file.project.holds(full, file.source.relative):
+        return library.status in ("none", "change")
     if full.startswith("torch.") or "." not in full:
         return False
     module = file.project.module_file(full.rpartition(".")[0], file.source.relative)
     outline = file.project.outline(module) if module else None
     return outline is not None and any(
-        dotted.split(".")[0] in {"triton", *file.project.extensions} for dotted in outline.imports.values()
+        dotted.split(".")[0] in {"triton", *file.project.extensions} or dotted.startswith("torch.utils.cpp_extension")
+        for dotted in outline.imports.values()
     )
 
 

@@ -8,7 +8,9 @@ import tokenize
 from collections.abc import Iterable
 from io import StringIO
 
+from hermes.migrate import messages as say
 from hermes.migrate.messages import code
+from hermes.migrate.model import Sure
 from hermes.migrate.python.file import ACCELERATOR, COLLECTIVES, Change, File
 from hermes.migrate.python.flow import Flow
 
@@ -52,6 +54,30 @@ def backend(file: File, node: ast.Constant | ast.JoinedStr, value: str) -> None:
             changes = file.replace(node, _by_device(text, value), COLLECTIVES, ACCELERATOR)
     shim = _shim_backend(file, node) if compared else ()
     file.add("backend-string", node, code(text=text), sure=sure, native=changes, shim=shim)
+
+
+def gloo(file: File, node: ast.Constant) -> None:
+    """Note a group of gloo that is the only one of a program with CUDA: it carries tensors of a GPU, none of an NPU."""
+    parent = file.source.parents.get(node)
+    if file.backends.role(node) is None or isinstance(parent, (ast.Compare, ast.IfExp, ast.BoolOp)):
+        return
+    if isinstance(parent, ast.keyword) and _call_of(file, parent).endswith("new_group"):
+        return
+    if "cuda" not in file.source.text or any(_is_backend(file, one) for one in file.source.nodes(ast.Constant)):
+        return
+    file.add("backend-string", node, code(text=file.text(node)), sure=Sure.LIKELY, shim=None,
+             why=say.GLOO_ON_HOST, todo=say.TAKE_HCCL)  # fmt: skip
+
+
+def _call_of(file: File, keyword: ast.keyword) -> str:
+    call = file.source.parents.get(keyword)
+    return file.names.full(call.func) or "" if isinstance(call, ast.Call) else ""
+
+
+def _is_backend(file: File, node: ast.Constant) -> bool:
+    """Whether a constant names NCCL where a backend is chosen, so that gloo is for the host beside it."""
+    named = isinstance(node.value, str) and (node.value in NCCL or BY_DEVICE.fullmatch(node.value) is not None)
+    return named and file.backends.role(node) is not None
 
 
 def _by_device(text: str, value: str) -> str:

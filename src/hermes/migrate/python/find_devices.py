@@ -9,7 +9,7 @@ from dataclasses import replace
 from hermes.migrate.messages import MORE_THAN_DEVICE, code
 from hermes.migrate.model import Sure
 from hermes.migrate.python.file import ACCELERATOR, Change, File
-from hermes.migrate.python.find_backends import BY_DEVICE, NCCL, backend, one_token
+from hermes.migrate.python.find_backends import BY_DEVICE, NCCL, backend, gloo, one_token
 from hermes.migrate.python.own import own_method
 
 _DEVICE = re.compile(r"cuda(:\d+)?$")
@@ -56,6 +56,8 @@ def _unsettled(file: File) -> None:
 
 
 def _constant(file: File, node: ast.Constant, value: str) -> None:
+    if value == "gloo":
+        gloo(file, node)
     if not ("cuda" in value or value in NCCL) or _is_ours(file, node):
         return
     if _DEVICE.match(value):

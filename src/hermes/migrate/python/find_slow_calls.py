@@ -50,6 +50,7 @@ def _method(file: File, call: ast.Call, func: ast.Attribute, training: set[ast.A
     if (
         name in _READS
         and not call.args
+        and not _on_host(func.value)
         and _is_read(file, name, kind is not None)
         and _runs_often(file, call, training)
     ):
@@ -63,6 +64,11 @@ def _method(file: File, call: ast.Call, func: ast.Attribute, training: set[ast.A
         file.add("dynamic-shape", call, code(text=_short(file.text(call))), sure=kind.sure)
     elif name == "long" and kind is not None and _in_forward(file, call):
         file.add("int64-index", call, code(text=_short(file.text(call))), sure=Sure.GUESS)
+
+
+def _on_host(node: ast.expr) -> bool:
+    """Whether the value was copied to the host by the call before: `x.cpu().numpy()` waits once."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("cpu", "numpy")
 
 
 def _is_read(file: File, name: str, is_tensor: bool) -> bool:

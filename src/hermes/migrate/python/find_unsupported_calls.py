@@ -12,7 +12,7 @@ from hermes.migrate.messages import code
 from hermes.migrate.model import Effort, Sure
 from hermes.migrate.python.file import COLLECTIVES, File
 from hermes.migrate.python.kind import Kind
-from hermes.migrate.refusals import BOOL_MASK, NO_SCALE_FACTOR, WIDE, is_listed, listed_types
+from hermes.migrate.refusals import BOOL_MASK, NO_SCALE_FACTOR, WIDE, is_listed, is_type_listed, listed_types
 from hermes.model.leaf import Risk
 
 _EXACT = {
@@ -41,7 +41,15 @@ _STARTS = (
     ("torch.backends.cuda.enable_", "sdp-kernel"),
     ("torch.backends.cuda.sdp_kernel", "sdp-kernel"),
     ("torch.backends.cudnn.", "cudnn"),
-)
+    *((f"torch.nn.parallel.{part}", "data-parallel") for part in (
+        "_functions.", "scatter", "gather", "replicate", "parallel_apply", "comm.",
+    )),
+)  # fmt: skip
+# Operators in C++ and CUDA; the rest of torchvision is made of torch's own.
+_OF_TORCHVISION = frozenset({
+    "nms", "batched_nms", "roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d", "RoIAlign",
+    "RoIPool", "PSRoIAlign", "PSRoIPool", "DeformConv2d", "MultiScaleRoIAlign",
+})  # fmt: skip
 _TENSOR_AT = {"torch.distributed.all_gather": 1}
 _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 
@@ -67,6 +75,8 @@ def _is_whole(file: File, node: ast.expr) -> bool:
 
 
 def _by_name(file: File, node: ast.expr, full: str) -> None:
+    if full.startswith("torch.version.cuda."):
+        full = "torch.version.cuda"  # What is called is a method of the text.
     rule = _EXACT.get(full) or next((rule for start, rule in _STARTS if full.startswith(start)), None)
     if full == "torch.distributed.Backend.NCCL":
         free = not file.shadowed(file.source.scope(node), COLLECTIVES)
@@ -79,6 +89,10 @@ def _by_name(file: File, node: ast.expr, full: str) -> None:
         _known(file, node, rule, full)
     if full in _DOUBLE:
         file.add("float64", node, code(text=file.text(node)))
+    if full.startswith("torch.float8_"):
+        _no_type(file, node, full)
+    if full.startswith("torchvision."):
+        _torchvision(file, node, full)
     if full.startswith("torch.") and not full.startswith("torch.cuda."):
         file.apis[full] = file.apis.get(full, 0) + 1
         if rule is None:
@@ -90,7 +104,44 @@ def _known(file: File, node: ast.expr, rule: str, full: str) -> None:
     shim = None
     if rule == "profiler":
         shim = ()
-    file.add(rule, node, code(text=file.text(node)) if rule != "triton-kernel" else _kernel(file, node), shim=shim)
+    what = code(text=file.text(node)) if rule != "triton-kernel" else _kernel(file, node)
+    fine = rule == "cuda-version" and not _stops_as_none(file, node)
+    file.add(rule, node, what, shim=shim, effect=Risk.DIFFERS if fine else None)
+
+
+def _no_type(file: File, node: ast.expr, full: str) -> None:
+    """A type of eight bits where the table lists it for no call."""
+    chip = file.target.chip
+    if not is_type_listed(full.removeprefix("torch."), file.target):
+        file.add("dtype-limit", node, code(text=file.text(node)), sure=Sure.LIKELY, why=say.no_call_takes(chip=chip))
+
+
+def _torchvision(file: File, node: ast.expr, full: str) -> None:
+    """An operator of torchvision, or a detector that calls some: only torchvision_npu has kernels for an NPU."""
+    operator = full.startswith("torchvision.ops.") and full.rpartition(".")[2] in _OF_TORCHVISION
+    detector = full.startswith("torchvision.models.detection.") and isinstance(file.source.parents.get(node), ast.Call)
+    if (operator or detector) and "torchvision_npu" not in file.source.text:
+        library = migration.libraries()["torchvision"]
+        file.add("library", node, code(text=file.text(node)), sure=Sure.LIKELY, effort=Effort.MINUTES,
+                 why=say.NO_KERNEL, todo=library.todo.message)  # fmt: skip
+
+
+_NONE_IS_FINE = (ast.FormattedValue, ast.If, ast.IfExp, ast.BoolOp, ast.UnaryOp, ast.Assign, ast.AnnAssign, ast.Dict,
+                 ast.Tuple, ast.List, ast.Return, ast.Expr)  # fmt: skip
+_SHOWS = {"print", "str", "repr", "bool", "format", "info", "debug", "warning", "print_rank_0"}
+
+
+def _stops_as_none(file: File, node: ast.expr) -> bool:
+    """Whether a value that is None stops the program at this place: it is computed with, not shown or compared."""
+    parent = file.source.parents.get(node)
+    if file.names.full(node) != "torch.version.cuda":
+        return True
+    if isinstance(parent, ast.Compare):
+        return any(isinstance(one, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for one in parent.ops)
+    if isinstance(parent, ast.Call):
+        func = parent.func
+        return (func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")) not in _SHOWS
+    return not isinstance(parent, _NONE_IS_FINE)
 
 
 def _kernel(file: File, node: ast.expr) -> Message:
@@ -181,7 +232,9 @@ def _types(file: File, node: ast.expr, entry: Support, call: ast.Call | None, ow
     allowed = listed_types(entry.api, file.target)
     chip = file.target.chip
     why = say.types_listed(chip=chip, types=sorted(allowed)) if allowed else say.no_double(chip=chip)
-    file.add("dtype-limit", node, say.with_type(api=entry.api, dtype=dtype), sure=owner.sure if owner else Sure.PROVEN,
+    # A collective takes tensors of the device; any other call may take some of the host, which has every type.
+    sure = Sure.PROVEN if entry.api.startswith("torch.distributed.") else Sure.LIKELY
+    file.add("dtype-limit", node, say.with_type(api=entry.api, dtype=dtype), sure=sure,
              effect=Risk.STOPS if dtype in WIDE else Risk.DIFFERS, why=why)  # fmt: skip
 
 

@@ -134,6 +134,7 @@ def _note_import(node: ast.stmt, outline: Outline) -> None:
         for alias in node.names:
             first = alias.name.split(".")[0]
             outline.imports[alias.asname or first] = alias.name if alias.asname else first
+            outline.imports.setdefault(alias.name, alias.name)
     elif isinstance(node, ast.ImportFrom):
         for alias in node.names:
             outline.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}".lstrip(".")

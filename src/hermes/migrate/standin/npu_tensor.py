@@ -140,7 +140,8 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
     name = func._schema.name
     given = _tensors(args, kwargs)
     _refuse_mixed(name, given)
-    refuse.collective(name, given)
+    refuse.collective(name, given, [*args, *kwargs.values()])
+    refuse.operator(func.name(), given)
     device = kwargs.get("device")
     to_cpu = device is not None and torch.device(device).type not in ("npu", "meta")
     index = _index(device, given)
@@ -335,6 +336,25 @@ def _new_tensor(
     return torch.tensor(
         values, dtype=dtype or self.dtype, device=self.device if device is None else device, requires_grad=requires_grad
     )
+
+
+def swap_held(original: Any) -> Any:
+    """`torch.utils.swap_tensors` for weights that a graph of the program still holds, as `weight_norm`'s does.
+
+    A program on an NPU keeps such a graph too, and never runs it again.
+    """
+
+    def swap(t1: torch.Tensor, t2: torch.Tensor) -> None:
+        try:
+            original(t1, t2)
+        except RuntimeError as wrong:
+            if "use_count" not in str(wrong):
+                raise
+            t1.__class__, t2.__class__ = t2.__class__, t1.__class__
+            t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
+            core._swap_tensor_impl(t1, t2)
+
+    return swap
 
 
 def register() -> None:

@@ -33,12 +33,14 @@ _COLLECTIVES = {
     "reduce_scatter_tensor": "reduce_scatter", "reduce": "reduce", "gather": "gather", "scatter": "scatter",
     "alltoall": "all_to_all", "alltoall_base": "all_to_all_single", "all_to_all_single": "all_to_all_single",
 }  # fmt: skip
+_OF_TORCH = ("aten", "prims", "prim", "c10d", "_c10d_functional", "npu", "_dtensor", "profiler", "rngprims", "inductor")
+_EVERY_DEVICE = ("PrivateUse1", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 _state: dict[str, Any] = {}
 
 
-def refused(text: str) -> Exception:
+def refused(text: str, source: str = "support table of Ascend/pytorch") -> Exception:
     """The error that an NPU would raise; the recorder knows it for a refusal."""
-    return hermes_record.marked(RuntimeError(f"{text} (support table of Ascend/pytorch, {_TABLE['target']})"))
+    return hermes_record.marked(RuntimeError(f"{text} ({source}, {_TABLE['target']})"))
 
 
 def _on_npu(value: Any) -> bool:
@@ -122,13 +124,44 @@ def _check_arguments(name: str, args: Any, kwargs: Any) -> None:
             raise refused(f"{name} takes a mask of type bool alone, not {_dtype(mask)}")
 
 
-def collective(operator: str, given: list[torch.Tensor]) -> None:
-    """Look at a collective as it arrives: its tensors, by the operator's full name."""
+def collective(operator: str, given: list[torch.Tensor], arguments: list[Any]) -> None:
+    """Look at a collective as it arrives: its tensors and its group, by the operator's full name."""
     space, _, name = operator.partition("::")
-    api = _COLLECTIVES.get(name.rstrip("_")) if space in ("c10d", "_c10d_functional") else None
+    if space not in ("c10d", "_c10d_functional") or not any(map(_on_npu, given)):
+        return
+    api = _COLLECTIVES.get(name.rstrip("_"))
     for one in given if api else ():
         if _on_npu(one):
             _check_type(f"torch.distributed.{api}", one)
+    for one in arguments:
+        _check_group(one)
+
+
+def _check_group(value: Any) -> None:
+    """A group whose backend is for the host alone, such as gloo, carries no tensors of an NPU; those of a GPU it does."""
+    import torch.distributed as dist
+
+    with contextlib.suppress(RuntimeError, TypeError):
+        value = dist.ProcessGroup.unbox(value) if isinstance(value, torch.ScriptObject) else value
+    if not isinstance(value, dist.ProcessGroup):
+        return
+    try:
+        value._get_backend(torch.device("npu"))
+    except RuntimeError as wrong:
+        raise hermes_record.marked(wrong)  # noqa: B904 - it is the error that torch raises on an NPU, marked
+
+
+def operator(name: str, given: list[torch.Tensor]) -> None:
+    """An operator of another library runs on an NPU only if the library, or a companion, brings a kernel for it."""
+    space = name.partition("::")[0]
+    if space in _OF_TORCH or not any(map(_on_npu, given)) or any(_has_kernel(name, key) for key in _EVERY_DEVICE):
+        return
+    raise refused(f"{name} has no kernel for an NPU", source="the operators that are registered")
+
+
+def _has_kernel(name: str, key: str) -> bool:
+    has: bool = torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+    return has
 
 
 def _module(module: Any, args: Any) -> None:

@@ -357,6 +357,7 @@ def _start() -> None:
     _accelerator()
     # Weights that two modules share stay shared when they are moved.
     torch.__future__.set_swap_module_params_on_conversion(True)
+    torch.utils.swap_tensors = npu_tensor.swap_held(torch.utils.swap_tensors)
     torch.Tensor.pin_memory = lambda self, device=None: self  # type: ignore[method-assign, assignment]
     torch.load = _load(torch.load)
     torch.Generator = _Generator  # type: ignore[misc]
