@@ -116,6 +116,11 @@ def test_what_only_torch_asks_for_in_a_lock_file_stops_nothing(scan: Scan) -> No
     assert stops == {"library torch without torch_npu", "library xformers", "library triton", "nvidia-cublas-cu12"}
 
 
+def test_the_name_of_a_project_is_no_library_that_it_needs(scan: Scan) -> None:
+    text = '[project]\nname = "apex"\npackages = [{ include = "apex" }]\n{ include = "apex" },\ndependencies = ["triton"]\n'
+    assert [say(one.what) for one in scan(text, "pyproject.toml").places] == ["library triton"]
+
+
 @pytest.mark.parametrize("index", ["whl/cu126", "whl/nightly/cu126", "whl/test/cu128"])
 def test_an_index_of_wheels_for_cuda_is_found(index: str, scan: Scan) -> None:
     line = f"RUN pip install --pre torch --index-url https://download.pytorch.org/{index} --upgrade\n"

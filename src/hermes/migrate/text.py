@@ -290,10 +290,16 @@ def _of_cuda(line: str, name: str) -> bool:
     return _WHEELS.search(line) is not None or (library is not None and library.status != "works")
 
 
+_OF_ITSELF = re.compile(r"(?:^|[\s{,])(?:name|description|readme|include|packages|keywords|authors)\s*=")
+"""A line of pyproject.toml that says what the project is, and not what it needs."""
+
+
 def _dependencies(file: TextFile) -> None:
     if not file.relative.endswith("pyproject.toml"):
         return
     for number, _, line in file.lines():
+        if _OF_ITSELF.search(line):
+            continue
         for match in re.finditer(r"[\"']([A-Za-z][\w.-]*)\s*(?:\[[^\]]*\])?\s*(?:[=<>!~;@][^\"']*)?[\"']", line):
             _package(file, number, match.start(1), match[1])
 
