@@ -33,7 +33,10 @@ _COLLECTIVES = {
     "reduce_scatter_tensor": "reduce_scatter", "reduce": "reduce", "gather": "gather", "scatter": "scatter",
     "alltoall": "all_to_all", "alltoall_base": "all_to_all_single", "all_to_all_single": "all_to_all_single",
 }  # fmt: skip
-_OF_TORCH = ("aten", "prims", "prim", "c10d", "_c10d_functional", "npu", "_dtensor", "profiler", "rngprims", "inductor")
+_OF_TORCH = (
+    "aten", "prims", "prim", "c10d", "_c10d_functional", "_c10d_functional_autograd", "npu", "_dtensor", "profiler",
+    "rngprims", "inductor", "inductor_prims", "export",
+)  # fmt: skip
 _EVERY_DEVICE = ("PrivateUse1", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 _state: dict[str, Any] = {}
 
