@@ -555,12 +555,6 @@ def test_a_group_of_gloo_carries_no_tensors_of_an_npu(tmp_path: Path) -> None:
     assert "No backend type associated with device type npu" in told.converted.error
 
 
-@needs_torch
-def test_a_group_of_gloo_carries_tensors_of_the_host(tmp_path: Path) -> None:
-    told = _ranks(tmp_path, OWN_GRADIENTS.replace("dist.all_reduce(p.grad)", "dist.all_reduce(p.grad.cpu())"))
-    assert told.holds, told
-
-
 OTHER_LIBRARY = """import torch
 from torch import nn
 
