@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,89 @@ def test_in_place_refuses_an_uncommitted_tree_until_forced(tmp_path: Path) -> No
     (tmp_path / "x.py").write_text(CUDA)
     in_place(_change(tmp_path), force=True)
     assert "accelerator" in (tmp_path / "x.py").read_text()
+
+
+def _with_submodule(tmp_path: Path) -> tuple[Path, Path]:
+    """A committed tree, and a submodule of it; files of both have a filter that no configuration names yet."""
+    root, below = tmp_path / "tree", tmp_path / "tree" / "below"
+    for folder in (below, root):
+        folder.mkdir(exist_ok=True, parents=True)
+        (folder / "x.py").write_text(CUDA)
+        (folder / ".gitattributes").write_text("*.py filter=evil\n")
+        (folder / ".gitignore").write_text("more\n")
+        _git(folder, "init", "-q")
+        if folder == root:
+            _git(root, "submodule", "add", "-q", "./below", "below")
+        _git(folder, "add", "-A")
+        _git(folder, "commit", "-qm", "x")
+    return root, below
+
+
+def _config(folder: Path) -> Path:
+    told = subprocess.run(
+        ["git", "-C", str(folder), "rev-parse", "--absolute-git-dir"], check=True, capture_output=True
+    )
+    return Path(told.stdout.decode().strip()) / "config"
+
+
+def test_nothing_that_the_tree_tells_git_is_run(tmp_path: Path) -> None:
+    """Its filters, in files that it includes too, in a submodule, and a program to fetch what a partial clone lacks."""
+    ran = tmp_path / "ran"
+    evil = tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
+    evil.chmod(0o755)
+    root, below = _with_submodule(tmp_path)
+    for folder in (root, below):
+        (folder / "more").write_text(f'[filter "evil"]\nclean = {evil}\nprocess = {evil}\nrequired\n')
+        for name, value in (("include.path", folder / "more"), ("core.fsmonitor", evil), ("core.hooksPath", tmp_path)):
+            subprocess.run(["git", "config", "--file", str(_config(folder)), name, str(value)], check=True)
+        os.utime(folder / "x.py", (1, 1))
+    in_place(_change(root), force=False)
+    assert not ran.exists()
+    assert all("accelerator" in (folder / "x.py").read_text() for folder in (root, below))
+
+
+def test_changes_in_a_submodule_are_seen(tmp_path: Path) -> None:
+    root, below = _with_submodule(tmp_path)
+    (below / "x.py").write_text(CUDA + "# mine\n")
+    with pytest.raises(InputError, match="uncommitted"):
+        in_place(_change(root), force=False)
+
+
+def _linked(tmp_path: Path) -> tuple[Path, list[Path]]:
+    """A tree with links to files and folders outside of it and in it, and the files that must stay as they are."""
+    root, apart = tmp_path / "tree", tmp_path / "apart"
+    (apart / "deep").mkdir(parents=True)
+    root.mkdir()
+    kept = [apart / "file.py", apart / "deep" / "x.py", apart / "deep" / "y.txt", root / "real.py"]
+    for path in kept:
+        path.write_text(CUDA)
+    (root / "file.py").symlink_to(apart / "file.py")
+    (root / "up.py").symlink_to("../apart/file.py")
+    (root / "real_too.py").symlink_to(root / "real.py")
+    (root / "near.py").symlink_to("real.py")
+    (root / "deep").symlink_to(apart / "deep")
+    os.mkfifo(root / "pipe.py")
+    return root, kept
+
+
+def test_a_copy_changes_nothing_behind_links(tmp_path: Path) -> None:
+    root, kept = _linked(tmp_path)
+    out = tmp_path / "out"
+    beside(_change(root), out)
+    assert {path.read_text() for path in kept} == {CUDA}
+    for name in ("file.py", "up.py", "real.py", "real_too.py", "near.py", "deep/x.py"):
+        assert "accelerator" in (out / name).read_text(), name
+    assert (out / "near.py").readlink() == Path("real.py")
+    assert (out / "deep" / "y.txt").read_text() == CUDA
+    assert not (out / "pipe.py").exists()
+
+
+def test_in_place_changes_nothing_outside_of_the_tree(tmp_path: Path) -> None:
+    root, kept = _linked(tmp_path)
+    with pytest.raises(InputError, match="leads out of the tree"):
+        in_place(_change(root), force=True)
+    assert {path.read_text() for path in kept} == {CUDA}
 
 
 def test_in_place_keeps_mode_and_links_and_leaves_no_other_file(tmp_path: Path) -> None:

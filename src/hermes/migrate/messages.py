@@ -263,6 +263,8 @@ NAME_OUTSIDE = sentence("migrate.write.name_outside")
 """What to do about it."""
 READ_ONLY = sentence("migrate.write.read_only")
 """A file that would be changed is read-only."""
+LEADS_OUT = sentence("migrate.write.leads_out")
+"""A file that would be changed lies outside of the tree, behind a link."""
 NOTHING_CHANGED = sentence("migrate.write.nothing_changed")
 """What is lost where writing is refused."""
 INTO_NEW = sentence("migrate.write.into_new")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,10 @@ from hermes.migrate.model import FileChange, TreeChange
 
 _RUN_NOTHING = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 """What the tree's own configuration of git must not start."""
-_LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", ".hg", ".svn")
+_ASK_NOBODY = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+"""Nor may git fetch what a partial clone lacks, from where or by what the tree says; nor write its index."""
+_FILTER = re.compile(r"(?i)filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
+_LEFT_OUT = {".git", "__pycache__", ".hg", ".svn"}
 
 
 def diff(change: TreeChange) -> Iterator[str]:
@@ -42,13 +47,45 @@ def beside(change: TreeChange, out: Path) -> None:
     if root.is_dir() and (resolved == root.resolve() or root.resolve() in resolved.parents):
         raise InputError(say.INTO_ORIGINAL, where=str(out), hint=say.NAME_OUTSIDE)
     if root.is_dir():
-        shutil.copytree(root, out, symlinks=True, ignore=_LEFT_OUT, dirs_exist_ok=True, copy_function=_copy)
+        shutil.copytree(root, out, symlinks=True, ignore=_left_out, dirs_exist_ok=True, copy_function=_copy)
         _writable(out)
     else:
         out.mkdir(parents=True, exist_ok=True)
         _copy(str(root), str(out / root.name))
     for file in change.changed:
-        _replace(out / file.path, file)
+        if root.is_dir():
+            _untie(root, out, Path(file.path).parent)
+        _replace(_below(out, file), file, (root / file.path if root.is_dir() else root).stat().st_mode | 0o200)
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """What a copy does without: what tools keep, and pipes, sockets and devices, which hold nothing to copy."""
+    kinds = {name: (Path(folder) / name).lstat().st_mode for name in names}
+    plain = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+    return _LEFT_OUT.intersection(names) | {name for name, mode in kinds.items() if not any(is_(mode) for is_ in plain)}
+
+
+def _untie(root: Path, out: Path, folder: Path) -> None:
+    """See to it that this folder of the copy lies in the copy: a link on the way that leads out becomes a folder, with
+    links to what the original holds."""
+    for above in (*reversed(folder.parents), folder):
+        place = out / above
+        if place.is_symlink() and not _inside(out, place):
+            held = sorted((root / above).resolve().iterdir())
+            place.unlink()
+            place.mkdir()
+            for entry in held:
+                (place / entry.name).symlink_to(entry)
+
+
+def _inside(root: Path, path: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def _below(root: Path, file: FileChange) -> Path:
+    """Where to write a file below a root: a link stays one where it leads to another file of the tree."""
+    path = root / file.path
+    return path.resolve() if _inside(root, path) else path
 
 
 def _copy(source: str, target: str) -> str:
@@ -72,32 +109,67 @@ def in_place(change: TreeChange, *, force: bool) -> None:
         _committed(root if root.is_dir() else root.parent, change)
     for file in change.changed:
         target = root / file.path if root.is_dir() else root
+        if root.is_dir() and not _inside(root, target):
+            raise InputError(say.LEADS_OUT, where=str(target), lost=say.NOTHING_CHANGED, hint=say.INTO_NEW)
         if not os.access(target, os.W_OK) or not os.access(target.parent, os.W_OK):
             raise InputError(say.READ_ONLY, where=str(target), lost=say.NOTHING_CHANGED, hint=say.INTO_NEW)
     for file in change.changed:
-        _replace(root / file.path if root.is_dir() else root, file)
+        target = _below(root, file) if root.is_dir() else root.resolve()
+        _replace(target, file, target.stat().st_mode)
 
 
 def _committed(folder: Path, change: TreeChange) -> None:
-    try:
-        told = subprocess.run(
-            ["git", *_RUN_NOTHING, "-C", str(folder), "status", "--porcelain", "--", "."], capture_output=True,
-            text=True, timeout=60, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as failed:
-        raise InputError(say.NO_GIT, where=str(folder), hint=say.OUT_OR_FORCE) from failed
-    if told.returncode:
-        raise InputError(say.NO_REPOSITORY, where=str(folder), hint=say.OUT_OR_FORCE)
-    if told.stdout.strip():
-        changes = say.uncommitted(n=len(told.stdout.splitlines()))
+    """Raise `InputError` unless git holds all of the tree as it is, in each of the repositories that it lies in."""
+    lines = [line for one in _repositories(folder, change) for line in _changes(one)]
+    if lines:
+        changes = say.uncommitted(n=len(lines))
         raise InputError(changes, where=str(folder), lost=say.NOTHING_CHANGED, hint=say.COMMIT_FIRST)
 
 
-def _replace(path: Path, file: FileChange) -> None:
-    """Write one file by a new one in its place; a link is followed, so that it stays a link."""
-    target = path.resolve()
+def _repositories(folder: Path, change: TreeChange) -> list[Path]:
+    """The folder, and the submodules below it with files that change: git is not let into those by itself."""
+    places = {above for file in change.changed for above in Path(file.path).parents}
+    return [folder, *sorted(folder / place for place in places if place.parts and (folder / place / ".git").exists())]
+
+
+def _changes(folder: Path) -> list[str]:
+    told = _git(folder, *_no_filters(folder), "status", "--porcelain", "--ignore-submodules=all", "--", ".")
+    if told.returncode:
+        raise InputError(say.NO_REPOSITORY, where=str(folder), hint=say.OUT_OR_FORCE)
+    return told.stdout.splitlines()
+
+
+def _no_filters(folder: Path) -> list[str]:
+    """Options that silence the filters which the tree's own configuration names: git would run them to compare files.
+
+    Those of the user's configuration stay.
+    """
+    options = []
+    for scope in ("--local", "--worktree"):
+        told = _git(folder, "config", scope, "--includes", "--name-only", "--null", "--list")
+        for name in filter(None, told.stdout.split("\0")):
+            if "=" in name or "\n" in name:
+                # git could not be told of such a name.
+                raise InputError(say.NO_GIT, where=str(folder), hint=say.OUT_OR_FORCE)
+            if _FILTER.fullmatch(name):
+                options += ["-c", f"{name}={'false' if name.lower().endswith('.required') else ''}"]
+    return options
+
+
+def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What git says of a folder; nothing that the folder names is run. Raises `InputError`."""
+    try:
+        return subprocess.run(
+            ["git", *_RUN_NOTHING, "-C", str(folder), *words], capture_output=True, text=True, timeout=60, check=False,
+            errors="surrogateescape", env={**os.environ, **_ASK_NOBODY}, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as failed:
+        raise InputError(say.NO_GIT, where=str(folder), hint=say.OUT_OR_FORCE) from failed
+
+
+def _replace(target: Path, file: FileChange, mode: int) -> None:
+    """Write one file by a new one in its place."""
     data = file.after.encode(file.encoding)
-    mode = target.stat().st_mode
     with write_atomic(target, mode=mode & 0o7777) as stream:
         stream.write(data)
         stream.flush()
