@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
 import time
 from collections.abc import Mapping
+from typing import Any
 
+from hermes.inside.standard import standard
 from hermes.inside.wire.held import Held
 from hermes.inside.wire.record import NULL
 from hermes.inside.wire.ring import LATE_NS
 
+_resource: Any = standard("resource")
 _SCHEDSTAT, _STATM = "/proc/thread-self/schedstat", "/proc/self/statm"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SAMPLE_NS = 250_000_000
@@ -67,8 +69,8 @@ class Probes:
     def _sample(self) -> tuple[int, ...]:
         """CPU ns of the process, voluntary and involuntary switches, minor and major faults, each since the last
         sample; resident and device bytes."""
-        thread = resource.getrusage(resource.RUSAGE_THREAD)
-        whole = resource.getrusage(resource.RUSAGE_SELF)
+        thread = _resource.getrusage(_resource.RUSAGE_THREAD)
+        whole = _resource.getrusage(_resource.RUSAGE_SELF)
         now = (time.process_time_ns(), thread.ru_nvcsw, thread.ru_nivcsw, whole.ru_minflt, whole.ru_majflt)
         last, self._sampled = self._sampled, now
         return (

@@ -6,13 +6,13 @@ import contextlib
 import os
 import site
 import sys
-import sysconfig
 import threading
 import time
 from pathlib import Path
 from types import CodeType, FrameType
 
 from hermes.inside.border import Border, silent
+from hermes.inside.standard import standard
 from hermes.inside.wire.held import Held
 
 EVERY_S = 0.004
@@ -180,7 +180,7 @@ def calls_expected(python: float | None, step_ns: int | None, steps: int) -> int
 def own_code() -> list[str]:
     """The packages and modules of this process that neither Python nor an installer brought: the user's."""
     roots, found = _roots(), dict[str, None]()
-    brought = tuple(f"{path}/" for path in {*sysconfig.get_paths().values()} if path and path != "/")
+    brought = tuple(f"{path}/" for path in {*standard("sysconfig").get_paths().values()} if path and path != "/")
     for module in list(sys.modules.values()):
         file = module.__dict__.get("__file__") if isinstance(getattr(module, "__dict__", None), dict) else None
         if not isinstance(file, str) or "-packages/" in file or (file.startswith(brought) and _is_library(file)):

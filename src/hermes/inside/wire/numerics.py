@@ -11,7 +11,7 @@ import contextlib
 import json
 import math
 import os
-import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -186,8 +186,8 @@ class Numbers:
 def _spike(before: collections.deque[float], loss: float) -> Fault | None:
     if len(before) < _FIRST:
         return None
-    middle = statistics.median(before)
-    spread = statistics.median(abs(one - middle) for one in before)
+    middle = _median(before)
+    spread = _median([abs(one - middle) for one in before])
     if loss - middle > max(_FAR * spread, _SPIKE * abs(middle)) and loss > max(before):
         return Fault("loss", f"the loss jumped to {loss:.4g} from about {middle:.4g}", middle)
     return None
@@ -196,9 +196,15 @@ def _spike(before: collections.deque[float], loss: float) -> Fault | None:
 def _other_size(before: collections.deque[float], norm: float) -> Fault | None:
     if len(before) < _FIRST:
         return None
-    middle = statistics.median(before)
+    middle = _median(before)
     if middle > 0 and norm > _TIMES * middle and norm > _TIMES / 10 * max(before):
         return Fault("explode", f"gradients explode: their norm is {norm:.3g}, it was about {middle:.3g}", middle)
     if middle > 0 and norm < middle / _TIMES and norm < min(before) / (_TIMES / 10):
         return Fault("vanish", f"gradients vanish: their norm is {norm:.3g}, it was about {middle:.3g}", middle)
     return None
+
+
+def _median(values: Sequence[float]) -> float:
+    """As `statistics.median`, which torch does not load: a job may have a file of that name."""
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -12,6 +12,7 @@ from typing import Any
 
 from hermes.inside.monitor.surroundings import surroundings
 from hermes.inside.profile.lines import own_code
+from hermes.inside.standard import standard
 from hermes.inside.wire.control import Request
 from hermes.inside.wire.levels import TORCH, CaptureError
 
@@ -116,7 +117,7 @@ class TorchBackend:
 def _faults() -> int:
     """Page faults of this process without input, so far; 0 where the system does not tell."""
     try:
-        resource: Any = importlib.import_module("resource")
+        resource: Any = standard("resource")
     except ImportError:
         return 0
     count: int = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
