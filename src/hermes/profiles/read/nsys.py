@@ -24,6 +24,7 @@ from hermes.knowledge.collectives import of_kernel
 from hermes.knowledge.vendors import vendor_of
 from hermes.profiles.read import messages
 from hermes.profiles.read.assign_rows_to_steps import own_device, own_host
+from hermes.profiles.read.glance import looked_into, stored_columns
 from hermes.profiles.read.kineto.periods import found_steps
 from hermes.profiles.read.nest import nest
 from hermes.profiles.read.query import keep
@@ -115,15 +116,14 @@ def _processes(path: Path) -> list[int]:
         return []
     found: set[int] = set()
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as con:
-            tables = {name for (name,) in con.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if _STRINGS not in tables:
+        with looked_into(path) as con:
+            if not stored_columns(con, _STRINGS):
                 return []
             for table in (_KERNEL, _COPY, _GRAPH):
-                if table in tables:
+                if "globalPid" in stored_columns(con, table):
                     query = f'SELECT DISTINCT globalPid >> 24 & 16777215 FROM "{table}" LIMIT {_MOST_PROCESSES}'
                     found |= {pid for (pid,) in con.execute(query) if isinstance(pid, int)}
-    except sqlite3.Error:
+    except (OSError, sqlite3.Error):
         return []
     return sorted(found)
 

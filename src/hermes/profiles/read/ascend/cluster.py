@@ -13,7 +13,6 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,12 @@ from hermes.knowledge.ascend import group_hash
 from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.comm import read_sums
 from hermes.profiles.read.ascend.folder import SUMMARY, load_json, rank_number
+from hermes.profiles.read.glance import looked_into, quoted, stored_columns
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source, legible
 
 _STEPS, _DATABASE = "cluster_step_trace_time.csv", "cluster_analysis.db"
+_TABLE = "ClusterStepTraceTime"
 _BESIDE = ("cluster_communication.json", "cluster_communication_matrix.json", "communication_group.json")
 _COLUMNS = {
     "compute_ns": "computing", "exposed_comm_ns": "communication(not overlapped)", "overlapped_ns": "overlapped",
@@ -91,8 +92,11 @@ def read_summary(source: Source, rank: int, sink: Sink) -> None:
 def _rows(path: Path) -> Iterator[Row]:
     """The rows of the table of steps, with names of columns in lower case."""
     if path.name == _DATABASE:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as con:
-            cursor = con.execute(f"SELECT * FROM ClusterStepTraceTime LIMIT {_MOST_ROWS}")
+        with looked_into(path) as con:
+            listed = ", ".join(map(quoted, stored_columns(con, _TABLE)))
+            if not listed:
+                raise sqlite3.DatabaseError(f"there is no table {_TABLE}")
+            cursor = con.execute(f"SELECT {listed} FROM {_TABLE} LIMIT {_MOST_ROWS}")
             names = [str(column[0]).lower() for column in cursor.description]
             for row in cursor:
                 yield {name: "" if value is None else str(value) for name, value in zip(names, row, strict=True)}
