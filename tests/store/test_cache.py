@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -167,3 +168,13 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 )
 def test_the_folder_of_the_cache_follows_the_environment(environment: dict[str, str], root: str) -> None:
     assert default_root(environment, Path("/home/ann")) == Path(root)
+
+
+def test_nobody_else_may_enter_a_cache_that_is_made_whatever_the_umask(store: Cache) -> None:
+    before = os.umask(0)
+    try:
+        entry = keep(store)
+    finally:
+        os.umask(before)
+    folders = (store.root, store.root / "tables", entry.folder.parent, entry.folder)
+    assert {oct(folder.stat().st_mode & 0o777) for folder in folders} == {"0o700"}

@@ -13,6 +13,7 @@ from pathlib import Path
 from hermes.base.errors import HermesError
 from hermes.store.index import FOLDER
 from hermes.store.making import making
+from hermes.store.private import private_folder
 
 _MANIFEST = "manifest.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -83,7 +84,7 @@ class Cache:
         manifest = {**manifest, "files": sizes}
         (made / _MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False), "utf-8", errors="replace")
         folder = self._folder(key)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(folder.parent)
         try:
             made.rename(folder)
         except OSError:

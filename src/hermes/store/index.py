@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hermes.base.write_atomic import write_atomic
+from hermes.store.private import private_folder
 
 State = tuple[int, int, int, int, int]
 """Size, time of the last change of the content, the same of content or inode (both in ns), inode, device."""
@@ -133,6 +134,6 @@ def _name(said: Sequence[str]) -> str:
 def _write(path: Path, text: str) -> None:
     """A cache that may not be written is no error here, as it only costs time."""
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         with write_atomic(path) as file:
             file.write(text.encode("ascii"))

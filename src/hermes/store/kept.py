@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import hermes.version
 from hermes.base.write_atomic import write_atomic
+from hermes.store.private import private_folder
 from hermes.store.rows import dumps, loads
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ def _name(of: tuple[str, ...]) -> str:
 def _keep(path: Path, raw: bytes) -> None:
     """A cache that may not be written costs time and is no error here."""
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         with write_atomic(path) as file:
             file.write(raw)
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hermes.base.ending import cleared
+from hermes.store.private import private_folder
 
 _HELD = "held-"
 _OLD_S = 86_400
@@ -27,7 +28,7 @@ def making(root: Path) -> Iterator[Path]:
     """A new folder in the cache at `root`; it is gone afterwards, unless it was moved. Raises `OSError`."""
     sweep(root)
     new = root / "making" / f"new-{uuid.uuid4().hex}"
-    new.mkdir(parents=True, mode=0o700)
+    private_folder(new)
     lock = _locked(new)
     folder = new.with_name(new.name.replace("new-", _HELD)) if lock is not None else new
     try:

@@ -17,6 +17,7 @@ from hermes.base.errors import HermesError, InputError
 from hermes.base.limits import FETCH_SECONDS, FETCHED_BYTES, FETCHED_FILES, LIST_SECONDS, PAGE_BYTES
 from hermes.base.units import whole
 from hermes.base.write_atomic import write_atomic
+from hermes.store.private import private_folder
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://.+")
 FOLDER = "remote"
@@ -72,7 +73,7 @@ class Mirror:
 
         where = f"{self.url}/{name}" if name else self.url
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(path.parent)
             system, base = _system(self.url)
             bounded = _bounded(where, path.parent, _size_of(self.states[name]))
             with write_atomic(path) as file:

@@ -29,6 +29,7 @@ from hermes.store import messages
 from hermes.store.cache import Cache
 from hermes.store.files import SKIPPED
 from hermes.store.index import state_of
+from hermes.store.private import private_folder
 
 FOLDER = "unpacked"
 _NOTES = "notes.json"
@@ -198,7 +199,7 @@ def _made(
                 f"no file can be unpacked from it{why}", where=shown, lost="everything in it",
                 hint="is it whole? Copy it again from the job",
             )  # fmt: skip
-        root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(root.parent)
         said = json.dumps([note.document() for note in budget.notes()], ensure_ascii=False)
         (root.parent / _NOTES).write_text(said, "utf-8", errors="replace")
         with contextlib.suppress(OSError):

@@ -25,6 +25,7 @@ from hermes.profiles.read.ascend.folder import RECORDS, Capture, captures
 from hermes.profiles.read.ascend.raw.tools import Tool, tool_for, what_to_run
 from hermes.store.files import walk
 from hermes.store.making import making
+from hermes.store.private import private_folder
 
 FOLDER = "exported"
 _PATIENCE_S = 1800
@@ -77,7 +78,7 @@ def _exported(
     if failed:
         return Exported(root=None, note=_failed(capture, tool, failed))
     (aside / "export.json").write_text(json.dumps({"tool": tool.name}), "utf-8")
-    done.parent.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(done.parent.parent)
     with contextlib.suppress(OSError):
         # Someone else has exported it meanwhile.
         aside.rename(done.parent)
@@ -105,7 +106,7 @@ def _manifest(folder: Path) -> str | None:
 
 def _copy(capture: Capture, root: Path, cache: Path) -> None:
     """The capture's regular files below `root`, copied: a tool may change what it reads. Raises `OSError`."""
-    cache.mkdir(parents=True, exist_ok=True)
+    private_folder(cache)
     files = [path for path in capture.root.rglob("*") if path.is_file() and not path.is_symlink()]
     size = sum(path.stat().st_size for path in files)
     if shutil.disk_usage(cache).free < _LEAST_FREE * size:
