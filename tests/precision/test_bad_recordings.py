@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.patience import PATIENCE_S
 from tests.precision.test_compare import network
 
 from hermes.base.errors import InputError
 from hermes.base.message import Message
 from hermes.precision.api import compare
 from hermes.precision.compare import read
+from hermes.precision.model import Value, View
+from hermes.precision.read.tensors import _shown
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -126,3 +133,22 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "x")
     with pytest.raises(InputError, match="no such"):
         read(tmp_path / "y")
+
+
+def test_a_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    golden, target = network(tmp_path / "golden", tensors=True), network(tmp_path / "target", tensors=True)
+    files = sorted(path for path in target.rglob("*") if path.is_file())
+    for path in files:
+        path.unlink()
+        os.mkfifo(path)
+        call = [sys.executable, "-m", "hermes", "precision", "compare", str(golden), str(target)]
+        done = subprocess.run(call, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert (done.returncode in (1, 2), "Traceback" in done.stderr) == (True, False), (path.name, done)
+
+
+def test_a_view_that_shows_an_element_any_number_of_times_is_not_made(tmp_path: Path) -> None:
+    value = Value(number=1, dtype="float32", shape=(1 << 32,), view=View(base=0, strides=(0,), offset=0))
+    base = Value(number=0, dtype="float32", shape=(1,), strides=(1,))
+    assert _shown(np.zeros(1, np.float32), value, base) is None
+    few = Value(number=1, dtype="float32", shape=(1 << 10,), view=View(base=0, strides=(0,), offset=0))
+    assert _shown(np.zeros(1, np.float32), few, base) is not None

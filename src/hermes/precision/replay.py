@@ -230,7 +230,11 @@ def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: Side
         path.write_bytes(numbers(*flat).tobytes())
         inputs.append({"shape": list(value.shape), "dtype": value.dtype})
         paths.append(str(path))
-    elements = sum(step.values[number].count for number in op.outputs)
+    # What lies in the recording's files, not what its index claims: it is what may be taken of memory.
+    recorded = [flat for number in op.outputs if (flat := files.flat(step, number)) is not None]
+    if not recorded:
+        raise InputError(no_results(operator=op.name), where=str(name), hint=RECORD_TENSORS)
+    elements = sum(len(elements) for elements, _ in recorded)
     asked = {"operator": op.name, "args": op.args or [], "inputs": inputs, "elements": elements}
     command = [python, "-I", str(_WORKER), json.dumps(asked), *paths]
     try:

@@ -21,6 +21,8 @@ _NUMPY = {
     "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8,
 }  # fmt: skip
 _LARGEST_BASE = 1 << 33
+_LARGEST_SMALL_VIEW, _MOST_TIMES = 1 << 26, 64
+"""Elements of a view at least, and times those of its base: a view may show one element any number of times."""
 
 
 class Files:
@@ -89,7 +91,7 @@ class Files:
         return None if shown is None else (shown, value.dtype)
 
 
-_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAPPED_FROM = 4 << 20
 """Bytes from which a file is mapped: to copy a small one costs less than to have its pages mapped one by one."""
 
@@ -144,7 +146,7 @@ def _shown(memory: Array, value: Value, base: Value) -> Array | None:
     if len(strides) != len(value.shape) or min(strides, default=0) < 0 or offset < 0 or not value.count:
         return None
     last = offset + sum((size - 1) * stride for size, stride in zip(value.shape, strides, strict=True))
-    if last >= len(memory) or value.count > _LARGEST_BASE:
+    if last >= len(memory) or value.count > max(_LARGEST_SMALL_VIEW, _MOST_TIMES * len(memory)):
         return None
     if strides == _dense(value.shape):
         return memory[offset : offset + value.count]
