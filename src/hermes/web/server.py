@@ -111,10 +111,11 @@ class _Server(uvicorn.Server):
 
 
 def server(app: ASGIApp, protocol: type[Patient] = Patient) -> uvicorn.Server:
-    """The server, to be run on the socket of `bound`; it keeps no log."""
+    """The server, to be run on the socket of `bound`. It keeps no log: nobody who asks writes to the terminal."""
     return _Server(
         uvicorn.Config(
-            app, http=protocol, ws="none", loop="asyncio", lifespan="off", log_config=None, access_log=False,
+            app, http=protocol, ws="none", loop="asyncio", lifespan="off", log_config=None, log_level="error",
+            access_log=False,
             server_header=False, date_header=False, h11_max_incomplete_event_size=LONGEST_HEAD,
             limit_concurrency=_AT_ONCE, timeout_keep_alive=60, timeout_graceful_shutdown=1, proxy_headers=False,
         )
