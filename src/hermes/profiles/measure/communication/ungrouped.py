@@ -21,6 +21,8 @@ from hermes.profiles.measure.communication.collectives import GroupInfo
 # Completions of one collective on one clock differ by the transport's latency: 1 to 10 us within a host, on eight V100
 # and on 910B. Between independent communicators of one job the drift is a multiple of that.
 _APART_NS = 20_000
+_ONE_HOST_NS = 100_000
+"""The devices of one host have clocks of their own: 24 and 31 us apart in captures of two and four V100."""
 # In a long transfer of uneven parts some end earlier: so much of its shortest time.
 _UNEVEN = 0.05
 _CAUSAL = 0.9
@@ -211,17 +213,18 @@ def _apart(one: _Lane, other: _Lane, here: Ints, there: Ints) -> float | None:
 
 
 def _offsets(one: _Lane, other: _Lane, gaps: Ints, allowed: float) -> Iterator[int]:
-    """What may have to be added to the clock of the second: nothing on one host, else what most ends agree on."""
+    """What may have to be added to the clock of the second: what most ends agree on, which is little on one host."""
     same = one.host is not None and one.host == other.host
     if same or one.host is None or other.host is None:
         yield 0
-    if same or len(gaps) < _FEWEST:
+    if len(gaps) < _FEWEST:
         return
     ordered = np.sort(gaps)
     reach = np.searchsorted(ordered, ordered + 2 * allowed, side="right") - np.arange(len(ordered))
     best = int(reach.argmax())
-    if reach[best] >= max(_FEWEST, _ENOUGH * len(gaps)):
-        yield int(np.median(ordered[best : best + reach[best]]))
+    offset = int(np.median(ordered[best : best + reach[best]]))
+    if reach[best] >= max(_FEWEST, _ENOUGH * len(gaps)) and (not same or abs(offset) <= _ONE_HOST_NS):
+        yield offset
 
 
 def _told(found: Sequence[_Cluster], every: pl.DataFrame, *, complete: bool) -> pl.DataFrame:
