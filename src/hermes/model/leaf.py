@@ -34,6 +34,7 @@ class Leaf(Word):
 
     TRANSFER = "transfer"
     WAIT = "wait"
+    COMMUNICATION = "communication"
     PIPELINE_BUBBLE = "pipeline_bubble"
     CONTENTION = "contention"
 

@@ -90,6 +90,28 @@ def test_clocks_of_two_hosts_may_lie_apart_by_a_constant() -> None:
     assert groups(found(text, shift={1: 10_000_000})) == {"ranks 0-1"}
 
 
+def test_devices_of_one_host_may_lie_apart_by_little_and_no_more() -> None:
+    text = """
+        rank0.step   [####################]
+        rank0.comm   ###...####....#######.
+        rank1.step   [####################]
+        rank1.comm   .##....###......#####.
+    """
+    assert groups(_moved(text, 31_000)) == {"ranks 0-1"}
+    assert groups(_moved(text, 310_000)) == set()
+
+
+def _moved(text: str, ns: int) -> Matched:
+    """The operations as drawn, the second rank's later by so much, on the same host."""
+    no_groups = draw(text)["group"].clear()
+    rows = {}
+    for rank, own in drawn(text, group=None, bytes=64).items():
+        start = pl.col("start_ns") * 100 + (ns if rank else 0)
+        moved = own.with_columns(start, pl.col("dur_ns") * 100, pl.lit(7).alias("stream"))
+        rows[rank] = with_keys(rank, identified(rank, moved, no_groups))
+    return matched(gathered(rows), dict.fromkeys(rows, "one"), len(rows))
+
+
 def test_one_operation_does_not_tell_a_distance_of_clocks() -> None:
     text = """
         rank0.step   [####]

@@ -13,6 +13,7 @@ from hermes.base.members import packed, unpacked
 from hermes.base.say import say
 from hermes.profiles.load import Loaded
 from hermes.profiles.measure import registry
+from hermes.profiles.measure.leaves.of_rank import NOBODY
 from hermes.profiles.measure.registry import RankTables, every_measure, needed, per_rank
 from hermes.profiles.pipeline import rank_measures as rounds
 from hermes.profiles.pipeline.analyze import outlined
@@ -56,7 +57,7 @@ def test_a_measure_is_found_by_its_declaration_alone(loaded: Loaded) -> None:
     job = outlined(loaded)
     made = [measure(RankTables(rank)) for rank in loaded.ranks]
     given = job.given()
-    told = [exchange(RankTables(rank), given[rank.rank], 2, alone=False) for rank in loaded.ranks]
+    told = [exchange(RankTables(rank), given[rank.rank], NOBODY, 2, alone=False) for rank in loaded.ranks]
     found = combine(job, made, told).measures(job, coverage(job, []), [])
     expected = [max(rank.table("kernel")["dur_ns"]) for rank in loaded.ranks]
     assert [(row.rank, row.ns) for row in found.rows(Longest)] == list(enumerate(expected))
@@ -65,7 +66,11 @@ def test_a_measure_is_found_by_its_declaration_alone(loaded: Loaded) -> None:
 def test_what_a_rank_sends_is_plain_and_small(loaded: Loaded) -> None:
     job = outlined(loaded)
     (rank, *_) = loaded.ranks
-    sent = (outline(rank), measure(RankTables(rank)), exchange(RankTables(rank), job.given()[0], 2, alone=False))
+    sent = (
+        outline(rank),
+        measure(RankTables(rank)),
+        exchange(RankTables(rank), job.given()[0], NOBODY, 2, alone=False),
+    )
     raw = dumps(sent)
     assert len(raw) <= MOST_BYTES
     assert len(dumps(loads(raw))) == pytest.approx(len(raw), rel=0.01)
@@ -76,7 +81,7 @@ def test_the_order_in_which_ranks_come_back_does_not_matter(loaded: Loaded) -> N
     job = outlined(loaded)
     made = [measure(RankTables(rank)) for rank in loaded.ranks]
     given = job.given()
-    told = [exchange(RankTables(rank), given[rank.rank], 2, alone=False) for rank in loaded.ranks]
+    told = [exchange(RankTables(rank), given[rank.rank], NOBODY, 2, alone=False) for rank in loaded.ranks]
     there, back = combine(job, made[:], told[:]), combine(job, made[::-1], told[::-1])
     assert (there.host, there.compute, there.communication) == (back.host, back.compute, back.communication)
     assert (there.structure, there.rank_waits) == (back.structure, back.rank_waits)

@@ -33,6 +33,7 @@ from hermes.profiles.engines.engine import Engine, Lost
 from hermes.profiles.engines.serial import Serial
 from hermes.profiles.load import Loaded, present, without
 from hermes.profiles.measure import load_all
+from hermes.profiles.measure.leaves.of_rank import NOBODY
 from hermes.profiles.measure.path.step_path import STRETCHES
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.structure.roles import RoleOfRank
@@ -117,6 +118,7 @@ class _Asked:
 
     data: RankData
     given: pl.DataFrame
+    held: pl.DataFrame
     steps: int
     alone: bool
     threads: int
@@ -128,8 +130,17 @@ def _measured(asked: _Asked) -> tuple[RankMeasures, RankExchange]:
     kept = Kept(data.cache)
     rank = RankTables(data)
     own = kept.or_make(lambda: measure(rank, threads=asked.threads), "rank", data.key, str(data.rank))
-    told = (data.key, str(data.rank), str(asked.steps), str(asked.alone), asked.given.write_csv())
-    return own, kept.or_make(lambda: exchange(rank, asked.given, asked.steps, alone=asked.alone), "exchange", *told)
+    told = (
+        data.key,
+        str(data.rank),
+        str(asked.steps),
+        str(asked.alone),
+        asked.given.write_csv(),
+        asked.held.write_csv(),
+    )
+    return own, kept.or_make(
+        lambda: exchange(rank, asked.given, asked.held, asked.steps, alone=asked.alone), "exchange", *told
+    )
 
 
 def _done(found: Mapping[int, object]) -> list:  # type: ignore[type-arg]
@@ -140,11 +151,12 @@ def _done(found: Mapping[int, object]) -> list:  # type: ignore[type-arg]
 
 
 def _second_round(loaded: Loaded, job: JobOutline, engine: Engine) -> tuple[list[RankMeasures], list[RankExchange]]:
-    given = job.given()
+    given, held = job.given(), job.held()
     asked = {
         rank.rank: _Asked(
             data=rank,
             given=given[rank.rank],
+            held=held.get(rank.rank, NOBODY),
             steps=sum(split.step is not None for split in job.steps.of(rank.rank)),
             alone=len(loaded.ranks) == 1,
             threads=engine.threads,

@@ -14,6 +14,7 @@ from hermes.model.compute_measures import Compute
 from hermes.model.declare import declared
 from hermes.model.host_measures import HostSide, RankSettings
 from hermes.model.job import Job, JobMeasures, Rows, flattened
+from hermes.model.leaf_time import LeafTime
 from hermes.model.measures import ArrivalWait, TaskWait
 from hermes.model.report import Coverage
 from hermes.model.structure_measures import Structure
@@ -23,6 +24,7 @@ from hermes.profiles.measure.compute.kernels import RankCompute
 from hermes.profiles.measure.compute.roofline import compute_of
 from hermes.profiles.measure.host.settings import settings
 from hermes.profiles.pipeline.job_exchange import JobExchange
+from hermes.profiles.pipeline.job_leaves import job_leaves
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.profiles.pipeline.rank_exchange import RankExchange
 from hermes.profiles.pipeline.rank_measures import RankMeasures
@@ -89,6 +91,9 @@ def combine(job: JobOutline, measured: list[RankMeasures], exchanged: list[RankE
             if isinstance(row, TaskWait)
         ]
     told = [row for row in by_kind.get(RankSettings, []) if isinstance(row, RankSettings)]
+    times = list(job_leaves([one.leaves for one in sorted(exchanged, key=lambda one: one.rank)]))
+    if times:
+        by_kind[LeafTime] = times  # type: ignore[assignment]
     talk = JobExchange(job, exchanged)
     exchanged.clear()
     meets = [row for row in by_kind.pop(FusedCalls, []) if isinstance(row, FusedCalls)]

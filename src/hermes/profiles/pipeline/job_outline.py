@@ -94,6 +94,20 @@ class JobOutline:
         lines = [info.members for identity, info in self.groups.items() if self.kinds[identity] == "pp"]
         return pipeline.stages_of(self._stages, [line for line in lines if line], self.made.rows)
 
+    def held(self) -> Mapping[int, pl.DataFrame]:
+        """By rank when others waited for it, as `leaves.tree` wants it: until it began the operation that they had."""
+        rows = self.made.rows.select("rank", "manner", "group", "key", "start_ns", "split", "last", "wait_ns")
+        own = rows.filter(pl.col("rank") == pl.col("last")).select("manner", "group", "key", "last", "start_ns")
+        waits = rows.filter(pl.col("split") & (pl.col("wait_ns") > 0) & (pl.col("rank") != pl.col("last")))
+        met = waits.drop("start_ns").join(
+            own, on=["manner", "group", "key", "last"], how="inner", maintain_order="left"
+        )
+        spans = met.select("last", (pl.col("start_ns") - pl.col("wait_ns")).alias("start_ns"), end_ns="start_ns")
+        return {
+            int(str(rank)): part
+            for (rank,), part in spans.partition_by("last", as_dict=True, include_key=False).items()
+        }
+
     def given(self) -> Mapping[int, pl.DataFrame]:
         """By rank what `exchange` is given of its operations."""
         stages = pl.DataFrame(

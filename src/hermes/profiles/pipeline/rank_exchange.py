@@ -12,16 +12,20 @@ import polars as pl
 from hermes.base.intervals import EMPTY, Intervals, flat
 from hermes.knowledge.operators import EXPERTS
 from hermes.model.comm_measures import Contention
+from hermes.model.leaf_time import LeafTime
 from hermes.profiles.measure.communication import contention, group_ops, transfers
 from hermes.profiles.measure.communication.collectives import with_compute, with_tasks
+from hermes.profiles.measure.leaves.of_rank import leaves
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.structure import balance, pipeline
 from hermes.profiles.measure.structure.expert_operators import expert_calls_of
 
 GIVEN = (
     "comm_id", "op", "group", "step", "bytes", "start_ns", "dur_ns", "split", "wait_ns", "arrival_ns", "elsewhere",
+    "last",
 )  # fmt: skip
-"""What is given of each operation: `collectives.operations`, and whether the last to arrive is in another stage."""
+"""What is given of each operation: `collectives.operations`, and whether the last to arrive is in another stage,
+and which rank it is."""
 MOST_SUMS = 4_096
 """Rows of transfers by link, size and step that a rank may send; beyond, its steps are taken together."""
 _MOST_CONTRASTS = 500
@@ -29,7 +33,10 @@ _MOST_CONTRASTS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankExchange:
-    """What one rank tells of its operations: `hidden` by `comm_id`, sums of transfers, contention, waits for stages."""
+    """What one rank tells of its operations: `hidden` by `comm_id`, sums of transfers, contention, waits for stages.
+
+    And its leaves, since it is known by then for whom it waited.
+    """
 
     rank: int
     hidden: pl.DataFrame | None = None
@@ -41,16 +48,23 @@ class RankExchange:
     tokens: pl.DataFrame | None = None
     experts: pl.DataFrame | None = None
     expert_calls: pl.DataFrame | None = None
+    leaves: tuple[LeafTime, ...] = ()
 
 
-def exchange(rank: RankTables, given: pl.DataFrame, steps: int, *, alone: bool) -> RankExchange:
-    """What a rank's own tables tell of its operations; `given` holds the columns `GIVEN`, `steps` its marked steps."""
+def exchange(rank: RankTables, given: pl.DataFrame, held: pl.DataFrame, steps: int, *, alone: bool) -> RankExchange:
+    """What a rank's own tables tell of its operations; `given` holds the columns `GIVEN`, `steps` its marked steps.
+
+    `held` tells when other ranks waited for this one, as `leaves.tree` wants it.
+    """
     task = rank.table("comm_task")
     tokens, experts, calls = (None, None, None) if alone else _load_of(rank)
     moves = transfers.moves_of(task)
     reported = None if moves.height else transfers.reported_links(rank.table("comm_link"), rank.table("group"))
+    times = leaves(rank, given.select("comm_id", "split", "wait_ns", "last"), held)
     if not given.height:
-        return RankExchange(rank=rank.rank, reported=reported, tokens=tokens, experts=experts, expert_calls=calls)
+        return RankExchange(
+            rank=rank.rank, reported=reported, tokens=tokens, experts=experts, expert_calls=calls, leaves=times
+        )
     compute = rank.once(_compute)
     own = with_compute(with_tasks(given, task), compute)
     return RankExchange(
@@ -64,6 +78,7 @@ def exchange(rank: RankTables, given: pl.DataFrame, steps: int, *, alone: bool) 
         tokens=tokens,
         experts=experts,
         expert_calls=calls,
+        leaves=times,
     )
 
 

@@ -1,0 +1,46 @@
+"""A row of the tree: how long one leaf took on a rank, of what, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hermes.base.message import Word
+from hermes.model.declare import field, measure
+from hermes.model.leaf import Leaf
+
+
+class How(Word):
+    """What of a leaf it is, where the name of a call does not say it."""
+
+    CALL = "call"
+    LAUNCH_CALLS = "launch_calls"
+    BETWEEN_CALLS = "between_calls"
+    OPERATORS = "operators"
+    LATENCY = "latency"
+    BEHIND = "behind"
+    INSIDE_GRAPH = "inside_graph"
+    BEFORE = "before"
+    LOST_LEAD = "lost_lead"
+    OTHERS = "others"
+
+
+@measure("leaves", title="Where the time of the steps went", zh="各步时间的去向", shown=lambda _: False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafTime:
+    """One leaf on one rank: of a kernel, a call or a line, at one place of the program."""
+
+    rank: int = field("Global rank.", "rank", "卡")
+    leaf: Leaf = field("The leaf.", "leaf", "去向", kind="word")
+    how: How = field("What of the leaf it is.", "", "", kind="word")
+    what: str = field("The operator, the kernel or the call; empty where nothing names it.", "of", "对象", kind="name")
+    place: str = field("The line, else the range, else the operator that it lies in.", "in", "位置", kind="name")
+    awaited: int | None = field(
+        "The rank that is waited for; null where none is, or it is not known.", "for rank", "等待的卡"
+    )
+    total_ns: int = field("How long, in all steps.", "all steps", "全部步")
+    step_ns: int = field("How long, in the typical step.", "typical step", "典型步")
+    held_ns: int = field(
+        "How long other ranks waited for this one while it was in it, added up over these ranks.", "others waited",
+        "其他卡等待",
+    )  # fmt: skip
+    long_ns: int = field("How long, in steps of at least 1.5 times the typical one.", "long steps", "长步")

@@ -1,0 +1,359 @@
+"""The leaves of a rank add up to its steps, and each nanosecond is what the definitions of docs/tree.md say."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import How, LeafTime
+from hermes.profiles.load import load
+from hermes.profiles.measure.leaves import calls as calls_of
+from hermes.profiles.measure.leaves.calls import LEAVES
+from hermes.profiles.measure.leaves.of_rank import NO_WAITS, Tree, leaves, tree, typical
+from hermes.profiles.measure.leaves.pieces import Overlay, cut_at, found_in, left_of
+from hermes.profiles.measure.registry import RankTables
+from hermes.profiles.measure.steps.breakdown import rank_total
+from hermes.profiles.pipeline.analyze import outlined
+from hermes.profiles.pipeline.job_leaves import job_leaves
+from hermes.store.cache import Cache
+from hermes_testing import draw
+
+TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc")
+
+
+def drawn(text: str, *, cell_ns: int = 1_000, waits: pl.DataFrame = NO_WAITS) -> Tree:
+    tables = draw(text, scale_ns=cell_ns)
+    return tree(**{name: tables[name] for name in TABLES}, waits=waits)
+
+
+def cells(text: str, *, cell_ns: int = 1_000, waits: pl.DataFrame = NO_WAITS) -> Mapping[str, float]:
+    """By leaf how many cells it takes, in all steps."""
+    made = drawn(text, cell_ns=cell_ns, waits=waits)
+    sums: dict[str, float] = {}
+    for leaf, ns in made.parts.select("leaf", "ns").iter_rows():
+        sums[LEAVES[leaf].value] = sums.get(LEAVES[leaf].value, 0) + ns / cell_ns
+    assert sum(sums.values()) * cell_ns == made.windows.lengths.sum()
+    return sums
+
+
+# The device is busy ---------------------------------------------------------------------------------------------------
+
+
+def test_compute_goes_before_communication_and_that_before_copies() -> None:
+    found = cells("""
+        rank0.step     [########]
+        rank0.compute  ###.......
+        rank0.comm     ..####....
+        rank0.copy     ....######
+    """)
+    assert found == {"other_compute": 3, "communication": 3, "exposed_copy": 4}
+
+
+def test_communication_is_waiting_until_the_last_rank_has_arrived() -> None:
+    waits = pl.DataFrame({"comm_id": [0], "split": [True], "wait_ns": [4_000], "last": [3]})
+    text = """
+        rank0.step     [########]
+        rank0.compute  ###.......
+        rank0.comm     .#########
+    """
+    # One cell of the wait is hidden, and so is the first of the transfer never.
+    assert cells(text, waits=waits) == {"other_compute": 3, "wait": 2, "transfer": 5}
+    (awaited,) = drawn(text, waits=waits).parts.filter(pl.col("leaf") == LEAVES.index(Leaf.WAIT))["awaited"]
+    assert awaited == 3
+
+
+def test_a_step_lasts_from_the_end_of_the_last_task_before_to_the_end_of_its_own() -> None:
+    made = drawn("""
+        rank0.step#5   [####][####]........
+        rank0.call     A.....B.............
+        rank0.compute  ...AAAAAA...BBBBBBBB
+    """)
+    assert made.windows.step.tolist() == [5, 6]
+    assert made.windows.start.tolist() == [0, 9_000]
+    assert made.windows.end.tolist() == [9_000, 20_000]
+
+
+def test_a_last_mark_without_any_launch_is_no_step() -> None:
+    made = drawn("""
+        rank0.step#5   [####][####]
+        rank0.call     A...........
+        rank0.compute  ...AAAAAA...
+    """)
+    assert made.windows.step.tolist() == [5]
+
+
+def test_what_a_rank_did_while_others_waited_for_it_is_told_beside_its_leaves() -> None:
+    tables = draw("""
+        rank0.step     [##################]
+        rank0.host     SSSSSSSSSSSSSSA.....
+        rank0.call     ..............A.....
+        rank0.compute  ...............AAAAA
+    """, scale_ns=10_000)  # fmt: skip
+    # Two other ranks waited, for eight and for three cells, until this one began at the eighteenth.
+    held = pl.DataFrame({"start_ns": [100_000, 150_000], "end_ns": [180_000, 180_000]})
+    made = tree(**{name: tables[name] for name in TABLES}, held=held)
+    rows = {LEAVES[leaf]: ns for leaf, ns in made.parts.group_by("leaf").agg(pl.col("held").sum()).iter_rows()}
+    assert rows == {Leaf.HOST_OPERATOR: 40_000, Leaf.DISPATCH: 10_000, Leaf.OTHER_COMPUTE: 60_000}
+
+
+def test_a_rank_that_is_waited_for_is_told_when(shared: Path, tmp_path: Path) -> None:
+    job = outlined(load([shared / "hunt/r2_torchrec_sleep_rank2"], Cache(tmp_path)))
+    held = job.held()
+    waited = {rank: int((rows["end_ns"] - rows["start_ns"]).sum()) for rank, rows in held.items()}
+    assert max(waited, key=lambda rank: waited[rank]) == 2
+    assert waited[2] > 0.99 * sum(waited.values())
+
+
+# The device is idle ---------------------------------------------------------------------------------------------------
+
+
+def test_an_operator_that_launches_nothing_computes_on_the_host() -> None:
+    found = cells("""
+        rank0.step     [##################]
+        rank0.host     SSSSSSSSSSSSSSA.....
+        rank0.call     ..............A.....
+        rank0.compute  ...............AAAAA
+    """, cell_ns=10_000)  # fmt: skip
+    assert found == {"host_operator": 14, "dispatch": 1, "other_compute": 5}
+
+
+def test_small_operators_are_dispatch() -> None:
+    found = cells("""
+        rank0.step     [##################]
+        rank0.host     SSS.TTT.UUUU..A.....
+        rank0.call     ..............A.....
+        rank0.compute  ...............AAAAA
+    """)
+    assert found == {"dispatch": 15, "other_compute": 5}
+
+
+def test_what_was_launched_before_the_gap_is_queued_and_not_the_host_s_work() -> None:
+    found = cells("""
+        rank0.step     [##################]
+        rank0.call     AB..................
+        rank0.host     ..SSSSSSSSSSSSSSSSSS
+        rank0.compute  .AAAA..........BBBBB
+    """)
+    assert found == {"dispatch": 1, "other_compute": 9, "queued": 10}
+
+
+def test_a_wait_for_the_device_pays_for_the_lead_that_it_destroys() -> None:
+    found = cells("""
+        rank0.step     [##################]
+        rank0.call     A........B.C........
+        rank0.sync     .AAAAAAA............
+        rank0.compute  .AAAAAAA..B..CCCCCCC
+    """)
+    # The host had run ahead by seven cells; two gaps of dispatch would have been hidden by them.
+    assert found == {"other_compute": 15, "dispatch": 1, "synchronisation": 4}
+
+
+def test_a_pause_in_which_nothing_is_recorded_is_not_the_work_of_a_call() -> None:
+    text = """
+        rank0.step     [##################]
+        rank0.call     A.................B.
+        rank0.compute  .A.................B
+    """
+    assert cells(text, cell_ns=20_000) == {"dispatch": 2, "other_compute": 2, "not_recorded": 16}
+
+
+def test_a_line_of_python_is_its_own_leaf_and_short_ones_lie_between_calls() -> None:
+    found = cells("""
+        rank0.step     [##################]
+        rank0.python   PPPPPPPPPPPPPP......
+        rank0.call     ..............A.....
+        rank0.compute  ...............AAAAA
+    """, cell_ns=10_000)  # fmt: skip
+    assert found == {"python": 14, "dispatch": 1, "other_compute": 5}
+
+
+def test_without_a_device_operators_are_leaves_by_class() -> None:
+    tables = draw("""
+        rank0.step     [########]
+        rank0.host     AAAABBBB..
+    """, scale_ns=10_000)  # fmt: skip
+    named = pl.col("name").replace({"A": "aten::mm", "B": "aten::add"})
+    found = tree(**{name: tables[name] for name in TABLES} | {"host_op": tables["host_op"].with_columns(named)})
+    by_leaf = dict(found.parts.group_by("leaf").agg(pl.col("ns").sum()).iter_rows())
+    assert {LEAVES[leaf].value: ns for leaf, ns in by_leaf.items()} == {
+        "matrix_product": 40_000, "elementwise": 40_000, "dispatch": 20_000,
+    }  # fmt: skip
+
+
+def test_a_capture_of_the_device_alone_has_idle_time_that_is_not_recorded() -> None:
+    found = cells("""
+        rank0.compute  AAA.......BBBB
+    """, cell_ns=100_000)  # fmt: skip
+    assert found == {"other_compute": 7, "not_recorded": 7}
+
+
+# Laws -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_calls_that_overlap_in_any_way_become_a_tree_whose_innermost_call_is_known(seed: int) -> None:
+    dice = random.Random(seed)
+    pairs = sorted(
+        ((begin := dice.randint(0, 40), begin + dice.randint(1, 20)) for _ in range(dice.randint(1, 30))),
+        key=lambda one: (one[0], -one[1]),
+    )
+    start, end = (np.array([one[side] for one in pairs], dtype=np.int64) for side in (0, 1))
+    end, parent, depth = calls_of._nested(start, end)
+    inner = parent >= 0
+    assert (start[parent[inner]] <= start[inner]).all()
+    assert (end[inner] <= end[parent[inner]]).all()
+    starts, ends, who = calls_of._innermost(start, end, parent, depth)
+    for moment in range(61):
+        open_ = [place for place in range(len(start)) if start[place] <= moment < end[place]]
+        wanted = max(open_, key=lambda place: (depth[place], place), default=-1)
+        at = int(np.searchsorted(starts, moment, side="right")) - 1
+        assert (who[at] if at >= 0 and moment < ends[at] else -1) == wanted
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_how_long_stretches_lie_on_another_is_counted_with_each_of_them(seed: int) -> None:
+    dice = random.Random(seed)
+    pairs = [(begin := dice.randint(0, 50), begin + dice.randint(0, 15)) for _ in range(dice.randint(0, 8))]
+    start, end = (np.array([one[side] for one in pairs], dtype=np.int64) for side in (0, 1))
+    for _ in range(5):
+        low, ns = dice.randint(0, 60), dice.randint(0, 20)
+        wanted = sum(len({*range(low, low + ns)} & {*range(*one)}) for one in pairs)
+        assert Overlay(start, end).on(np.array([low]), np.array([ns])).tolist() == [wanted]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_lies_in_others_and_what_is_left_are_the_whole(seed: int) -> None:
+    dice = random.Random(seed)
+    points = sorted(dice.sample(range(60), 2 * dice.randint(0, 6)))
+    others = np.array(points, dtype=np.int64).reshape(-1, 2).T
+    pairs = [(begin := dice.randint(0, 50), begin + dice.randint(1, 15)) for _ in range(dice.randint(0, 6))]
+    start, end = (np.array([one[side] for one in pairs], dtype=np.int64) for side in (0, 1))
+    inside, _ = found_in(start, end, *others)
+    left = left_of(start, end, *others)
+    held = {moment for low, high in others.T for moment in range(low, high)}
+    for place, (low, high) in enumerate(pairs):
+        for pieces, wanted in ((inside, held), (left, set(range(61)) - held)):
+            own = [range(*one) for *one, of in zip(pieces.start, pieces.end, pieces.of, strict=True) if of == place]
+            assert sorted(moment for one in own for moment in one) == sorted(wanted & set(range(low, high)))
+    moments = np.array(sorted(dice.sample(range(60), 5)), dtype=np.int64)
+    cut = cut_at(start, end, moments)
+    assert cut.lengths.sum() == (end - start).sum()
+    assert not any(((moments > low) & (moments < high)).any() for low, high in zip(cut.start, cut.end, strict=True))
+
+
+REAL = [
+    *(f"ascend/{name}" for name in ("alexnet_db_level0", "alexnet_text_level2", "writer_2024")),
+    *(
+        f"kineto/{name}.json.gz"
+        for name in (
+            "a100_alexnet_cuda_sync", "a100_dlrm_control", "a100_rank0_of_16_blocking_copies", "b200_vllm_inference",
+            "cpu_only_rank34", "event_sync_multi_stream", "h100_owlv2_pipeline", "h800_deepseek_train",
+            "mi250_toy_empty_last_mark", "mi300_sglang_decode", "mtia_single_rank", "v100_dlrm_test",
+            "v100_resnet50_num_workers_0",
+        )
+    ),
+    *(
+        f"hunt/{name}"
+        for name in (
+            "a1_rawprof", "a3_kernels_small", "b1_prodigy_item", "b3_rocm_overflow", "b4_kineto_ts0", "b8_vllm_bubble",
+            "r12_cpu_laptop", "r14_cuda_guide_cpu_only", "r2_torchrec_sleep_rank2", "r4_torchrec_alloc_retry",
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_leaves_of_real_profiles_add_up_to_all_steps_to_the_nanosecond(
+    name: str, shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if not (shared / name).exists():
+        pytest.skip(f"no profile {name}")
+    for data in load([shared / name], Cache(tmp_path_factory.mktemp("cache"))).ranks[:2]:
+        rank = RankTables(data)
+        tables = {table: rank.table(table) for table in TABLES}
+        made = tree(**tables)
+        lengths, places = made.windows.lengths, made.parts.group_by("step").agg(pl.col("ns").sum()).sort("step")
+        assert places["ns"].to_list() == lengths[places["step"].to_numpy()].tolist()
+        assert places["ns"].sum() == lengths.sum()
+        assert (made.windows.start[1:] == made.windows.end[:-1]).all() or not tables["kernel"].height
+        rows = leaves(rank, NO_WAITS)
+        assert sum(row.total_ns for row in rows) == lengths.sum()
+        assert sum(row.step_ns for row in rows) == lengths[typical(made.windows)]
+        _busy_as_counted(made, tables)
+
+
+def _busy_as_counted(made: Tree, tables: Mapping[str, pl.DataFrame]) -> None:
+    """Where the steps hold all of the device's tasks, its parts are those of the whole capture."""
+    total = rank_total(tables["kernel"], tables["comm_op"])
+    begin, stop = int(made.windows.start[0]), int(made.windows.end[-1])
+    ends = tables["kernel"].select((pl.col("start_ns") + pl.col("dur_ns")).max())["start_ns"]
+    if total is None or tables["kernel"]["start_ns"].min() < begin or ends[0] > stop:  # type: ignore[operator]
+        return
+    parts = made.parts.with_columns(pl.Series("part", [LEAVES[leaf].part for leaf in made.parts["leaf"]]))
+    sums = dict(parts.group_by("part").agg(pl.col("ns").sum()).iter_rows())
+    if sums.get("compute", 0) != total.compute_ns:
+        # Only tasks that outlast the next one of their stream are cut.
+        assert sums["compute"] < total.compute_ns
+
+
+@pytest.mark.parametrize(
+    ("name", "leaf", "what", "share"),
+    [
+        ("r1_torchrec_resnet18", "host_operator", "aten::split_with_sizes", 0.53),
+        ("r12_cpu_laptop", "matrix_product", "aten::mm", 0.44),
+        ("r14_cuda_guide_cpu_only", "random", "aten::uniform_", 0.50),
+        ("b4_jit_compile", "compiling", "aclopCompileAndExecuteV2", 0.97),
+        ("b8_vllm_bubble", "not_recorded", "cudaGraphLaunch", 0.41),
+        ("r4_torchrec_alloc_retry", "allocator", "cudaFree", 0.18),
+    ],
+)  # fmt: skip
+def test_what_an_expert_said_of_cases_from_the_wild_is_a_leaf(
+    name: str, leaf: str, what: str, share: float, shared: Path, tmp_path: Path
+) -> None:
+    data = load([shared / "hunt" / name], Cache(tmp_path)).ranks[0]
+    rows = leaves(RankTables(data), NO_WAITS)
+    whole = sum(row.total_ns for row in rows)
+    mine = sum(row.total_ns for row in rows if row.leaf == leaf and row.what == what)
+    assert mine / whole == pytest.approx(share, abs=0.015)
+
+
+def test_of_many_ranks_each_keeps_its_leaves_and_64_their_places() -> None:
+    def rank(number: int) -> tuple[LeafTime, ...]:
+        return tuple(
+            LeafTime(rank=number, leaf=leaf, how=How.CALL, what=what, place="", awaited=None, total_ns=number + 1,
+                     held_ns=0, step_ns=1, long_ns=0)
+            for leaf in (Leaf.PYTHON, Leaf.DISPATCH) for what in ("a", "b")
+        )  # fmt: skip
+
+    rows = list(job_leaves([rank(number) for number in range(200)]))
+    assert sum(row.total_ns for row in rows) == sum(4 * (number + 1) for number in range(200))
+    whole = [number for number in range(200) if sum(row.rank == number for row in rows) == 4]
+    assert (len(whole), whole[0], whole[-1]) == (64, 0, 199)
+    assert {(row.leaf, row.step_ns) for row in rows if row.rank == 1} == {(Leaf.PYTHON, 2), (Leaf.DISPATCH, 2)}
+
+
+def test_a_rank_that_waits_for_hundreds_names_those_that_it_waits_for_longest() -> None:
+    count = 50
+    tables = draw("\n".join(f"rank0.comm  {'.' * at * 2}##" for at in range(count)))
+    waits = pl.DataFrame({"comm_id": range(count), "split": [True] * count, "last": range(100, 100 + count),
+                          "wait_ns": [1_000 + at for at in range(count)]})  # fmt: skip
+    rows = leaves(_Rank(tables), waits)  # type: ignore[arg-type]
+    named = {row.awaited for row in rows if row.leaf is Leaf.WAIT}
+    assert named == {None, *range(118, 150)}
+    assert sum(row.total_ns for row in rows if row.leaf is Leaf.WAIT) == sum(1_000 + at for at in range(count))
+
+
+class _Rank:
+    """The tables of a drawing as those of rank 0."""
+
+    def __init__(self, tables: Mapping[str, pl.DataFrame]) -> None:
+        self.rank, self._tables = 0, tables
+
+    def table(self, name: str) -> pl.DataFrame:
+        return self._tables[name]
