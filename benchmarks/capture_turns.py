@@ -1,6 +1,6 @@
 """What the hooks cost a step, in one process: watched and not in turn, a block of steps each.
 
-    python benchmarks/capture_turns.py [--steps 50] [--blocks 80] [--no-loader]
+    python benchmarks/capture_turns.py [--steps 50] [--blocks 80] [--no-loader] [--beside 4]
 
 Cost is CPU time of the stepping thread, which other work on the machine changes less than wall time: the difference of
 the medians, and of the lower quartiles, over all steps but the first of each block, in which Python adapts its code
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +29,18 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=80, help="pairs of blocks")
     parser.add_argument("--width", type=int, default=128, help="width of the model: 128 for a third of a millisecond")
     parser.add_argument("--no-loader", action="store_true", help="make batches without a DataLoader")
+    parser.add_argument("--beside", type=int, default=0, help="processes that compute all the time beside this one")
     given = parser.parse_args()
+    # In this session: the system shares cores between sessions first.
+    beside = [subprocess.Popen([sys.executable, "-I", "-c", "while True: pass"]) for _ in range(given.beside)]
+    try:
+        _measure(given)
+    finally:
+        for one in beside:
+            one.kill()
+
+
+def _measure(given: argparse.Namespace) -> None:
     os.environ["HERMES_RUN_DIR"] = tempfile.mkdtemp(prefix="hermes-bench-")
     step = _training(loader=not given.no_loader, width=given.width)
     import hermes.inside

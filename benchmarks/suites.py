@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.capture import capture
 from benchmarks.contest import HERMES, Bench, Entrant, Score, score_table, verdict
 from benchmarks.inputs import MissingError, size_of, warm
+from benchmarks.live import kills, turns
 from benchmarks.page import COST_HEADER, cost, gigabytes, seconds, table, times
 from benchmarks.peers import HTA, HTA_RENAMED, MSPROF, Peer
 from benchmarks.summary import Summary, ratio
@@ -204,4 +205,6 @@ SUITES: dict[str, Callable[[Bench], str]] = {
     "ranks": ranks,
     "path": path,
     "capture": capture,
+    "turns": turns,
+    "kills": kills,
 }
