@@ -84,6 +84,11 @@ def leaf_of_call(name: str, kind: str) -> Leaf | None:
     return Leaf.ALLOCATOR if allocates(name) else None
 
 
+def marks_collective(name: str) -> bool:
+    """Whether a range is what a library puts around a collective, `nccl:all_reduce`: it is no place of the user's."""
+    return bool(re.match(r"(nccl|rccl|hccl|gloo|ucc|mpi|c10d):", name))
+
+
 @lru_cache(maxsize=65_536)
 def waits(name: str) -> bool:
     """Whether a frame of Python only waits for another thread."""

@@ -24,7 +24,7 @@ from hermes.profiles.pipeline.job_leaves import job_leaves
 from hermes.store.cache import Cache
 from hermes_testing import draw
 
-TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc")
+TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc", "stack")
 
 
 def drawn(text: str, *, cell_ns: int = 1_000, waits: pl.DataFrame = NO_WAITS) -> Tree:
@@ -193,6 +193,49 @@ def test_a_capture_of_the_device_alone_has_idle_time_that_is_not_recorded() -> N
     assert found == {"other_compute": 7, "not_recorded": 7}
 
 
+# Places ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_autograd_does_for_a_line_belongs_to_the_line() -> None:
+    tables = draw("""
+        rank0.step      [##################]
+        rank0.python    PPPPPP..............
+        rank0.host      .FFFF...............
+        rank0.host@7    .......BBBB.........
+        rank0.call@7    ..........B.........
+        rank0.compute   ...........BBBBBBBBB
+    """)
+    forward = pl.col("name") == "F"
+    backward = pl.col("name") == "B"
+    numbered = tables["host_op"].with_columns(
+        pl.when(forward | backward).then(5).alias("sequence"), pl.when(backward).then(1).alias("forward_tid"),
+        pl.col("name").replace("P", "train.py(24): forward"),
+    )  # fmt: skip
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": numbered})
+    computed = made.parts.filter(pl.col("leaf") == LEAVES.index(Leaf.OTHER_COMPUTE))
+    assert computed["place"].to_list() == ["train.py(24): forward"]
+    # Two threads count for themselves: then the number tells nothing.
+    both = pl.concat([numbered, numbered.filter(forward).with_columns(pl.lit(9, dtype=pl.Int64).alias("tid"))])
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": both})
+    computed = made.parts.filter(pl.col("leaf") == LEAVES.index(Leaf.OTHER_COMPUTE))
+    assert computed["place"].to_list() == ["B"]
+
+
+def test_the_stack_of_an_operator_tells_its_line_where_no_frames_were_recorded() -> None:
+    tables = draw("""
+        rank0.step      [########]
+        rank0.host      AAAA......
+        rank0.call      ...A......
+        rank0.compute   ....AAAAAA
+    """)
+    stack = pl.DataFrame(
+        {"rank": [0], "stack_id": [3], "frames": ["torch/nn/modules/linear.py(8): forward\ntrain.py(7): f"]}
+    )
+    with_stack = tables["host_op"].with_columns(pl.when(pl.col("name") == "A").then(3).alias("stack_id"))
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": with_stack, "stack": stack})
+    assert made.parts["place"].unique().to_list() == ["train.py(7): f"]
+
+
 # Laws -----------------------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +257,15 @@ def test_calls_that_overlap_in_any_way_become_a_tree_whose_innermost_call_is_kno
         wanted = max(open_, key=lambda place: (depth[place], place), default=-1)
         at = int(np.searchsorted(starts, moment, side="right")) - 1
         assert (who[at] if at >= 0 and moment < ends[at] else -1) == wanted
+
+
+def test_a_mark_that_begins_in_frames_which_end_a_moment_later_keeps_its_length() -> None:
+    # As torch.profiler records it: ProfilerStep begins in its own frames, and the next frames end behind it.
+    start = np.array([*range(10), 50, 9_990], dtype=np.int64)
+    end = np.array([*(100 - at for at in range(10)), 10_000, 14_000], dtype=np.int64)
+    ends, parent, _ = calls_of._nested(start, end)
+    assert ends.tolist() == [*[50] * 10, 9_990, 14_000]
+    assert parent[10:].tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -6,7 +6,7 @@ Threads stand one behind the other on the axis (`Axis`), so one search serves al
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hermes.base.intervals import Ints
-from hermes.knowledge.leaf_names import launches, leaf_of_call, leaf_of_event, waits
+from hermes.knowledge.blocking import is_copy
+from hermes.knowledge.leaf_names import launches, leaf_of_call, leaf_of_event, marks_collective, waits
 from hermes.knowledge.user_code import is_own
 from hermes.model.leaf import Leaf
 from hermes.model.tables import RUNTIME_KINDS
@@ -24,6 +25,8 @@ NONE = -1
 LEAVES = tuple(Leaf)
 """Leaves by their number in arrays."""
 NUMBER = {leaf: place for place, leaf in enumerate(LEAVES)}
+_ROUNDS = 3
+"""How often calls that overlap without one in the other are cut, before those that still do are clipped."""
 _KINDS = ("op", "python", "mark", "step", "enqueue", "dequeue", *RUNTIME_KINDS)
 RANGES = ("mark", "step")
 FIRST_NS, FIRST_TIMES = 10_000_000, 20
@@ -55,8 +58,9 @@ class Calls:
     """
 
     def __init__(
-        self, host_op: pl.DataFrame, gc: pl.DataFrame, first_ns: int, last_ns: int, launched: pl.Series
-    ) -> None:
+        self, host_op: pl.DataFrame, gc: pl.DataFrame, stack: pl.DataFrame, first_ns: int, last_ns: int,
+        launched: pl.Series,
+    ) -> None:  # fmt: skip
         rows = _rows(host_op, gc)
         self._launched = launched
         threads = rows.select("pid", "tid").unique().sort("pid", "tid", nulls_last=True)
@@ -72,6 +76,9 @@ class Calls:
         self.thread = thread[order]
         self.names, self.name = _codes(rows["name"])
         self.kinds, self.kind = _codes(rows["kind"])
+        own = {number: line for number, line in _own_lines(stack) if line}
+        self._stacks = {number: len(self.names) + place for place, number in enumerate(own)}
+        self.lines = [*self.names, *own.values()]
 
     def __len__(self) -> int:
         return len(self.start)
@@ -146,14 +153,48 @@ class Calls:
 
     @cached_property
     def range(self) -> Ints:
-        """The innermost range of the user around each (or itself) that marks no step; -1 without."""
-        return self.inherited(np.where(self.of_kind("mark"), self.places, NONE), outermost=False)
+        """The innermost range of the user around each (or itself), as `line` tells the line; -1 without.
+
+        Marks of steps are none, and neither are those that a library puts around a collective.
+        """
+        own = self.of_kind("mark") & ~self.by_name(marks_collective)
+        return self._with_forward(self.inherited(np.where(own, self.places, NONE), outermost=False))
+
+    def _with_forward(self, found: Ints) -> Ints:
+        """What was found, and for calls of the backward pass without it what was found for their forward pass."""
+        of_forward = np.where(self.forward != NONE, found[np.maximum(self.forward, 0)], NONE) if len(self) else found
+        return np.where(found == NONE, of_forward, found)
 
     @cached_property
     def line(self) -> Ints:
-        """The innermost frame of the user's code around each (or itself); -1 without."""
-        own = self.of_kind("python") & self.by_name(is_own)
-        return self.inherited(np.where(own, self.places, NONE), outermost=False)
+        """The innermost line of the user's code around each (or itself), as a place in `lines`; -1 without.
+
+        It is told by frames of Python, or by the stack that the profiler kept with an operator. What autograd does
+        for an operator belongs to the line of that operator.
+        """
+        frames = self.of_kind("python") & self.by_name(is_own)
+        own = np.where(frames, self.name, NONE)
+        stacks = self.rows["stack_id"].replace_strict(self._stacks, default=NONE, return_dtype=pl.Int64)
+        told = stacks.fill_null(NONE).to_numpy()
+        return self._with_forward(self.inherited(np.where(own == NONE, told, own), outermost=False))
+
+    @cached_property
+    def forward(self) -> Ints:
+        """Of each call in the backward pass the operator of the forward pass that it belongs to; -1 for others.
+
+        Autograd numbers operators thread by thread. Where two threads bear one number, nothing is told.
+        """
+        rows = self.rows.select("sequence", "forward_tid").with_columns(
+            pl.Series("at", self.places), pl.Series("thread", self.thread)
+        ).filter(pl.col("sequence").is_not_null())  # fmt: skip
+        ahead = rows.filter(pl.col("forward_tid").is_null()).group_by("sequence").agg(
+            pl.col("at").min().alias("forward"), pl.col("thread").n_unique().alias("threads")
+        )  # fmt: skip
+        back = rows.filter(pl.col("forward_tid").is_not_null())
+        pairs = back.join(ahead.filter(pl.col("threads") == 1), on="sequence", how="inner")
+        own = np.full(len(self), NONE, dtype=np.int64)
+        own[pairs["at"].to_numpy()] = pairs["forward"].to_numpy()
+        return self.inherited(own, outermost=False)
 
     @cached_property
     def first(self) -> Bools:
@@ -169,6 +210,11 @@ class Calls:
         made = np.zeros(len(self), dtype=bool)
         made[found["at"].to_numpy()] = True
         return made
+
+    @cached_property
+    def copying(self) -> Bools:
+        """Which calls copy, by their names."""
+        return self.by_name(is_copy)
 
     @cached_property
     def weak(self) -> Bools:
@@ -201,7 +247,9 @@ class Calls:
 
 
 def _rows(host_op: pl.DataFrame, gc: pl.DataFrame) -> pl.DataFrame:
-    columns = ["kind", "name", "pid", "tid", "start_ns", "dur_ns", "correlation", "sequence", "forward_tid"]
+    columns = [
+        "kind", "name", "pid", "tid", "start_ns", "dur_ns", "correlation", "sequence", "forward_tid", "stack_id",
+    ]  # fmt: skip
     rows = host_op.filter(pl.col("kind").is_in(_KINDS) & (pl.col("dur_ns") > 0)).select(columns)
     steps = rows.filter(pl.col("kind") == "step").select("pid", "tid").unique()
     if not gc.height or steps.height != 1:
@@ -212,6 +260,12 @@ def _rows(host_op: pl.DataFrame, gc: pl.DataFrame) -> pl.DataFrame:
         *(pl.lit(None, dtype=pl.Int64).alias(name) for name in columns[6:]),
     )  # fmt: skip
     return pl.concat([rows, more.select(columns)])
+
+
+def _own_lines(stack: pl.DataFrame) -> Iterator[tuple[int, str]]:
+    """By stack the innermost frame of the user's code; empty without."""
+    for number, frames in stack.select("stack_id", "frames").iter_rows():
+        yield number, next((frame for frame in (frames or "").split("\n") if is_own(frame)), "")
 
 
 def _codes(values: pl.Series) -> tuple[list[str], Ints]:
@@ -226,21 +280,27 @@ def _nested(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
     Of two calls that overlap with neither in the other, the first is cut where the second has more behind its end
     than before it (frames of a profiler that is just starting), else the second is.
     """
-    parent, depth = _parents(start, end)
-    over = np.flatnonzero((parent != NONE) & (end > end[parent]))
-    if not len(over):
-        return end, parent, depth
-    above = parent[over]
-    late = end[over] - end[above] > end[above] - start[over]
     end = end.copy()
-    np.minimum.at(end, above[late], start[over[late]])
+    for _ in range(_ROUNDS):
+        parent, depth = _parents(start, end)
+        over = np.flatnonzero((parent != NONE) & (end > end[parent]))
+        if not len(over):
+            return end, parent, depth
+        for call in over.tolist():
+            _cut_around(call, start, end, parent)
     parent, depth = _parents(start, end)
-    if not ((parent != NONE) & (end > end[parent])).any():
-        return end, parent, depth
     for level in range(1, int(depth.max(initial=0)) + 1):
         mine = np.flatnonzero(depth == level)
         end[mine] = np.maximum(start[mine], np.minimum(end[mine], end[parent[mine]]))
     return end, *_parents(start, end)
+
+
+def _cut_around(call: int, start: Ints, end: Ints, parent: Ints) -> None:
+    """Cut all calls around one, from the innermost, that end before it and have less of it inside than behind them."""
+    begin, stop, around = int(start[call]), int(end[call]), int(parent[call])
+    while around != NONE and begin < end[around] < stop and stop - end[around] > end[around] - begin:
+        end[around] = begin
+        around = int(parent[around])
 
 
 def _parents(start: Ints, end: Ints) -> tuple[Ints, Ints]:

@@ -138,6 +138,8 @@ class Host:
             (special != NONE, self._special[np.maximum(special, 0)], How.CALL, special),
             (long_block, number[Leaf.HOST_OPERATOR], How.CALL, block),
             (runtime & (own != NONE), own, How.CALL, who),
+            # A copy of pageable memory is made by the host, whatever its call is named.
+            (runtime & calls.copying[who] & (length >= LONG_NS), number[Leaf.BLOCKING_COPY], How.CALL, who),
             (runtime & (length >= SETUP_NS), number[Leaf.FIRST_CALL], How.CALL, who),
             (runtime & (length >= LONG_NS), number[Leaf.LONG_LAUNCH], How.CALL, who),
             (runtime, number[Leaf.DISPATCH], How.LAUNCH_CALLS, none),

@@ -49,7 +49,7 @@ _COMM_OP = (
 )
 
 
-_TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc")
+_TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc", "stack")
 NO_WAITS = pl.DataFrame(schema={"comm_id": pl.Int64, "split": pl.Boolean, "wait_ns": pl.Int64, "last": pl.Int64})
 """Of a rank alone: nothing is known of the others."""
 NOBODY = pl.DataFrame(schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
@@ -66,7 +66,7 @@ class Tree:
 
 def tree(
     host_op: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, step: pl.DataFrame,
-    gc: pl.DataFrame, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame = NOBODY,
+    gc: pl.DataFrame, stack: pl.DataFrame, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame = NOBODY,
 ) -> Tree:  # fmt: skip
     """The leaves of a rank, of its tables.
 
@@ -76,7 +76,7 @@ def tree(
     """
     first, last = _span(host_op, kernel, comm_op, step)
     launched = pl.concat([kernel["correlation"], comm_op["correlation"]]).drop_nulls().unique()
-    calls = Calls(host_op, gc, first, last, launched)
+    calls = Calls(host_op, gc, stack, first, last, launched)
     tasks = tasks_of(kernel, comm_op, flow, calls)
     windows = windows_of(step, tasks, calls)
     sites = Sites(calls, Overlay(held["start_ns"].to_numpy(), held["end_ns"].to_numpy()))
@@ -241,10 +241,10 @@ class Sites:
         if not len(own):
             return [""] * len(calls)
         at = np.maximum(calls, 0)
-        found = np.where(
-            own.line[at] != NONE, own.line[at], np.where(own.range[at] != NONE, own.range[at], own.operator[at])
-        )
-        return self._names(np.where(calls != NONE, found, NONE))
+        call = np.where(own.range[at] != NONE, own.range[at], own.operator[at])
+        name = np.where(call != NONE, own.name[np.maximum(call, 0)], NONE)
+        line = np.where(own.line[at] != NONE, own.line[at], name)
+        return [own.lines[code] if code != NONE else "" for code in np.where(calls != NONE, line, NONE).tolist()]
 
 
 def _about(tasks: Tasks, at: Ints, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:
