@@ -135,3 +135,17 @@ def test_modules_where_it_is_started_are_not_imported(tmp_path: Path, monkeypatc
     one = random(1, 4)
     assert computed(tmp_path / "run", "aten.neg.default", [one], ["@0"], -one).sides[0].apart == 0
     assert not (tmp_path / "mark").exists()
+
+
+def test_the_request_stands_in_no_argument_that_other_accounts_see(tmp_path: Path) -> None:
+    seen, python = tmp_path / "seen", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nprintf \'%s\\n\' "$@" > {seen}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    one = random(1, 6)
+    for side in ("golden", "target"):
+        drawn = Drawing(tmp_path / side, tensors=True)
+        drawn.op("aten.gelu.default", [drawn.value(one)], one, module="layer", args=["@0", {"approximate": "tanh"}])
+        drawn.close()
+    found = replay(compare(tmp_path / "golden", tmp_path / "target"), "layer", python=str(python))
+    assert found.sides[0].apart > 0.01
+    assert [line for line in seen.read_text().splitlines() if "gelu" in line or "tanh" in line] == []

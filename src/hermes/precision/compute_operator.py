@@ -1,9 +1,10 @@
 """Computes one operator of torch that a recording names, in a process of its own that can open nothing any more.
 
-A script of a Python that has torch, and Hermes perhaps not: it takes the request and the files of the inputs as
-arguments, and writes how many elements each result has, then the elements as float64. A recording comes from others:
-what it names must be an operator that computes new tensors out of tensors and plain words, by the schema that torch
-declares. Where nothing is left to open and memory and time are bounded, a flaw of such an operator reaches nothing.
+A script of a Python that has torch, and Hermes perhaps not: it reads the request from its standard input, takes the
+files of the inputs as arguments, and writes how many elements each result has, then these as float64. A recording comes
+from others: what it names must be an operator that computes new tensors out of tensors and plain words, by the schema
+that torch declares. Where nothing is left to open and memory and time are bounded, a flaw of such an operator reaches
+nothing.
 """
 
 from __future__ import annotations
@@ -114,12 +115,12 @@ def _load(torch: Any) -> None:
     torch.fft.fft(one)
 
 
-def main(asked_text: str, *paths: str) -> None:
-    """Compute what is asked, and write the results to the standard output."""
+def main(*paths: str) -> None:
+    """Compute what the standard input asks, and write the results to the standard output."""
+    asked = json.load(sys.stdin.buffer)
     sys.path.append(site.getusersitepackages())
     torch: Any = importlib.import_module("torch")
     torch.set_num_threads(1)
-    asked = json.loads(asked_text)
     operator = find(torch, asked["operator"])
     values = [_tensor(torch, one, path) for one, path in zip(asked["inputs"], paths, strict=True)]
     _load(torch)

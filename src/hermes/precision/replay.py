@@ -236,11 +236,10 @@ def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: Side
         raise InputError(no_results(operator=op.name), where=str(name), hint=RECORD_TENSORS)
     elements = sum(len(elements) for elements, _ in recorded)
     asked = {"operator": op.name, "args": op.args or [], "inputs": inputs, "elements": elements}
-    command = [python, "-I", str(_WORKER), json.dumps(asked), *paths]
+    # By a pipe: all accounts of a machine see the arguments of a process, and one may be no longer than 128 KiB.
+    command, request = [python, "-I", str(_WORKER), *paths], json.dumps(asked).encode()
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, cwd="/"
-        )
+        done = subprocess.run(command, input=request, capture_output=True, timeout=_SECONDS, check=False, cwd="/")
     except (OSError, subprocess.TimeoutExpired) as broken:
         raise InputError(failed(reason=str(broken)), where=op.name) from broken
     head, _, body = done.stdout.partition(b"\n")
