@@ -117,6 +117,21 @@ def test_closed_descriptors_stay_closed_and_change_no_status(launcher: Launcher,
     assert told[False] == told[True]
 
 
+def test_a_job_starts_and_ends_as_ever_where_there_is_no_null_device(launcher: Launcher) -> None:
+    launcher.script.write_text("import os\nos.devnull = '/no/null'\n" + launcher.script.read_text())
+    done = launcher.shell("RUN sh -c 'exit 5'; echo status $? >&2")
+    assert "status 5" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "hermes: run directory: " in done.stderr
+
+
+def test_a_run_directory_that_is_gone_at_the_end_is_told_once_for_each_loss(launcher: Launcher) -> None:
+    done = launcher.shell("RUN sh -c 'rm -r \"$HERMES_JOB\"; exit 5'; echo status $? >&2")
+    assert "status 5" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "is not saved" in done.stderr
+
+
 def test_the_command_is_no_child_and_has_none_and_keeps_its_group(launcher: Launcher) -> None:
     process = launcher.begin("sleep", "600")
     until(lambda: _program(process.pid) == "sleep", PATIENCE_S)

@@ -27,8 +27,17 @@ def apart(call: Callable[[], None], *, keep: Sequence[int] = (), stderr: bool = 
         os._exit(0)
 
 
+def nowhere() -> int:
+    """A descriptor that ends with this program: of /dev/null, or of a folder where that cannot be opened."""
+    try:
+        return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        # In some containers it is absent, or somebody has taken its permissions. No job fails for that.
+        return os.open("/", os.O_RDONLY | os.O_CLOEXEC)
+
+
 def _let_go(keep: set[int]) -> None:
-    nothing = os.open(os.devnull, os.O_RDWR)
+    nothing = nowhere()
     for standard in {0, 1, 2} - keep:
         os.dup2(nothing, standard)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib is not worth its import here

@@ -75,8 +75,10 @@ def _fill_closed() -> None:
 
     Else what is opened next would be the stdin, stdout or stderr of what is started here.
     """
+    from hermes.inside.launch.apart import nowhere
+
     while True:
-        descriptor = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = nowhere()
         if descriptor > 2:
             os.close(descriptor)
             return

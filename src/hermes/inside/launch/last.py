@@ -14,7 +14,7 @@ from hermes.inside.wire.rundir import read, running
 
 def main() -> None:
     """`save FOLDER SNAPSHOT`: what the ranks could not write; `remove FOLDER`: the shared memory, if no rank lives."""
-    what, folder = sys.argv[1:3]
+    what, folder, *rest = sys.argv[1:]
     try:
         job = read(Path(folder))
         if what == "remove":
@@ -28,6 +28,6 @@ def main() -> None:
         pass
     except (LiveError, OSError) as failed:
         tell(f"what the ranks have left in memory is not saved: {failed}")
-    snapshot = sys.argv[3]
+    snapshot = rest[0] if rest else ""
     if snapshot and not os.path.exists(snapshot):  # noqa: PTH110
         tell("no snapshot was written: did the command load torch or MindSpore, and call a module or a cell?")
