@@ -83,6 +83,16 @@ def test_a_link_in_the_place_is_replaced_and_not_followed(tmp_path: Path, kind: 
     assert victim.exists() == (kind != "nothing")
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    """As root, `--textfile /dev/null` would put a file in the place of the device, for everyone."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="it is a device, a pipe or a socket"):
+        written(path, b"new")
+    assert path.is_fifo()
+    assert names(tmp_path) == ["pipe"]
+
+
 @pytest.fixture
 def shared() -> Iterator[Path]:
     """A folder of another user."""

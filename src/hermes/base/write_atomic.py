@@ -3,7 +3,7 @@
 The draft lies in a new folder beside its place that only this user may enter, and is made there anew. So whoever may
 write that place too, as in a folder of a job that root looks at, can neither foresee nor swap it. Folders are held by
 descriptor: one that is moved away meanwhile is not looked up again by its name. A link in the file's place is replaced
-and never followed.
+and never followed; a device, a pipe or a socket there is left alone, since others use it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -26,9 +27,10 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def write_atomic(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
     """A file to write, with these permissions whatever the umask; it takes the place of `path` when the block ends.
 
-    After an exception `path` is as it was. Raises `OSError`.
+    After an exception `path` is as it was. Raises `OSError`, also where something else than a file or a link is there.
     """
     with _beside(path) as (above, own):
+        _check_place(path, above)
         descriptor = os.open(path.name, _NEW, 0o600, dir_fd=own)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -43,6 +45,13 @@ def write_atomic(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
             with contextlib.suppress(OSError):
                 os.unlink(path.name, dir_fd=own)
             raise
+
+
+def _check_place(path: Path, above: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.lstat(path.name, dir_fd=above).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)):
+            raise OSError(errno.EINVAL, "it is a device, a pipe or a socket, and no file", str(path))
 
 
 @contextlib.contextmanager
