@@ -83,6 +83,16 @@ def test_a_defect_in_a_pool_is_told_as_any_other() -> None:
     assert Defect.of(failed.value).error == "ZeroDivisionError: division by zero"
 
 
+def test_a_path_that_the_system_refuses_is_no_full_disk(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [HERMES, "detect", str(tmp_path / ("x" * 300))], capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "name too long" in ended.stderr
+    assert "check the path" in ended.stderr
+    assert "disk space" not in ended.stderr
+
+
 @pytest.mark.parametrize("words", [["analyze", "--nothing"], ["nothing"], ["analyze"], ["analyze", "/nothing/there"]])
 def test_a_wrong_command_line_exits_with_2(hermes: Hermes, words: list[str]) -> None:
     assert hermes(*words).code == 2

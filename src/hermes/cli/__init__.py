@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import sys
@@ -68,9 +69,7 @@ def _show(error: Exception) -> int:
         show_error(no_memory())
         return Exit.UNUSABLE
     if isinstance(error, OSError):
-        place = str(error.filename or "the output")
-        hint = "free disk space, or print elsewhere"
-        show_error(HermesError(error.strerror or str(error), where=place, lost="the answer", hint=hint))
+        _show_refused(error)
         # What could not be written would be tried again at the end.
         with contextlib.suppress(OSError):
             sys.stdout.close()
@@ -80,6 +79,17 @@ def _show(error: Exception) -> int:
         sys.stderr.write(plain(defect.trace))
     show_error(defect.told)
     return Exit.DEFECT
+
+
+def _show_refused(error: OSError) -> None:
+    """Print what the system refused: the output has no file's name."""
+    from hermes.base.errors import HermesError
+    from hermes.cli.show import show_error
+
+    full = error.filename is None or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    hint = "free disk space, or print elsewhere" if full else "check the path, and that you may use it"
+    place = str(error.filename or "the output")
+    show_error(HermesError(error.strerror or str(error), where=place, lost="the answer", hint=hint))
 
 
 def command() -> NoReturn:
