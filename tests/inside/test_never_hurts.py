@@ -123,6 +123,17 @@ def test_what_a_step_is_is_said_and_a_job_without_one_is_told_what_to_write(plac
     assert alone.stderr.count("no step was found") == 1
 
 
+def test_where_capture_is_off_nothing_is_said_of_steps(place: Place) -> None:
+    """The ring has no room: that shows once the rank has its place in the job."""
+    full = "import os, time\ndef full(*_): raise OSError(28, 'No space left on device')\n"
+    ring = full + "os.posix_fallocate = full\n" + SEVEN.replace("range(300)", "range(3000)")
+    said = run(place, ring)
+    assert said.returncode == 7
+    lines = [line for line in said.stderr.splitlines() if "run directory" not in line]
+    assert len(lines) == 1, said.stderr
+    assert lines[0].startswith("hermes: capture is off: ")
+
+
 # The disk of the run directory stands still from some moment on: whoever asks it waits.
 _FROZEN = """
     import os, sys, threading, time

@@ -92,6 +92,7 @@ class Agent:
         self._monitor: Monitor | None = None
         self._captures: Captures | None = None
         self._joining: Beside[Joined] | None = None
+        self._control: Control | None = None
         self._joined: Joined | None = None
         self._place = Place(rank=0, world=1, launched=False)
         self._about: dict[str, object] = {}
@@ -219,14 +220,14 @@ class Agent:
         """The job that `hermes run` made, else one that all processes of one launcher agree on, else one alone."""
         given = self._environment.get("HERMES_JOB")
         job = read(Path(given)) if given else self._own_job(place)
-        control = Control.attach(job.segment, job=job.id)
+        control = self._control = Control.attach(job.segment, job=job.id)
         try:
             return job, control, control.claim(place.rank, str(self._about["step"]))
         except LiveError:
             # Another training of the same parent has this rank: the two have nothing to do with each other.
             control.close()
             job = self._own_job(Place(rank=place.rank, world=1, launched=False))
-            control = Control.attach(job.segment, job=job.id)
+            control = self._control = Control.attach(job.segment, job=job.id)
             return job, control, control.claim(place.rank, str(self._about["step"]))
 
     def _own_job(self, place: Place) -> Job:
@@ -245,6 +246,10 @@ class Agent:
         """What the monitor cannot do is told in one line, and it watches no more."""
         if self.off:
             return
+        # Before it is told: nobody is to say what a step is where none is counted any more.
+        if self._control is not None:
+            with contextlib.suppress(OSError):
+                self._control.count_no_more()
         say_off(f"{'' if isinstance(broken, LiveError) else type(broken).__name__ + ': '}{broken}")
         self.close(tell=False)
 
@@ -279,6 +284,8 @@ class Agent:
     def _close_captures(self) -> None:
         if self._captures is not None:
             self._captures.close()
+        elif self._control is not None:
+            self._control.close()
 
     def _close_monitor(self) -> None:
         """The last process of a job that nobody else looks after removes its shared memory."""
@@ -305,11 +312,12 @@ class Agent:
             if patches is not None:
                 patches.remove()
             self._hooks.use(ignore, self.optimizer_ended)
-            joined = self._joined
+            control, joined = self._control, self._joined
             self._renew()
+            # Its copies of the files would hold the parent's locks when that is long gone.
+            if control is not None:
+                control.close()
             if joined is not None:
-                # Its copies of the files would hold the parent's locks when that is long gone.
-                joined.control.close()
                 joined.ring.close()
 
 

@@ -71,3 +71,31 @@ def test_a_process_that_cannot_be_watched_is_no_loop_without_steps(tmp_path: Pat
     watched.close()
     save_and_remove(job)
     assert said == []
+
+
+def test_of_a_rank_whose_capture_is_off_no_step_is_said_and_of_the_others_it_is(tmp_path: Path) -> None:
+    environment = {"HERMES_SHM_DIR": str(tmp_path)}
+    job = enter(tmp_path / "jobs", "train-1-3", command=("a",), owner=process.me(), environment=environment)
+    said: list[str] = []
+    clock = [0.0]
+    watched = Control.attach(job.segment)
+    steps = Steps(watched, said.append, lambda: clock[0])
+    ranks = [Control.attach(job.segment) for _ in range(2)]
+    ranks[0].claim(0, "each step() of the optimizer SGD")
+    ranks[0].count_no_more()
+    (job.folder / OFF).write_text("capture is off: no room")
+    steps.look()
+    assert said == []
+    ranks[1].claim(1, "each step() of the optimizer Adam")
+    steps.look()
+    steps.look()
+    assert said == ["a step is each step() of the optimizer Adam"]
+    # Nor is it said that nobody trains: those that are not watched may.
+    for rank in ranks:
+        rank.close()
+    clock[0] += 10 * NO_STEP_S
+    steps.look()
+    steps.look(over=True)
+    watched.close()
+    save_and_remove(job)
+    assert len(said) == 1

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hermes.inside.launch.apart import nowhere
 from hermes.inside.launch.isolated import isolated
 from hermes.inside.launch.tell import tell, write
 from hermes.inside.say import OFF
@@ -99,7 +100,7 @@ def _finish(
             "what the ranks left in memory is not saved yet: the disk does not answer; the next `hermes run` will do it"
         )
     # Who reads the job's stderr waits for the end of it.
-    nothing = os.open(os.devnull, os.O_RDWR)
+    nothing = nowhere()
     os.dup2(nothing, 2)
     os.close(nothing)
     followed.settle(lambda: began + (AFTER_S if hurry() else LAST_S))
@@ -133,14 +134,17 @@ class Steps:
 
     def look(self, *, over: bool = False) -> None:
         """Look once; `over` when the job has ended."""
+        # In this order: a process takes back what its steps are before it says that it cannot be watched.
+        off = self._is_off()
         try:
             slots = self._control.slots() if self._control else []
         except OSError:
             slots = []
-        if slots and not self._stated:
+        counted = [slot for slot in slots if slot.state != "none" or slot.text or not off]
+        if counted and not self._stated:
             self._stated, self._warned, self._since = True, False, self._now()
-            if slots[0].state == "none" and slots[0].text:
-                self._say(f"a step is {slots[0].text}")
+            if counted[0].state == "none" and counted[0].text:
+                self._say(f"a step is {counted[0].text}")
         if any(slot.alive for slot in slots):
             self._since, self._warned = self._now(), False
         late = self._now() - self._since > NO_STEP_S
@@ -148,7 +152,7 @@ class Steps:
             return
         # A job that loads for long may still come to its first step.
         self._warned = True
-        if self._stated or not self._is_off():
+        if not off:
             self._say(_ANEW if self._stated else NO_STEP)
 
     def _is_off(self) -> bool:

@@ -9,7 +9,7 @@ import struct
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Final
 
@@ -259,6 +259,12 @@ class Control:
         body = (_SLOT.pack(*words) + text).ljust(_SLOT_SIZE - 4, b"\0")
         at = _SLOTS_AT + number * _SLOT_SIZE
         os.pwrite(self.descriptor, body + _CHECK.pack(zlib.crc32(body)), at)
+
+    def count_no_more(self) -> None:
+        """Take back what this process has said its steps are. What it has answered to a request stays."""
+        slot = None if self._mine is None else self.slot(self._mine)
+        if self._mine is not None and slot is not None and slot.state == "none":
+            self.say(self._mine, replace(slot, text=""))
 
     def slot(self, number: int) -> Slot | None:
         """What stands in a slot; None when it is empty, damaged, or being written."""
