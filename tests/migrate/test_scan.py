@@ -367,3 +367,29 @@ def test_a_type_is_no_proof_where_the_tensor_may_be_on_the_host(call: str, sure:
     text = f"import torch\nimport torch.distributed as dist\nx = torch.ones(2, dtype=torch.float64)\n{call}\n"
     (place,) = [one for one in scan(text).places if one.rule == "dtype-limit"]
     assert (place.effect, place.sure) == (Risk.STOPS, sure)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "what"),
+    [
+        ('import importlib, torch\nx = importlib.import_module("triton.language")\n', "library", "triton"),
+        ('import torch\nx = __import__("flash_attn")\n', "library", "flash_attn"),
+        ('import ctypes, torch\nx = ctypes.CDLL("libcudart.so")\n', "library", "libcudart.so"),
+        ('from ctypes import CDLL\nimport torch\nx = CDLL("/usr/lib/libnccl.so.2")\n', "library", "/usr/lib/libnccl.so.2"),
+        ('import subprocess, torch\nsubprocess.run(["nvidia-smi", "-L"])\n', "launcher", "nvidia-smi"),
+        ('import os, torch\nos.system("/usr/bin/nvidia-smi -q")\n', "launcher", "nvidia-smi"),
+        ("from torch.cuda import *\nsynchronize()\n", "cuda-only", "from torch.cuda import *"),
+        ('import torch\nmatch torch.ones(1).device.type:\n    case "cuda":\n        pass\n', "device-test", '"cuda"'),
+    ],
+)  # fmt: skip
+def test_what_is_reached_by_its_name_alone_is_found(scan: Scan, text: str, rule: str, what: str) -> None:
+    assert what in _rules(scan, text)[rule]
+
+
+@pytest.mark.parametrize("text", [
+    'import ctypes, torch\nx = ctypes.CDLL("libc.so.6")\n', 'import ctypes, torch\nx = ctypes.CDLL("libcudax.so")\n',
+    'import importlib, torch\nx = importlib.import_module("json")\n', 'import torch\nprint("nvidia-smi")\n',
+    'import subprocess, torch\nsubprocess.run(["ls", "nvidia-smi"])\n', "from torch import *\nx = ones(1)\n",
+])  # fmt: skip
+def test_what_only_looks_like_cuda_is_no_finding(scan: Scan, text: str) -> None:
+    assert not {"library", "launcher", "cuda-only", "device-test"} & set(_rules(scan, text))

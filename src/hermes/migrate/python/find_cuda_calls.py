@@ -44,6 +44,10 @@ def find(file: File) -> None:
             continue
         if _is_part(file.names.full(attribute.value) or "") and not _continued(file, attribute):
             _use(file, attribute, full)
+    for statement in file.source.nodes(ast.ImportFrom):
+        if (statement.module or "").startswith("torch.cuda") and statement.names[0].name == "*" and not statement.level:
+            # Which names the file then takes from there cannot be told.
+            file.add("cuda-only", statement, code(text=f"from {statement.module} import *"))
     _properties(file)
     for name in file.source.nodes(ast.Name):
         full = file.names.full(name) if isinstance(name.ctx, ast.Load) else None

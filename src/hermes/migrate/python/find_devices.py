@@ -98,6 +98,10 @@ def _accelerated(file: File, text: str) -> str | None:
 def _device(file: File, node: ast.Constant | ast.JoinedStr, value: str) -> None:
     sure = file.devices.role(node)
     text = file.text(node)
+    if isinstance(file.source.parents.get(node), ast.MatchValue):
+        # A pattern takes no expression: whoever reads it writes the case.
+        file.add("device-test", node, code(text=text), sure=Sure.LIKELY)
+        return
     if sure is None:
         if _may_be_device(file, node) or _is_key_of_devices(file, node):
             file.add("unsure-device", node, code(text=text), sure=Sure.GUESS, shim=())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from dataclasses import replace
 
 from hermes.knowledge import migration
 from hermes.knowledge.migration import Library
@@ -27,6 +29,12 @@ _WITHOUT_DEVICE = {
     "pytest",
     "setuptools",
 }
+_LOADERS = ("ctypes.CDLL", "ctypes.PyDLL", "ctypes.cdll.LoadLibrary")
+_OF_CUDA = re.compile(
+    r"(?:.*/)?lib(?:cuda|cudart|cudnn\w*|cublas\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|nccl|nvrtc|nvToolsExt"
+    r"|nvidia-ml|cupti)\.so[.\d]*"
+)
+"""Shared libraries that come with CUDA or its driver."""
 _GUARDED = {one: Effort.NONE if one is Effort.NONE else Effort.MINUTES for one in Effort}
 
 
@@ -36,6 +44,10 @@ def find(file: File) -> None:
     for node in imports:
         for library in _libraries(file, node):
             add_library(file, node, library)
+    for call in file.source.nodes(ast.Call):
+        called = _called(file, call)
+        if called is not None:
+            add_library(file, call, called)
     for attribute in file.source.nodes(ast.Attribute):
         _extension(file, attribute)
 
@@ -47,16 +59,30 @@ def _libraries(file: File, node: ast.Import | ast.ImportFrom) -> list[Library]:
         return []
     else:
         names = [f"{node.module}.{alias.name}" for alias in node.names]
-    known = migration.libraries()
-    found: dict[str, Library] = {}
-    for name in names:
-        parts = name.split(".")
-        for count in range(min(2, len(parts)), 0, -1):
-            library = known.get(".".join(parts[:count]))
-            if library is not None and not file.project.holds(parts[0], file.source.relative):
-                found[library.module] = library
-                break
-    return list(found.values())
+    found = [library for name in names if (library := _known(file, name)) is not None]
+    return list({library.module: library for library in found}.values())
+
+
+def _known(file: File, name: str) -> Library | None:
+    """The library that a dotted name belongs to, where it is none of the project's."""
+    parts = name.split(".")
+    for count in range(min(2, len(parts)), 0, -1):
+        library = migration.libraries().get(".".join(parts[:count]))
+        if library is not None and not file.project.holds(parts[0], file.source.relative):
+            return library
+    return None
+
+
+def _called(file: File, call: ast.Call) -> Library | None:
+    """The library that a call loads by its name: a module as `import_module` does, or one of CUDA's as ctypes does."""
+    first = call.args[0] if call.args else None
+    if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
+        return None
+    full = file.names.full(call.func)
+    if full in _LOADERS and _OF_CUDA.fullmatch(first.value):
+        return replace(migration.libraries()["cuda"], module=first.value)
+    builtin = isinstance(call.func, ast.Name) and call.func.id == "__import__"
+    return _known(file, first.value) if builtin or full == "importlib.import_module" else None
 
 
 def unknown(file: File) -> frozenset[str]:
@@ -68,7 +94,7 @@ def unknown(file: File) -> frozenset[str]:
     return frozenset(top for top in tops - known if not file.project.holds(top, file.source.relative))
 
 
-def add_library(file: File, node: ast.Import | ast.ImportFrom, library: Library) -> None:
+def add_library(file: File, node: ast.Import | ast.ImportFrom | ast.Call, library: Library) -> None:
     """Note one library at the statement that imports it."""
     guarded = _guarded(file, node)
     late = not guarded and file.source.scope(node) is not file.source.top

@@ -7,10 +7,14 @@ import re
 
 from hermes.knowledge import migration
 from hermes.migrate import messages as say
+from hermes.migrate.messages import code
 from hermes.migrate.model import Effort, Sure
 from hermes.migrate.python.file import Change, File
 from hermes.model.leaf import Risk
 
+_STARTS = re.compile(
+    r"subprocess\.(run|call|check_call|check_output|Popen|getoutput|getstatusoutput)|os\.(system|popen)"
+)
 _VARIABLE = re.compile(r"(CUDA|NCCL|TORCH_NCCL|TORCH_CUDA|TORCH_CUDNN|PYTORCH_CUDA|CUBLAS|NVIDIA)_[A-Z0-9_]+$")
 
 
@@ -22,6 +26,20 @@ def find(file: File) -> None:
             _VARIABLE.match(constant.value) or constant.value in migration.settings()
         ):
             _variable(file, constant, constant.value, written)
+    for call in file.source.nodes(ast.Call):
+        _command(file, call)
+
+
+def _command(file: File, call: ast.Call) -> None:
+    """A command of NVIDIA's that the file starts: there is none of its name beside an NPU."""
+    first = call.args[0] if call.args and _STARTS.fullmatch(file.names.full(call.func) or "") else None
+    if isinstance(first, (ast.List, ast.Tuple)) and first.elts:
+        first = first.elts[0]
+    words = first.value.split() if isinstance(first, ast.Constant) and isinstance(first.value, str) else []
+    setting = migration.settings().get(words[0].rpartition("/")[2]) if words else None
+    if setting is not None and setting.kind == "command":
+        file.add("launcher", call, code(text=setting.name), todo=setting.todo.message,
+                 why=say.counterpart(name=setting.counterpart) if setting.counterpart else say.NO_TOOL)  # fmt: skip
 
 
 def _written(file: File) -> set[str]:
