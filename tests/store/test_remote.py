@@ -146,6 +146,15 @@ def test_an_answer_without_an_end_is_ended(
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
+def test_an_address_of_which_nothing_could_be_fetched_says_why(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_LIMIT_FETCHED_BYTES", "1000000")
+    with pytest.raises(InputError, match="the file has no end") as refused:
+        load([f"{server}/trace.json"], Cache(tmp_path))
+    assert "HERMES_LIMIT_FETCHED_BYTES" in refused.value.hint
+
+
 def test_a_store_that_sends_more_than_it_listed_is_not_believed(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.pipe("/grows/a.json", b"first")

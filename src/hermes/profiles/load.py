@@ -83,8 +83,8 @@ def load(
         )
     sources, away, unfetched = _remote(mirrors, engine)
     sources = [*claimed(files), *sources]
-    if not sources and here.failed:
-        raise _nothing_left(here.failed) from here.failed[0]
+    if not sources and (lost := [*here.failed, *unfetched]):
+        raise _nothing_left(lost) from lost[0]
 
     def ready(some: Sequence[Found]) -> list[Found]:
         return [prepared(one, cache.root, tell) for one in some]
