@@ -14,6 +14,7 @@ import pytest
 from tests.precision.drawn import Drawing, random
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.precision import compute_operator
 from hermes.precision.compare import compare
 from hermes.precision.replay import Replay, replay
@@ -36,6 +37,38 @@ def test_a_product_is_compared_with_the_exact_one(tmp_path: Path) -> None:
     assert [side.roundoffs < 8 for side in found.sides] == [True, True]
     wrong = computed(tmp_path / "wrong", "aten.mm.default", [one, two], ["@0", "@1"], one @ two * 1.5)
     assert [round(side.apart, 3) for side in wrong.sides] == [0.5, 0.5]
+
+
+def test_two_sides_that_are_off_alike_are_not_called_near(tmp_path: Path) -> None:
+    one, two = random(1, 8, 8), random(2, 8, 8)
+    found = computed(tmp_path, "aten.mm.default", [one, two], ["@0", "@1"], one @ two * 1.5)
+    assert (found.off, found.both_off, found.verdict) == (None, True, "differ")
+    assert "both sides are off" in say(found.answer)
+    odd = one @ two
+    odd[0, 0] = np.nan
+    found = computed(tmp_path / "nan", "aten.mm.default", [one, two], ["@0", "@1"], odd)
+    assert found.verdict == "differ"
+    assert say(found.answer) == "aten.mm.default in layer: both sides are off, by inf roundoffs or more."
+
+
+def test_a_nan_of_one_side_is_that_sides(tmp_path: Path) -> None:
+    one, two = random(1, 8, 8), random(2, 8, 8)
+    for side in ("golden", "target"):
+        result = one @ two
+        result[0, 0] = np.nan if side == "target" else result[0, 0]
+        drawn = Drawing(tmp_path / side, tensors=True)
+        drawn.op("aten.mm.default", [drawn.value(one), drawn.value(two)], result, module="l", args=["@0", "@1"])
+        drawn.close()
+    found = replay(compare(tmp_path / "golden", tmp_path / "target"), "l")
+    assert found.off is not None
+    assert (found.off.name, found.off.roundoffs) == ("target", float("inf"))
+
+
+def test_a_result_that_is_rightly_infinite_is_near(tmp_path: Path) -> None:
+    one = np.full(4, 1e30, np.float32)
+    result = np.array([np.inf] * 4, np.float32)
+    found = computed(tmp_path, "aten.mul.Tensor", [one, one], ["@0", "@1"], result)
+    assert found.verdict == "agree"
 
 
 def test_an_operator_that_writes_in_place_is_computed_as_the_one_that_does_not(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def compare(paths: tuple[Path, ...], golden: Path | None, target: Path | None, l
 @ends(
     {
         Exit.DONE: "both sides are as near to float64 as rounding allows",
-        Exit.NO: "one is off, or only one runs the operator",
+        Exit.NO: "one is off, or both, or only one runs the operator",
         Exit.UNUSABLE: "it cannot be computed again",
     }
 )

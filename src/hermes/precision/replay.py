@@ -41,6 +41,8 @@ _NAME = re.compile(r"aten\.[A-Za-z_0-9]{1,80}\.[A-Za-z_0-9]{1,80}")
 _SECONDS = 600
 _ALLOWED, _TIMES = 8, 4
 """Roundoffs that a result may be off by, and how much further than the other side it must be to be blamed."""
+_MOST = {"float16": 65_504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+"""The largest number of a type."""
 _WORKER = Path(__file__).with_name("compute_operator.py")
 
 
@@ -64,11 +66,17 @@ class Replay:
 
     @property
     def off(self) -> Result | None:
-        """The side that is further from float64 than rounding allows; None where neither is, or only one was seen."""
+        """The side that is further from float64 than rounding allows, and than the other; None where neither is."""
         if len(self.sides) < 2:
             return None
         near, far = sorted(self.sides, key=lambda one: one.roundoffs)
-        return None if far.roundoffs <= _ALLOWED or far.roundoffs < _TIMES * near.roundoffs else far
+        further = near.roundoffs < math.inf and far.roundoffs >= _TIMES * near.roundoffs
+        return far if far.roundoffs > _ALLOWED and further else None
+
+    @property
+    def both_off(self) -> bool:
+        """Whether either side is further from float64 than rounding allows, and neither much further than the other."""
+        return len(self.sides) == 2 and self.off is None and max(one.roundoffs for one in self.sides) > _ALLOWED
 
     @property
     def answer(self) -> Message:
@@ -76,6 +84,9 @@ class Replay:
         name, module = self.operator, self.module or None
         if len(self.sides) < 2:
             return one_side(operator=name, module=module, side=self.sides[0].name.message)
+        if self.both_off:
+            least = min(one.roundoffs for one in self.sides)
+            return both_off(operator=name, module=module, roundoffs=least)
         if self.off is None:
             return both_near(operator=name, module=module)
         return is_off(operator=name, module=module, side=self.off.name.message, roundoffs=self.off.roundoffs)
@@ -83,8 +94,7 @@ class Replay:
     @property
     def document(self) -> Document:
         """The answer as `hermes.replay/1`."""
-        wrong = self.off
-        finding = None if wrong is None else Finding(
+        finding = None if self.verdict != "differ" else Finding(
             code="off", about=Risk.WRONG_NUMBERS, message=self.answer, confidence=confidence("precision.replay"),
             blames=(Blame(self.operator, "operator"),),
         )  # fmt: skip
@@ -102,7 +112,9 @@ class Replay:
     @property
     def verdict(self) -> str:
         """agree, differ, or incomplete where only one side ran the operator."""
-        return "incomplete" if len(self.sides) < 2 else "agree" if self.off is None else "differ"
+        if len(self.sides) < 2:
+            return "incomplete"
+        return "differ" if self.off is not None or self.both_off else "agree"
 
 
 @message("precision.replay.one_side")
@@ -113,6 +125,11 @@ def one_side(*, operator: Name, side: Text, module: Name | None = None) -> None:
 @message("precision.replay.near")
 def both_near(*, operator: Name, module: Name | None = None) -> None:
     """Both sides are as near to float64 as rounding allows."""
+
+
+@message("precision.replay.both_off")
+def both_off(*, operator: Name, roundoffs: Number, module: Name | None = None) -> None:
+    """Neither side is near to float64."""
 
 
 @message("precision.replay.off")
@@ -211,12 +228,28 @@ def _side(name: Side, step: Step, op: Op, files: Files, python: str) -> Result:
             continue
         compared = True
         unit = max(unit, roundoff(recorded[1]) / (2 if recorded[1] == "bfloat16" else 1))
-        size = float(np.linalg.norm(wide))
-        apart = float(np.linalg.norm(numbers(*recorded) - wide)) if len(wide) == step.values[number].count else math.inf
-        worst = max(worst, apart / size if size else apart)
+        found = numbers(*recorded)
+        worst = max(worst, _apart(found, wide, recorded[1]) if len(found) == len(wide) else math.inf)
     if not compared:
         raise InputError(no_results(operator=op.name), where=str(name), hint=RECORD_TENSORS)
     return Result(name=name, apart=worst, roundoffs=worst / unit)
+
+
+def _apart(found: Any, exact: Any, dtype: str) -> float:
+    """The distance of a result from the exact one, of its norm; infinite where only one has a NaN or inf.
+
+    What the type cannot hold is inf in it, rightly.
+    """
+    most = _MOST.get(dtype, math.inf)
+    exact = np.where(np.abs(exact) > most, np.copysign(math.inf, exact), exact)
+    whole = np.isfinite(exact) & np.isfinite(found)
+    if not np.array_equal(exact[~whole], found[~whole], equal_nan=True):
+        return math.inf
+    largest = float(np.max(np.abs(exact[whole]), initial=0.0))
+    if not largest:
+        return float(np.linalg.norm(found[whole]))
+    # By the largest, so that no square leaves float64.
+    return float(np.linalg.norm((found[whole] - exact[whole]) / largest) / np.linalg.norm(exact[whole] / largest))
 
 
 def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: Side) -> list[Any]:
