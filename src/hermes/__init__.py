@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from hermes.python import analyze as analyze
     from hermes.python import compare as compare
     from hermes.python import load as load
+    from hermes.python import say as say
 
-__all__ = ["Analysis", "Profiles", "analyze", "compare", "load"]
+__all__ = ["Analysis", "Profiles", "analyze", "compare", "load", "say"]
 
 
 def __getattr__(name: str) -> object:

@@ -6,17 +6,19 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
+from enum import Enum
 from functools import cached_property
 from html import escape
 from pathlib import Path
 
 import polars as pl
 
-from hermes.base.say import say
+from hermes.base.say import say as say
 from hermes.model.comparison import Comparison
 from hermes.model.finding import Loss
+from hermes.model.leaf_time import LeafTime
 from hermes.model.report import Report
-from hermes.profiles.api import Loaded, compared, engine_of, query
+from hermes.profiles.api import Loaded, compared, engine_of, job_tree, query
 from hermes.profiles.api import analyze as analyze_loaded
 from hermes.profiles.api import load as load_paths
 from hermes.report.html import render_html
@@ -71,6 +73,17 @@ class Analysis:
     def steps(self) -> pl.DataFrame:
         """Each step of each rank, split into compute, exposed communication, exposed copies and free time."""
         return _frame(self.report.steps)
+
+    @cached_property
+    def tree(self) -> pl.DataFrame:
+        """Where the time of all steps went, as the mean over the ranks: one row a leaf, operator and place.
+
+        Each wait for another rank is replaced by what that rank did meanwhile: `rank` names it, and `waited_ns` is that
+        part of `ns`. `share` is of all steps. docs/tree.md has the definitions.
+        """
+        found = job_tree(row for row in self.report.more if isinstance(row, LeafTime))
+        frame = _frame(found) if found else pl.DataFrame(schema={name: pl.Int64 for name in ("ns", "waited_ns")})
+        return frame.with_columns((pl.col("ns") / pl.col("ns").sum()).alias("share"))
 
     @cached_property
     def measures(self) -> Mapping[str, pl.DataFrame]:
@@ -153,7 +166,10 @@ def _collect(part: object, found: dict[str, list[object]]) -> None:
 
 def _frame(rows: tuple[object, ...]) -> pl.DataFrame:
     """Rows as a table; a column that is no number, text, or list of such is JSON."""
-    told = [asdict(row) for row in rows]  # type: ignore[call-overload]
+    told = [
+        {name: value.value if isinstance(value, Enum) else value for name, value in asdict(row).items()}  # type: ignore[call-overload]
+        for row in rows
+    ]
     return pl.DataFrame([_column(name, [row[name] for row in told]) for name in (told[0] if told else ())])
 
 
