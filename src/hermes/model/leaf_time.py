@@ -31,7 +31,7 @@ class LeafTime:
 
     rank: int = field("Global rank.", "rank", "卡")
     leaf: Leaf = field("The leaf.", "leaf", "去向", kind="word")
-    how: How = field("What of the leaf it is.", "", "", kind="word")
+    how: How = field("What of the leaf it is.", "part", "部分", kind="word")
     what: str = field("The operator, the kernel or the call; empty where nothing names it.", "of", "对象", kind="name")
     place: str = field("The line, else the range, else the operator that it lies in.", "in", "位置", kind="name")
     awaited: int | None = field(

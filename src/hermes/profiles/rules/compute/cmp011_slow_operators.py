@@ -51,9 +51,11 @@ _MOST = 8
 def slow_operators(job: Job, waits: Rows[PeerWait], computes: Rows[StepCompute]) -> Iterator[Loss]:
     """One finding a rank, of the eight slowest."""
     waited = {wait.peer for wait in waits}
-    found = [slow for slow in slow_by_compute(job, computes) if has_device(job, slow.rank)]
-    for slow in found[:_MOST]:
-        yield _of_rank(job, slow, apart=slow.rank not in waited)
+    # Operators that take no time at all on the median rank tell nothing about this one.
+    slow = (one for one in slow_by_compute(job, computes) if one.lost_ns < one.kernel_ns)
+    found = [one for one in slow if has_device(job, one.rank)]
+    for one in found[:_MOST]:
+        yield _of_rank(job, one, apart=one.rank not in waited)
 
 
 def _of_rank(job: Job, slow: Slow, *, apart: bool) -> Loss:
