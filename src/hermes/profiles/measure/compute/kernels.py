@@ -247,7 +247,9 @@ def _idle(rows: pl.DataFrame, vendor: str, chip: Chip | None, cubes: int | None)
     if not traits(vendor).single_block:
         cores = np.full(rows.height, float(chip.cores) if chip else np.nan)
         return np.where(np.isnan(blocks + cores), np.nan, np.maximum(0.0, 1 - blocks / cores))
-    matrix, vector = (chip.cores, chip.vector_cores or chip.cores) if chip else (cubes or None, 2 * cubes if cubes else None)
+    matrix, vector = (
+        (chip.cores, chip.vector_cores or chip.cores) if chip else (cubes or None, 2 * cubes if cubes else None)
+    )
     units = rows["unit"].replace_strict(
         {"cube": matrix, "mix": matrix, "vector": vector}, default=None, return_dtype=pl.Float64
     )

@@ -19,6 +19,7 @@ import polars as pl
 
 from hermes.base.units import bytes_of, ns_of_ms, ns_of_us, whole
 from hermes.knowledge.ascend import BYTES_OF_DTYPE, op_of_hccl
+from hermes.model.tables import TABLES, schema_of
 from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.folder import load_json
 from hermes.profiles.read.ascend.info import Job, Member
@@ -66,7 +67,9 @@ def read_sums(paths: tuple[Path, ...], sink: Sink) -> None:
             sink.note("degraded", messages.operations_unknown(n=bad), where=str(path), lost=messages.LOST_OPERATIONS)
     for table, rows in (("comm_reported", reported), ("comm_traffic", traffic), ("comm_link", links)):
         if rows:
-            sink.frame(table, pl.DataFrame(rows, infer_schema_length=None))
+            # A cell of another type than its column's is missing.
+            schema = schema_of(TABLES[table])
+            sink.frame(table, pl.DataFrame(rows, schema={name: schema[name] for name in rows[0]}, strict=False))
 
 
 def _records(content: Mapping[str, Any]) -> Iterator[tuple[int | None, str, str, Any]]:
@@ -133,7 +136,7 @@ def _links(step: int | None, name: str, record: Mapping[str, Any]) -> Iterator[d
             "group": group,
             "src_rank": _place(source),
             "dst_rank": _place(target),
-            "transport": sums.get("Transport Type"),
+            "transport": str(sums.get("Transport Type", "")),
             "bytes": bytes_of(str(sums["Transit Size(MB)"]), _MB),
             "time_ns": ns_of_ms(str(sums["Transit Time(ms)"])),
         }
