@@ -111,7 +111,7 @@ COMMANDS = {
     "operators": ("operators", "job"),
     "compare": ("compare", "job", "job"),
     "whatif": ("whatif", "job"),
-    "export": ("export", "job", "-o", "timeline.json.gz"),
+    "export": ("export", "job", "--perfetto", "timeline.pftrace"),
     "sql": ("sql", "job", "SELECT count(*) FROM range(10000000) a, range(10000000) b WHERE a.range * b.range % 7 = 1"),
     "migrate scan": ("migrate", "scan", "tree"),
     "precision compare": ("precision", "compare", "golden", "target"),

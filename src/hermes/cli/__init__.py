@@ -60,7 +60,7 @@ def _show(error: Exception) -> int:
     from hermes.base.defects import VARIABLE, Defect, no_memory
     from hermes.base.errors import HermesError
     from hermes.cli.exits import Exit
-    from hermes.cli.show import plain, show_error
+    from hermes.cli.show import show_error, show_lines
 
     if isinstance(error, HermesError):
         show_error(error)
@@ -76,7 +76,7 @@ def _show(error: Exception) -> int:
         return Exit.UNUSABLE
     defect = Defect.of(error)
     if os.environ.get(VARIABLE):
-        sys.stderr.write(plain(defect.trace))
+        show_lines(defect.trace, to=sys.stderr)
     show_error(defect.told)
     return Exit.DEFECT
 

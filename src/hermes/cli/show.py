@@ -108,9 +108,9 @@ def show_line(text: str, *, to: TextIO | None = None) -> None:
     print(clean(text), file=to or sys.stdout, flush=True)
 
 
-def show_lines(text: str) -> None:
-    """Print text of several lines."""
-    print(clean_lines(text), flush=True)
+def show_lines(text: str, *, to: TextIO | None = None) -> None:
+    """Print text of several lines. `to` is the standard output, unless it is given."""
+    print(clean_lines(text), file=to or sys.stdout, flush=True)
 
 
 def show_data(text: str, *, end: str = "\n") -> None:
