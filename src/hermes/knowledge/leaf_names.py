@@ -13,7 +13,6 @@ from hermes.knowledge.host_work import CHECKPOINT, COMPILATION, DATA, PATTERNS, 
 from hermes.knowledge.input_work import MAIN_PROCESS, WORKERS
 from hermes.knowledge.operators import kind_of_kernel, operator_of
 from hermes.model.leaf import Leaf
-from hermes.model.tables import RUNTIME_KINDS
 
 _OF_CLASS = {
     "matmul": Leaf.MATRIX_PRODUCT, "batched matmul": Leaf.MATRIX_PRODUCT, "convolution": Leaf.CONVOLUTION,
@@ -48,13 +47,12 @@ _PROFILER = re.compile(
 )
 _COLLECTS = re.compile(r"<built-in function collect>$|^garbage collection$")
 _WAITS = re.compile(
-    r"run_backward|<built-in function sleep>|method '?acquire'? of '?_thread|(^|/)threading\.py\(\d+\): wait$"
+    r"run_backward|method '?acquire'? of '?_thread|(^|/)threading\.py\(\d+\): wait$"
     r"|<built-in method (acquire|wait|poll|select) of"
 )
-"""Frames in which a thread waits: for the backward pass of autograd, for a lock, for time to pass."""
-_SLEEPS = re.compile(r"<built-in function sleep>")
+"""Frames in which a thread waits for another: for the backward pass of autograd, for a lock."""
 _OF_EVENT: tuple[tuple[re.Pattern[str], Leaf], ...] = (
-    (re.compile(_PROFILER.pattern), Leaf.PROFILER), (_COLLECTS, Leaf.GARBAGE_COLLECTION),
+    (_PROFILER, Leaf.PROFILER), (_COLLECTS, Leaf.GARBAGE_COLLECTION),
     (re.compile(PATTERNS[COMPILATION]), Leaf.COMPILING), (re.compile(WORKERS), Leaf.INPUT_WORKERS),
     (re.compile(MAIN_PROCESS), Leaf.INPUT_HERE), (re.compile(PATTERNS[DATA]), Leaf.INPUT_HERE),
     (re.compile(PATTERNS[CHECKPOINT]), Leaf.FILE_OR_NETWORK),
@@ -75,10 +73,8 @@ def leaf_on_host(name: str) -> Leaf:
 
 
 @lru_cache(maxsize=65_536)
-def leaf_of_call(name: str, kind: str) -> Leaf | None:
-    """What a call of a runtime does, where that is more than handing work over; None for launches, and other kinds."""
-    if kind not in RUNTIME_KINDS:
-        return None
+def leaf_of_call(name: str) -> Leaf | None:
+    """What a call of a runtime does, where that is more than handing work over; None for launches."""
     if is_blocking(name):
         return Leaf.BLOCKING_COPY if is_copy(name) else Leaf.SYNCHRONISATION
     return Leaf.ALLOCATOR if allocates(name) else None
@@ -92,7 +88,7 @@ def marks_collective(name: str) -> bool:
 @lru_cache(maxsize=65_536)
 def waits(name: str) -> bool:
     """Whether a frame of Python only waits for another thread."""
-    return bool(_WAITS.search(name.lower())) and not _SLEEPS.search(name.lower())
+    return bool(_WAITS.search(name.lower()))
 
 
 _LAUNCH = re.compile(r"launch|memcpy|memset|aclnn|enqueue|hcom_|execute|^aclrt.*async", re.I)

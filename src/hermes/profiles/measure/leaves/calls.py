@@ -53,8 +53,7 @@ class Calls:
     """Calls in the order of the axis, each behind the call that holds it.
 
     `start`, `end` are on the axis, `parent` is a place or -1, `depth` 0 for outermost calls. `name` and `kind` are
-    numbers of `names` and `kinds`. `launched` are the
-    correlations of tasks of the device.
+    numbers of `names` and `kinds`. `launched` are the correlations of tasks of the device.
     """
 
     def __init__(
@@ -224,12 +223,9 @@ class Calls:
     @cached_property
     def runtime_leaf(self) -> Ints:
         """The number of the leaf of runtime calls that do more than launch; -1 for others."""
-        found = np.full(len(self), NONE, dtype=np.int64)
-        for code, name in enumerate(self.names):
-            leaf = next((leaf for kind in RUNTIME_KINDS[:1] if (leaf := leaf_of_call(name, kind))), None)
-            if leaf is not None:
-                found[(self.name == code) & self.of_kind(*RUNTIME_KINDS)] = NUMBER[leaf]
-        return found
+        told = [leaf_of_call(name) for name in self.names]
+        by_name = np.array([NONE if leaf is None else NUMBER[leaf] for leaf in told], dtype=np.int64)
+        return np.where(self.of_kind(*RUNTIME_KINDS), by_name[self.name], NONE)
 
     @cached_property
     def timeline(self) -> tuple[Ints, Ints, Ints]:

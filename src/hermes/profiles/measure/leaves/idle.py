@@ -76,10 +76,9 @@ class Host:
         axis = self.calls.axis
         found: list[Parts] = []
         site = np.full(len(start), NONE, dtype=np.int64)
-        asked = thread
         for way in (None, self.main, *self.others):
             mine = thread if way is None else np.full(len(start), way, dtype=np.int64)
-            ask = (mine != NONE) & ((asked != mine) if way is not None else True) if len(start) else np.zeros(0, bool)
+            ask = (mine != NONE) & ((thread != mine) if way is not None else True) if len(start) else np.zeros(0, bool)
             if not ask.any():
                 continue
             low, high = axis.at(mine[ask], start[ask]), axis.at(mine[ask], end[ask])
@@ -95,10 +94,9 @@ class Host:
                 )
             )  # fmt: skip
             # Ranges name the place of what is left, whoever answers.
-            weak = np.zeros(len(starts), dtype=bool)
-            weak[self.calls.weak[who]] = True
-            start, end, thread, of, site, asked = self._rest(
-                (start, end, thread, of, site, asked), ask, (low, high, shift), (starts[~weak], ends[~weak])
+            calls = ~self.calls.weak[who]
+            start, end, thread, of, site = self._rest(
+                (start, end, thread, of, site), ask, (low, high, shift), (starts[calls], ends[calls])
             )
         found.append(self._holes(start, end, of, site))
         return joined(found)
@@ -109,7 +107,7 @@ class Host:
         low, high, shift = on_axis
         left = left_of(low, high, *strong)
         back = np.flatnonzero(ask)[left.of]
-        start, end, thread, of, site, asked = rows
+        start, end, thread, of, site = rows
         middle = self.calls.innermost(left.start)
         near = np.where((site[back] == NONE) & (middle != NONE), middle, site[back])
         same = ~ask
@@ -119,7 +117,6 @@ class Host:
             np.concatenate([thread[back], thread[same]]),
             np.concatenate([of[back], of[same]]),
             np.concatenate([near, site[same]]),
-            np.concatenate([asked[back], asked[same]]),
         )
 
     def _told(self, start: Ints, ns: Ints, of: Ints, who: Ints, whole: Ints, near: Ints) -> Parts:
