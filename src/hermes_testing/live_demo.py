@@ -7,11 +7,14 @@ PYTHON, this one without it, has PyTorch, and need not have Hermes.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from hermes.inside.wire.rundir import jobs
 from hermes.jobs.detect.read_step_logs import Steps, read_steps
 
 STEPS = 900
+_PATIENCE_S = 90
 _COMMAND = "from hermes.cli import command; command()"
 _TRAINING = Path(__file__).with_name("live_training.py")
 _HAS_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
@@ -58,6 +62,7 @@ def _slow_training(python: str, folder: Path) -> tuple[Path, list[dict[str, Any]
     for attempt in ("slow", "again"):
         _say(f"a training of {STEPS} steps, whose input becomes slow at step {STEPS // 2}")
         slow = _train(python, folder / attempt)
+        _wait_for_watcher(slow)
         events, alarms = _noticed(slow)
         events = [event for event in events if alarms and event["time_ns"] > alarms[0]["time_ns"]]
         if any(event["kind"] == "capture" and "finished" in event["states"].values() for event in events):
@@ -67,10 +72,26 @@ def _slow_training(python: str, folder: Path) -> tuple[Path, list[dict[str, Any]
     return slow, events, alarms
 
 
+def _wait_for_watcher(job: Path) -> None:
+    """Wait until the watcher has let go of the job: the job's own end does not wait for reports of its captures."""
+    with contextlib.suppress(OSError), (job / ".watcher").open("rb") as file:
+        until = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < until:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return
+            time.sleep(0.1)
+
+
+def _events(job: Path) -> list[dict[str, Any]]:
+    """What the watcher noted."""
+    log = job / "events.jsonl"
+    return [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+
+
 def _noticed(job: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What the watcher noted, and its alarms that name the input."""
-    log = job / "events.jsonl"
-    events = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    events = _events(job)
     return events, [one for one in events if one["kind"] == "alarm" and one["cause"] in ("data wait", "data work")]
 
 
