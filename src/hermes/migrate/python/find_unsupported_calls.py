@@ -10,6 +10,7 @@ from hermes.knowledge.migration import Support
 from hermes.migrate import messages as say
 from hermes.migrate.messages import code
 from hermes.migrate.model import Effort, Sure
+from hermes.migrate.python.asked_for import is_asked_for
 from hermes.migrate.python.file import COLLECTIVES, File
 from hermes.migrate.python.kind import Kind
 from hermes.migrate.refusals import BOOL_MASK, NO_SCALE_FACTOR, WIDE, is_listed, is_type_listed, listed_types
@@ -59,7 +60,7 @@ def find(file: File) -> None:
     used: list[ast.expr] = [*file.source.nodes(ast.Attribute), *file.source.nodes(ast.Name)]
     for node in used:
         full = file.names.full(node)
-        if full is not None and _is_whole(file, node):
+        if full is not None and _is_whole(file, node) and not is_asked_for(file.source, node):
             _by_name(file, node, full)
     for call in file.source.nodes(ast.Call):
         if isinstance(call.func, ast.Attribute):
