@@ -61,7 +61,7 @@ def test_inference_only_is_said(scan: Scan) -> None:
 @pytest.mark.parametrize(("text", "rule"), [
     ("for x in d:\n    l = f(x)\n    l.backward()\n    s += l.item()\n", "sync-item"),
     ("import torch\ni = torch.nonzero(x)\n", "dynamic-shape"),
-    ("import torch\nx = torch.ones(2)\ny = x[x > 0]\n", "dynamic-shape"),
+    ("import torch\nx = torch.ones(2, device=d)\ny = x[x > 0]\n", "dynamic-shape"),
     ("for p in m.parameters():\n    p.data.add_(p.grad)\n", "small-operators"),
     ("import torch\nx = torch.ones(2).double()\n", "float64"),
 ])  # fmt: skip

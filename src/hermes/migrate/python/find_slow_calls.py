@@ -7,10 +7,15 @@ import ast
 from hermes.migrate.messages import code, in_loop
 from hermes.migrate.model import Sure
 from hermes.migrate.python.file import File
+from hermes.migrate.python.on_host import stays_on_host
+from hermes.migrate.python.source import FunctionNode
 
 _READS = {"item", "tolist", "cpu", "numpy"}
 _BY_DATA = {"torch.nonzero", "torch.masked_select", "torch.unique", "torch.unique_consecutive", "torch.argwhere"}
 _BY_DATA_METHODS = {"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere"}
+
+_ONCE = {"requires_grad_", "uniform_", "normal_", "share_memory_"}
+"""Methods that set up a parameter before training."""
 
 
 def find(file: File) -> None:
@@ -20,7 +25,8 @@ def find(file: File) -> None:
         if isinstance(call.func, ast.Attribute):
             _method(file, call, call.func, training)
         full = file.names.full(call.func)
-        if full in _BY_DATA or (full == "torch.where" and len(call.args) == 1 and not call.keywords):
+        by_data = full in _BY_DATA or (full == "torch.where" and len(call.args) == 1 and not call.keywords)
+        if full is not None and by_data and not (call.args and stays_on_host(file, call.args[0])):
             file.add("dynamic-shape", call, code(text=full))
     for subscript in file.source.nodes(ast.Subscript):
         _mask(file, subscript)
@@ -60,10 +66,44 @@ def _method(file: File, call: ast.Call, func: ast.Attribute, training: set[ast.A
             in_loop(text=_short(file.text(call))),
             sure=Sure.PROVEN if kind else Sure.LIKELY,
         )
-    elif name in _BY_DATA_METHODS and kind is not None:
-        file.add("dynamic-shape", call, code(text=_short(file.text(call))), sure=kind.sure)
+    elif name in _BY_DATA_METHODS and (kind is not None or _seems_a_tensor(file, call, func)):
+        if not stays_on_host(file, func.value):
+            sure = kind.sure if kind else Sure.LIKELY
+            file.add("dynamic-shape", call, code(text=_short(file.text(call))), sure=sure)
     elif name == "long" and kind is not None and _in_forward(file, call):
         file.add("int64-index", call, code(text=_short(file.text(call))), sure=Sure.GUESS)
+
+
+def _seems_a_tensor(file: File, call: ast.Call, func: ast.Attribute) -> bool:
+    """Whether a value of unknown kind has a method that NumPy's arrays lack, or that gives them a tuple.
+
+    Of that tuple one part is taken: `a.nonzero()[0]`, `rows, columns = a.nonzero()`.
+    """
+    if func.attr not in ("nonzero", "masked_select", "unique_consecutive") or not _imports_torch(file):
+        return False
+    parent = file.source.parents.get(call)
+    part = isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant) and parent.value is call
+    unpacked = isinstance(parent, ast.Assign) and isinstance(parent.targets[0], (ast.Tuple, ast.List))
+    return func.attr != "nonzero" or not (part or unpacked or _is_of_numpy(file, func.value))
+
+
+def _imports_torch(file: File) -> bool:
+    names = [alias.name for node in file.source.nodes(ast.Import) for alias in node.names]
+    names += [node.module or "" for node in file.source.nodes(ast.ImportFrom) if not node.level]
+    return any(name.split(".")[0] == "torch" for name in names)
+
+
+def _is_of_numpy(file: File, node: ast.expr, depth: int = 6) -> bool:
+    """Whether a call of NumPy occurs in an expression, or in what its names are assigned."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Attribute) and (file.names.full(one) or "").startswith("numpy."):
+            return True
+        found = file.source.scope(one).find(one.id) if isinstance(one, ast.Name) and depth else None
+        if any(
+            each.value is not None and _is_of_numpy(file, each.value, depth - 1) for each in (found[1] if found else ())
+        ):
+            return True
+    return False
 
 
 def _on_host(node: ast.expr) -> bool:
@@ -93,7 +133,7 @@ def _mask(file: File, node: ast.Subscript) -> None:
     if not (isinstance(node.slice, ast.Compare) and isinstance(node.ctx, ast.Load)):
         return
     kind = file.kinds.of(node.value)
-    if kind is not None and kind.name == "tensor":
+    if kind is not None and kind.name == "tensor" and not stays_on_host(file, node.value):
         file.add("dynamic-shape", node, code(text=_short(file.text(node))), sure=kind.sure)
 
 
@@ -101,13 +141,27 @@ def _parameters(file: File, loop: ast.For) -> None:
     call = loop.iter
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "parameters"):
         return
-    if not isinstance(loop.target, ast.Name):
+    if not isinstance(loop.target, ast.Name) or _runs_once(file, loop):
         return
     for node in ast.walk(loop):
-        changed = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
-        if changed and any(isinstance(one, ast.Name) and one.id == loop.target.id for one in ast.walk(node)):
+        if _changes(file, node) and any(
+            isinstance(one, ast.Name) and one.id == loop.target.id for one in ast.walk(node)
+        ):
             file.add("small-operators", loop.iter, code(text=f"for {loop.target.id} in {_short(file.text(loop.iter))}"))
             return
+
+
+def _runs_once(file: File, loop: ast.For) -> bool:
+    """Whether a loop stands in a function that sets up weights."""
+    around = (one.name for one in file.source.ancestors(loop) if isinstance(one, FunctionNode))
+    return any("init" in name.lower() or "reset_parameters" in name for name in around)
+
+
+def _changes(file: File, node: ast.AST) -> bool:
+    """Whether a node is a call that computes new values in the place of others, as each step does."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")):
+        return False
+    return node.func.attr not in _ONCE and not (file.names.full(node.func) or "").startswith("torch.nn.init.")
 
 
 def _short(text: str) -> str:
