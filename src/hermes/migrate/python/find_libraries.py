@@ -91,7 +91,7 @@ def unknown(file: File) -> frozenset[str]:
     names |= {node.module for node in file.source.nodes(ast.ImportFrom) if node.module and not node.level}
     tops = {name.split(".")[0] for name in names} - sys.stdlib_module_names - _WITHOUT_DEVICE
     known = {name.split(".")[0] for name in migration.libraries()}
-    return frozenset(top for top in tops - known if not file.project.holds(top, file.source.relative))
+    return frozenset(top for top in tops - known if not file.project.may_hold(top, file.source.relative))
 
 
 def add_library(file: File, node: ast.Import | ast.ImportFrom | ast.Call, library: Library) -> None:

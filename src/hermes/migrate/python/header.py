@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from hermes.migrate.messages import by_hand_only
 from hermes.migrate.model import Edit, Sure
-from hermes.migrate.python.file import ACCELERATOR, COLLECTIVES, MODULE, File
+from hermes.migrate.python.file import ACCELERATOR, COLLECTIVES, MODULE, File, Found
+from hermes.migrate.python.source import FunctionNode
 
 _LINES = {
     ACCELERATOR: f'{ACCELERATOR} = getattr({{torch}}.accelerator.current_accelerator(), "type", "cuda")'
@@ -32,11 +33,27 @@ def reachable(file: File) -> None:
     guarded = home is not None and not isinstance(file.source.parents.get(home), ast.Module)
     if home is not None and not guarded:
         return
+    lost = [
+        index for index, one in enumerate(file.found)
+        if _reads(one) and not (guarded and one.node is not None and _runs_later(file, one.node))
+    ]  # fmt: skip
+    # A test that answers yes on an NPU, before a device that stays CUDA's, would stop a function that ran on the host.
+    within = {_function(file, file.found[index].node) for index in lost} - {None}
     for index, one in enumerate(file.found):
-        reads = any(change.needs & _LINES.keys() for change in one.native or ())
-        if reads and not (guarded and one.node is not None and _runs_later(file, one.node)):
+        if index in lost or (one.native and not _reads(one) and _function(file, one.node) in within):
             place = replace(one.place, converts=False, todo=by_hand_only(todo=one.place.todo))
             file.found[index] = replace(one, place=place, native=None)
+
+
+def _reads(one: Found) -> bool:
+    """Whether the changes of a place read a constant."""
+    return any(change.needs & _LINES.keys() for change in one.native or ())
+
+
+def _function(file: File, node: ast.AST | None) -> ast.AST | None:
+    """The outermost function around a node."""
+    around = file.source.ancestors(node) if node is not None else ()
+    return next((one for one in reversed([*around]) if isinstance(one, FunctionNode)), None)
 
 
 def _home(file: File) -> ast.Import | None:

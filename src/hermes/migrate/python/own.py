@@ -29,4 +29,26 @@ def _holds_it(file: File, node: ast.Attribute, name: str) -> bool:
     parent = file.source.parents.get(node)
     # `args.cuda = torch.cuda.is_available()` is no method.
     callable_ = not isinstance(parent, ast.Assign) or isinstance(parent.value, (ast.Name, ast.Attribute, ast.Lambda))
-    return callable_ or name != "cuda"
+    return (callable_ and not _is_flag(file, name)) or name != "cuda"
+
+
+def _is_flag(file: File, name: str) -> bool:
+    """Whether an attribute is tested as true or false, as no method is, and `self` never called by it."""
+    reads = [one for one in file.source.nodes(ast.Attribute) if one.attr == name and isinstance(one.ctx, ast.Load)]
+    called = any(
+        isinstance(call := file.source.parents.get(one), ast.Call) and call.func is one and _is_self(one.value)
+        for one in reads
+    )
+    return not called and any(_is_tested(file, one) for one in reads)
+
+
+def _is_tested(file: File, node: ast.expr) -> bool:
+    parent = file.source.parents.get(node)
+    if isinstance(parent, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+        return parent.test is node
+    return isinstance(parent, ast.BoolOp) or (isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not))
+
+
+def _is_self(node: ast.expr) -> bool:
+    """Whether an expression is the object of the method that it stands in."""
+    return isinstance(node, ast.Name) and node.id == "self"

@@ -34,6 +34,7 @@ class Project:
         self.files = files
         self.extensions = extensions
         self._outlines: dict[str, Outline | None] = {}
+        self._with_python: frozenset[str] | None = None
         self.tops = {name.split("/")[0].removesuffix(".py") for name in files}
 
     def module_file(self, dotted: str, beside: str) -> str | None:
@@ -50,6 +51,22 @@ class Project:
         """Whether a dotted name is of this project and of no installed library."""
         parts = dotted.split(".")
         return any(self.module_file(".".join(parts[:count]), beside) for count in range(len(parts), 0, -1))
+
+    def may_hold(self, top: str, beside: str) -> bool:
+        """Whether a module or folder of this name lies beside a file or above it, where a program may be started.
+
+        An installed package comes before a folder without `__init__.py`: only for a name that no table knows.
+        """
+        folders = beside.split("/")[:-1]
+        bases = ["".join(f"{one}/" for one in folders[:count]) for count in range(len(folders), -1, -1)]
+        return any(f"{base}{top}.py" in self.files or f"{base}{top}" in self._folders() for base in bases)
+
+    def _folders(self) -> frozenset[str]:
+        """Folders that hold Python files, at any depth."""
+        if self._with_python is None:
+            parents = (Path(name).parents for name in self.files if name.endswith(".py"))
+            self._with_python = frozenset(one.as_posix() for each in parents for one in each)
+        return self._with_python
 
     def outline(self, file: str) -> Outline | None:
         """What a file defines; None where it cannot be parsed."""
