@@ -14,6 +14,8 @@ from hermes.base.message import Message
 from hermes.base.say import say
 from hermes.knowledge.confidence import CONFIDENCE
 from hermes.migrate import api
+from hermes.migrate.document_messages import BY_HABIT, BY_TABLE
+from hermes.migrate.documents import scan_document
 from hermes.migrate.model import Style, Sure, Target, TreeScan
 from hermes.migrate.rules import RULES
 from hermes.model.document import Code, Table
@@ -138,3 +140,11 @@ def test_nothing_is_decided_by_a_sentence(root: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(saying, "template", pseudo)
     assert known() == before
+
+
+def test_a_doubt_that_the_support_table_leaves_is_not_laid_to_names(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\nm = torch.nn.MaxPool1d(2)\ndef f(batch):\n    batch.cuda()\n")
+    found = scan_document(api.scan(tmp_path, Target(), 1)).findings
+    doubts = {one.code: list(one.doubts) for one in found if one.about is Risk.STOPS}
+    assert doubts == {"unsupported-api": [BY_TABLE], "cuda-method": [BY_HABIT]}
+    assert "support table" in say(BY_TABLE)

@@ -12,6 +12,8 @@ def place(*, what: Message, why: Message) -> None:
 
 BY_HABIT = sentence("migrate.by_habit")
 """A place was recognised by how things are usually named."""
+BY_TABLE = sentence("migrate.by_table")
+"""The support table says no or may, and some such calls run nevertheless."""
 BY_WORDS = sentence("migrate.by_words")
 """A place was recognised by its words alone."""
 BY_CONVERT = sentence("migrate.by_convert")

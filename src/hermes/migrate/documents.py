@@ -20,6 +20,7 @@ from hermes.model.fit import Fit
 
 SCHEMA = "hermes.migrate/1"
 _ASCEND = Fit(chips=("ascend",))
+_BY_TABLE = ("unsupported-api", "cpu-fallback", "dtype-limit")
 _DOUBTS: Mapping[Sure, tuple[Text, ...]] = {
     Sure.PROVEN: (), Sure.LIKELY: (told.BY_HABIT,), Sure.GUESS: (told.BY_WORDS,)
 }  # fmt: skip
@@ -85,7 +86,7 @@ def _finding(group: Group) -> Finding:
         lines=tuple(_line(path, one) for path, one in group.where),
         confidence=CONFIDENCE[f"migrate.{place.sure.value}"].value,
         actions=(Action(title=place.todo, do=_who(place), verify="", risk="", source="", fit=_ASCEND),),
-        doubts=_DOUBTS[place.sure],
+        doubts=(told.BY_TABLE,) if place.sure is Sure.LIKELY and place.rule in _BY_TABLE else _DOUBTS[place.sure],
     )  # fmt: skip
 
 
