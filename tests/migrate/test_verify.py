@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.migrate import facts
 from hermes.migrate.model import Style, Target
 from hermes.migrate.outcome import Outcome, Recorded, Where
@@ -387,6 +390,28 @@ def test_losses_that_differ_are_blamed_on_the_conversion_where_both_programs_rep
     assert told.outcome is Outcome.DIFFERS
 
 
+def test_what_a_run_that_failed_did_not_come_to_is_no_difference() -> None:
+    early = replace(_of(), code=1, error="ValueError: mine", cause="error")
+    assert compare(_of(1.0, 2.0), early) == ([], 0)
+    assert compare(early, _of(1.0, 2.0)) == ([], 0)
+    assert [one.step for one in compare(_of(1.0, 2.0), replace(_of(3.0), code=1))[0]] == [0]
+
+
+def test_a_step_that_only_one_run_recorded_is_told_without_a_number() -> None:
+    before, after = _of(1.0, 2.0), _of(1.0)
+    told = _judged(before, after, (before, before), (after,))
+    document = verify_document(told, "a", "b")
+    assert [say(one.message) for one in document.findings] == [
+        "loss of rank 0, step 1: only one run recorded it (original)"
+    ]
+    assert told.outcome is Outcome.DIFFERS
+
+
+def test_losses_that_are_no_number_in_both_runs_are_equal() -> None:
+    assert compare(_of(math.nan), _of(math.nan)) == ([], 1)
+    assert compare(_of(math.nan), _of(1.0))[0]
+
+
 def test_a_converted_program_that_does_not_repeat_is_said_to_be_so() -> None:
     before, after = _of(1.0, 2.0), _of(1.0, 3.0)
     told = _judged(before, after, (before, before), (_of(1.0, 4.0),))
@@ -481,6 +506,15 @@ def test_what_ends_a_program_is_laid_at_the_program_or_at_the_harness(
     told = _alone(tmp_path, f"{HEAD}{line}\n{STEPS}")
     assert told.outcome is outcome, told
     assert bool(verify_document(told, "a", None).findings) is (outcome is Outcome.FAILED)
+
+
+@needs_torch
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["torch.ones(2).cuda()", 'torch.ones(2, device="cuda")', "torch.cuda.synchronize()"])
+def test_what_was_left_for_cuda_is_laid_at_the_program(line: str, tmp_path: Path) -> None:
+    told = _alone(tmp_path, f"{HEAD}{line}\n{STEPS}")
+    assert told.outcome is Outcome.REFUSED, told
+    assert "CUDA" in told.converted.error
 
 
 @needs_torch

@@ -57,6 +57,11 @@ def differs(*, what: Message, rank: Name, step: Count, original: Name, converted
     """The first difference of a rank between original and converted program."""
 
 
+@message("verify.one_alone")
+def one_alone(*, what: Message, rank: Name, step: Count, program: Message) -> None:
+    """The first step of a rank of which only one of two runs recorded something."""
+
+
 @message("verify.varies")
 def varies(*, what: Message, rank: Name, step: Count, first: Name, second: Name) -> None:
     """The first difference of a rank between two runs of one program."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -66,13 +65,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first step of a rank at which the two runs differ, in `what`."""
+    """The first step of a rank at which the two runs differ, in `what`; None where a run recorded none."""
 
     what: Recorded
     rank: str
     step: int
-    original: float
-    converted: float
+    original: float | None
+    converted: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +221,10 @@ def _for_cuda(word: str) -> str:
 
 
 def compare(original: Run | None, converted: Run) -> tuple[list[Difference], int]:
-    """The first difference of each rank, and how many steps were compared (or seen, where there is no original)."""
+    """The first difference of each rank, and how many steps were compared (or seen, where there is no original).
+
+    What a run that ended by an error did not come to is no difference: the error is what is to be told.
+    """
     if original is None:
         return [], sum(len(losses) for losses in converted.losses.values())
     differences: list[Difference] = []
@@ -232,17 +234,17 @@ def compare(original: Run | None, converted: Run) -> tuple[list[Difference], int
     ):
         for rank in sorted({*before, *after}):
             found = _first(what, rank, before.get(rank, ()), after.get(rank, ()))
-            differences += [found] if found else []
+            ended = (original.failed or converted.failed) and found and None in (found.original, found.converted)
+            differences += [found] if found and not ended else []
     return differences, sum(min(len(one), len(converted.losses.get(rank, ()))) for rank, one in original.losses.items())
 
 
 def _first(what: Recorded, rank: str, before: Sequence[float], after: Sequence[float]) -> Difference | None:
     for step in range(max(len(before), len(after))):
-        old = before[step] if step < len(before) else math.nan
-        new = after[step] if step < len(after) else math.nan
-        both_nan = step < min(len(before), len(after)) and math.isnan(old) and math.isnan(new)
-        # As text, so that 0.0 and -0.0 differ too.
-        if old.hex() != new.hex() or (math.isnan(old) and not both_nan):
+        old = before[step] if step < len(before) else None
+        new = after[step] if step < len(after) else None
+        # As text, so that 0.0 and -0.0 differ too, and that NaN is equal to NaN.
+        if old is None or new is None or old.hex() != new.hex():
             return Difference(what=what, rank=rank, step=step, original=old, converted=new)
     return None
 

@@ -74,7 +74,10 @@ def _findings(verdict: Verdict) -> Iterator[Finding]:
 
 def _difference(one: Difference, code: str, *, original: bool) -> Finding:
     what = one.what.message
-    if original:
+    if one.original is None or one.converted is None:
+        program = (Program.CONVERTED if one.original is None else Program.ORIGINAL).message
+        text = say.one_alone(what=what, rank=one.rank, step=one.step, program=program)
+    elif original:
         text = say.differs(
             what=what, rank=one.rank, step=one.step, original=repr(one.original), converted=repr(one.converted)
         )
@@ -104,8 +107,9 @@ def _facts(verdict: Verdict) -> dict[str, object]:
 
 def _plain(found: Sequence[Difference]) -> list[dict[str, object]]:
     return [
-        {"what": one.what.value, "rank": one.rank, "step": one.step, "original": repr(one.original),
-         "converted": repr(one.converted)}
+        {"what": one.what.value, "rank": one.rank, "step": one.step,
+         "original": None if one.original is None else repr(one.original),
+         "converted": None if one.converted is None else repr(one.converted)}
         for one in found
     ]  # fmt: skip
 

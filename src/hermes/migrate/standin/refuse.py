@@ -181,11 +181,21 @@ def _without_data_parallel() -> None:
     torch.nn.DataParallel.__init__ = refuse  # type: ignore[method-assign]
 
 
+def _without_cuda() -> None:
+    """What is left for CUDA fails as where torch was built without: there is no CUDA beside an NPU."""
+
+    def refuse() -> None:
+        raise hermes_record.marked(AssertionError("Torch not compiled with CUDA enabled"))
+
+    torch.cuda._lazy_init = refuse
+
+
 def install() -> None:
     """From here on each call of torch is looked at."""
     mode = _Refuse()
     mode.__enter__()
     _state["mode"] = mode
     torch.nn.modules.module.register_module_forward_pre_hook(_module)
+    _without_cuda()
     with contextlib.suppress(AttributeError):
         _without_data_parallel()
