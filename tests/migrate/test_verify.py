@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -606,6 +607,36 @@ for step in range(3):
     loss.backward()
     optimizer.step()
 """
+
+
+SAVED = """
+net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).to(device)
+net[0].bias.requires_grad_(False)
+torch.save(net, "net.pt")
+torch.save({"net": net.state_dict(), "n": 1, "host": torch.ones(2)}, "state.pt")
+whole = torch.load("net.pt", weights_only=False)
+assert {one.device.type for one in (*whole.parameters(), *whole.buffers())} == {"npu"}
+assert all(isinstance(one, nn.Parameter) for one in whole.parameters())
+assert [one.requires_grad for one in whole.parameters()] == [one.requires_grad for one in net.parameters()]
+whole(torch.ones(3, 4, device=device))
+for asked, expected in [(None, "npu"), ("cpu", "cpu"), (torch.device("cpu"), "cpu"), ("npu:0", "npu"),
+                        (torch.device("npu"), "npu"), ({"npu:0": "cpu"}, "cpu"), (lambda storage, at: storage, "cpu"),
+                        (lambda storage, at: None, "npu"), (lambda storage, at: storage.to(device="npu:0"), "npu")]:
+    state = torch.load("state.pt", map_location=asked)
+    assert state["net"]["0.weight"].device.type == expected, (asked, state)
+    assert torch.equal(state["net"]["0.weight"].cpu(), net[0].weight.cpu())
+    assert next(torch.load("net.pt", asked, weights_only=False).parameters()).device.type == expected, asked
+assert torch.load("state.pt")["host"].device.type == "cpu"
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_what_was_saved_on_the_npu_is_loaded_where_it_was(tmp_path: Path) -> None:
+    told = _alone(tmp_path, HEAD + SAVED + STEPS)
+    assert told.outcome is Outcome.NOT_GIVEN, told
+    plain = "import torch\nassert torch.load('net.pt', 'cpu', weights_only=False)[0].weight.device.type == 'cpu'\n"
+    subprocess.run([sys.executable, "-c", plain], cwd=tmp_path, check=True)
 
 
 @needs_torch

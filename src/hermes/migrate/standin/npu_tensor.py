@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections import OrderedDict
 from typing import Any
 
 import hermes_record
@@ -76,7 +77,11 @@ class NpuTensor(torch.Tensor):
         return repr(self.detach().cpu()).removesuffix(")") + f", device='{self.device}')"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.detach().cpu().requires_grad_(self.requires_grad).__reduce_ex__(protocol)
+        """As torch does it for devices without a storage: the file says where the tensor was, and any torch reads it."""
+        if isinstance(self, torch.nn.Parameter):
+            return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
+        where = (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, where
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         if id(self) in memo:

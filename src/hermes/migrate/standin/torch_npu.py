@@ -272,13 +272,31 @@ def _amp(npu: types.ModuleType) -> None:
 
 def _load(original: Any) -> Any:
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        kind = map_location.type if isinstance(map_location, torch.device) else map_location
+        asked = _asked(map_location) if callable(map_location) else map_location
+        kind = asked.type if isinstance(asked, torch.device) else asked
         if isinstance(kind, str) and kind.startswith("npu"):
             found = original(f, "cpu", *args, **kwargs)
-            return npu_tensor.to_npu(found, torch.device(map_location).index)
-        return original(f, map_location, *args, **kwargs)
+            moves = isinstance(found, torch.nn.Module)
+            return found.to(asked) if moves else npu_tensor.to_npu(found, torch.device(asked).index)
+        return original(f, asked, *args, **kwargs)
 
     return load
+
+
+class _Memory(torch.UntypedStorage):
+    """Memory of the host that says where a program would move it: there is none of the NPU here to move it to."""
+
+    where = "cpu"
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> _Memory:
+        self.where = str(device)
+        return self
+
+
+def _asked(place: Any) -> str | None:
+    """Where a function given as `map_location` puts what was saved on the NPU; None where torch decides."""
+    found = place(_Memory(0), "npu:0")
+    return None if found is None else str(getattr(found, "where", found.device))
 
 
 def _collectives() -> None:
