@@ -48,7 +48,9 @@ def test_a_cast_changes_the_type_that_is_held_against_the_table(scan: Scan) -> N
 
 def test_a_call_that_runs_on_the_host_is_slow(scan: Scan) -> None:
     place = next(
-        one for one in scan("import torch\nx = torch.ones(2).scatter_(0, i, 1)\n").places if one.rule == "cpu-fallback"
+        one
+        for one in scan("import torch\nx = torch.ones(2, device=d).scatter_(0, i, 1)\n").places
+        if one.rule == "cpu-fallback"
     )
     assert place.effect is Risk.SLOW
     assert place.later == "CMP003"
@@ -241,7 +243,9 @@ def test_only_what_raises_without_cuda_is_said_to_stop(call: str, effect: Risk, 
 
 @pytest.mark.parametrize("call", ["scatter_(0, i, 1)", "bernoulli_(0.5)"])
 def test_what_the_table_says_may_happen_is_not_proven(call: str, scan: Scan) -> None:
-    place = next(one for one in scan(f"import torch\nx = torch.ones(2).{call}\n").places if one.rule == "cpu-fallback")
+    place = next(
+        one for one in scan(f"import torch\nx = torch.ones(2, device=d).{call}\n").places if one.rule == "cpu-fallback"
+    )
     assert place.sure is Sure.LIKELY
     assert "may" in say(place.why)
 

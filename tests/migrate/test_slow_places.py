@@ -58,6 +58,33 @@ def test_a_shape_that_depends_on_data_of_an_unknown_value_is_likely_slow(text: s
     assert place.sure is Sure.LIKELY
 
 
+MASKED = "import torch\ndef f(x: torch.Tensor, k: torch.Tensor):\n"
+
+
+@pytest.mark.parametrize("index", ["x > 0", "k.bool()", "k.bool().t()", "~(x > 0)", "(x > 0) & (x < 9)", "over"])
+def test_an_index_that_is_a_mask_is_slow(index: str, scan: Scan) -> None:
+    assert "dynamic-shape" in _rules(scan, f"{MASKED}    over = x > 0\n    return x[{index}]\n")
+
+
+@pytest.mark.parametrize("line", ["x[k]", "x[0]", "x[k is None]", "x[k.long()]", "table[a > b]"])
+def test_an_index_that_is_no_mask_of_a_tensor_is_not_slow(line: str, scan: Scan) -> None:
+    assert "dynamic-shape" not in _rules(scan, f"{MASKED}    return {line}\n")
+
+
+@pytest.mark.parametrize(("line", "slow"), [
+    ("y = torch.Tensor(n, 2).normal_().to(d)", False), ("y = torch.ones(2, device=d).normal_()", True),
+    ("y = torch.slogdet(torch.eye(3))", False), ("y = torch.slogdet(x)", True),
+])  # fmt: skip
+def test_a_call_that_runs_on_the_host_costs_nothing_there(line: str, slow: bool, scan: Scan) -> None:
+    assert ("cpu-fallback" in _rules(scan, f"import torch\n{line}\n")) is slow
+
+
+def test_a_loss_that_is_copied_for_numpy_in_each_step_is_slow(scan: Scan) -> None:
+    loop = "for x in d:\n    loss = f(x)\n    loss.backward()\n    show({})\n"
+    assert "sync-item" in _rules(scan, loop.format("loss.data.cpu().numpy()"))
+    assert "sync-item" not in _rules(scan, loop.format("machine.cpu()"))
+
+
 @pytest.mark.parametrize("text", [
     "import torch\ndef f(x):\n    return x.nonzero()[0]\n", "import torch\nimport numpy as np\ni = np.ones(2).nonzero()\n",
     "def f(x):\n    return x.nonzero()\n", "import torch\ndef f(x):\n    (i,) = x.nonzero()\n",

@@ -14,6 +14,8 @@ _READS = {"item", "tolist", "cpu", "numpy"}
 _BY_DATA = {"torch.nonzero", "torch.masked_select", "torch.unique", "torch.unique_consecutive", "torch.argwhere"}
 _BY_DATA_METHODS = {"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere"}
 
+_KEEPS = {"t", "view", "reshape", "squeeze", "unsqueeze", "flatten", "expand", "to", "clone", "transpose", "permute"}
+"""Methods that leave a mask a mask."""
 _ONCE = {"requires_grad_", "uniform_", "normal_", "share_memory_"}
 """Methods that set up a parameter before training."""
 
@@ -57,7 +59,7 @@ def _method(file: File, call: ast.Call, func: ast.Attribute, training: set[ast.A
         name in _READS
         and not call.args
         and not _on_host(func.value)
-        and _is_read(file, name, kind is not None)
+        and (name == "item" or kind is not None or _is_for_numpy(file, call, name))
         and _runs_often(file, call, training)
     ):
         file.add(
@@ -111,8 +113,10 @@ def _on_host(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("cpu", "numpy")
 
 
-def _is_read(file: File, name: str, is_tensor: bool) -> bool:
-    return name == "item" or is_tensor
+def _is_for_numpy(file: File, call: ast.Call, name: str) -> bool:
+    """`x.cpu().numpy()`, `x.cpu().item()`: nothing but a tensor has both."""
+    parent = file.source.parents.get(call)
+    return name == "cpu" and isinstance(parent, ast.Attribute) and parent.attr in ("numpy", "item", "tolist")
 
 
 def _runs_often(file: File, node: ast.AST, training: set[ast.AST]) -> bool:
@@ -130,11 +134,26 @@ def _in_forward(file: File, node: ast.AST) -> bool:
 
 def _mask(file: File, node: ast.Subscript) -> None:
     """`x[x > 0]`: how many rows there are depends on the data."""
-    if not (isinstance(node.slice, ast.Compare) and isinstance(node.ctx, ast.Load)):
+    if not (isinstance(node.ctx, ast.Load) and _is_mask(file, node.slice)):
         return
     kind = file.kinds.of(node.value)
     if kind is not None and kind.name == "tensor" and not stays_on_host(file, node.value):
         file.add("dynamic-shape", node, code(text=_short(file.text(node))), sure=kind.sure)
+
+
+def _is_mask(file: File, node: ast.expr, depth: int = 4) -> bool:
+    """Whether an index is a comparison, a cast to bool, or a name for one."""
+    if isinstance(node, ast.Compare):
+        return not any(isinstance(op, (ast.In, ast.NotIn, ast.Is, ast.IsNot)) for op in node.ops)
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Invert) and _is_mask(file, node.operand, depth)
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, (ast.BitAnd, ast.BitOr)) and _is_mask(file, node.left, depth)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr == "bool" or (node.func.attr in _KEEPS and _is_mask(file, node.func.value, depth))
+    found = file.source.scope(node).find(node.id) if isinstance(node, ast.Name) and depth else None
+    values = [one.value for one in found[1] if one.kind == "assign"] if found else []
+    return bool(values) and all(one is not None and _is_mask(file, one, depth - 1) for one in values)
 
 
 def _parameters(file: File, loop: ast.For) -> None:

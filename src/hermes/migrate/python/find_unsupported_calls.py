@@ -13,6 +13,7 @@ from hermes.migrate.model import Effort, Sure
 from hermes.migrate.python.asked_for import is_asked_for
 from hermes.migrate.python.file import COLLECTIVES, File
 from hermes.migrate.python.kind import Kind
+from hermes.migrate.python.on_host import stays_on_host
 from hermes.migrate.refusals import BOOL_MASK, NO_SCALE_FACTOR, WIDE, is_listed, is_type_listed, listed_types
 from hermes.model.leaf import Risk
 
@@ -191,6 +192,8 @@ def _listed(file: File, node: ast.expr, full: str, call: ast.Call | None, owner:
                  todo=say.CHECK_ON_CHIP)  # fmt: skip
     elif "inference" in entry.marks:
         file.add("inference-only", node, what, sure=sure)
+    elif entry.marks & {"cpu-only", "cpu"} and _is_on_host(file, call, owner):
+        pass  # It computes where its tensor is.
     elif "cpu-only" in entry.marks:
         file.add("cpu-fallback", node, what, sure=sure, why=say.ON_HOST)
     elif "cpu" in entry.marks:
@@ -202,6 +205,15 @@ def _listed(file: File, node: ast.expr, full: str, call: ast.Call | None, owner:
                  todo=say.COMPARE_NO_INDICES)  # fmt: skip
     _types(file, node, entry, call, owner)
     _arguments(file, node, entry, call)
+
+
+def _is_on_host(file: File, call: ast.Call | None, owner: Kind | None) -> bool:
+    """Whether a call is one of a tensor that stays on the host."""
+    if call is None:
+        return False
+    holder = call.func.value if owner is not None and isinstance(call.func, ast.Attribute) else None
+    first = holder or (call.args[0] if call.args else None)
+    return first is not None and stays_on_host(file, first)
 
 
 def _arguments(file: File, node: ast.expr, entry: Support, call: ast.Call | None) -> None:
