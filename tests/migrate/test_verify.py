@@ -609,6 +609,31 @@ for step in range(3):
 """
 
 
+UNSEEDED = """import pickle
+import numpy as np
+from numpy.random import RandomState
+old, new, again = RandomState(), np.random.default_rng(), np.random.RandomState(None)
+assert old.rand() != again.rand()
+assert isinstance(np.random.mtrand._rand, RandomState) and isinstance(old, np.random.RandomState)
+assert np.random.RandomState(3).rand() == pickle.loads(pickle.dumps(np.random.RandomState(3))).rand()
+for step in range(4):
+    x = torch.tensor(np.concatenate([old.rand(3, 4), new.random((3, 4))]), dtype=torch.float32, device=device)
+    net = nn.Linear(4, 2).to(device)
+    net(x).sum().backward()
+"""
+
+
+@needs_torch
+@pytest.mark.slow
+def test_generators_without_a_seed_draw_the_same_numbers_in_both_runs(tmp_path: Path) -> None:
+    for name, device in (("original", "cuda"), ("converted", "npu")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(HEAD.replace("npu", device) + UNSEEDED)
+    command = [sys.executable, "train.py"]
+    told = verify(tmp_path / "converted", tmp_path / "original", command, steps=3, devices=1, timeout_s=300)
+    assert told.outcome is Outcome.PASSED, told
+
+
 SAVED = """
 net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).to(device)
 net[0].bias.requires_grad_(False)

@@ -7,6 +7,7 @@ whose gradient is asked for.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import random
@@ -89,6 +90,24 @@ def _seed(torch: Any) -> None:
         import numpy
 
         numpy.random.seed(0)
+        _seed_generators(numpy.random)
+
+
+def _seed_generators(module: Any) -> None:
+    """Generators of NumPy that a program makes without a seed get one by the order in which they are made."""
+    counted = itertools.count()
+    made, original = module.default_rng, module.RandomState
+
+    class Kind(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, original)
+
+    class RandomState(original, metaclass=Kind):  # type: ignore[misc, valid-type]
+        def __init__(self, seed: Any = None) -> None:
+            super().__init__(next(counted) if seed is None else seed)
+
+    module.RandomState = RandomState
+    module.default_rng = lambda seed=None: made(next(counted) if seed is None else seed)
 
 
 def _remote() -> bool:
