@@ -609,6 +609,27 @@ for step in range(3):
 """
 
 
+@needs_torch
+@pytest.mark.slow
+def test_weights_of_a_recurrent_layer_are_loaded_in_their_place(tmp_path: Path) -> None:
+    program = f"""{HEAD}
+net = nn.LSTM(4, 4).to(device)
+held = net.weight_ih_l0
+net.load_state_dict({{name: one * 2 for name, one in net.state_dict().items()}})
+assert held is net.weight_ih_l0
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(4):
+    net(torch.ones(3, 2, 4, device=device))[0].sum().backward()
+    optimizer.step()
+"""
+    for name, device in (("original", "cuda"), ("converted", "npu")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(program.replace('"npu"', f'"{device}"'))
+    command = [sys.executable, "train.py"]
+    told = verify(tmp_path / "converted", tmp_path / "original", command, steps=3, devices=1, timeout_s=300)
+    assert told.outcome is Outcome.PASSED, told
+
+
 UNSEEDED = """import pickle
 import numpy as np
 from numpy.random import RandomState

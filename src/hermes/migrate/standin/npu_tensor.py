@@ -344,16 +344,16 @@ def _new_tensor(
 
 
 def swap_held(original: Any) -> Any:
-    """`torch.utils.swap_tensors` for weights that a graph of the program still holds, as `weight_norm`'s does.
+    """`torch.utils.swap_tensors` for weights that something else holds: a graph of the program, or a weak reference.
 
-    A program on an NPU keeps such a graph too, and never runs it again.
+    `weight_norm` keeps such a graph, on an NPU too, and never runs it again. Recurrent layers refer to their weights.
     """
 
     def swap(t1: torch.Tensor, t2: torch.Tensor) -> None:
         try:
             original(t1, t2)
         except RuntimeError as wrong:
-            if "use_count" not in str(wrong):
+            if "use_count" not in str(wrong) and "weakref" not in str(wrong):
                 raise
             t1.__class__, t2.__class__ = t2.__class__, t1.__class__
             t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
