@@ -370,6 +370,7 @@ def _site(site: Path, where: Where, target: Target) -> None:
         put("torch_npu.py", "torch_npu/__init__.py")
         put("npu_tensor.py", "torch_npu/npu_tensor.py")
         put("refuse.py", "torch_npu/refuse.py")
+        put("load.py", "torch_npu/load.py")
         put("surface.json", "torch_npu/surface.json")
         put("shim.py", "torch_npu/contrib/transfer_to_npu.py")
         (site / "torch_npu" / "refusals.json").write_text(json.dumps(refusals(target)), encoding="utf-8")

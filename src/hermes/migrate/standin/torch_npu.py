@@ -27,7 +27,7 @@ import hermes_split  # noqa: E402
 import torch  # noqa: E402
 import torch.utils.backend_registration as registration  # noqa: E402
 
-from . import npu_tensor, refuse  # noqa: E402
+from . import load, npu_tensor, refuse  # noqa: E402
 
 if _FIRST:
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = _ASKED or "1"
@@ -270,35 +270,6 @@ def _amp(npu: types.ModuleType) -> None:
     amp.custom_bwd = lambda bwd: torch.amp.custom_bwd(bwd, device_type="npu")
 
 
-def _load(original: Any) -> Any:
-    def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        asked = _asked(map_location) if callable(map_location) else map_location
-        kind = asked.type if isinstance(asked, torch.device) else asked
-        if isinstance(kind, str) and kind.startswith("npu"):
-            found = original(f, "cpu", *args, **kwargs)
-            moves = isinstance(found, torch.nn.Module)
-            return found.to(asked) if moves else npu_tensor.to_npu(found, torch.device(asked).index)
-        return original(f, asked, *args, **kwargs)
-
-    return load
-
-
-class _Memory(torch.UntypedStorage):
-    """Memory of the host that says where a program would move it: there is none of the NPU here to move it to."""
-
-    where = "cpu"
-
-    def to(self, *, device: Any, non_blocking: bool = False) -> _Memory:
-        self.where = str(device)
-        return self
-
-
-def _asked(place: Any) -> str | None:
-    """Where a function given as `map_location` puts what was saved on the NPU; None where torch decides."""
-    found = place(_Memory(0), "npu:0")
-    return None if found is None else str(getattr(found, "where", found.device))
-
-
 def _collectives() -> None:
     """HCCL by gloo: the tensors of the stand-in lie on the CPU."""
     import torch.distributed as dist
@@ -377,7 +348,7 @@ def _start() -> None:
     torch.__future__.set_swap_module_params_on_conversion(True)
     torch.utils.swap_tensors = npu_tensor.swap_held(torch.utils.swap_tensors)
     torch.Tensor.pin_memory = lambda self, device=None: self  # type: ignore[method-assign, assignment]
-    torch.load = _load(torch.load)
+    torch.load = load.of(torch.load)
     torch.Generator = _Generator  # type: ignore[misc]
 
 
