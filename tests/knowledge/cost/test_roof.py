@@ -11,7 +11,7 @@ from hermes.knowledge.cost.operator import inner_bytes, roof
 from hermes.knowledge.cost.tensors import Call, tensors
 from hermes.knowledge.cost.work import Work
 
-H100, A100, B2 = CHIPS["H100 SXM"], CHIPS["A100 40GB"], CHIPS["Ascend910B2"]
+H100, A100, B2 = CHIPS["H100 SXM"], CHIPS["A100 40GB SXM"], CHIPS["Ascend910B2"]
 
 
 def product(flops: int, size: int | None, precision: str = "bf16") -> Work:

@@ -43,7 +43,7 @@ from hermes.profiles.rules.rule import rule
 
 LIMIT = DOUBT
 HALF = Limit(value=0.5, unit="of operators in float64, on a processor", source="docs/evidence/cpu-roofline.md")
-# What takes the place of a type, the first that the chip has.
+# What takes the place of a type, the first that is faster on the chip: graphics cards have TF32 that is not.
 _FASTER = {"fp64": ("fp32",), "fp32": ("tf32", "hf32", "bf16", "fp16")}
 
 
@@ -100,7 +100,8 @@ def _is_double(job: Job, row: OperatorCost) -> bool:
 def _saved(row: OperatorCost, chip: ChipUsed | None) -> float:
     if row.kind not in MATRIX or chip is None or not row.flops or row.roof_share is None:
         return 0.0
-    better = next((name for name in _FASTER.get(row.precision, ()) if name in chip.matrix), None)
+    now = chip.matrix.get(row.precision, 0.0)
+    better = next((name for name in _FASTER.get(row.precision, ()) if chip.matrix.get(name, 0.0) > now), None)
     if better is None:
         return 0.0
     moving = (row.bytes or 0) / chip.bandwidth if chip.bandwidth else 0.0
