@@ -106,7 +106,7 @@ _TABLE: tuple[_Entry, ...] = (
     # uxlfoundation/oneCCL, src/coll (namespace oneapi::ccl, sycl kernels oneccl_*).
     _Entry(r"\boneapi::ccl::|\boneccl_|\bccl::", "oneccl"),
     # Ascend/pytorch through Kineto; HCCL's hcom_* tasks.
-    _Entry(r"^hcom_|^hccl", "hccl"),
+    _Entry(r"(?i)^hcom_|^hccl", "hccl"),
 )  # fmt: skip
 
 _ENTRIES = tuple((re.compile(entry.pattern), entry) for entry in _TABLE)
