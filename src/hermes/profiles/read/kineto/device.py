@@ -14,6 +14,7 @@ from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.cut_off import with_possible_ends
 from hermes.profiles.read.kineto.operators import write_operators
+from hermes.profiles.read.kineto.periods import LAUNCHED
 from hermes.profiles.read.kineto.signature import with_signatures
 from hermes.profiles.read.query import fetched, keep
 from hermes.profiles.read.sink import Sink
@@ -56,7 +57,7 @@ def _launches(con: duckdb.DuckDBPyConnection) -> None:
         "CREATE TEMP TABLE launch AS SELECT correlation, min(ts_ns) AS launch_ns, arg_min(args.grid, ts_ns) AS grid, "
         "arg_min(pid_number, ts_ns) AS by_pid, arg_min(tid_number, ts_ns) AS by_tid, "
         "bool_or(ends_with(name, 'GraphLaunch')) AS graph "
-        "FROM event WHERE what IN ('runtime', 'driver') AND correlation IS NOT NULL GROUP BY correlation"
+        f"FROM event WHERE what IN ('runtime', 'driver', '{LAUNCHED}') AND correlation IS NOT NULL GROUP BY correlation"
     )
 
 

@@ -28,6 +28,7 @@ from hermes.profiles.read.kineto.cut_off import launches_without_tasks
 from hermes.profiles.read.kineto.device import write_kernels
 from hermes.profiles.read.kineto.files import capture_of, claimed, host_of
 from hermes.profiles.read.kineto.host import IS_STEP, host_rows, write_steps
+from hermes.profiles.read.kineto.legacy import is_legacy, write_legacy
 from hermes.profiles.read.kineto.marks import write_allocations, write_flows, write_memory
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
@@ -149,6 +150,9 @@ def _host_rows(events: Scan, step: pl.DataFrame, sink: Sink) -> pl.DataFrame:
 
 def _sort_out(con: duckdb.DuckDBPyConnection, events: Scan) -> None:
     """The view `event`: the events with numbers for the keys that every table needs."""
+    if is_legacy(con, events.events):
+        write_legacy(con, events.events)
+        return
     what, collective = "what", "false"
     if con.execute(f"SELECT 1 FROM {events.events} WHERE what = 'collective' LIMIT 1").fetchall():
         # torch_npu records collectives of the device so, XPU the calls of the host beside its kernels.
