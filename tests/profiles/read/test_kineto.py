@@ -390,7 +390,7 @@ def _said(sink: Sink) -> list[tuple[str, str]]:
 def test_launches_whose_kernels_were_not_recorded_are_said(read: Read) -> None:
     done = [_launch(10, 1), _kernel("k", 20, 1, correlation=1)]
     sink = read([*done, *(_launch(30 + n, 100 + n) for n in range(3))])
-    cut_off = "3 of 4 launches have no task of the device: the record of the device is cut off"
+    cut_off = "3 of 4 launches have no task of the device: its record is cut off or damaged"
     assert ("degraded", cut_off) in _said(sink)
 
 
