@@ -229,3 +229,20 @@ def test_training_is_advised_unless_the_capture_is_known_to_have_none() -> None:
 @pytest.mark.parametrize("vendor", ["ascend", "nvidia", "amd", "cpu"])
 def test_the_chips_of_cases_are_those_of_vendors(vendor: str) -> None:
     assert traits(vendor).chip in cases.CHIPS
+
+
+def test_mindspore_is_told_nothing_of_torch_npu() -> None:
+    mindspore = JobKind(chips=("ascend",), frameworks=("mindspore",), trains=True)
+    assert fitted_action(cures.DEEPER_TASK_QUEUE, mindspore) is None
+    assert fitted_action(cures.DEEPER_TASK_QUEUE, job("ascend")) is not None
+    assert not fits("torch_npu.optim.NpuFusedAdamW(model.parameters())", mindspore)
+
+
+def test_a_compiled_model_is_not_told_to_compile() -> None:
+    compiled = job("cuda", "torch.compile")
+    assert fitted_prose("Compile the layer; write results where they are needed.", compiled) == (
+        "Write results where they are needed."
+    )
+    assert not fits("model = torch.compile(model)", compiled)
+    assert fits("model = torch.compile(model, mode='max-autotune')", compiled)
+    assert fits("model = torch.compile(model)", job("cuda"))

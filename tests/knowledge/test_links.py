@@ -40,7 +40,8 @@ def test_an_ascend_link_is_known_by_chip_and_transport(chip: str | None, transpo
         ("NVIDIA H200", 450.0), ("NVIDIA A100-SXM4-80GB", 300.0), ("NVIDIA A100-PCIE-40GB", None),
         ("NVIDIA H800", 200.0), ("NVIDIA A800-SXM4-80GB", 200.0), ("Tesla V100-SXM2-32GB", 150.0),
         ("Tesla V100-PCIE-16GB", None), ("NVIDIA B200", 900.0), ("AMD Instinct MI300X", 448.0),
-        ("AMD Instinct MI325X", 448.0), ("NVIDIA GeForce RTX 4090", None), (None, None),
+        ("AMD Instinct MI325X", 448.0), ("NVIDIA GB200", 900.0), ("AMD Instinct MI355X", 537.6),
+        ("NVIDIA GeForce RTX 4090", None), (None, None),
     ],
 )  # fmt: skip
 def test_a_gpu_is_known_by_all_its_links_and_a_board_without_them_is_not(chip: str | None, speed: float | None) -> None:

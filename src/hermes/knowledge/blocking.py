@@ -6,6 +6,7 @@ PyTorch's performance tuning guide on synchronisation (`.item()` ends in `aten::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from hermes.knowledge.host_work import COMPILATION, SYNCHRONISATION
@@ -66,6 +67,16 @@ def allocates(call: str) -> bool:
     """Whether a runtime call takes or gives back memory."""
     name = call.lower()
     return "malloc" in name or "free" in name or "hostalloc" in name
+
+
+_HOST_MEMORY = re.compile(
+    r"host(alloc|register|unregister)|(malloc|free)_?host|hostmalloc|hostfree|host_?(malloc|free)"
+)
+
+
+def takes_host_memory(call: str) -> bool:
+    """Whether a runtime call takes or gives back pinned memory of the host, and none of the device: `cudaHostAlloc`."""
+    return bool(_HOST_MEMORY.search(call.lower()))
 
 
 def causes_of(names: Iterable[str]) -> dict[str, str]:

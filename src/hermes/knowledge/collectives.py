@@ -105,8 +105,10 @@ _TABLE: tuple[_Entry, ...] = (
     _Entry(r"\bpplx::.*(dispatch|combine)\w*", "pplx", "all_to_all"),
     # uxlfoundation/oneCCL, src/coll (namespace oneapi::ccl, sycl kernels oneccl_*).
     _Entry(r"\boneapi::ccl::|\boneccl_|\bccl::", "oneccl"),
+    # PyTorch's profiler before Kineto: the range of a backend's call, timed on the device.
+    *(_Entry(rf"^{backend}:(?!:)", backend) for backend in ("nccl", "rccl")),
     # Ascend/pytorch through Kineto; HCCL's hcom_* tasks.
-    _Entry(r"^hcom_|^hccl", "hccl"),
+    _Entry(r"(?i)^hcom_|^hccl", "hccl"),
 )  # fmt: skip
 
 _ENTRIES = tuple((re.compile(entry.pattern), entry) for entry in _TABLE)

@@ -213,6 +213,14 @@ KEEP_CACHED_MEMORY = Action(
     risk="More memory stays reserved.",
     source="PyTorch notes on CUDA semantics: memory management; torch_npu's list of environment variables",
 )
+KEEP_PINNED_MEMORY = Action(
+    title="Take pinned memory once, and use it again",
+    do="Make the buffers before the loop (torch.empty(…, pin_memory=True)) and copy_ each batch into them; with a "
+    "DataLoader, pin_memory=True in place of calls of pin_memory() in the loop; batches of one size.",
+    verify="No call that takes pinned memory is left after the warm-up.",
+    risk="Pinned memory cannot be swapped out: keep the number of buffers small.",
+    source="PyTorch tutorial on pin_memory and non_blocking",
+)
 EXPANDABLE_SEGMENTS = Action(
     title="Let segments grow",
     do="export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; "

@@ -58,6 +58,13 @@ WORDS: tuple[Word, ...] = (
         r"|FRACTAL_NZ|TransData|FORCE_OVERFLOW_CHECK|Atlas",
         chips=("ascend",),
     ),
+    # MindSpore has neither torch_npu nor its queue.
+    _word(r"torch_npu|torch\.npu|\.npu\(|TASK_QUEUE|npu_fusion|NpuFused", chips=("ascend",), frameworks=("pytorch",)),
+    # What is compiled needs no advice to compile.
+    _word(
+        r"torch\.compile\b(?!\([^)]*\b(mode|dynamic|fullgraph)=)|\b[Cc]ompile the (model|layer)",
+        unless=("torch.compile",),
+    ),
     # PyTorch for ROCm is spoken to as `torch.cuda`, and RCCL reads the variables of NCCL.
     _word(
         r"torch\.cuda|\bCUDA\b(?!_)|CUDA ?[Gg]raph|cudagraph|reduce-overhead|_CUDA_|cudnn|cuDNN|\.cuda\(|'cuda",

@@ -46,7 +46,9 @@ PATTERNS: dict[str, str] = {
     DATA: r"dataloader.*__next__|dataloader.*_next_data|enumerate\(data(loader|pipe)\)|getnext",
     CHECKPOINT: (
         r"torch[./]serialization|torch\.save|save_checkpoint|state_dict|torch/distributed/checkpoint/|safetensors/"
-        r"|torch/utils/tensorboard/|tensorboardx?/|wandb/|mlflow/|swanlab/|logging/__init__\.py|tqdm/"
+        r"|torch/utils/tensorboard/|tensorboardx?/|wandb/|mlflow/|swanlab/|logging/__init__\.py"
+        # Not its monitor, a thread that sleeps.
+        r"|tqdm/(std|auto|autonotebook|notebook|asyncio|rich|gui|tk|utils|contrib/\w+)\.py"
         r"|<built-in function (print|fsync|fdatasync)>|<built-in method (write|writelines|flush) of _io\."
         # A file takes the place of another: file systems write the new one to disk before.
         r"|<built-in function (replace|rename)>"

@@ -43,8 +43,10 @@ def leaf_of_operator(*names: str) -> Leaf:
 
 _PROFILER = re.compile(
     r"(^|/)torch(_npu)?/(autograd/)?profiler/|(^|/)torch(_npu)?/autograd/profiler\.py|(^|/)hermes/inside/"
-    r"|^profiler(start|stop)|^aclprof|enable_profiler|_disable_profiler|_prepare_profiler|_kineto|acl_profiler"
+    r"|^(cuda|cu|hip)?profiler(start|stop)|^(activity buffer request|buffer flush|instrumentation)$|^aclprof"
+    r"|enable_profiler|_disable_profiler|_prepare_profiler|_kineto|acl_profiler"
 )
+"""Its frames and calls, and what Kineto calls the time that its own tools take (`overhead`)."""
 _COLLECTS = re.compile(r"<built-in function collect>$|^garbage collection$")
 _WAITS = re.compile(
     r"run_backward|method '?acquire'? of '?_thread|(^|/)threading\.py\(\d+\): wait$"

@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from hermes.knowledge.chip import GIGA
+from hermes.knowledge.chips import chip_of
+
 _MSPROF = "Ascend/msprof, analysis/common_func/ms_constant/number_constant.py: standard bandwidth of chip"
-_NVLINK = "NVIDIA data sheet, NVLink bandwidth of both directions, halved:"
-_FABRIC = "AMD data sheet, Infinity Fabric links of both directions, halved:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,21 +43,11 @@ def _ascend(name: str, version: str, **speeds: float) -> _Chip:
     )
 
 
-def _device(name: str, transport: str, gb_per_s: float, source: str) -> _Chip:
-    return _Chip(name=name, links=(LinkSpec(transport=transport, gb_per_s=gb_per_s, of="device", source=source),))
-
-
-# The first that fits the name counts. Cards on a PCIe board share the chip's name but not its links: they are left out.
+# The first that fits the name counts. Those of graphics chips stand with the chip: see `chips`.
 _CHIPS: tuple[_Chip, ...] = (
     # The profiler names a chip by its version, so its 910B is the second generation; CANN has had a 910B of the first.
     _ascend(r"910b", "4.1.0", HCCS=28.0, RDMA=25.0, ROCE=25.0),
     _ascend(r"910a?$", "2.1.0", HCCS=18.0, RDMA=12.5, ROCE=12.5, PCIE=20.0),
-    _device(r"\bg?b200\b", "NVLINK", 900.0, f"{_NVLINK} B200 1800 GB/s"),
-    _device(r"\b(h200|h20)\b|\bh100(?!.*(pcie|nvl)).*hbm3", "NVLINK", 450.0, f"{_NVLINK} H100 SXM, H200, H20 900 GB/s"),
-    _device(r"\b(h800|a800)\b(?!.*pcie)", "NVLINK", 200.0, f"{_NVLINK} H800, A800 400 GB/s"),
-    _device(r"\ba100-sxm", "NVLINK", 300.0, f"{_NVLINK} A100 SXM 600 GB/s"),
-    _device(r"\bv100-sxm", "NVLINK", 150.0, f"{_NVLINK} V100 SXM2 300 GB/s"),
-    _device(r"\bmi3(00x|25x)", "XGMI", 448.0, f"{_FABRIC} MI300X and MI325X, 7 links of 128 GB/s"),
 )
 _PATTERNS = tuple((re.compile(chip.name, re.I), chip) for chip in _CHIPS)
 
@@ -66,15 +57,19 @@ def link_spec(chip: str | None, transport: str) -> LinkSpec | None:
     for pattern, known in _PATTERNS:
         if chip and pattern.search(chip):
             return next((link for link in known.links if link.transport == transport.upper()), None)
-    return None
+    whole = device_link(chip)
+    return whole if whole is not None and whole.transport == transport.upper() else None
 
 
 def device_link(chip: str | None) -> LinkSpec | None:
     """The links of a device taken together, where a chip is known by that (NVLink, Infinity Fabric)."""
-    for pattern, known in _PATTERNS:
-        if chip and pattern.search(chip):
-            return next((link for link in known.links if link.of == "device"), None)
-    return None
+    known = chip_of(chip)
+    if known is None or known.links is None:
+        return None
+    links = known.links
+    return LinkSpec(
+        transport=links.transport, gb_per_s=links.bandwidth / GIGA, of="device", source=links.source
+    )  # fmt: skip
 
 
 def bus_factor(op: str, ranks: int) -> float | None:

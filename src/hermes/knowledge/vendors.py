@@ -38,7 +38,8 @@ class Traits:
     `typed`: kernels are told by their operator's type, else by their symbol. `single_block`: a core takes one block at
     a time. `levels`: the profiler has levels. `aligned_sizes`: transfers are faster at aligned sizes. `step_file`: the
     profiler writes its own split of steps. `fused`: the framework has fused operators of the vendor's. `aim` is the
-    part of the roof that a good kernel reaches. `chip` is the word of the case base, `libraries` what runs there.
+    part of the roof that a good kernel reaches. `floats_in_names`: names of kernels tell the type of their products and
+    the generation of the chip. `chip` is the word of the case base, `libraries` what runs there.
     """
 
     device: bool = True
@@ -53,6 +54,7 @@ class Traits:
     step_file: bool = False
     fused: bool = False
     aim: Limit = OF_ITS_ROOF
+    floats_in_names: bool = False
     chip: str = ""
     libraries: tuple[str, ...] = ()
 
@@ -64,7 +66,7 @@ _TRAITS: Mapping[str, Traits] = {
         window="device", task_queue=True, counters=True, event_tasks=True, typed=True, single_block=True, levels=True,
         aligned_sizes=True, step_file=True, fused=True, chip="ascend", libraries=("hccl", "cann", "ascend c"),
     ),
-    "nvidia": Traits(chip="cuda", libraries=("nccl", "cudnn", "triton")),
+    "nvidia": Traits(floats_in_names=True, chip="cuda", libraries=("nccl", "cudnn", "triton")),
     "amd": Traits(aim=REACHED_BY_LIBRARIES, chip="rocm", libraries=("rccl", "triton")),
     "intel": Traits(chip="xpu", libraries=("oneccl", "triton")),
     "habana": Traits(chip="gaudi", libraries=("hccl",)),

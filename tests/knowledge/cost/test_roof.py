@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.knowledge.chips import CHIPS, by_counters
-from hermes.knowledge.cost.operator import inner_bytes, roof
+from hermes.knowledge.cost.operator import float32_by_kernel, inner_bytes, roof
 from hermes.knowledge.cost.tensors import Call, tensors
 from hermes.knowledge.cost.work import Work
 
-H100, A100, B2 = CHIPS["H100 SXM"], CHIPS["A100 40GB"], CHIPS["Ascend910B2"]
+H100, A100, B2 = CHIPS["H100 SXM"], CHIPS["A100 40GB SXM"], CHIPS["Ascend910B2"]
 
 
 def product(flops: int, size: int | None, precision: str = "bf16") -> Work:
@@ -60,6 +60,15 @@ def test_the_kernel_tells_whether_float32_was_shortened(kernel: str, precision: 
     found = roof(product(10**9, 10**3, "fp32"), A100, kernel, ns=10**9)
     assert found is not None
     assert found.precision == precision
+
+
+@pytest.mark.parametrize(
+    ("kernel", "told"),
+    [("ampere_sgemm_128x64_tn", "fp32"), ("cutlass_80_simt_sgemm_128x32_8x5_nn_align1", "fp32"),
+     ("cutlass_80_tensorop_s1688gemm_128x128", "tf32"), ("maxwell_sgemm_128x64_tn", ""), ("gemm", "")],
+)  # fmt: skip
+def test_the_kernel_tells_float32_and_matrix_units_of_a_chip_that_is_not_known(kernel: str, told: str) -> None:
+    assert float32_by_kernel(kernel) == told
 
 
 def test_float32_that_is_faster_than_float32_can_be_was_shortened() -> None:

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.shared_jobs import Jobs
 from tests.skips import profiles
 
 from hermes.base.errors import HermesError, TraceFormatError
@@ -314,6 +315,59 @@ def test_the_external_id_may_be_written_small(read: Read) -> None:
     assert sink.read("kernel")["type"].to_list() == ["aten::add"]
 
 
+def _owned(read: Read, *events: Event) -> list[tuple[str | None, str | None, int | None]]:
+    kernel = read(list(events)).read("kernel").sort("start_ns")
+    return kernel.select("type", "input_shapes", "call").rows()
+
+
+def test_a_number_of_an_operator_that_the_launch_lies_outside_of_is_not_trusted(read: Read) -> None:
+    # PyTorch 1.12 to 2.2 wrote the correlation as External id, while operators have numbers of their own.
+    outer = _span("cpu_op", "aten::linear", 100, 50, **{"External id": 1})
+    inner = _span("cpu_op", "aten::addmm", 110, 30, **{"External id": 2, "Input Dims": [[2, 3], [3, 4]]})
+    other = _span("cpu_op", "aten::as_strided", 10, 5, **{"External id": 77})
+    same = _span("cpu_op", "aten::mul", 112, 30, tid=11)
+    first, second = _launch(120, 77), _launch(130, 78)
+    kernels = [_kernel("gemm", 200 + n, 1, correlation=n, **{"External id": n}) for n in (77, 78)]
+    owned = _owned(read, outer, inner, other, same, first, second, *kernels)
+    assert [row[:2] for row in owned] == [("aten::addmm", "2,3;3,4")] * 2
+    assert owned[0][2] == owned[1][2]
+
+
+def test_a_launch_in_no_operator_has_none(read: Read) -> None:
+    op = _span("cpu_op", "aten::mm", 100, 9, **{"External id": 77})
+    assert _owned(read, op, _launch(120, 77), _kernel("k", 200, 5, correlation=77, **{"External id": 77})) == [
+        (None, None, None)
+    ]
+
+
+def test_tasks_of_a_graph_are_of_no_operator_around_its_launch(read: Read) -> None:
+    around = _span("cpu_op", "CompiledFunction", 100, 90)
+    assert _owned(read, around, _launch(120, 7, "cudaGraphLaunch"), _kernel("k", 200, 5, correlation=7)) == [
+        (None, None, None)
+    ]
+
+
+def test_a_number_counts_where_the_launch_was_not_recorded(read: Read) -> None:
+    op = _span("cpu_op", "aten::mm", 100, 9, **{"External id": 5})
+    ((kind, _, call),) = _owned(read, op, _kernel("k", 200, 5, correlation=9, **{"External id": 5}))
+    assert (kind, call) == ("aten::mm", 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "operator"),
+    [
+        ("kineto/mtia_single_rank.json.gz", "fc-dtype_Float", {"aten::mm", "aten::addmm"}),
+        ("hunt/r4_torchrec_alloc_retry", "CatArrayBatchedCopy", {"aten::cat"}),
+    ],
+)
+def test_kernels_of_real_traces_whose_numbers_are_correlations_have_their_operators(
+    name: str, kernel: str, operator: set[str], jobs: Jobs
+) -> None:
+    rows = jobs.real(name).ranks[0].table("kernel", "name", "type")
+    found = rows.filter(pl.col("name").str.contains(kernel, literal=True))
+    assert set(found["type"].drop_nulls()) == operator
+
+
 def test_the_grid_may_stand_on_the_launch(read: Read) -> None:
     launch = _span("cuda_runtime", "hipLaunchKernel", 1, 1, correlation=9, grid=[3, 5, 1])
     sink = read([launch, _span("kernel", "k", 5, 1, pid=2, tid=0, correlation=9, stream=0, device=2)])
@@ -326,7 +380,90 @@ def test_a_grid_that_is_none_gives_no_blocks(read: Read, grid: Any) -> None:
     assert read([_kernel("k", 1, 1, grid=grid)]).read("kernel")["blocks"].to_list() == [None]
 
 
+# --- what is missing, and what cannot be
+
+
+def _said(sink: Sink) -> list[tuple[str, str]]:
+    return [(note.level, say(note.message)) for note in sink.notes]
+
+
+def test_launches_whose_kernels_were_not_recorded_are_said(read: Read) -> None:
+    done = [_launch(10, 1), _kernel("k", 20, 1, correlation=1)]
+    sink = read([*done, *(_launch(30 + n, 100 + n) for n in range(3))])
+    cut_off = "3 of 4 launches have no task of the device: its record is cut off or damaged"
+    assert ("degraded", cut_off) in _said(sink)
+
+
+def test_launches_into_a_graph_that_is_captured_lack_no_kernel(read: Read) -> None:
+    begin, end = (_launch(ts, n, f"cudaStream{word}Capture") for ts, n, word in ((29, 8, "Begin"), (40, 9, "End")))
+    done = [_launch(10, 1), _kernel("k", 20, 1, correlation=1)]
+    sink = read([*done, begin, *(_launch(30 + n, 100 + n) for n in range(3)), end])
+    assert not [text for _, text in _said(sink) if "cut off" in text]
+
+
+def test_a_few_launches_on_their_way_at_the_end_degrade_nothing(read: Read) -> None:
+    done = [event for n in range(1, 200) for event in (_launch(n, n), _kernel("k", n + 0.5, 0.1, correlation=n))]
+    levels = {level for level, text in _said(read([*done, _launch(300, 999)])) if "cut off" in text}
+    assert levels == {"info"}
+
+
+@pytest.mark.parametrize("name", GPU_TRACES)
+def test_real_traces_lack_no_kernel_and_have_possible_durations(name: str, tmp_path: Path) -> None:
+    sink, _ = _real(name, tmp_path)
+    assert not [text for _, text in _said(sink) if "cut off" in text or "outlast" in text]
+
+
+def test_a_task_that_outlasts_the_next_two_of_its_stream_ends_where_the_next_begins(read: Read) -> None:
+    # Some kernels of ROCm are recorded with seconds.
+    sink = read([
+        _kernel("long", 10, 5_000), _kernel("b", 20, 5), _kernel("c", 30, 5), _kernel("other", 12, 900, 8),
+        _comm(40, 9_000), _comm(60, 5), _comm(70, 5),
+    ])  # fmt: skip
+    kernel = sink.read("kernel").sort("start_ns")
+    assert kernel["dur_ns"].to_list() == [10_000, 900_000, 5_000, 5_000, 20_000, 5_000, 5_000]
+    assert sink.read("comm_op").sort("start_ns")["dur_ns"].to_list() == [20_000, 5_000, 5_000]
+    assert any(text.startswith("2 device tasks outlast the two") for _, text in _said(sink))
+
+
+def test_a_kernel_that_the_next_one_starts_before_its_end_keeps_its_time(read: Read) -> None:
+    # Programmatic dependent launch: the next kernel begins in the tail of the one before.
+    sink = read([_kernel("a", 10, 12), _kernel("b", 20, 12), _kernel("c", 30, 12)])
+    assert sink.read("kernel")["dur_ns"].to_list() == [12_000] * 3
+
+
+def test_a_real_trace_with_impossible_durations_takes_as_long_as_without_them(jobs: Jobs) -> None:
+    totals = [
+        jobs.real(f"hunt/{name}").ranks[0].table("kernel")["dur_ns"].sum()
+        for name in ("b3_rocm_overflow", "b3_rocm_overflow_clean")
+    ]
+    assert totals[0] == pytest.approx(totals[1], rel=0.001)
+
+
 # --- communication
+
+
+def _collective(pid: int, tid: int, ts: float, dur: float) -> Event:
+    return _span("collective_comm", "HcclAllReduce", ts, dur, pid=pid, tid=tid)
+
+
+def test_collectives_that_torch_npu_records_on_the_device_are_communication(read: Read) -> None:
+    host = [_span("cpu_op", "aten::mm", 1, 5)]
+    work = [_kernel("MatMulV2", 10, 20), _collective(0, 9, 20, 30)]
+    sink = read([*host, *work])
+    (row,) = sink.read("comm_op").to_dicts()
+    assert (row["op"], row["library"], row["stream"], row["dur_ns"]) == ("all_reduce", "hccl", 9, 30_000)
+    assert sink.read("kernel").sort("start_ns")["component"].to_list() == ["compute", "comm"]
+
+
+def test_collectives_that_a_host_thread_recorded_are_no_work_of_the_device(read: Read) -> None:
+    sink = read([_span("cpu_op", "aten::mm", 1, 5), _kernel("gemm", 10, 20), _collective(1, 10, 20, 30)])
+    assert sink.read("kernel")["name"].to_list() == ["gemm"]
+    assert not sink.read("comm_op").height
+
+
+def test_an_unknown_category_of_the_device_is_said(read: Read) -> None:
+    sink = read([_kernel("gemm", 10, 20), _span("npu_graph_task", "x", 40, 500, pid=0, tid=7)])
+    assert any("npu_graph_task" in text for level, text in _said(sink) if level == "degraded")
 
 
 def test_a_communication_kernel_is_a_kernel_and_an_operation(read: Read) -> None:

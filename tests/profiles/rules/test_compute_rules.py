@@ -205,6 +205,22 @@ def test_bytes_that_must_be_moved_limit_what_a_faster_type_wins(one: Given) -> N
     assert only(cmp009.wide_floats, having(one, row, chips=[CHIP])).cost_ns == 400
 
 
+@pytest.mark.parametrize(("precision", "cost"), [("fp32", 400), ("tf32", None), ("", None)])
+def test_kernels_tell_float32_where_the_chip_is_not_known(precision: str, cost: int | None, one: Given) -> None:
+    row = replace(operator("mm", "matmul", 800, precision=precision), chip=None)
+    stranger = replace(CHIP, chip=None, matrix={}, bandwidth=None)
+    made = replace(having(one, row, chips=[stranger]), vendors={0: "nvidia"})
+    assert silent(cmp009.wide_floats, replace(made, vendors={0: "amd"}))
+    assert (only(cmp009.wide_floats, made).cost_ns if cost else silent(cmp009.wide_floats, made)) == (cost or True)
+
+
+def test_a_short_type_that_is_no_faster_on_a_chip_is_passed_over(one: Given) -> None:
+    # Graphics cards compute as much in TF32 as in float32, and twice as much in 16 bits.
+    row = operator("mm", "matmul", 800, precision="fp32", flops=16_000, bytes=1, roof_share=0.5)
+    card = replace(CHIP, matrix={"fp32": 2e12, "tf32": 2e12, "bf16": 4e12})
+    assert only(cmp009.wide_floats, having(one, row, chips=[card])).cost_ns == 400
+
+
 @pytest.mark.parametrize("precision", ["bf16", "tf32", ""])
 def test_products_in_fast_types_are_no_finding(precision: str, one: Given) -> None:
     row = operator("mm", "matmul", 800, precision=precision, flops=16_000, bytes=1, roof_share=0.5)

@@ -80,6 +80,19 @@ KINDS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("cudaHostAlloc", "pinned memory of the host"), ("cudaMalloc", "device memory")]
+)
+def test_memory_that_is_taken_is_said_to_be_the_host_s_or_the_device_s(
+    name: str, said: str, measures: Make, split: Make, event: Make, free: Make
+) -> None:
+    row = replace(event("allocation", 21), names=((name, 1, 20), ("cudaFree", 1, 1)))
+    made = measures([split()], host=HostSide(events=(row,)), free=[free({"allocation": 21})])
+    finding = found(mem002.allocation_in_step, made)
+    assert f"giving back {said} leaves" in str(finding.message)
+    assert ("pinned" in finding.actions[0].title) is (name == "cudaHostAlloc")
+
+
 @KINDS
 def test_calls_beyond_the_limit_are_found(
     rule: Rule, what: str, limit: int, measures: Make, split: Make, event: Make, free: Make

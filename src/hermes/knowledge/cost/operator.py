@@ -20,6 +20,11 @@ advisor's rule for operators without a bound (Ascend/msprof-analyze, advisor/rul
 # What float32 inputs became inside, as cuBLAS, cuDNN and CUTLASS name their kernels (16 x 8 x 8 is TF32's shape).
 _TF32 = re.compile(r"tf32|s1688", re.IGNORECASE)
 _PLAIN_FP32 = re.compile(r"sgemm|simt|_ffma|fp32_", re.IGNORECASE)
+# Kernels of float32 without the matrix units, built for a generation of NVIDIA's chips that has such units.
+_UNSHORTENED = re.compile(
+    r"(volta|turing|ampere|ada|hopper|blackwell)_sgemm|cutlass_(7|8|9|10|12)\d_simt|sm(7|8|9|10|12)\d_xmma\w*_f32f32_f32f32_f32",
+    re.IGNORECASE,
+)
 _SHORTENED = {"nvidia": "tf32", "amd": "tf32", "ascend": "hf32"}
 
 # Bytes that the inner axes of a product should be a multiple of. Sources: the advisor's rule for cube operators
@@ -92,6 +97,15 @@ def roof(work: Work, chip: Chip, kernel: str = "", ns: float | None = None) -> R
     moving = work.bytes / chip.bandwidth * 1e9
     limit: Limit = "compute" if computing >= moving else "memory"
     return Roof(ns=max(computing, moving), limit=limit, precision=precision, peak=peak)
+
+
+def float32_by_kernel(kernel: str) -> str:
+    """What products of float32 ran in on a chip that nobody knows, by the kernel: `tf32`, or `fp32` where the chip has
+    matrix units and the kernel leaves them idle; empty where the name does not tell.
+    """
+    if _TF32.search(kernel):
+        return "tf32"
+    return "fp32" if _UNSHORTENED.search(kernel) else ""
 
 
 def _precision(work: Work, chip: Chip, kernel: str, ns: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes.base.message import Count, Message, Name, Names, Rank, message, sentence
+from hermes.base.message import Count, Message, Name, Names, Ns, Rank, message, sentence
 
 LOST_EVENTS = sentence("read.lost.events")
 LOST_FILE = sentence("read.lost.file")
@@ -39,6 +39,8 @@ LOST_CLOCK = sentence("read.lost.clock")
 LOST_MEMORY = sentence("read.lost.memory")
 LOST_SHAPES = sentence("read.lost.shapes")
 LOST_GRAPH_KERNELS = sentence("read.lost.graph_kernels")
+LOST_REAL_DURATIONS = sentence("read.lost.real_durations")
+LOST_LAUNCHED_TASKS = sentence("read.lost.launched_tasks")
 LOST_OWNERSHIP = sentence("read.lost.ownership")
 LOST_UNTIL_FIRST_TOKEN = sentence("read.lost.until_first_token")
 LOST_IN_QUEUE = sentence("read.lost.in_queue")
@@ -59,6 +61,7 @@ DO_ONE_RANK_A_FOLDER = sentence("read.do.one_rank_a_folder")
 DO_GIVE_CAPTURES = sentence("read.do.give_captures")
 DO_REPORT_CATEGORY = sentence("read.do.report_category")
 DO_CUDA_ACTIVITY = sentence("read.do.cuda_activity")
+DO_CAPTURE_LESS = sentence("read.do.capture_less")
 DO_CPU_ACTIVITY = sentence("read.do.cpu_activity")
 DO_TRACE_A_PROCESS = sentence("read.do.trace_a_process")
 DO_NVTX = sentence("read.do.nvtx")
@@ -332,6 +335,16 @@ def several_processes(*, n: Count, pids: Names) -> None:
 @message("read.launched_outside")
 def launched_outside(*, n: Count, tasks: Count) -> None:
     """Launches lie before the capture."""
+
+
+@message("read.launches_without_tasks")
+def launches_without_tasks(*, n: Count, launches: Count) -> None:
+    """Tasks of launches were not recorded."""
+
+
+@message("read.durations_cut")
+def durations_cut(*, n: Count, ns: Ns) -> None:
+    """Tasks have an impossible duration."""
 
 
 @message("read.is_foreign")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import pickle
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.base.errors import InputError
+from hermes.model.memory_measures import Holder
 from hermes.profiles.api import analyze, load
 from hermes.profiles.measure.memory.oom import FailedRequest
 from hermes.profiles.read.snapshot.plain_pickle import NotPlainError, plain
+from hermes.profiles.read.snapshot.reader import place_of
 from hermes.store.cache import Cache
 
 GB = 10**9
@@ -91,6 +95,69 @@ def test_a_snapshot_without_a_failure_has_no_finding(tmp_path: Path) -> None:
 def test_a_snapshot_of_an_npu_is_one_of_ascend(tmp_path: Path) -> None:
     (data,) = load([_write(tmp_path, snapshot(settings="PYTORCH_NPU_ALLOC_CONF"))], Cache(tmp_path / "cache")).ranks
     assert data.table("rank", "vendor").item() == "ascend"
+
+
+_CPP = [{"filename": "??", "line": 0, "name": "torch::unwind::unwind()"},
+        {"filename": "", "line": 0, "name": "c10::cuda::CUDACachingAllocator::Native::malloc()"},
+        {"filename": "", "line": 0, "name": "at::_ops::mul_Tensor::call(at::Tensor const&)"}]  # fmt: skip
+_CPYTHON = {"filename": "/usr/src/python-3.10/Objects/call.c", "line": 215, "name": "_PyObject_MakeTpCall"}
+
+
+@pytest.mark.parametrize(
+    ("frames", "place"),
+    [
+        ([*_CPP, _CPYTHON, *_MODEL], "model.py:12 forward < train.py:40 step"),
+        ([*_CPP, {"filename": "C:\\\\job\\\\net.py", "line": 3, "name": "forward"}], "net.py:3 forward"),
+        ([{"filename": "/x/lib/python3.10/site-packages/torch/optim/adamw.py", "line": 7, "name": "step"},
+          {"filename": "/x/lib/python3.10/site-packages/transformers/trainer.py", "line": 9, "name": "train"}],
+         "trainer.py:9 train"),
+        ([*_CPP, {"filename": "", "line": 0, "name": "torch::autograd::generated::MulBackward0::apply(std::vector)"}],
+         "aten::mul_Tensor < MulBackward0"),
+        (_CPP[:1], "??:0 torch::unwind::unwind()"),
+        ([], "unknown"),
+    ],
+)  # fmt: skip
+def test_a_place_is_a_line_of_the_program_before_any_of_a_library_or_of_c(frames: list[Any], place: str) -> None:
+    assert place_of(frames) == place
+
+
+def test_blocks_from_before_the_history_are_held_by_who_took_them(tmp_path: Path) -> None:
+    content = snapshot()
+    weights = {"address": 900, "size": 2 * GB, "state": "active_allocated", "frames": [*_CPP, *_MODEL[2:]]}
+    known = {"address": 20, "size": GB, "state": "active_allocated", "frames": _MODEL}
+    content["segments"][0]["blocks"] = [weights, known, {"address": 5, "size": GB, "state": "inactive"}, None]
+    report = analyze(load([_write(tmp_path, content)], Cache(tmp_path / "cache")))
+    (row,) = report.measures.rows(FailedRequest)
+    assert row.holders == "train.py:40 step: 2.00 GB; model.py:12 forward < train.py:40 step: 1.00 GB"
+
+
+def test_of_several_devices_each_failure_and_the_peak_have_their_own_holders(tmp_path: Path) -> None:
+    content = snapshot()
+    small = {**content["segments"][0], "device": 1, "total_size": GB, "allocated_size": GB, "active_size": GB}
+    other = [{"filename": "/job/other.py", "line": 1, "name": "fill"}]
+    content["segments"].append(small)
+    content["device_traces"].append([
+        {**_event("alloc", 1_002, 30, GB), "frames": other}, _event("oom", 1_006, 0, 9 * GB, device_free=7),
+    ])  # fmt: skip
+    report = analyze(load([_write(tmp_path, content)], Cache(tmp_path / "cache")))
+    rows = sorted(report.measures.rows(FailedRequest), key=lambda row: row.at_ns)
+    assert [(row.device_id, row.holders) for row in rows] == [
+        (0, "model.py:12 forward < train.py:40 step: 1.00 GB"), (1, "other.py:1 fill: 1.00 GB"),
+    ]  # fmt: skip
+    assert {row.operator: row.bytes for row in report.measures.rows(Holder)} == {
+        "model.py:12 forward < train.py:40 step": 2 * GB
+    }
+
+
+@pytest.mark.parametrize("name", ["eor_nn", "ftcourse"])
+def test_real_snapshots_with_frames_of_c_name_python(name: str, shared: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.pickle"
+    path.write_bytes(gzip.decompress((shared / f"hunt/r16_memory/{name}.pickle.gz").read_bytes()))
+    (data,) = load([path], Cache(tmp_path / "cache")).ranks
+    held = data.table("allocation", "name", "bytes").group_by("name").agg(pl.col("bytes").sum()).sort("bytes")
+    names = held["name"].to_list()
+    assert not [one for one in names if "CachingAllocator" in one]
+    assert ".py:" in names[-1]
 
 
 class _Harmful:

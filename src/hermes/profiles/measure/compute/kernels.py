@@ -79,6 +79,7 @@ def rank_compute(
     vendor: str,
     recorded: str | None,
     chip: Chip | None,
+    said: tuple[int | None, int | None] = (None, None),
     pmu: pl.DataFrame | None = None,
     frequency: pl.DataFrame | None = None,
     again: Intervals | None = None,
@@ -86,6 +87,7 @@ def rank_compute(
     """Sum the compute kernels of a rank; None when it has none.
 
     Copies and fills that an operator launches beside its kernels (a product clears its workspace) are its time too.
+    `said` is what the capture says of the device, how many cubes and their clock in MHz: it counts without counters.
     `pmu` holds the counters `PIPES` and `CLOCKS`; `frequency` samples of the clock (`ts_ns`, `value` in MHz); `again`
     the times of launches that do work a second time, None when the capture cannot tell (no stacks, no checkpoint).
     """
@@ -94,7 +96,8 @@ def rank_compute(
         return None
     rows = rows.with_columns(pl.coalesce("type", "name").alias("operator"))
     rows = _with_copies(rows.with_columns(pl.struct(SIGNATURE).hash().alias("key")), kernel)
-    cubes, clock = _counted(pmu, rows) if traits(vendor).counters else (None, None)
+    counted = _counted(pmu, rows) if traits(vendor).counters else (None, None)
+    cubes, clock = counted if all(counted) else said
     rows = rows.with_columns(
         pl.coalesce("call", -1 - pl.col("kernel_id")).alias("call"),
         *_parts(rows, vendor, chip, cubes, pmu, frequency),

@@ -6,9 +6,11 @@ import polars as pl
 
 from hermes.base.intervals import Intervals
 from hermes.base.nesting import enclosing
+from hermes.base.units import whole
 from hermes.knowledge.chips import chip_of
 from hermes.knowledge.user_code import is_framework
 from hermes.knowledge.vendors import traits
+from hermes.model.tables.device_settings import CUBE_CLOCK, CUBES, DEVICE_MEMORY
 from hermes.profiles.measure.compute.kernels import CLOCKS, KERNEL_COLUMNS, PIPES, RankCompute, rank_compute
 from hermes.profiles.measure.compute.recompute import recomputed, scoped
 from hermes.profiles.measure.compute.signatures import sent
@@ -51,12 +53,20 @@ def compute_of(rank: RankTables) -> RankCompute | None:
         _launched(data, kernel, again) if traits(vendor).counters else kernel,
         vendor=vendor,
         recorded=recorded,
-        chip=chip_of(recorded),
+        chip=chip_of(recorded, _setting(rank, DEVICE_MEMORY)),
+        said=(_setting(rank, CUBES), _setting(rank, CUBE_CLOCK)),
         pmu=pmu,
         frequency=frequency,
         again=again if len(again) or (host_op["kind"] == "python").any() else None,
     )
     return sent(found) if found else None
+
+
+def _setting(rank: RankTables, name: str) -> int | None:
+    """What the capture says of the device under a name, where it is one number."""
+    setting = rank.table("setting")
+    told = setting.filter(pl.col("name") == name)["value"].drop_nulls().unique().to_list()
+    return whole(told[0]) if len(told) == 1 else None
 
 
 def _launched(data: RankData, kernel: pl.DataFrame, again: Intervals) -> pl.DataFrame:

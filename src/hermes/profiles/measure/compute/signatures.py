@@ -12,11 +12,11 @@ from functools import lru_cache
 import polars as pl
 
 from hermes.knowledge.chips import Chip, by_counters, is_family
-from hermes.knowledge.cost.operator import ALIGNMENT, classified, inner_bytes, roof, work_of
+from hermes.knowledge.cost.operator import ALIGNMENT, classified, float32_by_kernel, inner_bytes, roof, work_of
 from hermes.knowledge.cost.tensors import Call, tensors
 from hermes.knowledge.cost.work import Work
 from hermes.knowledge.dtypes import element_type
-from hermes.knowledge.operators import kind_of_kernel
+from hermes.knowledge.operators import MATRIX, kind_of_kernel
 from hermes.knowledge.vendors import traits
 from hermes.model.compute_measures import OTHERS
 from hermes.profiles.measure.compute.kernels import SIGNATURE, RankCompute
@@ -82,9 +82,12 @@ def looked_up(one: RankCompute, chip: Chip | None) -> pl.DataFrame:
         shown = str(row["operator"] if traits(one.vendor).typed else row["kernel"] or "")
         top = roof(work, chip, shown, row["median_ns"]) if work is not None and chip is not None else None
         aligned = all(size % tile == 0 for size in inner) if tile and inner else None
-        of_work = (work.flops, work.bytes, work.unit, work.precision, work.note) if work else (None,) * 5
+        precision = work.precision if work else None
+        if chip is None and traits(one.vendor).floats_in_names and kind in MATRIX and precision in (None, "fp32"):
+            precision = float32_by_kernel(row["kernel"] or "")
+        flops, size, unit, note = (work.flops, work.bytes, work.unit, work.note) if work else (None,) * 4
         of_roof = (top.ns, top.peak, top.precision, top.limit) if top else (None,) * 4
-        found.append((kind, *of_work, aligned, *of_roof))
+        found.append((kind, flops, size, unit, precision, note, aligned, *of_roof))
     return pl.concat([rows, pl.DataFrame(found, schema=_LOOKED, orient="row")], how="horizontal")
 
 

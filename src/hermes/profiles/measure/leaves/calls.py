@@ -33,6 +33,7 @@ FIRST_NS, FIRST_TIMES = 10_000_000, 20
 """A first call sets something up where it takes 10 ms, and 20 times what the later ones of its name take."""
 
 Bools = NDArray[np.bool_]
+NO_ARROWS = pl.DataFrame(schema={"src_pid": pl.Int64, "src_tid": pl.Int64, "src_ns": pl.Int64})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +54,15 @@ class Calls:
     """Calls in the order of the axis, each behind the call that holds it.
 
     `start`, `end` are on the axis, `parent` is a place or -1, `depth` 0 for outermost calls. `name` and `kind` are
-    numbers of `names` and `kinds`. `launched` are the correlations of tasks of the device.
+    numbers of `names` and `kinds`. `launched` are the correlations of tasks of the device, `arrows` go to such tasks.
     """
 
     def __init__(
         self, host_op: pl.DataFrame, gc: pl.DataFrame, stack: pl.DataFrame, first_ns: int, last_ns: int,
-        launched: pl.Series,
+        launched: pl.Series, arrows: pl.DataFrame = NO_ARROWS,
     ) -> None:  # fmt: skip
         rows = _rows(host_op, gc)
-        self._launched = launched
+        self._launched, self._arrows = launched, arrows
         threads = rows.select("pid", "tid").unique().sort("pid", "tid", nulls_last=True)
         self.axis = Axis(first_ns, last_ns - first_ns + 2, tuple(threads.iter_rows()))
         rows = rows.join(threads.with_row_index("thread"), on=["pid", "tid"], how="left", nulls_equal=True)
@@ -131,8 +132,16 @@ class Calls:
         linked = self.rows["correlation"].is_in(self._launched.implode()).fill_null(value=False).to_numpy()
         called = self.of_kind(*RUNTIME_KINDS) & (linked | self.by_name(launches))
         moments = self.start[called | self.of_kind("enqueue", "dequeue")]
+        if not self.of_kind(*RUNTIME_KINDS).any():
+            moments = np.sort(np.concatenate([moments, self._arrow_moments()]))
         inside = np.searchsorted(moments, self.end) - np.searchsorted(moments, self.start)
         return np.asarray(inside > 0, dtype=bool)
+
+    def _arrow_moments(self) -> Ints:
+        """Where on the axis arrows to tasks begin: they tell the launches where no call of the runtime was recorded."""
+        threads = pl.DataFrame(self.axis.threads, schema={"src_pid": pl.Int64, "src_tid": pl.Int64}, orient="row")
+        rows = self._arrows.join(threads.with_row_index("thread"), on=["src_pid", "src_tid"], how="inner")
+        return self.axis.at(rows["thread"].cast(pl.Int64).to_numpy(), rows["src_ns"].to_numpy())
 
     @cached_property
     def block(self) -> Ints:

@@ -76,7 +76,7 @@ def tree(
     """
     first, last = _span(host_op, kernel, comm_op, step)
     launched = pl.concat([kernel["correlation"], comm_op["correlation"]]).drop_nulls().unique()
-    calls = Calls(host_op, gc, stack, first, last, launched)
+    calls = Calls(host_op, gc, stack, first, last, launched, flow.filter(pl.col("kind") == "launch"))
     tasks = tasks_of(kernel, comm_op, flow, calls)
     windows = windows_of(step, tasks, calls)
     sites = Sites(calls, Overlay(held["start_ns"].to_numpy(), held["end_ns"].to_numpy()))

@@ -23,7 +23,7 @@ class Tasks:
     Of each the call that launched it: `thread` (-1: not recorded), `call_ns` and `called_ns` (its start and end, on the
     clock of the rank) and `launch` (the call's correlation, equal in tasks of one launch; -1 without). `issue` is the
     moment of the operator's thread at which the work was issued, on the axis of the calls, or -1. A task ends where the
-    next one on its stream begins: `cut_ns` is by how much tasks were cut for that.
+    next one on its stream begins.
     """
 
     start: Ints
@@ -37,7 +37,6 @@ class Tasks:
     launch: Ints
     issue: Ints
     step: Ints
-    cut_ns: int
 
     def __len__(self) -> int:
         return len(self.start)
@@ -62,7 +61,6 @@ def tasks_of(kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, ca
         start=start, end=cut, part=_ints(rows["part"]), kernel=_ints(rows["kernel"]), comm=_ints(rows["comm"]),
         thread=thread, call_ns=_ints(rows["call_ns"]), called_ns=_ints(rows["called_ns"]),
         launch=_ints(rows["correlation"]), issue=_issued(rows, flow, calls), step=_ints(rows["step"]),
-        cut_ns=int((end - cut).sum()),
     )  # fmt: skip
 
 

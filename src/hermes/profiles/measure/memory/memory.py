@@ -168,13 +168,15 @@ def holders(
 ) -> tuple[Holder, ...]:
     """Blocks held when those of the capture were most, by module and operator; largest first.
 
+    Of several devices those of the one that held most.
+
     `modules` are the Python frames of modules (`name, pid, tid, start_ns, dur_ns`); `nodes` gives the operators with a
     number for autograd (`sequence`, and `forward_tid` on those of the backward pass) from one moment to another: what a
     backward operator takes belongs to the module that its forward operator ran in.
     """
     if not allocation.height:
         return ()
-    at = _fullest(allocation)
+    at, allocation = _fullest(allocation)
     held = allocation.filter(
         (pl.col("alloc_ns") <= at) & (pl.col("release_ns").is_null() | (pl.col("release_ns") > at))
     )
@@ -233,11 +235,22 @@ def _open_at(calls: pl.DataFrame, names: pl.Series, moments: pl.DataFrame) -> li
     return [None if at is None else listed[at] for at in enclosing(calls, placed).to_list()]
 
 
-def _fullest(allocation: pl.DataFrame) -> int:
-    """The first moment at which the blocks of the capture held most."""
+def _fullest(allocation: pl.DataFrame) -> tuple[int, pl.DataFrame]:
+    """The first moment at which the blocks of a device held most, and the blocks of the device that held most."""
+    devices = "device_id" in allocation.columns
+    parts = allocation.partition_by("device_id", maintain_order=True) if devices else [allocation]
+    held = [_most_held(part) for part in parts]
+    fullest = max(range(len(parts)), key=lambda place: held[place][0])
+    return held[fullest][1], parts[fullest]
+
+
+def _most_held(allocation: pl.DataFrame) -> tuple[int, int]:
+    """How much blocks held at most, and the first moment of that."""
     freed = allocation.drop_nulls("release_ns")
     moments = np.concatenate([allocation["alloc_ns"].to_numpy(), freed["release_ns"].to_numpy()])
     change = np.concatenate([allocation["bytes"].to_numpy(), -freed["bytes"].to_numpy()])
     # What is given back at a moment is gone before what is taken then.
     order = np.lexsort((change, moments))
-    return int(moments[order][int(np.argmax(np.cumsum(change[order])))])
+    held = np.cumsum(change[order])
+    most = int(np.argmax(held))
+    return int(held[most]), int(moments[order][most])

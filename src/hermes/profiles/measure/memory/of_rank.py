@@ -31,7 +31,7 @@ def growth_of(rank: RankTables) -> tuple[MemoryGrowth, ...]:
 @per_rank(Holder, needs={"host_op": _NODES})
 def holders_of(rank: RankTables) -> tuple[Holder, ...]:
     """Who held memory at its peak."""
-    allocation = rank.data.table("allocation", "name", "bytes", "alloc_ns", "release_ns")
+    allocation = rank.data.table("allocation", "name", "bytes", "alloc_ns", "release_ns", "device_id")
     if not allocation.height:
         return ()
     calls = rank.once(notable_of)

@@ -16,6 +16,7 @@ from hermes.base.message import Message, Text
 from hermes.knowledge.vendors import MARKED_ALONE
 from hermes.model.tables import TABLES
 from hermes.profiles.read import messages
+from hermes.profiles.read.ascend.device_info import add_device, device_infos
 from hermes.profiles.read.ascend.folder import SUMMARY, Capture, captures, raw_kind
 from hermes.profiles.read.ascend.text import read_text
 from hermes.profiles.read.sink import Sink
@@ -48,7 +49,7 @@ class AscendReader:
     """Finds `*_ascend_pt` and `*_ascend_ms` folders, lone output folders, lone files; reads what is there."""
 
     name: ClassVar[str] = "ascend"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """The captures among these files; those of databases alone are found by what is in them, too."""
@@ -88,6 +89,10 @@ class AscendReader:
 
     def read(self, source: Source, rank: int, sink: Sink) -> None:
         """Text alone, databases alone, or both merged table by table."""
+        self._read(source, rank, sink)
+        add_device((*source.files, *source.aside), sink)
+
+    def _read(self, source: Source, rank: int, sink: Sink) -> None:
         if source.format == RAW:
             from hermes.profiles.read.ascend.raw.capture import read_raw
 
@@ -120,7 +125,9 @@ def _source(capture: Capture) -> Source:
         reader=AscendReader.name,
         format=f"ascend-{'+'.join(kinds)}" if kinds else RAW,
         root=capture.root,
-        files=capture.files if kinds and not capture.needs_records else (*capture.files, *small),
+        files=(*capture.files, *device_infos(capture.raw))
+        if kinds and not capture.needs_records
+        else (*capture.files, *small),
         aside=() if kinds else large,
         rank=capture.rank,
         capture=capture.stamp,

@@ -14,6 +14,7 @@ from hermes.knowledge.vendors import HOST_ONLY, vendor_of
 from hermes.model.tables.device_settings import DEVICE_MEMORY
 from hermes.profiles.read.before import before_rows, end_rows, samples, thread_runs
 from hermes.profiles.read.chrome import Scan, sparse_sql
+from hermes.profiles.read.kineto.legacy import DEVICE
 from hermes.profiles.read.sink import Sink
 
 _INT64_MAX = 2**63 - 1
@@ -95,6 +96,8 @@ def _vendor(events: Scan, chip: str, backend: str, *, has_device: bool) -> tuple
             "FROM event WHERE what IN ('runtime', 'driver')"
         ).fetchall()
     }
+    if events.con.execute(f"SELECT 1 FROM event WHERE what = 'kernel' AND pid = '{DEVICE}' LIMIT 1").fetchall():
+        return "nvidia", None
     for vendor, key in (("amd", "hip_runtime_version"), ("nvidia", "cuda_runtime_version")):
         if vendor in calls or key in events.header:
             return vendor, None

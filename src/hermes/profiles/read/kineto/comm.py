@@ -11,7 +11,8 @@ from hermes.knowledge.collectives import BACKENDS, dtypes, op_of_words
 from hermes.profiles.read.assign_rows_to_steps import own_device, own_host
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.comm_calls import with_calls
-from hermes.profiles.read.kineto.device import STREAM
+from hermes.profiles.read.kineto.cut_off import with_possible_ends
+from hermes.profiles.read.kineto.device import DEVICE, STREAM
 from hermes.profiles.read.query import fetched, one
 from hermes.profiles.read.sink import Sink
 
@@ -34,7 +35,8 @@ def write_comm(con: duckdb.DuckDBPyConnection, job: Any, step: pl.DataFrame, sin
         "FROM event LEFT JOIN kernel_name USING (name) WHERE what IN ('kernel', 'memcpy', 'memset')",
     )
     if kernels:
-        rows = own_device(step, with_calls(con, fetched(con, _device_query()), sink.rank))
+        rows, _, _ = with_possible_ends(fetched(con, _device_query()))
+        rows = own_device(step, with_calls(con, rows.drop("device_id"), sink.rank))
     else:
         rows = own_host(step, _host_rows(con, with_device=devices > 0).with_columns(_group(job)))
     sink.frame("comm_op", _finished(rows))
@@ -58,10 +60,13 @@ def _device_query() -> str:
             SELECT external, {noted} FROM event
             WHERE what = 'op' AND name = 'record_param_comms' AND external IS NOT NULL GROUP BY external
         )
-        SELECT name, k.op AS op, coalesce(library, 'unknown') AS library, {STREAM} AS stream, ts_ns AS start_ns, dur_ns,
-            correlation, launch_ns, {own}
-        FROM event LEFT JOIN launch USING (correlation) LEFT JOIN facts USING (external)
-            LEFT JOIN kernel_name AS k USING (name)
+        SELECT name, k.op AS op, coalesce(library, 'unknown') AS library, {STREAM} AS stream,
+            {DEVICE} AS device_id, ts_ns AS start_ns, dur_ns,
+            event.correlation, launch_ns, {own}
+        FROM event LEFT JOIN launch USING (correlation) LEFT JOIN operator
+            ON operator.correlation IS NOT DISTINCT FROM event.correlation
+            AND operator.external IS NOT DISTINCT FROM event.external
+            LEFT JOIN facts ON facts.external = operator.call LEFT JOIN kernel_name AS k USING (name)
         WHERE what = 'kernel'
             AND (k.library IS NOT NULL OR ({sparse_sql("Collective name")} IS NOT NULL AND NOT k.local))
         ORDER BY start_ns, stream, dur_ns, name

@@ -9,9 +9,12 @@ import duckdb
 import polars as pl
 
 from hermes.knowledge.blocking import OF_GRAPH
-from hermes.knowledge.collectives import is_local, of_kernel
+from hermes.knowledge.collectives import Collective, is_local, of_kernel, op_of_words
 from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.chrome import sparse_sql
+from hermes.profiles.read.kineto.cut_off import with_possible_ends
+from hermes.profiles.read.kineto.operators import write_operators
+from hermes.profiles.read.kineto.periods import LAUNCHED
 from hermes.profiles.read.kineto.signature import with_signatures
 from hermes.profiles.read.query import fetched, keep
 from hermes.profiles.read.sink import Sink
@@ -25,9 +28,13 @@ _DIRECTION = (
 )  # fmt: skip
 
 
-def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> None:
-    """The table `kernel`; leaves the temporary tables `kernel_name` and `launch` for the communication operations."""
+def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> tuple[int, int]:
+    """The table `kernel`; leaves the temporary tables `kernel_name` and `launch` for the communication operations.
+
+    Returns how many tasks had an impossible duration, and by how many nanoseconds they were cut in all.
+    """
     _launches(con)
+    write_operators(con)
     names = _names(con)
     rows = fetched(con, _query()).sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)
     rows = with_signatures(rows, shapes="input_shapes", dtypes="input_dtypes", values="input_values")
@@ -36,18 +43,21 @@ def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink
     rows = rows.with_columns(
         pl.col("grid").replace_strict(blocks, default=None, return_dtype=pl.Int64).alias("blocks")
     ).drop("grid")
+    rows, count, ns = with_possible_ends(rows)
     rows = own_device(step, rows).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"))
     # The names are long and few: they join the rows last.
     rows = rows.join(names.select("name_id", "name"), on="name_id", how="left", maintain_order="left")
     sink.frame("kernel", rows.drop("name_id"))
+    return count, ns
 
 
 def _launches(con: duckdb.DuckDBPyConnection) -> None:
     """One launch a correlation: the first, when runtime and driver both recorded it."""
     con.execute(
         "CREATE TEMP TABLE launch AS SELECT correlation, min(ts_ns) AS launch_ns, arg_min(args.grid, ts_ns) AS grid, "
+        "arg_min(pid_number, ts_ns) AS by_pid, arg_min(tid_number, ts_ns) AS by_tid, "
         "bool_or(ends_with(name, 'GraphLaunch')) AS graph "
-        "FROM event WHERE what IN ('runtime', 'driver') AND correlation IS NOT NULL GROUP BY correlation"
+        f"FROM event WHERE what IN ('runtime', 'driver', '{LAUNCHED}') AND correlation IS NOT NULL GROUP BY correlation"
     )
 
 
@@ -55,17 +65,22 @@ def _names(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """What each distinct name of a device row is: a handful of names, however many rows there are."""
     amd = con.execute("SELECT 1 FROM event WHERE what = 'runtime' AND name LIKE 'hip%' LIMIT 1").fetchall()
     rows = con.execute(
-        "SELECT name, bool_or(what = 'kernel') FROM event WHERE what IN ('kernel', 'memcpy', 'memset', 'sync') "
-        "GROUP BY name ORDER BY name"
+        "SELECT name, bool_or(what = 'kernel'), bool_or(collective) FROM event "
+        "WHERE what IN ('kernel', 'memcpy', 'memset', 'sync') GROUP BY name ORDER BY name"
     ).fetchall()
-    found = [of_kernel(name, "amd" if amd else "") if kernel else None for name, kernel in rows]
+    found = [
+        of_kernel(name, "amd" if amd else "") or (Collective(op=op_of_words(name), library="unknown") if told else None)
+        if kernel
+        else None
+        for name, kernel, told in rows
+    ]
     frame = pl.DataFrame(
         {
             "name_id": range(len(rows)),
-            "name": [name for name, _ in rows],
+            "name": [name for name, _, _ in rows],
             "op": [kind.op if kind else None for kind in found],
             "library": [kind.library if kind else None for kind in found],
-            "local": [is_local(name) for name, _ in rows],
+            "local": [is_local(name) for name, _, _ in rows],
         },
         schema={
             "name_id": pl.Int64,
@@ -85,13 +100,7 @@ def _query() -> str:
     comm = f"what = 'kernel' AND (k.library IS NOT NULL OR ({collective} AND NOT k.local))"
     directions = " ".join(f"WHEN contains(moved, '{word}') THEN '{direction}'" for word, direction in _DIRECTION)
     return f"""
-        WITH asked AS (SELECT DISTINCT external FROM event WHERE what = 'kernel'),
-        operator AS (
-            SELECT external, first(name) AS type, first(args."Input Dims") AS shapes, first(args."Input type") AS types,
-                first(given) AS given
-            FROM event SEMI JOIN asked USING (external) WHERE what = 'op' GROUP BY external
-        ),
-        device AS (
+        WITH device AS (
             SELECT *,
                 CASE WHEN what = 'memcpy' THEN lower(replace(replace(
                     coalesce(args.kind, {sparse_sql("direction")}, '') || name, ' ', ''), '_', '')) END AS moved
@@ -103,19 +112,21 @@ def _query() -> str:
             CASE what WHEN 'sync' THEN 'wait' WHEN 'kernel' THEN CASE WHEN {comm} THEN 'comm' ELSE 'sm' END
                 ELSE 'copy' END AS unit,
             CASE WHEN launch.graph THEN '{OF_GRAPH}' ELSE coalesce(args.cuda_sync_kind, cat) END AS task_type,
-            coalesce(TRY_CAST(args.device AS BIGINT), pid_number) AS device_id,
+            {DEVICE} AS device_id,
             {STREAM} AS stream,
-            ts_ns AS start_ns, dur_ns, correlation, launch_ns,
+            ts_ns AS start_ns, dur_ns, device.correlation, launch_ns,
             CASE WHEN what = 'kernel' THEN shapes END AS input_shapes,
             CASE WHEN what = 'kernel' THEN types END AS input_dtypes,
             CASE WHEN what = 'kernel' THEN operator.given END AS input_values,
-            CASE WHEN what IN ('kernel', 'memcpy', 'memset') AND type IS NOT NULL THEN external END AS call,
+            CASE WHEN what IN ('kernel', 'memcpy', 'memset') THEN operator.call END AS call,
             CASE WHEN what = 'kernel' THEN coalesce(args.grid, launch.grid) END AS grid,
             CASE WHEN what IN ('memcpy', 'memset') THEN
                 greatest(coalesce(TRY_CAST(args.bytes AS BIGINT), TRY_CAST({sparse_sql("size")} AS BIGINT)), 0)
                 END AS bytes,
             CASE what WHEN 'memset' THEN 'set' WHEN 'memcpy' THEN CASE {directions} END END AS direction
-        FROM device LEFT JOIN launch USING (correlation) LEFT JOIN operator USING (external)
+        FROM device LEFT JOIN launch USING (correlation) LEFT JOIN operator
+            ON operator.correlation IS NOT DISTINCT FROM device.correlation
+            AND operator.external IS NOT DISTINCT FROM device.external
             LEFT JOIN kernel_name AS k USING (name)
     """
 
@@ -128,6 +139,8 @@ def _stream() -> str:
     return f"CASE WHEN {known} >= 0 THEN {known} END"
 
 
+DEVICE = "coalesce(TRY_CAST(args.device AS BIGINT), pid_number)"
+"""SQL: the number of the device of one of its events."""
 STREAM = _stream()
 """SQL: the stream of a device event."""
 

@@ -18,6 +18,8 @@ from hermes.base.intervals import Ints
 from hermes.model.tables.unmarked_steps import FOUND, WHOLE
 from hermes.profiles.read.query import fetched
 
+LAUNCHED = "launched"
+"""The moment of a launch whose call was not recorded, as traces of the old profiler have it."""
 # vLLM marks `execute_context_1(888_788544)_generation_0(0)` (requests and tokens), SGLang `step[DECODE bs=32]`.
 _MARK = r"^execute_(\d+_)?context_\d+\(.*_generation_\d+\(|^step\[[A-Z_]+"
 _MOVED = "HtoD|DtoH|HostToDevice|DeviceToHost"
@@ -52,7 +54,7 @@ def found_steps(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     tasks = fetched(
         con,
         "WITH call AS (SELECT correlation, min(ts_ns) AS launch_ns FROM event "
-        "WHERE what IN ('runtime', 'driver') AND correlation IS NOT NULL GROUP BY correlation) "
+        f"WHERE what IN ('runtime', 'driver', '{LAUNCHED}') AND correlation IS NOT NULL GROUP BY correlation) "
         f"SELECT launch_ns, name, what = 'memcpy' AND regexp_matches(name, '{_MOVED}') AS moved "
         "FROM event JOIN call USING (correlation) WHERE what IN ('kernel', 'memcpy', 'memset') "
         f"ORDER BY launch_ns, ts_ns, name LIMIT {_MOST_TASKS}",

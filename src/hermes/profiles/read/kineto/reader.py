@@ -24,9 +24,11 @@ from hermes.profiles.read import messages
 from hermes.profiles.read.chrome import Scan, scan
 from hermes.profiles.read.kineto.about import write_about
 from hermes.profiles.read.kineto.comm import write_comm
+from hermes.profiles.read.kineto.cut_off import launches_without_tasks
 from hermes.profiles.read.kineto.device import write_kernels
 from hermes.profiles.read.kineto.files import capture_of, claimed, host_of
 from hermes.profiles.read.kineto.host import IS_STEP, host_rows, write_steps
+from hermes.profiles.read.kineto.legacy import is_legacy, write_legacy
 from hermes.profiles.read.kineto.marks import write_allocations, write_flows, write_memory
 from hermes.profiles.read.sink import Sink
 from hermes.profiles.read.source import Source
@@ -60,7 +62,7 @@ _KIND = {
     "gpu_user_annotation": "ignored", "trace": "ignored",
     # MTIA, Gaudi and XPU; one category holds the kernels and the copies of MTIA.
     "mtia_ccp_events": "kernel", "hpu_op": "kernel", "xpu_sync": "sync",
-    "mtia_insight": "ignored", "mtia_counters": "ignored", "collective_comm": "ignored", "cuda_event": "ignored",
+    "mtia_insight": "ignored", "mtia_counters": "ignored", "collective_comm": "collective", "cuda_event": "ignored",
     "cuda_profiler_range": "ignored", "gpu_pm_counter": "ignored",
 }  # fmt: skip
 _OF_MTIA, _COPY_OF_MTIA = "mtia_ccp_events", "dma_request"
@@ -87,11 +89,15 @@ _STRIDES = (
 )
 
 
+_FEW_LAUNCHES = 0.01
+"""So many may be on their way when a capture ends; real traces have none without a task."""
+
+
 class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 13
+    version: ClassVar[int] = 14
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
@@ -117,7 +123,13 @@ class KinetoReader:
                 # Half of the work each: host calls over a connection of their own, the rest here.
                 calls = pool.submit(_host_rows, events, step, sink)
                 written = pool.submit(lambda: sink.frame("host_op", calls.result()))
-                write_kernels(events.con, step, sink)
+                count, ns = write_kernels(events.con, step, sink)
+                _note_cut_off(events.con, path, sink)
+                if count:
+                    sink.note(
+                        "degraded", messages.durations_cut(n=count, ns=ns),
+                        where=str(path), lost=messages.LOST_REAL_DURATIONS,
+                    )  # fmt: skip
                 write_comm(events.con, events.header.get("distributedInfo"), step, sink)
                 write_flows(events.con, sink)
                 write_memory(events.con, sink)
@@ -138,9 +150,21 @@ def _host_rows(events: Scan, step: pl.DataFrame, sink: Sink) -> pl.DataFrame:
 
 def _sort_out(con: duckdb.DuckDBPyConnection, events: Scan) -> None:
     """The view `event`: the events with numbers for the keys that every table needs."""
+    if is_legacy(con, events.events):
+        write_legacy(con, events.events)
+        return
+    what, collective = "what", "false"
+    if con.execute(f"SELECT 1 FROM {events.events} WHERE what = 'collective' LIMIT 1").fetchall():
+        # torch_npu records collectives of the device so, XPU the calls of the host beside its kernels.
+        host = f"SELECT DISTINCT pid FROM {events.events} WHERE what IN ('op', 'python', 'runtime')"
+        collective = f"coalesce(what = 'collective' AND pid NOT IN ({host}), false)"
+        what = (
+            f"CASE WHEN what IS DISTINCT FROM 'collective' THEN what WHEN {collective} THEN 'kernel' ELSE 'ignored' END"
+        )
     con.execute(
         "CREATE TEMP VIEW event AS "
-        "SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, sparse, what, given, strides, "
+        "SELECT ph, coalesce(name, '') AS name, cat, pid, tid, ts_ns, dur_ns, id, args, sparse, given, strides, "
+        f"{what} AS what, {collective} AS collective, "
         "TRY_CAST(pid AS BIGINT) AS pid_number, TRY_CAST(tid AS BIGINT) AS tid_number, "
         'args."External id" AS external, nullif(args.correlation, 0) AS correlation '
         f"FROM {events.events}"
@@ -163,6 +187,17 @@ def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> N
         sink.note(
             "degraded", messages.categories_unknown(n=sum(count for _, count in rows), names=names),
             where=str(path), lost=messages.LOST_EVENTS, hint=messages.DO_REPORT_CATEGORY,
+        )  # fmt: skip
+
+
+def _note_cut_off(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> None:
+    """Launches whose tasks are not in the trace, where it has a device at all."""
+    missing, launches = launches_without_tasks(con) if sink.rows("kernel") else (0, 0)
+    if missing:
+        sink.note(
+            "degraded" if missing > _FEW_LAUNCHES * launches else "info",
+            messages.launches_without_tasks(n=missing, launches=launches),
+            where=str(path), lost=messages.LOST_LAUNCHED_TASKS, hint=messages.DO_CAPTURE_LESS,
         )  # fmt: skip
 
 

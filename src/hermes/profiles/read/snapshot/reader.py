@@ -9,7 +9,7 @@ held before is the difference from the end.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ import polars as pl
 
 from hermes.base.errors import TraceFormatError
 from hermes.base.units import whole
+from hermes.knowledge.user_code import is_framework, is_own
 from hermes.model.tables.failed_requests import ASKED, LEFT, OUT_OF_MEMORY
 from hermes.profiles.read import messages
 from hermes.profiles.read.sink import Sink
@@ -30,7 +31,8 @@ _SIGNS = (b"device_traces", b"segments", b"allocator_settings")
 _RANK = re.compile(r"(?:^|[^A-Za-z])rank[-_]?(\d{1,7})", re.I)
 _TAKEN = ("segment_alloc", "segment_map")
 _GIVEN_BACK = ("segment_free", "segment_unmap")
-_LIBRARY = re.compile(r"(^|/)(torch|torch_npu)/|\.(cpp|h|cu|so)$|^\?\?$")
+_PYTHON = re.compile(r"\.(py|ipynb)$|^<ipython")
+_CALLED = (re.compile(r"\bat::_ops::(\w+)::"), re.compile(r"\bautograd::generated::(\w+)::apply"))
 _MOST_FRAMES = 3
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})")
 _ASCEND = "NPU"
@@ -42,7 +44,7 @@ class SnapshotReader:
     """Finds snapshots among files, by what begins in them, and reads one as the memory of one rank."""
 
     name: ClassVar[str] = "torch memory snapshot"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def claim(self, files: Sequence[Path]) -> list[Source]:
         """A source for each file that begins as a pickled snapshot does."""
@@ -96,7 +98,7 @@ def _write(content: Mapping[str, Any], source: Source, rank: int, sink: Sink) ->
         entries = [one for one in _list(trace) if isinstance(one, dict)]
         own = [one for one in segments if one.get("device", 0) == device]
         memory += _curve(entries, own, device)
-        blocks += _blocks(entries, device)
+        blocks += _blocks(entries, own, device)
         failed += _failures(entries, device)
     if not memory:
         sink.note(
@@ -149,12 +151,17 @@ def _curve(entries: Sequence[Entry], segments: Sequence[Entry], device: int) -> 
     )
 
 
-def _blocks(entries: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:
-    """Each block that was handed out, named by the innermost lines of the program, and when it was given back."""
+def _blocks(entries: Sequence[Entry], segments: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:
+    """Each block that was handed out, named by the innermost lines of the program, and when it was given back.
+
+    What was held before the history began is among the blocks of the end; what was given back since is not known.
+    """
     held: dict[int, dict[str, Any]] = {}
+    seen: set[int] = set()
     for entry in entries:
         address = _number(entry.get("addr"))
         if entry.get("action") == "alloc":
+            seen.add(address)
             if (before := held.pop(address, None)) is not None:
                 yield before
             held[address] = {
@@ -164,18 +171,46 @@ def _blocks(entries: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:
         elif entry.get("action") == "free_requested" and address in held:
             yield {**held.pop(address), "release_ns": _moment(entry)}
     yield from held.values()
+    first = min((_moment(entry) for entry in entries), default=None)
+    if first is None:
+        return
+    for block in (one for segment in segments for one in _list(segment.get("blocks")) if isinstance(one, dict)):
+        if block.get("state") == "active_allocated" and _number(block.get("address")) not in seen:
+            yield {
+                "name": place_of(_frames_of(block)), "bytes": _number(block.get("size")), "alloc_ns": first,
+                "release_ns": None, "device_id": device,
+            }  # fmt: skip
+
+
+def _frames_of(block: Entry) -> list[Any]:
+    """The frames of who took a block of the end; older snapshots keep them in its history."""
+    history = [one for one in _list(block.get("history")) if isinstance(one, dict)]
+    return _list(block.get("frames")) or (_list(history[0].get("frames")) if history else [])
 
 
 def place_of(frames: Sequence[Any]) -> str:
-    """The innermost lines of the program itself, as `file.py:12 name`; the library's where there are no others."""
-    lines = [
-        (f"{str(one.get('filename')).rpartition('/')[2]}:{one.get('line')} {one.get('name')}",
-         _LIBRARY.search(str(one.get("filename"))) is None)
+    """The innermost lines of the program itself, as `file.py:12 name`.
+
+    Where there are none, those of its libraries, then the operator that C++ frames name, then whatever is there.
+    """
+    told = [
+        (str(one.get("filename")).replace("\\", "/"), one.get("line"), str(one.get("name")))
         for one in frames
         if isinstance(one, dict)
-    ]  # fmt: skip
-    own = [text for text, program in lines if program] or [text for text, _ in lines]
-    return " < ".join(own[:_MOST_FRAMES])[:300] or "unknown"
+    ]
+    python = [frame for frame in told if _PYTHON.search(frame[0])]
+    own = [frame for frame in python if is_own("{}({}): {}".format(*frame))]
+    library = [frame for frame in python if not is_framework("{}({}): {}".format(*frame))]
+    lines = [f"{file.rpartition('/')[2]}:{line} {name}" for file, line, name in own or library or python]
+    lines = lines or _operators(name for _, _, name in told) or [f"{file}:{line} {name}" for file, line, name in told]
+    return " < ".join(lines[:_MOST_FRAMES])[:300] or "unknown"
+
+
+def _operators(names: Iterable[str]) -> list[str]:
+    """The innermost operator and node of autograd that C++ frames name: the backward pass has no Python."""
+    names = list(names)
+    found = (next((match for name in names if (match := pattern.search(name))), None) for pattern in _CALLED)
+    return [f"{prefix}{match.group(1)}" for prefix, match in zip(("aten::", ""), found, strict=True) if match]
 
 
 def _failures(entries: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:

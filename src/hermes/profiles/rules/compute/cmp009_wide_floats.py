@@ -43,7 +43,12 @@ from hermes.profiles.rules.rule import rule
 
 LIMIT = DOUBT
 HALF = Limit(value=0.5, unit="of operators in float64, on a processor", source="docs/evidence/cpu-roofline.md")
-# What takes the place of a type, the first that the chip has.
+TWICE = Limit(
+    value=0.5,
+    unit="of products in float32, on a chip that is not known and whose kernels show that it has matrix units",
+    source="the table of chips: with matrix units, products in 16 bits are at least twice as fast as in float32",
+)
+# What takes the place of a type, the first that is faster on the chip: graphics cards have TF32 that is not.
 _FASTER = {"fp64": ("fp32",), "fp32": ("tf32", "hf32", "bf16", "fp16")}
 
 
@@ -58,7 +63,7 @@ def wide_floats(
         return row.ns * HALF.value if _is_double(job, row) else 0.0
 
     def saved(row: OperatorCost) -> float:
-        return 0.0 if _is_double(job, row) else _saved(row, by_chip.get(row.chip))
+        return 0.0 if _is_double(job, row) else _saved(job, row, by_chip.get(row.chip))
 
     yield from _found(job, ops, computes, double, _SINGLE)
     yield from _found(job, ops, computes, saved, None)
@@ -97,10 +102,17 @@ def _is_double(job: Job, row: OperatorCost) -> bool:
     return row.precision == "fp64" and not any(has_device(job, rank) for rank in row.ranks)
 
 
-def _saved(row: OperatorCost, chip: ChipUsed | None) -> float:
-    if row.kind not in MATRIX or chip is None or not row.flops or row.roof_share is None:
+def _saved(job: Job, row: OperatorCost, chip: ChipUsed | None) -> float:
+    if row.kind not in MATRIX:
         return 0.0
-    better = next((name for name in _FASTER.get(row.precision, ()) if name in chip.matrix), None)
+    if row.chip is None:
+        # Then the kernel told the type, and that the chip has units for shorter ones.
+        told = of_device(job, row.ranks).floats_in_names and row.precision == "fp32"
+        return row.ns * TWICE.value if told else 0.0
+    if chip is None or not row.flops or row.roof_share is None:
+        return 0.0
+    now = chip.matrix.get(row.precision, 0.0)
+    better = next((name for name in _FASTER.get(row.precision, ()) if chip.matrix.get(name, 0.0) > now), None)
     if better is None:
         return 0.0
     moving = (row.bytes or 0) / chip.bandwidth if chip.bandwidth else 0.0

@@ -26,8 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.blocking import takes_host_memory
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.cures import KEEP_CACHED_MEMORY
+from hermes.knowledge.cures import KEEP_CACHED_MEMORY, KEEP_PINNED_MEMORY
 from hermes.knowledge.host_work import ALLOCATION
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Gain, Loss
@@ -58,8 +59,11 @@ def allocation_in_step(job: Job, free: Rows[StepFree], events: Rows[AllocatorCal
     row = events_of(events, found.worst.rank, ALLOCATION) if found else None
     if found is None or row is None:
         return
+    pinned = sum(ns for name, _, ns in row.names if takes_host_memory(name))
+    host = 2 * pinned > sum(ns for _, _, ns in row.names)
+    what = "pinned memory of the host" if host else "device memory"
     yield Loss(
-        message=f"Taking and giving back device memory leaves the device free for {found.share:.0%} of the step"
+        message=f"Taking and giving back {what} leaves the device free for {found.share:.0%} of the step"
         f"{on(job, found)}",
         ranks=found.ranks,
         blames=blamed(job, found, *(Blame(name) for name, _, _ in row.names[:1])),
@@ -70,5 +74,5 @@ def allocation_in_step(job: Job, free: Rows[StepFree], events: Rows[AllocatorCal
         evidence=(*found.evidence, *of_events(job, row)),
         replay=("host:allocation=0",),
         apart=not within(free, row.rank, {ALLOCATION}),
-        actions=(KEEP_CACHED_MEMORY,),
+        actions=(KEEP_PINNED_MEMORY if host else KEEP_CACHED_MEMORY,),
     )

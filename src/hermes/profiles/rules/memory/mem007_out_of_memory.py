@@ -75,12 +75,13 @@ def out_of_memory(job: Job, failed: Rows[FailedRequest]) -> Iterator[Loss]:
 
 def _evidence(row: FailedRequest) -> Iterator[Evidence]:
     at = Moment(rank=row.rank, start_ns=row.at_ns, dur_ns=0)
+    where = f"rank {row.rank}" if row.device_id is None else f"rank {row.rank}, device {row.device_id}"
     for what, value in (
         ("asked for", row.asked_bytes), ("left on the device", row.left_bytes), ("handed out", row.allocated_bytes),
         ("idle in the allocator", row.idle_bytes),
     ):  # fmt: skip
         if value is not None:
-            yield Evidence(what=what, value=float(value), unit="bytes", threshold=None, where=f"rank {row.rank}", at=at)
+            yield Evidence(what=what, value=float(value), unit="bytes", threshold=None, where=where, at=at)
     if row.holders:
         yield Evidence(what="held most", value=float(row.allocated_bytes or 0), unit="bytes", threshold=None,
                        where=row.holders, at=at)  # fmt: skip

@@ -1,0 +1,54 @@
+"""Traces of PyTorch's profiler before Kineto (`torch.autograd.profiler`): a list without categories.
+
+Traps: processes are called `CPU functions` and `CUDA functions`; operators and ranges look alike; the device's rows are
+operators too, timed by events of the device, each with what it calls: only the innermost are work. Since PyTorch 1.8
+the device has no rows, only arrows without an end.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from hermes.profiles.read.kineto.host import IS_STEP
+from hermes.profiles.read.kineto.periods import LAUNCHED
+
+HOST, DEVICE = "CPU functions", "CUDA functions"
+
+
+def is_legacy(con: duckdb.DuckDBPyConnection, events: str) -> bool:
+    """Whether the events are those of the old profiler."""
+    found = con.execute(f"SELECT 1 FROM {events} WHERE ph = 'X' AND cat IS NULL AND pid = '{HOST}' LIMIT 1")
+    return bool(found.fetchall())
+
+
+def write_legacy(con: duckdb.DuckDBPyConnection, events: str) -> None:
+    """The table `event` as traces of Kineto give it; the id of an arrow is the correlation of its launch and task."""
+    number = "TRY_CAST(id AS INTEGER)::BIGINT + 1"
+    con.execute(
+        f"""
+        CREATE TEMP TABLE event AS
+        WITH own AS (
+            SELECT *, ph = 'X' AND pid = '{DEVICE}' AND coalesce(
+                lead(ts_ns) OVER (PARTITION BY ph, pid, tid ORDER BY ts_ns, dur_ns DESC) < ts_ns + dur_ns, false
+            ) AS holds
+            FROM {events}
+        ),
+        arrow AS (
+            SELECT name, ts_ns, tid, min({number}) AS correlation
+            FROM own WHERE ph = 'f' AND pid = '{DEVICE}' GROUP BY ALL
+        )
+        SELECT ph, coalesce(own.name, '') AS name,
+            CASE WHEN ph IN ('s', 'f') THEN 'launch' ELSE cat END AS cat, pid, own.tid, own.ts_ns, dur_ns, id,
+            args, sparse, given, strides,
+            CASE WHEN ph = 's' THEN '{LAUNCHED}' WHEN ph <> 'X' THEN NULL WHEN holds THEN 'ignored'
+                WHEN pid = '{DEVICE}' THEN 'kernel'
+                WHEN pid = '{HOST}' THEN CASE WHEN {IS_STEP.replace("name", "own.name")} THEN 'step' ELSE 'op' END
+                END AS what,
+            false AS collective,
+            CASE pid WHEN '{HOST}' THEN 1 WHEN '{DEVICE}' THEN 0 END AS pid_number,
+            TRY_CAST(own.tid AS BIGINT) AS tid_number, NULL::BIGINT AS external,
+            CASE WHEN ph = 's' THEN {number} ELSE arrow.correlation END AS correlation
+        FROM own LEFT JOIN arrow ON ph = 'X' AND pid = '{DEVICE}' AND arrow.name = own.name
+            AND arrow.ts_ns = own.ts_ns AND arrow.tid = own.tid
+        """
+    )

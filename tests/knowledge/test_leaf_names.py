@@ -1,0 +1,52 @@
+"""Leaves by name: what calls are for, and what waits or belongs to the profiler."""
+
+from __future__ import annotations
+
+import pytest
+
+from hermes.knowledge.blocking import takes_host_memory
+from hermes.knowledge.host_work import CHECKPOINT, reason_of
+from hermes.knowledge.leaf_names import leaf_of_event, leaf_of_operator, waits
+from hermes.model.leaf import Leaf
+
+
+def test_a_thread_that_sleeps_between_looks_writes_no_log() -> None:
+    # tqdm's monitor wakes every ten seconds; its bar writes.
+    assert leaf_of_event("tqdm/_monitor.py(60): run") is None
+    assert reason_of("/x/site-packages/tqdm/_monitor.py(69): run") is None
+    assert waits("threading.py(589): wait")
+    assert leaf_of_event("tqdm/std.py(1181): __iter__") is Leaf.FILE_OR_NETWORK
+    assert reason_of("/x/site-packages/tqdm/std.py(1181): __iter__") == CHECKPOINT
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cudaProfilerStart", "cuProfilerStop", "hipProfilerStart", "Activity Buffer Request", "Buffer Flush",
+     "torch/profiler/profiler.py(605): start", "torch/autograd/profiler.py(200): __exit__", "aclprofStart",
+     "<built-in method _disable_profiler of PyCapsule object at 0x7f>"],
+)  # fmt: skip
+def test_the_profiler_s_own_calls_are_its_own_leaf(name: str) -> None:
+    assert leaf_of_event(name) is Leaf.PROFILER
+
+
+def test_a_mark_of_a_step_is_no_call_of_the_profiler() -> None:
+    assert leaf_of_event("ProfilerStep#3") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["void cudnn::bn_fw_inf_1C11_kernel_NCHW<float, float, true, 1>(float)", "MIOpenBatchNormFwdInferSpatialEst",
+     "batch_norm_transform_input_channels_last_kernel", "BNInfer", "void vllm::rms_norm_kernel<c10::Half>"],
+)  # fmt: skip
+def test_norms_of_inference_are_norms(name: str) -> None:
+    assert leaf_of_operator(name) is Leaf.NORM
+
+
+@pytest.mark.parametrize(
+    ("call", "host"),
+    [("cudaHostAlloc", True), ("cudaMallocHost", True), ("cudaFreeHost", True), ("hipHostMalloc", True),
+     ("hipHostFree", True), ("cudaHostRegister", True), ("aclrtMallocHost", True), ("cudaMalloc", False),
+     ("cudaFree", False), ("cuMemCreate", False), ("aclrtMalloc", False)],
+)  # fmt: skip
+def test_pinned_memory_is_the_host_s(call: str, host: bool) -> None:
+    assert takes_host_memory(call) is host
