@@ -114,7 +114,9 @@ def test_a_pipe_that_was_closed_is_neither_an_answer_nor_an_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as pipe:
-        done = subprocess.run([HERMES, "schema", "kernel"], stdout=pipe, stderr=subprocess.PIPE, timeout=300, check=False)
+        done = subprocess.run(
+            [HERMES, "schema", "kernel"], stdout=pipe, stderr=subprocess.PIPE, timeout=300, check=False
+        )
     assert (done.returncode, done.stderr) == (141, b"")
 
 
