@@ -45,7 +45,7 @@ ELSEWHERE = {"precision compare", "precision check", "precision replay"}
 """`test_precision_laws.py` holds the same of these."""
 WITHOUT_INPUT = {
     "rules": "lists all", "cache": "lists all", "affinity": "asks the machine alone",
-    "serve": "shows what analyze says",
+    "serve": "shows what analyze says", "exporter": "tells of all that runs here",
 }  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from tests.skips import needs_root
 
 from hermes.base.errors import HermesError
 from hermes.inside.agent import launch
-from hermes.inside.wire.errors import LiveError
 from hermes.jobs import metrics
 from hermes.jobs.captures import counted
 from hermes.jobs.overview import Overview
@@ -126,7 +125,7 @@ def test_a_pinned_folder_stays_the_one_that_it_was(of_nobody: LiveJob, tmp_path:
     job.folder.rename(tmp_path / "moved")
     try:
         assert (pinned.job.folder / "job.json").exists()
-        with pytest.raises(LiveError):
+        with pytest.raises(OSError, match="No such file"):
             Pinned(job)
     finally:
         (tmp_path / "moved").rename(job.folder)

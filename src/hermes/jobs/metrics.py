@@ -124,7 +124,7 @@ def openmetrics(jobs: Sequence[JobView]) -> str:
 
 def measured(jobs: Sequence[JobView]) -> Iterator[Measured]:
     """The numbers of all jobs, by family; what is not measured is absent."""
-    yield Measured(family=_INFO, rows=[((job.id, job.launch, str(len(job.ranks))), 1.0) for job in jobs])
+    yield Measured(family=_INFO, rows=[((job.id, job.launch or job.id, str(len(job.ranks))), 1.0) for job in jobs])
     yield Measured(family=_SLOW, rows=[((job.id,), float(job.slow)) for job in jobs])
     states = [((job.id, state.value), float(job.state is state)) for job in jobs for state in JobState]
     yield Measured(family=_STATE, rows=states)

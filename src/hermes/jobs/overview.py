@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 
 from hermes.base.message import Text
-from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.recovery import clean
 from hermes.inside.wire.rundir import Job, default_root, memory_folders, running
 from hermes.jobs.captures import counted
@@ -35,7 +34,8 @@ _MOST_KINDS = 64
 _TIDY_NS = 300 * 10**9
 _PRUNE_NS = 3600 * 10**9
 _SAID = 6
-_MOST_RANKS = 4096
+_MOST_FLOPS = 10**30
+_MOST_RANKS = _MOST_JOBS = 4096
 
 
 class Overview:
@@ -45,13 +45,14 @@ class Overview:
         self, environment: Mapping[str, str], *, name: str, preset: str, capture: bool, peak_flops: float | None,
         say: Callable[[Text], None], acts: bool = True,
         noted: Callable[[str, Mapping[str, object]], None] | None = None, users: Sequence[str] = (),
-        kept: int = KEPT, most_ranks: int = _MOST_RANKS,
+        kept: int = KEPT, most_ranks: int = _MOST_RANKS, most_jobs: int = _MOST_JOBS,
     ) -> None:  # fmt: skip
         """`peak_flops`: of one device, per second, for MFU; without it that of the chip, where it is known.
 
         `acts` False only looks on. `noted` is handed each event of a job, with its name. `users` are others whose jobs
         are looked at too, as root's policy allows: they stand here as `USER:JOB`. Raises `HermesError` where it does
-        not, and for a preset that is none. `kept` and `most_ranks` bound the memory of a job, as in `Watcher`.
+        not, and for a preset that is none. `kept` and `most_ranks` bound the memory of a job, as in `Watcher`,
+        `most_jobs` how many of a user are looked at, the oldest first.
         """
         detector_of(preset, 0, environment)
         self._environment, self._name, self._preset, self._capture = environment, name, preset, capture
@@ -59,7 +60,7 @@ class Overview:
         self._say = say
         self._acts = acts
         self._noted = noted
-        self._kept, self._most_ranks = kept, most_ranks
+        self._kept, self._most_ranks, self._most_jobs = kept, most_ranks, most_jobs
         self._others = {user: following(user, environment) for user in users}
         self._pinned: dict[str, Pinned] = {}
         self._watchers: dict[str, Watcher] = {}
@@ -73,10 +74,11 @@ class Overview:
         """Look at every job; jobs that have ended leave the picture, and their memory is removed."""
         root = default_root(self._environment)
         self._tidy()
-        alive = {job.id: job for job in self._current.jobs(root) if self._name in job.id and running(job)}
+        own = [job for job in self._current.jobs(root) if self._name in job.id and running(job)]
+        alive = {job.id: job for job in own[: self._most_jobs]}
         for user, jobs in self._others.items():
             # No name of a job of this account has a colon.
-            alive |= {f"{user}:{job.id}": job for job in jobs() if self._name in job.id}
+            alive |= {f"{user}:{job.id}": job for job in jobs()[: self._most_jobs] if self._name in job.id}
         for gone in self._watchers.keys() - alive.keys():
             self._end(gone)
         for name, job in alive.items():
@@ -117,7 +119,7 @@ class Overview:
         if name != job.id:
             try:
                 self._pinned[name] = Pinned(job)
-            except LiveError:
+            except OSError:
                 return None
             job = self._pinned[name].job
         lines = self._said.setdefault(name, deque(maxlen=_SAID))
@@ -148,6 +150,7 @@ class Overview:
             id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]), state=watcher.state, stalled=stalled,
             alarms=len(watcher.alarms), slow=watcher.slow, captures=tuple(counted(watcher.job).items()),
             launch=next((str(steps.about.get("launch") or "") for steps in known), ""),
+            command=watcher.job.command,
         )  # fmt: skip
 
     def _rank(self, steps: Steps, job: Job) -> RankView:
@@ -158,7 +161,7 @@ class Overview:
             steps.about.get("flops") or self._read(job, f"rank{steps.rank}.json").get("flops"),
             self._peak or _peak(steps.about.get("device")),
         )
-        known = isinstance(flops, int) and peak and seconds > 0
+        known = isinstance(flops, int) and 0 < flops < _MOST_FLOPS and peak and seconds > 0
         memory = last.of("rss_bytes")
         memory = memory[~np.isnan(memory)]
         own = own_time(last)

@@ -6,12 +6,12 @@ in their place at any time.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import replace
 from pathlib import Path
 
-from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.rundir import Job
 
 
@@ -37,15 +37,12 @@ class Pinned:
     """A job of another user whose folder is the one that it was: `job.folder` leads there by descriptor."""
 
     def __init__(self, job: Job) -> None:
-        """Raises `LiveError` unless the folder is one of the user whose job it is."""
-        try:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            self._descriptor = os.open(job.folder, flags)
-        except OSError as refused:
-            raise LiveError(f"the folder of {job.id} cannot be had ({refused.strerror})") from refused
+        """Raises `OSError` unless the folder is one of the user whose job it is."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        self._descriptor = os.open(job.folder, flags)
         if os.fstat(self._descriptor).st_uid != job.user:
             self.close()
-            raise LiveError(f"the folder of {job.id} is another user's")
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(job.folder))
         self.job = replace(job, folder=Path(f"/proc/self/fd/{self._descriptor}"))
 
     def close(self) -> None:

@@ -76,6 +76,7 @@ class JobView:
     slow: bool = False
     captures: tuple[tuple[str, int], ...] = ()
     launch: str = ""
+    command: tuple[str, ...] = ()
 
 
 def bandwidth_lines(job: JobView) -> list[Message]:

@@ -196,6 +196,7 @@ class Watcher:
             with contextlib.suppress(LiveError, OSError):
                 # What is no ring of ours takes no place of one that is.
                 reader = RingReader(path)
+                reader.skip(self._kept)
                 rows: deque[tuple[int, ...]] = deque(maxlen=self._kept)
                 if known is not None:
                     self._read(rank, known, now_ns)
