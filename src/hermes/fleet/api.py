@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hermes.base.lazy import names_of
 
 if TYPE_CHECKING:
+    from hermes.fleet.check import check as check
     from hermes.fleet.exporter import address as address
     from hermes.fleet.exporter import families as families
     from hermes.fleet.exporter import messages as messages
@@ -23,6 +24,7 @@ _HOMES = {
     "Exporter": "hermes.fleet.exporter.exporter",
     "Push": "hermes.fleet.exporter.otlp",
     "Server": "hermes.fleet.exporter.serve",
+    "check": "hermes.fleet.check.check",
     "address": "hermes.fleet.exporter.address",
     "families": "hermes.fleet.exporter.families",
     "messages": "hermes.fleet.exporter.messages",
