@@ -17,7 +17,7 @@ from hermes.cli.show import show_document
 
 @click.group("fleet")
 def run() -> None:
-    """Many hosts: is each node as fast as the others, its chip, and itself before?"""
+    """Many hosts: is each node as fast as the others, and the network between them?"""
 
 
 @ends({
@@ -65,4 +65,42 @@ def check(
         leave(Exit.PARTLY)
 
 
+@ends({
+    Exit.DONE: "nothing stands out; without --look: this host has called its partners",
+    Exit.NO: "with --look, a host, a switch or a pair stands out",
+    Exit.PARTLY: "with --look, nothing stands out, but some hosts have no results",
+})  # fmt: skip
+@click.command("probe")
+@click.option("--hosts", required=True, type=click.Path(path_type=Path, dir_okay=False),
+              help="Lines of NAME ADDRESS [SWITCH].")  # fmt: skip
+@click.option("--results", required=True, type=click.Path(path_type=Path, file_okay=False),
+              help="A new folder on a file system that the hosts share, for one probe.")  # fmt: skip
+@click.option("--me", default="", help="Name of this host; SLURMD_NODENAME or the host's name without it.")
+@click.option("--wait", type=click.FloatRange(1, 3600), default=60.0, help="Seconds to wait for the other hosts.")
+@click.option("--look", is_flag=True, help="Call nobody: say what the results of all hosts mean.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
+@options.lang
+def probe(hosts: Path, results: Path, me: str, wait: float, form: str, lang: str | None, *, look: bool) -> None:
+    """Measure the network between hosts, and name the host, link or switch that is slow, late or loses data.
+
+    Run it on all hosts at once: srun -N16 --ntasks-per-node=1 hermes fleet probe --hosts hosts.txt --results
+    /shared/probe1. Each calls a few others by UDP and TCP on port 8657, and answers only who can read the folder. Then
+    run it with --look.
+    """
+    from hermes.fleet.api import plan, probe
+
+    known = plan.read_hosts(hosts)
+    if look:
+        document = probe.judged(known, results)
+    else:
+        me = me or os.environ.get("SLURMD_NODENAME") or platform.node()
+        document = probe.part(known, results, me, wait_s=wait)
+    show_document(document, form, lang)
+    if document.facts["named"]:
+        leave(Exit.NO)
+    if document.facts["absent"]:
+        leave(Exit.PARTLY)
+
+
 run.add_command(check)
+run.add_command(probe)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hermes.fleet.exporter.otlp import Push as Push
     from hermes.fleet.exporter.serve import Server as Server
     from hermes.fleet.exporter.serve import served as served
+    from hermes.fleet.probe import plan as plan
+    from hermes.fleet.probe import probe as probe
 
 _HOMES = {
     "DEVICES_S": "hermes.fleet.exporter.exporter",
@@ -28,6 +30,8 @@ _HOMES = {
     "address": "hermes.fleet.exporter.address",
     "families": "hermes.fleet.exporter.families",
     "messages": "hermes.fleet.exporter.messages",
+    "plan": "hermes.fleet.probe.plan",
+    "probe": "hermes.fleet.probe.probe",
     "served": "hermes.fleet.exporter.serve",
 }
 
