@@ -21,7 +21,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live zoo contact contact-sheet judge test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc
+.PHONY: help demo demo-live zoo contact contact-sheet judge test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc servers
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -60,7 +60,7 @@ test: $(VENV)/.dev chromium tsc ## run the tests but those marked slow: the loop
 	@$(pytest) -m 'not slow'
 
 # Only real profiles may be missing: any other reason to skip a test fails the run, see tests/skips.py .
-test-all: whole chromium ## install all that tests need, and run them all, sweeps and kills too: the gate
+test-all: whole chromium servers ## install all that tests need, and run them all, sweeps and kills too: the gate
 	@HERMES_MINDSPORE_PYTHON="$(abspath $(VENV)-mindspore)/bin/python" \
 	  HERMES_TORCH_NPU_WHEEL="$$(ls $(abspath $(whole))/wheels/torch_npu-*.whl)" $(subst $(bin)/,$(whole)/bin/,$(pytest)) --whole
 
@@ -159,6 +159,15 @@ chromium:
 	  echo 'installing chromium for the browser tests'; \
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium; } \
 	    </dev/null >/dev/null 2>&1 || echo 'chromium could not be installed: browser tests will be skipped'; fi
+
+# Prometheus asks exporters, and its tools check what is shipped for it. Only `make test-all` installs it; where it cannot be
+# installed the tests that need it are skipped, and the run says so. Installing starts no server.
+servers:
+	@if ! command -v promtool >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo 'installing Prometheus for the tests of the exporter'; \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq install --yes --no-install-recommends \
+	      prometheus prometheus-alertmanager; } \
+	    </dev/null >/dev/null 2>&1 || echo 'Prometheus could not be installed: its tests will be skipped'; fi
 
 # TypeScript checks the types of the scripts, with the Node of a wheel: its version and its hash are in tests/web/tsc.
 # Nobody else needs either; where it cannot be installed `make test` skips that one check and says so.

@@ -16,6 +16,7 @@ from hermes.base.limits import LIMITS
 from hermes.cli.app import app
 from hermes.cli.exits import ANY as ANY_COMMAND
 from hermes.cli.exits import ENDED, rows_of
+from hermes.fleet.api import families
 from hermes.knowledge import cases
 from hermes.knowledge.cases import Case
 from hermes.model.declare import Column as Field
@@ -63,11 +64,22 @@ An archive may always unpack to 1 GiB. It may hold 10,000 files and folders, and
 size, up to the limit. A file of holes counts as an archive: its size is compared with the bytes that it holds."""
 
 
+_METRICS = """\
+What [`hermes exporter`](exporter.md) serves. `hermes watch --format openmetrics` and `--textfile` tell the families of
+jobs.
+
+Names and units follow OpenMetrics: a counter ends in `_total`, an info in `_info`, and the end of a name is its unit.
+What is not measured is absent, never 0. A rank has the number that the job gives it; `launch` is what the launcher
+calls the job on all of its hosts, else the name of the job."""
+_METRIC_GROUPS = ("Jobs", "The host", "Devices", "The exporter")
+
+
 def pages() -> dict[str, str]:
     """Every generated page: its path below docs/ and its text."""
     made = {"tables.md": _tables(), "cli.md": _commands(), "rules/README.md": _rules()}
     made["report-json.md"] = _report()
     made["limits.md"] = _input_limits()
+    made["metrics.md"] = _metrics()
     made |= {f"rules/{rule.code}.md": _rule(rule) for rule in ALL}
     made |= {"cases/README.md": _cases(), "cases/measures.md": _measures()}
     made |= {f"cases/{layer}.md": _layer(layer) for layer in cases.LAYERS}
@@ -154,6 +166,18 @@ def _rule(rule: Rule) -> str:
 def _input_limits() -> str:
     rows = "\n".join(f"| `{one.variable}` | {one.most:,} {one.unit} | {_cell(one.why)} |" for one in LIMITS)
     return f"# Limits of input\n\n{_LIMITS}\n\n| variable | at most | why |\n|---|---|---|\n{rows}"
+
+
+def _metrics() -> str:
+    parts = [f"# Metrics\n\n{_METRICS}"]
+    for title, of in zip(_METRIC_GROUPS, families.groups(), strict=True):
+        rows = [
+            f"| `{one.served}` | {one.kind} | {one.unit} | {', '.join(f'`{name}`' for name in one.names)} "
+            f"| {_cell(one.help)} |" for one in of
+        ]  # fmt: skip
+        parts.append("\n".join([f"## {title}\n", "| metric | kind | unit | labels | meaning |", "|---|---|---|---|---|",
+                                *rows]))  # fmt: skip
+    return "\n\n".join(parts)
 
 
 def _limit(threshold: Limit) -> str:

@@ -30,7 +30,7 @@ ENGLISH = re.compile(r"(?<![\w./:=(\-`])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']
 _FACES = ("report", "cli", "web", "python.py", "base")
 _FOR_PROGRAMS = frozenset({
     # The watcher's lines beside a job, the help of metrics, and reasons that a job without messages passes on.
-    "jobs/beside.py", "jobs/captures.py", "jobs/kineto_daemon/daemon.py", "jobs/metrics.py",
+    "jobs/beside.py", "jobs/captures.py", "jobs/kineto_daemon/daemon.py", "model/metric.py",
 })  # fmt: skip
 """Modules that write sentences for who knows no messages."""
 _NOT_CONVERTED = frozenset({

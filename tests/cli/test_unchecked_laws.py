@@ -41,11 +41,11 @@ PROGRAMS = {
     "precision golden": ["-o", OUT, "--"],
 }  # fmt: skip
 """Commands that run a program, which is not there."""
-ELSEWHERE = {"precision compare", "precision check", "precision replay"}
-"""`test_precision_laws.py` holds the same of these."""
+ELSEWHERE = {"precision compare", "precision check", "precision replay", "fleet check", "fleet probe"}
+"""`test_precision_laws.py` and `tests/fleet` hold the same of these."""
 WITHOUT_INPUT = {
     "rules": "lists all", "cache": "lists all", "affinity": "asks the machine alone",
-    "serve": "shows what analyze says",
+    "serve": "shows what analyze says", "exporter": "tells of all that runs here",
 }  # fmt: skip
 
 

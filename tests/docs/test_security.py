@@ -11,6 +11,7 @@ import click
 import pytest
 
 from hermes.cli.app import app
+from hermes.fleet.exporter import address, serve
 from hermes.web import guard, server
 
 _STARTS = re.compile(
@@ -76,7 +77,9 @@ def test_no_process_is_started_by_a_shell_or_under_another_name(root: Path) -> N
 
 def test_every_place_that_listens_is_known(root: Path) -> None:
     sockets = _calling(root, re.compile(r"socket\.(socket|create_server)"))
-    assert sockets & _calling(root, re.compile(r".+\.(bind|listen)")) == {"web/server.py", "jobs/kineto_daemon/ipc.py"}
+    assert sockets & _calling(root, re.compile(r".+\.(bind|listen)")) == {
+        "web/server.py", "jobs/kineto_daemon/ipc.py", "fleet/exporter/serve.py", "fleet/probe/measure.py",
+    }  # fmt: skip
 
 
 def test_bounds_of_the_server_are_those_of_the_code(page: str) -> None:
@@ -86,6 +89,12 @@ def test_bounds_of_the_server_are_those_of_the_code(page: str) -> None:
         f"a path {guard.LONGEST_TARGET:,} bytes", f"{server._AT_ONCE} connections",
     )  # fmt: skip
     assert [one for one in said if one not in " ".join(part.split())] == []
+
+
+def test_bounds_of_the_exporter_are_those_of_the_code(page: str) -> None:
+    part = " ".join(page.partition("## What listens")[2].partition("\n## ")[0].split())
+    assert f"{serve.AT_ONCE} connections at once, each {serve.PATIENCE_S:.0f} s long" in part
+    assert f"port {address.read_address(address.DEFAULT).port}" in part
 
 
 def test_the_page_at_the_top_leads_here(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,17 +49,24 @@ def record(index: int, **columns: int) -> bytes:
     return pack(*[values[name] for name in FIELDS if name != "check"])
 
 
-@pytest.fixture
-def live_job(tmp_path: Path) -> Iterator[LiveJob]:
-    """A running job below the test's folder."""
-    (tmp_path / "shm").mkdir()
-    environment = {"HERMES_SHM_DIR": str(tmp_path / "shm"), "HERMES_RUN_DIR": str(tmp_path / "jobs")}
+@contextmanager
+def a_job(folder: Path, rank: int = 0, **about: object) -> Iterator[LiveJob]:
+    """A running job below a folder, whose one rank says this of itself."""
+    (folder / "shm").mkdir(parents=True)
+    environment = {"HERMES_SHM_DIR": str(folder / "shm"), "HERMES_RUN_DIR": str(folder / "jobs")}
     root = Path(environment["HERMES_RUN_DIR"])
     job = enter(root, "train-1-2", command=("python", "train.py"), owner=process.me(), environment=environment)
     control = Control.attach(job.segment, job=job.id)
-    control.claim(0)
-    ring = open_ring(job, 0, {"flops": 2_000_000_000})
+    control.claim(rank)
+    ring = open_ring(job, rank, {"flops": 2_000_000_000, **about})
     yield LiveJob(job=job, environment=environment, ring=ring, control=control)
     ring.close()
     control.close()
     save_and_remove(job)
+
+
+@pytest.fixture
+def live_job(tmp_path: Path) -> Iterator[LiveJob]:
+    """A running job below the test's folder."""
+    with a_job(tmp_path) as made:
+        yield made

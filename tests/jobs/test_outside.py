@@ -68,10 +68,10 @@ def test_openmetrics_are_what_its_own_parser_reads() -> None:
 def test_openmetrics_escape_names_and_leave_out_what_is_not_measured() -> None:
     text = metrics.openmetrics([view('a"b\\c\n')])
     assert text.endswith("# EOF\n")
-    assert 'hermes_job_slow{job="a\\"b\\\\c\ufffd"} 1\n' in text
+    assert 'hermes_job_slow{job_name="a\\"b\\\\c "} 1.0\n' in text
     assert "hermes_tokens_per_second" not in text
     assert (
-        'hermes_collective_bytes_per_second{job="a\\"b\\\\c\ufffd",rank="0",kind="all_reduce",group="0"} 2e+09' in text
+        'hermes_collective_bytes_per_second{group="0",job_name="a\\"b\\\\c ",kind="all_reduce",rank="0"} 2e+09' in text
     )
 
 

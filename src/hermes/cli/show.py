@@ -200,7 +200,11 @@ def _save_memory() -> None:
     # leaves its own wishes in the environment of whatever a process starts: the last of them counts.
     own = "narenas:2,dirty_decay_ms:50,muzzy_decay_ms:0"
     os.environ["_RJEM_MALLOC_CONF"] = ",".join(filter(None, (os.environ.get("_RJEM_MALLOC_CONF"), own)))
-    # The C library would keep an arena for each thread; where it is another one it has no such wish.
+    few_arenas()
+
+
+def few_arenas() -> None:
+    """The C library would keep an arena of memory for each thread; where it is another one it has no such wish."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 

@@ -159,6 +159,7 @@ class Agent:
             "host": platform.node(),
             "python": sys.executable,
             "flops": self._flops,
+            "launch": launch(self._environment),
             "step": step_is(optimizer),
             "frameworks": frameworks(sys.modules),
             "device": device_name(sys.modules),
@@ -344,6 +345,17 @@ def where(environment: Mapping[str, str], modules: Mapping[str, object]) -> Plac
     rank = next((found for name in _RANK if (found := _number(environment.get(name, ""))) is not None), 0)
     world = next((found for name in _WORLD if (found := _number(environment.get(name, "")))), 1)
     return Place(rank=rank, world=world, launched=launched and world > 1)
+
+
+def launch(environment: Mapping[str, str]) -> str:
+    """What the launcher calls the job on all of its hosts; empty where it says nothing."""
+    if environment.get("SLURM_JOB_ID"):
+        return f"slurm-{environment['SLURM_JOB_ID']}"[:100]
+    run = environment.get("TORCHELASTIC_RUN_ID", "none")
+    if run != "none":
+        return run[:100]
+    address, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "")
+    return f"{address}:{port}"[:100] if address and port else ""
 
 
 def frameworks(modules: Mapping[str, object]) -> dict[str, str]:

@@ -204,6 +204,17 @@ def automatic(job: Job) -> list[int]:
     return sorted(found)
 
 
+def counted(job: Job) -> dict[str, int]:
+    """How many captures of a job are on the disk, by how they came about: `auto`, `manual` or `refused`."""
+    found = dict.fromkeys(("auto", "manual", "refused"), 0)
+    with contextlib.suppress(OSError):
+        for path in job.captures.iterdir():
+            how = path.name.partition(f"_{_DUMP}")[0]
+            if how in found:
+                found[how] += 1
+    return found
+
+
 def set_aside(asked: Asked) -> Asked:
     """An automatic capture that no rank took up, under a name by which `automatic` does not count it."""
     aside = asked.folder.with_name(asked.folder.name.replace("auto_", "refused_", 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 
 from hermes.base.errors import HermesError, InputError
@@ -12,10 +13,12 @@ from hermes.inside.wire.rundir import Job
 from hermes.jobs import capture_messages, messages
 from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 from hermes.jobs.detect.messages import no_value, number_from, whole_number_from
+from hermes.jobs.owned import content
 
 FILE = "thresholds.json"
 _LEAST = {"k": 0.1, "consecutive": 1.0}
 _MOST = 1e9
+_LARGEST = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +56,12 @@ class Thresholds:
 def read(job: Job) -> Thresholds:
     """What the job's file says; nothing set where there is none. Raises `InputError` for a damaged one."""
     path = job.folder / FILE
-    try:
-        raw = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    found = content(path, _LARGEST)
+    if found is None and not os.path.lexists(path):
         return Thresholds()
-    except (OSError, ValueError) as broken:
+    try:
+        raw = json.loads(found or b"")
+    except (ValueError, RecursionError) as broken:
         raise InputError(capture_messages.thresholds_unreadable(why=type(broken).__name__), where=str(path)) from broken
     if not isinstance(raw, dict) or not raw.keys() <= _LEAST.keys():
         raise InputError(capture_messages.THRESHOLDS_UNKNOWN, where=str(path))

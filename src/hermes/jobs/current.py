@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.rundir import Job, read
+from hermes.jobs.owned import content
 
 _NEW_NS = 60 * 10**9
 _MOST_FILES = 4096
@@ -80,13 +81,13 @@ class Files:
         if known is None or known[0] != state:
             if len(self._known) >= _MOST_FILES:
                 self._known.clear()
-            known = self._known[path] = (state, _object(path) if facts.st_size <= _LARGEST else {})
+            known = self._known[path] = (state, _object(path))
         return known[1]
 
 
 def _object(path: Path) -> Mapping[str, object]:
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        found = json.loads(path.read_text("utf-8"))
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(content(path, _LARGEST) or b"null")
         if isinstance(found, dict):
             return found
     return {}

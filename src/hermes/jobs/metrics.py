@@ -9,25 +9,29 @@ from pathlib import Path
 
 from hermes.base.errors import HermesError
 from hermes.base.message import Word
-from hermes.base.say import say, told
+from hermes.base.say import told
 from hermes.base.write_atomic import write_atomic
 from hermes.jobs.capture_messages import cannot_write
 from hermes.jobs.messages import JobState
 from hermes.jobs.view import JobView, RankView
+from hermes.model import metric
+from hermes.model.metric import Family, Measured
 
 SCHEMA = "hermes.watch/1"
 PERIOD_S = 15.0
 """Between two documents or files."""
-_UNITS = ("seconds", "bytes", "ratio")
 
 
 class Metric(Word):
     """A family of metrics: its name without `hermes_`."""
 
+    JOB = "job"
     SLOW = "job_slow"
     STATE = "job_state"
     ALARMS = "job_alarms"
+    CAPTURES = "job_captures"
     STEP = "step"
+    STEP_END = "step_end_timestamp_seconds"
     STEP_SECONDS = "step_seconds"
     BASELINE = "step_baseline_seconds"
     SAMPLES = "samples_per_second"
@@ -37,38 +41,42 @@ class Metric(Word):
     LOSS = "loss"
     GRADIENTS = "gradient_norm"
     UPDATE = "update_ratio"
+    OWN = "step_own_seconds"
+    COLLECTIVES = "step_collective_seconds"
+    DEVICE = "step_device_seconds"
     PARTS = "step_part_seconds"
     BANDWIDTH = "collective_bytes_per_second"
 
-    @property
-    def family(self) -> str:
-        """Its whole name."""
-        return f"hermes_{self.value}"
 
-    @property
-    def unit(self) -> str:
-        """What its numbers are in; empty for a plain number."""
-        last = self.value.rpartition("_")[2]
-        return last if last in _UNITS else ""
-
-    @property
-    def help(self) -> str:
-        """What it is. Prometheus keeps one text for all readers: it is English."""
-        return say(self.message)
-
-
-_OF_RANK: Mapping[Metric, Callable[[RankView], float | None]] = {
-    Metric.STEP: lambda rank: rank.step,
-    Metric.STEP_SECONDS: lambda rank: _seconds(_median(rank.walls_ns)),
-    Metric.BASELINE: lambda rank: _seconds(rank.baseline_ns),
-    Metric.SAMPLES: lambda rank: rank.samples_per_s,
-    Metric.TOKENS: lambda rank: rank.tokens_per_s,
-    Metric.MFU: lambda rank: rank.mfu,
-    Metric.MEMORY: lambda rank: rank.memory_bytes,
-    Metric.LOSS: lambda rank: rank.loss,
-    Metric.GRADIENTS: lambda rank: rank.gradient_norm,
-    Metric.UPDATE: lambda rank: rank.update_ratio,
+_JOB, _RANK = ("job_name",), ("job_name", "rank")
+_OF_RANK: Mapping[Family, Callable[[RankView], float | None]] = {
+    Family(word=word, labels=_RANK): value
+    for word, value in (
+        (Metric.STEP, lambda rank: rank.step),
+        (Metric.STEP_END, lambda rank: _seconds(rank.end_ns)),
+        (Metric.STEP_SECONDS, lambda rank: _seconds(_median(rank.walls_ns))),
+        (Metric.BASELINE, lambda rank: _seconds(rank.baseline_ns)),
+        (Metric.SAMPLES, lambda rank: rank.samples_per_s),
+        (Metric.TOKENS, lambda rank: rank.tokens_per_s),
+        (Metric.MFU, lambda rank: rank.mfu),
+        (Metric.MEMORY, lambda rank: rank.memory_bytes),
+        (Metric.LOSS, lambda rank: rank.loss),
+        (Metric.GRADIENTS, lambda rank: rank.gradient_norm),
+        (Metric.UPDATE, lambda rank: rank.update_ratio),
+        (Metric.OWN, lambda rank: _seconds(rank.own_ns)),
+        (Metric.COLLECTIVES, lambda rank: _seconds(rank.collective_ns)),
+        (Metric.DEVICE, lambda rank: _seconds(rank.device_ns)),
+    )
 }
+_INFO = Family(word=Metric.JOB, kind="info", labels=("job_name", "launch", "ranks"))
+_SLOW = Family(word=Metric.SLOW, labels=_JOB)
+_STATE = Family(word=Metric.STATE, kind="stateset", labels=_JOB)
+_ALARMS = Family(word=Metric.ALARMS, kind="counter", labels=_JOB)
+_CAPTURES = Family(word=Metric.CAPTURES, kind="counter", labels=("job_name", "how"))
+_PARTS = Family(word=Metric.PARTS, labels=("job_name", "rank", "part"))
+_BANDWIDTH = Family(word=Metric.BANDWIDTH, labels=("job_name", "rank", "kind", "group"))
+FAMILIES = (_INFO, _SLOW, _STATE, _ALARMS, _CAPTURES, *_OF_RANK, _PARTS, _BANDWIDTH)
+"""All that is told of jobs."""
 
 
 def document(jobs: Sequence[JobView]) -> dict[str, object]:
@@ -111,72 +119,40 @@ def _rank(rank: RankView) -> dict[str, object]:
 
 def openmetrics(jobs: Sequence[JobView]) -> str:
     """All jobs in the text format of OpenMetrics 1.0, ended by its `# EOF`."""
-    return "\n".join([*_families(jobs), "# EOF", ""])
+    return metric.openmetrics(measured(jobs))
 
 
-def _families(jobs: Sequence[JobView]) -> Iterator[str]:
-    yield from _family(Metric.SLOW, [(_labels(job=job.id), float(job.slow)) for job in jobs])
-    states = [
-        (_labels(job=job.id, hermes_job_state=state.value), float(job.state is state))
-        for job in jobs for state in JobState
-    ]  # fmt: skip
-    yield from _head(Metric.STATE, "stateset")
-    yield from (f"{Metric.STATE.family}{labels} {value:.0f}" for labels, value in states)
-    yield from _head(Metric.ALARMS, "counter")
-    yield from (f"{Metric.ALARMS.family}_total{_labels(job=job.id)} {job.alarms}" for job in jobs)
-    for metric, value in _OF_RANK.items():
-        rows = [(_labels(job=job.id, rank=str(rank.rank)), found) for job in jobs for rank in job.ranks
+def measured(jobs: Sequence[JobView]) -> Iterator[Measured]:
+    """The numbers of all jobs, by family; what is not measured is absent."""
+    yield Measured(family=_INFO, rows=[((job.id, job.launch or job.id, str(len(job.ranks))), 1.0) for job in jobs])
+    yield Measured(family=_SLOW, rows=[((job.id,), float(job.slow)) for job in jobs])
+    states = [((job.id, state.value), float(job.state is state)) for job in jobs for state in JobState]
+    yield Measured(family=_STATE, rows=states)
+    yield Measured(family=_ALARMS, rows=[((job.id,), float(job.alarms)) for job in jobs])
+    captures = [((job.id, how), float(count)) for job in jobs for how, count in job.captures]
+    yield Measured(family=_CAPTURES, rows=captures)
+    for family, value in _OF_RANK.items():
+        rows = [((job.id, str(rank.rank)), float(found)) for job in jobs for rank in job.ranks
                 if (found := value(rank)) is not None]  # fmt: skip
-        yield from _family(metric, rows)
+        yield Measured(family=family, rows=rows)
     parts = [
-        (_labels(job=job.id, rank=str(rank.rank), part=spent.value), ns / 1e9)
+        ((job.id, str(rank.rank), spent.value), ns / 1e9)
         for job in jobs for rank in job.ranks for spent, ns in rank.split
     ]  # fmt: skip
-    yield from _family(Metric.PARTS, parts)
+    yield Measured(family=_PARTS, rows=parts)
     moved = [
-        (_labels(job=job.id, rank=str(rank.rank), kind=one.kind, group=one.group), one.gb_per_s * 1e9)
+        ((job.id, str(rank.rank), one.kind, one.group), one.gb_per_s * 1e9)
         for job in jobs for rank in job.ranks for one in rank.bandwidth
     ]  # fmt: skip
-    yield from _family(Metric.BANDWIDTH, moved)
-
-
-def _head(metric: Metric, kind: str) -> Iterator[str]:
-    yield f"# TYPE {metric.family} {kind}"
-    if kind == "gauge" and metric.unit:
-        yield f"# UNIT {metric.family} {metric.unit}"
-    yield f"# HELP {metric.family} {metric.help}"
-
-
-def _family(metric: Metric, rows: Sequence[tuple[str, float]]) -> Iterator[str]:
-    if rows:
-        yield from _head(metric, "gauge")
-        yield from (f"{metric.family}{labels} {value:.9g}" for labels, value in rows)
-
-
-def _labels(**values: str) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in values.items()) + "}"
-
-
-def _escaped(text: str) -> str:
-    """As the format asks; whoever names a job or a group may have named it anything."""
-    plain = "".join(character if character.isprintable() else "\ufffd" for character in text[:200])
-    return plain.replace("\\", "\\\\").replace('"', '\\"')
+    yield Measured(family=_BANDWIDTH, rows=moved)
 
 
 def write_textfile(path: Path, jobs: Sequence[JobView]) -> None:
-    """Replace the file whole, as the collector `textfile` of the node exporter wants it. Raises `HermesError`.
-
-    That collector reads Prometheus' own text format, in which the end is no line of its own.
-    """
-    text = openmetrics(jobs).removesuffix("# EOF\n")
+    """Replace the file whole, as the collector `textfile` of the node exporter wants it. Raises `HermesError`."""
+    text = metric.prometheus_text(measured(jobs))
     try:
         with write_atomic(path, mode=0o644) as file:
-            # Of this format the exporter knows neither units nor sets of states.
-            lines = (line for line in text.splitlines() if not line.startswith("# UNIT"))
-            plain = "\n".join(lines).replace(" stateset", " gauge").replace("hermes_job_alarms counter",
-                     "hermes_job_alarms_total counter").replace("HELP hermes_job_alarms ",
-                     "HELP hermes_job_alarms_total ")  # fmt: skip
-            file.write(f"{plain}\n".encode())
+            file.write(text.encode())
     except OSError as refused:
         raise HermesError(cannot_write(path=str(path), why=refused.strerror or ""), where=str(path)) from refused
 
@@ -196,5 +172,5 @@ def _strict(number: float | None) -> float | str | None:
     return number if number is None or math.isfinite(number) else str(number)
 
 
-def _seconds(ns: int | None) -> float | None:
+def _seconds(ns: float | None) -> float | None:
     return None if ns is None else ns / 1e9

@@ -14,7 +14,7 @@ import os
 import pwd
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +55,16 @@ def jobs_of(user: str, environment: Mapping[str, str], *, action: str) -> list[J
     _note(policy, action, name, environment)
     segment.also_of.add(number)
     return live_jobs(*memory_folders(environment, user=number))
+
+
+def following(user: str, environment: Mapping[str, str]) -> Callable[[], list[Job]]:
+    """Lists the running jobs of that user again and again; that they are looked at is noted once, now.
+
+    Raises `HermesError` as `jobs_of`.
+    """
+    jobs_of(user, environment, action="see")
+    number = _number_of(user)
+    return lambda: live_jobs(*memory_folders(environment, user=number))
 
 
 def read_policy(environment: Mapping[str, str]) -> Policy:

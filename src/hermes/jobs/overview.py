@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,12 +13,17 @@ import numpy as np
 from hermes.base.message import Text
 from hermes.inside.wire.recovery import clean
 from hermes.inside.wire.rundir import Job, default_root, memory_folders, running
+from hermes.jobs.captures import counted
 from hermes.jobs.current import Current, Files
 from hermes.jobs.detect.alarm import Alarm
 from hermes.jobs.detect.causes import Cause, split
 from hermes.jobs.detect.detect import detector_of
+from hermes.jobs.detect.job import KEPT
 from hermes.jobs.detect.read_step_logs import Steps
+from hermes.jobs.detect.straggler import own_time
 from hermes.jobs.messages import of_job, removed
+from hermes.jobs.operators import following
+from hermes.jobs.owned import Pinned
 from hermes.jobs.prune import prune
 from hermes.jobs.view import Bandwidth, JobView, RankView
 from hermes.jobs.watch import Watcher
@@ -29,6 +34,8 @@ _MOST_KINDS = 64
 _TIDY_NS = 300 * 10**9
 _PRUNE_NS = 3600 * 10**9
 _SAID = 6
+_MOST_FLOPS = 10**30
+_MOST_RANKS = _MOST_JOBS = 4096
 
 
 class Overview:
@@ -37,12 +44,15 @@ class Overview:
     def __init__(
         self, environment: Mapping[str, str], *, name: str, preset: str, capture: bool, peak_flops: float | None,
         say: Callable[[Text], None], acts: bool = True,
-        noted: Callable[[str, Mapping[str, object]], None] | None = None,
+        noted: Callable[[str, Mapping[str, object]], None] | None = None, users: Sequence[str] = (),
+        kept: int = KEPT, most_ranks: int = _MOST_RANKS, most_jobs: int = _MOST_JOBS,
     ) -> None:  # fmt: skip
         """`peak_flops`: of one device, per second, for MFU; without it that of the chip, where it is known.
 
-        `acts` False only looks on. `noted` is handed each event of a job, with its name. Raises
-        `HermesError` for a preset that is none.
+        `acts` False only looks on. `noted` is handed each event of a job, with its name. `users` are others whose jobs
+        are looked at too, as root's policy allows: they stand here as `USER:JOB`. Raises `HermesError` where it does
+        not, and for a preset that is none. `kept` and `most_ranks` bound the memory of a job, as in `Watcher`,
+        `most_jobs` how many of a user are looked at, the oldest first.
         """
         detector_of(preset, 0, environment)
         self._environment, self._name, self._preset, self._capture = environment, name, preset, capture
@@ -50,6 +60,9 @@ class Overview:
         self._say = say
         self._acts = acts
         self._noted = noted
+        self._kept, self._most_ranks, self._most_jobs = kept, most_ranks, most_jobs
+        self._others = {user: following(user, environment) for user in users}
+        self._pinned: dict[str, Pinned] = {}
         self._watchers: dict[str, Watcher] = {}
         self._said: dict[str, deque[Text]] = {}
         self._files = Files()
@@ -61,15 +74,24 @@ class Overview:
         """Look at every job; jobs that have ended leave the picture, and their memory is removed."""
         root = default_root(self._environment)
         self._tidy()
-        alive = [job for job in self._current.jobs(root) if self._name in job.id and running(job)]
-        for gone in self._watchers.keys() - {job.id for job in alive}:
-            watcher = self._watchers.pop(gone)
-            watcher.close(patience_s=5)
-            self._tidied_ns = None
-        for job in alive:
-            watcher = self._watchers.get(job.id) or self._begin(job)
-            watcher.look_safely()
-        return tuple(self._view(job.id) for job in alive)
+        own = [job for job in self._current.jobs(root) if self._name in job.id and running(job)]
+        alive = {job.id: job for job in own[: self._most_jobs]}
+        for user, jobs in self._others.items():
+            # No name of a job of this account has a colon.
+            alive |= {f"{user}:{job.id}": job for job in jobs()[: self._most_jobs] if self._name in job.id}
+        for gone in self._watchers.keys() - alive.keys():
+            self._end(gone)
+        for name, job in alive.items():
+            watcher = self._watchers.get(name) or self._begin(name, job)
+            if watcher is not None:
+                watcher.look_safely()
+        return tuple(self._view(name) for name in alive if name in self._watchers)
+
+    def _end(self, name: str) -> None:
+        self._watchers.pop(name).close(patience_s=5)
+        self._tidied_ns = None
+        if name in self._pinned:
+            self._pinned.pop(name).close()
 
     def _tidy(self) -> None:
         """Remove what killed jobs left in memory, and run directories that are kept no longer; both take a while."""
@@ -92,33 +114,43 @@ class Overview:
         watcher = self._watchers.get(job_id)
         return list(watcher.alarms) if watcher else []
 
-    def _begin(self, job: Job) -> Watcher:
-        lines = self._said.setdefault(job.id, deque(maxlen=_SAID))
+    def _begin(self, name: str, job: Job) -> Watcher | None:
+        """A watcher of the job; None where its folder is not that of the user whose job it is."""
+        if name != job.id:
+            try:
+                self._pinned[name] = Pinned(job)
+            except OSError:
+                return None
+            job = self._pinned[name].job
+        lines = self._said.setdefault(name, deque(maxlen=_SAID))
 
         def say(text: Text) -> None:
             lines.append(text)
-            self._say(of_job(job=job.id, said=text))
+            self._say(of_job(job=name, said=text))
 
-        noted = None if self._noted is None else partial(self._noted, job.id)
+        noted = None if self._noted is None else partial(self._noted, name)
         made = Watcher(
             job, preset=self._preset, environment=self._environment, capture=self._capture, say=say, acts=self._acts,
-            noted=noted,
+            noted=noted, kept=self._kept, most_ranks=self._most_ranks,
         )  # fmt: skip
 
-        self._watchers[job.id] = made
+        self._watchers[name] = made
         return made
 
     def _view(self, job_id: str) -> JobView:
         watcher = self._watchers[job_id]
         scores = watcher.scores()
+        known = watcher.steps()
         ranks = [
             _with_look(replace(self._rank(steps, watcher.job), score=scores.get(steps.rank)), watcher)
-            for steps in watcher.steps()
+            for steps in known
         ]
         stalled = watcher.stall.message if watcher.stall else None
         return JobView(
             id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]), state=watcher.state, stalled=stalled,
-            alarms=len(watcher.alarms), slow=watcher.slow,
+            alarms=len(watcher.alarms), slow=watcher.slow, captures=tuple(counted(watcher.job).items()),
+            launch=next((str(steps.about.get("launch") or "") for steps in known), ""),
+            command=watcher.job.command,
         )  # fmt: skip
 
     def _rank(self, steps: Steps, job: Job) -> RankView:
@@ -129,9 +161,10 @@ class Overview:
             steps.about.get("flops") or self._read(job, f"rank{steps.rank}.json").get("flops"),
             self._peak or _peak(steps.about.get("device")),
         )
-        known = isinstance(flops, int) and peak and seconds > 0
+        known = isinstance(flops, int) and 0 < flops < _MOST_FLOPS and peak and seconds > 0
         memory = last.of("rss_bytes")
         memory = memory[~np.isnan(memory)]
+        own = own_time(last)
         return RankView(
             rank=steps.rank,
             step=int(last.columns["step"][-1]),
@@ -143,6 +176,10 @@ class Overview:
             split=tuple((split(last) or {}).items()),
             memory_bytes=int(memory[-1]) if len(memory) else None,
             bandwidth=bandwidth_of(self._read(job, f"comm-rank{steps.rank}.json")),
+            end_ns=int(last.columns["end_ns"][-1]),
+            own_ns=None if own is None else own[0],
+            collective_ns=_mean(last, "comm_ns"),
+            device_ns=_mean(last, "device_ns"),
         )
 
     def _read(self, job: Job, name: str) -> Mapping[str, object]:
@@ -153,6 +190,8 @@ class Overview:
         """Let go of all jobs."""
         for watcher in self._watchers.values():
             watcher.close(patience_s=1)
+        for pinned in self._pinned.values():
+            pinned.close()
 
 
 def _with_look(rank: RankView, watcher: Watcher) -> RankView:
@@ -185,6 +224,13 @@ def _baseline(steps: Steps) -> int | None:
     """Typical time in the first half of what is kept; the second half is what it is held against."""
     walls = steps.columns["wall_ns"][: max(len(steps) // 2, 1)]
     return int(np.median(walls)) if len(walls) >= 20 else None
+
+
+def _mean(steps: Steps, name: str) -> float | None:
+    """Of the steps in which it was measured."""
+    found = steps.of(name)
+    found = found[~np.isnan(found)]
+    return float(found.mean()) if len(found) else None
 
 
 def _per_second(steps: Steps, name: str, seconds: float) -> float | None:

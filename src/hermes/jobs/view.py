@@ -48,6 +48,14 @@ class RankView:
     gradient_norm: float | None = None
     update_ratio: float | None = None
     """Of the last step that was looked at: what the optimizer changed of the parameters, by norm."""
+    end_ns: int | None = None
+    """When its last step ended, since 1970."""
+    own_ns: float | None = None
+    """What it does itself in a step: on a CPU, in the run queue, or waiting for data; none of it is another rank's."""
+    collective_ns: float | None = None
+    """What it is inside calls of collectives in a step."""
+    device_ns: float | None = None
+    """What a step takes on the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +63,8 @@ class JobView:
     """One job, what was said about it last, and its state.
 
     `stalled` says of the last since when no step has ended, and where the ranks stand; `alarms` counts those that were
-    noticed here, `slow` is whether the last is not over.
+    noticed here, `slow` is whether the last is not over. `captures` counts those on the disk, by how they were asked
+    for. `launch` is the number that the launcher gave the job on all its hosts; empty where there is none.
     """
 
     id: str
@@ -65,6 +74,9 @@ class JobView:
     stalled: Message | None = None
     alarms: int = 0
     slow: bool = False
+    captures: tuple[tuple[str, int], ...] = ()
+    launch: str = ""
+    command: tuple[str, ...] = ()
 
 
 def bandwidth_lines(job: JobView) -> list[Message]:

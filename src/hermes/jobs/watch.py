@@ -38,6 +38,7 @@ from hermes.jobs.stuck import LEAST_NS, Progress, Stall, seen_ns, stacks, stall
 
 _IDLE_NS = 10_000_000_000
 _LATEST = 200
+_MOST_RANKS = 4096
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,14 +69,15 @@ class Watcher:
     def __init__(
         self, job: Job, *, preset: str, environment: Mapping[str, str], capture: bool, say: Callable[[Text], object],
         policy: Policy | None = None, wish: Wish | None = None, acts: bool = True,
-        noted: Callable[[Mapping[str, object]], None] | None = None,
+        noted: Callable[[Mapping[str, object]], None] | None = None, kept: int = KEPT, most_ranks: int = _MOST_RANKS,
     ) -> None:  # fmt: skip
         """`acts` False only looks on and says what it sees, whoever else watches. `noted` is handed each event.
 
-        Raises `HermesError` for a preset that is none.
+        The latest `kept` steps of a rank are held in memory, of at most so many ranks. Raises `HermesError` for a
+        preset that is none.
         """
         detector_of(preset, 0, environment)
-        self.job = job
+        self.job, self._kept, self._most_ranks = job, kept, most_ranks
         self._preset, self._environment, self._capture, self._say = preset, environment, capture, say
         self._acts = acts
         self._noted = noted
@@ -83,7 +85,7 @@ class Watcher:
         self._refused_after = -1
         self._wish = wish or Wish(steps=2, level="light", automatic=True, options={})
         self._ranks: dict[int, _Rank] = {}
-        self._detect = JobDetector(self._detector)
+        self._detect = JobDetector(self._detector, kept)
         self.numerics = Numerics(job.folder)
         self.stall: Stall | None = None
         self._asked: Asked | None = None
@@ -189,12 +191,13 @@ class Watcher:
     def _join(self, now_ns: int) -> None:
         for rank, pid, path in rings(self.job):
             known = self._ranks.get(rank)
-            if known is not None and not self._follows(known, path):
+            if not self._follows(known, path) if known is not None else len(self._ranks) >= self._most_ranks:
                 continue
             with contextlib.suppress(LiveError, OSError):
                 # What is no ring of ours takes no place of one that is.
                 reader = RingReader(path)
-                rows: deque[tuple[int, ...]] = deque(maxlen=KEPT)
+                reader.skip(self._kept)
+                rows: deque[tuple[int, ...]] = deque(maxlen=self._kept)
                 if known is not None:
                     self._read(rank, known, now_ns)
                     known.reader.close()

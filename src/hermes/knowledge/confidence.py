@@ -136,6 +136,8 @@ CONFIDENCE: Final[Mapping[str, Confidence]] = {
     "PAR003": Confidence(0.9, _TOOL),
     "PAR004": Confidence(0.7, _NONE),
     "PAR005": Confidence(0.4, _NONE),
+    "fleet.check": Confidence(0.9, "docs/evidence/node-check.md: planted slow nodes and healthy sweeps"),
+    "fleet.probe": Confidence(0.9, "docs/evidence/probe.md: planted losses, delays and slow links"),
     "jobs.change": Confidence(0.9, "docs/evidence/detection.md: a change that the rank sum verifies"),
     "jobs.counters": Confidence(0.7, "docs/evidence/detection.md: a cause read from counters alone"),
     "jobs.numbers": Confidence(0.9, "docs/capture.md: a number that is not finite, or a loss that leaves its range"),

@@ -97,6 +97,12 @@ class RingReader:
         except OSError:
             return False
 
+    def skip(self, but: int) -> None:
+        """Leave out what is there already, but for so many of the latest; none of it counts as missed."""
+        there = self._left()
+        if there:
+            self.seen = max(self.seen, there[-1][_INDEX] - but)
+
     def new(self) -> list[tuple[int, ...]]:
         """The records since the last call, oldest first; `missed` grows by those that cannot be had any more.
 

@@ -60,9 +60,9 @@ class _Episode:
 class _Rank:
     """One rank: its detector, its unit, and its latest records."""
 
-    def __init__(self, rank: int, make: Callable[[int], Detector]) -> None:
+    def __init__(self, rank: int, make: Callable[[int], Detector], kept: int) -> None:
         self.rank, self._make = rank, make
-        self.rows: deque[Row] = deque(maxlen=KEPT)
+        self.rows: deque[Row] = deque(maxlen=kept)
         self.about: dict[str, object] = {}
         self.detector = make(rank)
         self._unit = Unit()
@@ -95,8 +95,9 @@ class _Rank:
 class JobDetector:
     """Fed with the records of every rank as they come; gives notices in the order of steps."""
 
-    def __init__(self, make: Callable[[int], Detector]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[int], Detector], kept: int = KEPT) -> None:
+        """`kept`: records of a rank that causes are looked for in."""
+        self._make, self._kept = make, kept
         self._ranks: dict[int, _Rank] = {}
         self._waiting: dict[int, deque[tuple[int, Row]]] = {}
         self._behind: dict[int, tuple[int, int]] = {}
@@ -109,7 +110,7 @@ class JobDetector:
     def add(self, rank: int, rows: Sequence[Row], about: dict[str, object] | None = None) -> None:
         """Records of a rank, oldest first."""
         if rank not in self._ranks:
-            self._ranks[rank] = _Rank(rank, self._make)
+            self._ranks[rank] = _Rank(rank, self._make, self._kept)
             self._waiting[rank] = deque()
             self._behind[rank] = (0, -1)
         if about is not None:

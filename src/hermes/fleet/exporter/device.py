@@ -1,0 +1,24 @@
+"""One device, as its maker's tool tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, kw_only=True)
+class Device:
+    """What a tool says of one device; None and absent keys where it says nothing. Errors are counts by their kind."""
+
+    maker: str
+    index: str
+    model: str = ""
+    busy: float | None = None
+    used_bytes: float | None = None
+    total_bytes: float | None = None
+    watts: float | None = None
+    celsius: float | None = None
+    hertz: float | None = None
+    healthy: bool | None = None
+    ecc: Mapping[str, int] = field(default_factory=dict)
+    links: Mapping[str, int] = field(default_factory=dict)

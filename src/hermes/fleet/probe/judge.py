@@ -1,0 +1,153 @@
+"""Lays bad pairs over each other: what they have in common, and more often than chance would, is what is broken."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from hermes.base.message import Word
+from hermes.base.significance import among, binomial_tail
+from hermes.fleet.probe.measure import Call
+from hermes.fleet.probe.plan import Host
+from hermes.model.limit import Limit
+
+_SOURCE = "docs/evidence/probe.md"
+LOSS = Limit(value=0.02, unit="of the datagrams", source=_SOURCE)
+DELAY = Limit(value=1.0, unit="above the best quarter of the pairs", source=_SOURCE)
+LEAST_DELAY_NS = 500_000
+THROUGHPUT = Limit(value=0.50, unit="below the best quarter of the pairs", source=_SOURCE)
+CHANCE = Limit(value=0.01, unit="the chance that so many bad pairs meet", source=_SOURCE)
+MOST_OF = Limit(value=0.75, unit="of the pairs that cross it", source=_SOURCE)
+_CHANCE_OF_LOSS = 1e-4
+
+
+class PathFault(Word):
+    """What is wrong with a pair."""
+
+    SILENT = "silent"
+    LOSSY = "lossy"
+    LATE = "late"
+    SLOW = "slow"
+
+
+class PathKind(Word):
+    """What is named."""
+
+    HOST = "host"
+    SWITCH = "switch"
+    PAIR = "pair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What the bad pairs have in common: `bad` of the `pairs` that cross it are. `value` is typical of the bad ones."""
+
+    kind: PathKind
+    name: str
+    fault: PathFault
+    bad: int
+    pairs: int
+    chance: float
+    value: float
+
+
+def faults(calls: Sequence[Call]) -> dict[PathFault, dict[tuple[str, str], float]]:
+    """The bad pairs by what is wrong with them, each with its share of losses, delay in ns, or bytes a second.
+
+    Usual is what the best quarter of the pairs does: one bad host of four spoils half of all.
+    """
+    found: dict[PathFault, dict[tuple[str, str], float]] = {fault: {} for fault in PathFault}
+    lost = max(_quarter([one.lost / one.sent for one in calls]), 1e-3)
+    alive = [one for one in calls if one.rtt_ns is not None]
+    usual = _quarter([float(one.rtt_ns or 0) for one in alive]) if alive else 0.0
+    late = usual + max(LEAST_DELAY_NS, DELAY.value * usual)
+    rates = [-one.bytes_per_s for one in alive if one.bytes_per_s]
+    slow = -_quarter(rates) * (1 - THROUGHPUT.value) if rates else 0.0
+    for one in calls:
+        pair = (one.caller, one.answerer)
+        if one.rtt_ns is None:
+            found[PathFault.SILENT][pair] = 1.0
+        elif one.lost > LOSS.value * one.sent and binomial_tail(one.lost, one.sent, lost) < _CHANCE_OF_LOSS:
+            found[PathFault.LOSSY][pair] = one.lost / one.sent
+        elif one.rtt_ns > late:
+            found[PathFault.LATE][pair] = float(one.rtt_ns)
+        elif one.bytes_per_s is not None and one.bytes_per_s < slow:
+            found[PathFault.SLOW][pair] = one.bytes_per_s
+    return found
+
+
+def _quarter(values: Sequence[float]) -> float:
+    """The value that a quarter of them do not exceed."""
+    return sorted(values)[(len(values) - 1) // 4]
+
+
+def judge(hosts: Sequence[Host], calls: Sequence[Call]) -> list[Named]:
+    """What is named: switches and hosts whose pairs are bad far more often than others', then single pairs left."""
+    switches = {host.name: host.switch for host in hosts}
+    pairs = [(one.caller, one.answerer) for one in calls]
+    named: list[Named] = []
+    for fault, bad in faults(calls).items() if calls else ():
+        left = dict(bad)
+        while left and (one := _common(fault, left, pairs, switches)):
+            named.append(one)
+            parts = _parts(switches)
+            left = {pair: value for pair, value in left.items() if (one.kind, one.name) not in parts(pair)}
+        if fault in (PathFault.SILENT, PathFault.LOSSY) and len(left) <= max(len(pairs) // 10, 1):
+            # One late or slow pair may be chance; one that loses this much is none.
+            named += [
+                Named(
+                    kind=PathKind.PAIR,
+                    name=f"{caller} - {answerer}",
+                    fault=fault,
+                    bad=1,
+                    pairs=1,
+                    chance=1.0,
+                    value=value,
+                )
+                for (caller, answerer), value in left.items()
+            ]
+    return named
+
+
+Part = tuple[PathKind, str]
+
+
+def _parts(switches: Mapping[str, str]) -> Callable[[tuple[str, str]], set[Part]]:
+    """What a pair crosses: the links of both hosts, and the switches behind these."""
+
+    def parts(pair: tuple[str, str]) -> set[Part]:
+        found: set[Part] = {(PathKind.HOST, name) for name in pair}
+        return found | {(PathKind.SWITCH, switches[name]) for name in pair if switches.get(name)}
+
+    return parts
+
+
+def _common(
+    fault: PathFault,
+    bad: Mapping[tuple[str, str], float],
+    pairs: Iterable[tuple[str, str]],
+    switches: Mapping[str, str],
+) -> Named | None:
+    """The part that explains the most bad pairs, where nearly all of its pairs are bad and that is no chance."""
+    crossing: dict[Part, list[tuple[str, str]]] = defaultdict(list)
+    of = _parts(switches)
+    total = 0
+    for pair in pairs:
+        total += 1
+        for part in of(pair):
+            crossing[part].append(pair)
+    best: Named | None = None
+    for (kind, name), across in crossing.items():
+        hit = [bad[pair] for pair in across if pair in bad]
+        if len(hit) < 2 or len(hit) < MOST_OF.value * len(across):
+            continue
+        # How often pairs that do not cross it are bad; half a pair more, for there may be none.
+        usual = (len(bad) - len(hit) + 0.5) / (total - len(across) + 1)
+        chance = among(binomial_tail(len(hit), len(across), min(usual, 1.0)), len(crossing))
+        made = Named(kind=kind, name=name, fault=fault, bad=len(hit), pairs=len(across), chance=chance,
+                     value=median(hit))  # fmt: skip
+        if chance < CHANCE.value and (best is None or made.bad > best.bad):
+            best = made
+    return best
